@@ -14,7 +14,6 @@ export type Kernels = { dot: Kernel; hamming: Kernel };
 
 let compiled: WebAssembly.Module | undefined;
 
-/** The kernels on a memory. */
 export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
   compiled ??= new WebAssembly.Module(Uint8Array.fromBase64(WASM));
   return new WebAssembly.Instance(compiled, { kernel: { memory } }).exports as Kernels;

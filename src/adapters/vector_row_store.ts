@@ -60,19 +60,16 @@ export class VectorRowStore {
     return after.all(this.#db, { tenantId, space: id, scope, n, limit });
   }
 
-  /** All vectors of scopes. */
   async inScopes({ tenantId, id }: VectorSpace, scopes: readonly string[]): Promise<Map<string, StoredVector[]>> {
     const rows = await inScopes.all(this.#db, { tenantId, space: id, scopes: JSON.stringify(scopes) });
     return Map.groupBy(rows, ({ scope }) => scope);
   }
 
-  /** The numbers of all vectors of a scope. */
   async numbers({ tenantId, id }: VectorSpace, scope: string): Promise<Set<number>> {
     const rows = await numbers.all(this.#db, { tenantId, space: id, scope });
     return new Set(rows.map(({ n }) => n));
   }
 
-  /** Vectors by their numbers. */
   async find(
     { tenantId, id }: VectorSpace,
     ns: readonly number[],

@@ -96,7 +96,6 @@ export function appearsOn({ streams = ["room"] }: EventType, kind: string): bool
   return streams.some((stream) => stream === kind);
 }
 
-/** The stream of a room. */
 export function roomStream(roomId: string): string {
   return `room:${roomId}`;
 }

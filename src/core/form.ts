@@ -52,7 +52,6 @@ export const FormField = z.discriminatedUnion("kind", [
 ]).meta({ id: "FormField" });
 export type FormField = z.output<typeof FormField>;
 
-/** Fields of one form. */
 export const FormFields = z.array(FormField).max(FIELDS_MAX).refine(
   (fields) => new Set(fields.map(({ name }) => name)).size === fields.length,
   "expected distinct names",

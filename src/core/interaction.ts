@@ -45,7 +45,6 @@ export type ActionCall = Interaction & {
   elementId: string;
   /** The value of the button, or what was selected. */
   value: string | undefined;
-  /** The values of the form. */
   values: FormValues;
 };
 

@@ -68,7 +68,6 @@ export class AgentService {
     });
   }
 
-  /** A page of the tenant's agents. */
   async list({ actor }: Context, { limit, cursor, ownerId }: AgentList): Promise<Page<Agent>> {
     if (isGuest(actor)) throw new Fault("forbidden", "Guests of the tenant cannot list agents");
     const { cursors, store } = this.#deps;

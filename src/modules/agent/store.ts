@@ -3,7 +3,6 @@ import type { Kysely } from "kysely";
 import type { PrincipalRow } from "@/modules/identity/mod.ts";
 import type { AgentRow, AgentTables } from "./tables.ts";
 
-/** An agent with its principal. */
 export type NamedAgentRow =
   & AgentRow
   & Pick<PrincipalRow, "handle" | "display_name" | "owner_id" | "role" | "is_disabled">;

@@ -34,7 +34,6 @@ type Deps = {
   budgets: BudgetService;
 };
 
-/** The API of AI. */
 export function aiApi({ ai, providers, completions, budgets }: Deps): ModuleApi {
   return {
     tags: { ai: "Models and their providers, completions, and what AI may use and has used." },

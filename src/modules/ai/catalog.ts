@@ -9,7 +9,6 @@ import { OPERATOR } from "./schema.ts";
 /** Label in metrics of what tenants name. */
 const OTHER = "other";
 
-/** The provider of the operator. */
 export type OperatorProvider = Omit<ModelEndpoint, "model"> & { models: readonly ModelConfig[] };
 
 /** A model that a tenant can use. */

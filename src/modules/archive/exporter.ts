@@ -122,7 +122,6 @@ export class Exporter {
     for (const section of this.#sections) yield* section.exportRoom(this.#context, room.id);
   }
 
-  /** Bans of the room. */
   async *#bans(roomId: string): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
     const read = (last?: { principal_id: string }) =>

@@ -12,7 +12,6 @@ const WEEKDAYS = ["SU", "MO", "TU", "WE", "TH", "FR", "SA"];
 /** The primary zone of each group, so that New York is found before its neighbors. */
 const ZONES = WINDOWS_TO_IANA_MAP.flatMap(({ territory, iana }) => territory === "001" ? iana : []);
 
-/** The zones of one file. */
 export class IcsTimeZones {
   readonly #file: Pick<IcsFile, "zone" | "locations" | "definitions">;
   readonly #homeZone: string;

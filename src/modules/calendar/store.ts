@@ -100,7 +100,6 @@ export type CalendarTables = RoomTables & {
 /** The parts of one or more events. */
 type EventPartRows = { overrides: OverrideRow[]; attendees: AttendeeRow[]; rsvps: RsvpRow[] };
 
-/** An event with all its parts. */
 export type EventAggregate = EventPartRows & { row: EventRow };
 
 /**

@@ -34,7 +34,6 @@ const CALL_FAULTS = [
 
 type Deps = { commands: CommandService; actions: ActionService; interactions: Interactions };
 
-/** The API of commands and actions. */
 export function commandApi({ commands, actions, interactions }: Deps): ModuleApi {
   return {
     tags: {

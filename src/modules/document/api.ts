@@ -281,7 +281,6 @@ export function contentOperations(contents: ContentService, writer: ContentWrite
   ];
 }
 
-/** Operations of comments. */
 export function commentOperations(comments: CommentService): Operation[] {
   const path = `${PATH}/:id/comments`;
   return [

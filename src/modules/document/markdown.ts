@@ -48,7 +48,6 @@ export async function toHtml(title: string, markdown: string): Promise<string> {
   return htmlPage(title, whole.renderer.render(tokens, whole.options, environment));
 }
 
-/** A page with this body. */
 export function htmlPage(title: string, body: string): string {
   return `<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n<title>${
     escapeHtml(title)

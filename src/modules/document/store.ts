@@ -103,7 +103,6 @@ export class DocumentStore {
     return await query.orderBy(column, direction).orderBy("document.id", direction).limit(limit).execute();
   }
 
-  /** Documents that are not deleted. */
   async findUndeleted(tenantId: string, which: RowSelection): Promise<DocumentRow[]> {
     const query = this.#db.selectFrom("document").selectAll().where("deleted_at", "is", null);
     return await selectRows(query, tenantId, which);

@@ -21,7 +21,6 @@ type Deps = {
   roomAccess: RoomAccess;
 };
 
-/** The public API of files. */
 export function fileApi({ files, writer, contentLinks, roomAccess }: Deps): ModuleApi {
   return {
     tags: {

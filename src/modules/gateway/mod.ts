@@ -21,7 +21,6 @@ type Deps = {
   limits: Readonly<Record<string, number>>;
 };
 
-/** The gateway module. */
 export function gatewayModule({ modules }: Platform, { version, commit, limits }: Deps): Module {
   return {
     name: "gateway",

@@ -44,7 +44,6 @@ type Deps = {
   refreshRate: Rate;
 };
 
-/** The API of principals and tokens. */
 export function identityApi({ identity, refreshTokens, tenants, limits, refreshRate }: Deps): ModuleApi {
   async function me(actor: Actor): Promise<z.output<typeof Me>> {
     return {

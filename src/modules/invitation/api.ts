@@ -9,7 +9,6 @@ import type { InvitationService } from "./service.ts";
 
 const PATH = "/v1/collaboration/invitations";
 
-/** The API of invitations. */
 export function invitationApi(invitations: InvitationService, joinRate: Rate): ModuleApi {
   return {
     tags: { invitations: "Invitations to the tenant: codes that people join with." },

@@ -11,7 +11,6 @@ export class MeetingArchiveStore {
     this.#db = db;
   }
 
-  /** Meetings of a room by id. */
   meetings(tenantId: string, roomId: string, after: string, limit: number): Promise<MeetingRow[]> {
     return this.#db.selectFrom("meeting").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
       .where("id", ">", after).orderBy("id").limit(limit).execute();

@@ -54,7 +54,6 @@ export type MemoryTables = RoomTables & Pick<MessageTables, "message"> & {
   memory_version: VersionRow;
 };
 
-/** A fact with its sources and subjects. */
 export type Fact = { row: MemoryRow; sources: readonly SourceRow[]; subjectIds: readonly string[] };
 
 export type MemoryScope = { type: ScopeType; id: string };

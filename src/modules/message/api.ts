@@ -56,7 +56,6 @@ type Deps = {
   filter: MessageFilter;
 };
 
-/** The public API of messages. */
 export function messageApi(deps: Deps): ModuleApi {
   const { reactions, pins, readState, scheduled } = deps;
   return {

@@ -5,7 +5,6 @@ import { defineOperation } from "@/core/operation.ts";
 import { PermissionCheck, PermissionResult } from "./schema.ts";
 import type { PermissionService } from "./service.ts";
 
-/** The API of permissions. */
 export function permissionApi(permissions: PermissionService): ModuleApi {
   return {
     tags: {

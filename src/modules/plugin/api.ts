@@ -38,7 +38,6 @@ type Deps = {
   health: PluginHealthReader;
 };
 
-/** The API of plugins. */
 export function pluginApi(deps: Deps): ModuleApi {
   return {
     tags: {

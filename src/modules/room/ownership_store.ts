@@ -42,7 +42,6 @@ export class OwnershipStore {
     return row?.principal_id;
   }
 
-  /** Members that are enabled. */
   #enabledMembers(tenantId: string, roomId: string) {
     return membersWithPrincipal(this.#db)
       .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId)

@@ -129,7 +129,6 @@ export function profileFields(
   return { kind, displayName, avatarFileId, status: presentStatus(row, now) };
 }
 
-/** An event on the stream of the room. */
 export function roomEvent(actor: Actor, roomId: string, type: string, data: unknown): EventDraft {
   return { tenantId: actor.tenantId, stream: roomStream(roomId), type, actor, data };
 }

@@ -213,7 +213,6 @@ export class RoomStore {
       .where("principal_id", "=", principalId).executeTakeFirst();
   }
 
-  /** Ids of the members of a room. */
   async memberIds(tenantId: string, roomId: string): Promise<string[]> {
     const rows = await this.#db.selectFrom("member").select("principal_id").where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).execute();

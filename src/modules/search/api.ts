@@ -40,7 +40,6 @@ export function modesOf(isEnabled: boolean): SearchStatus["modes"] {
   return isEnabled ? ["keyword", "semantic", "hybrid"] : [];
 }
 
-/** The public API of search. */
 export function searchApi({ search, reindexer, sources, isEnabled }: Deps): ModuleApi {
   const output = searchResponseSchema(sources);
   const disabled = isEnabled

@@ -87,7 +87,6 @@ export interface IndexEngine {
   addPart(tx: Tx, tenantId: string, document: DocumentRef, tokens: readonly number[]): Promise<number | undefined>;
   /** Removes the parts of documents, or those before a part. */
   dropParts(tx: Tx, tenantId: string, ids: readonly string[], before?: number): Promise<void>;
-  /** Documents with the tokens. */
   matching(db: Db, tenantId: string, tokens: Tokens): DocumentQuery;
   /** Documents whose parts together have the tokens. */
   matchingInParts(db: Db, tenantId: string, tokens: Tokens): DocumentQuery;

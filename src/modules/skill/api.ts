@@ -35,7 +35,6 @@ const FILES = [{
     "---\nname: release-notes\ndescription: Writes release notes. Use it for release notes.\n---\n\nList what changed.\n",
 }];
 
-/** The API of skills. */
 export function skillApi(skills: SkillService, attachments: SkillAttachments): ModuleApi {
   return {
     tags: { skills: "Instructions for agents, in the format of Agent Skills." },

@@ -54,7 +54,6 @@ export class PresenceService {
   }
 }
 
-/** The operations of presence. */
 export function presenceOperations(presence: PresenceService): Operation[] {
   return [
     defineOperation({

@@ -63,7 +63,6 @@ export function checkLease(row: TaskRow, token: string | undefined, now: number)
   );
 }
 
-/** The row without its claim. */
 export function withoutClaim(row: TaskRow): TaskRow {
   return { ...row, claimed_by: null, lease_hash: null, lease_expires_at: null };
 }

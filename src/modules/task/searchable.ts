@@ -36,7 +36,6 @@ export class TaskSource implements Searchable {
   }
 }
 
-/** The search entry of a task. */
 export function searchEntryOf(row: TaskRow): SearchEntry {
   return {
     tenantId: row.tenant_id,

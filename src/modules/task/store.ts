@@ -193,7 +193,6 @@ export class TaskStore {
     return { query, isWide };
   }
 
-  /** Tasks that are not deleted. */
   async findUndeleted(tenantId: string, which: RowSelection): Promise<TaskRow[]> {
     const query = this.#db.selectFrom("task").selectAll().where("deleted_at", "is", null);
     return await selectRows(query, tenantId, which);

@@ -5,7 +5,6 @@ import { defineOperation } from "@/core/operation.ts";
 import { Tenant, TenantUpdate } from "./schema.ts";
 import type { TenantService } from "./service.ts";
 
-/** The API of tenants. */
 export function tenantApi(tenants: TenantService): ModuleApi {
   return {
     tags: {

@@ -47,7 +47,6 @@ export class TenantStore {
   }
 }
 
-/** The origins in a tenant's row. */
 export function originsOf({ allowed_origins_json }: Pick<TenantRow, "allowed_origins_json">): string[] {
   return allowed_origins_json === null ? [] : JSON.parse(allowed_origins_json);
 }

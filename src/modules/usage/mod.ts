@@ -27,7 +27,6 @@ type UsageShare = { bytes: number; limit: number | null };
 type UsageByScope = Record<"member" | "tenant", UsageShare>;
 type Deps = { stored: (actor: Actor) => Promise<UsageByScope> };
 
-/** The usage module. */
 export function usageModule({ writeBudget }: Platform, { stored }: Deps): Module {
   return {
     name: "usage",

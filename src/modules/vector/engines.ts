@@ -20,7 +20,6 @@ export class Engines {
     return this.#engines.find((known) => known.engine === engine);
   }
 
-  /** Removes vectors of a space. */
   async remove(tx: AnyTransaction, space: SpaceRow, refs: readonly VectorRef[]): Promise<void> {
     await this.of(space)?.remove(tx, vectorSpaceOf(space), refs);
   }

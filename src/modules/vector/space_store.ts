@@ -78,7 +78,6 @@ export class SpaceStore {
     await this.#db.deleteFrom("vector_space").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
   }
 
-  /** Tenants that have spaces. */
   async tenants(): Promise<string[]> {
     const rows = await this.#db.selectFrom("vector_space").select("tenant_id").distinct().execute();
     return rows.map((row) => row.tenant_id);

@@ -40,7 +40,6 @@ export function supportsIdempotency(operation: Operation): boolean {
   return !isReadOnly(operation) && operation.callsOut !== true;
 }
 
-/** The endpoint of an operation. */
 export function operationEndpoint(
   operation: Operation,
   { authenticateRequest, dispatch, runOnce, timeouts, cpu, ...deps }: OperationDeps,

@@ -8,7 +8,6 @@ export type ResponseData = StoredResponse;
 /** `type` of a problem is this and the code. */
 export const PROBLEM_TYPE = "urn:collab:problem:";
 
-/** A JSON response. */
 export function jsonResponse(status: number, body: string | null, headers: Record<string, string> = {}): ResponseData {
   if (body !== null) headers["Content-Type"] = "application/json";
   return { status, headers, body };

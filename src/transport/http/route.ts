@@ -18,7 +18,6 @@ import type { Endpoint } from "./endpoint.ts";
 import type { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { idempotencyKeyOf, runOnceForKey } from "./idempotency.ts";
 
-/** The endpoint of a route. */
 export function routeEndpoint(
   route: Route,
   deps: {

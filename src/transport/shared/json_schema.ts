@@ -2,7 +2,6 @@
 import { z } from "@zod/zod";
 import { describeField } from "./field_descriptions.ts";
 
-/** A JSON schema. */
 export type JsonSchema = Record<string, unknown>;
 
 /** The dialect of a document: OpenAPI 3.1 uses 2020-12, AsyncAPI draft 7. */

@@ -13,7 +13,6 @@ const CACHED_MS = 60_000;
 
 const commandsOf = new Map<string, Promise<readonly Command[]>>();
 
-/** The commands of a room. */
 export function readCommands(roomId: string): Promise<readonly Command[]> {
   const known = commandsOf.get(roomId);
   if (known !== undefined) return known;

@@ -8,7 +8,6 @@ import { Icon } from "./icon.ts";
 
 type Opened = { id: number; view: () => VNode };
 
-/** The dialog that is open. */
 export const dialog = signal<Opened | undefined>(undefined);
 let nextId = 1;
 

@@ -24,7 +24,6 @@ export function isView(name: string): boolean {
   return Object.hasOwn(VIEWS, name);
 }
 
-/** The view of this name. */
 export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
   const [view, setView] = useState<{ name: string; component: ComponentType<ViewProps> }>();
   const [isFailed, setFailed] = useState(false);

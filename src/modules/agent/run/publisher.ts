@@ -16,7 +16,6 @@ type StepNotice = {
   input?: unknown;
 };
 
-/** The channel of a run. */
 export function runChannelOf(runId: string): string {
   return `run:${runId}`;
 }

@@ -17,7 +17,6 @@ export async function storedRevision(db: AnyDatabase, row: DocumentRow, revision
   return stored;
 }
 
-/** The nodes of a stored revision. */
 export function storedNodes({ revision, nodes_json }: RevisionRow): RichNode[] {
   if (nodes_json !== null) return JSON.parse(nodes_json);
   throw new Fault("payload_too_large", `Revision ${revision} was too large, so only its text is stored`);

@@ -38,7 +38,6 @@ function loadParser(): Promise<Parser> {
   });
 }
 
-/** Nodes of Markdown. */
 export async function fromMarkdown(markdown: string): Promise<RichNode[]> {
   const parser = await loadParser();
   return new MarkdownReader(parser.utils.unescapeAll).blocks(parser.parse(markdown, {}));

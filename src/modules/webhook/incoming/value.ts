@@ -67,12 +67,10 @@ export function code(text: string): string {
   return text === "" ? "" : `\`${text.replaceAll("`", "'")}\``;
 }
 
-/** A text as a quote. */
 export function quote(text: string): string {
   return text.trim() === "" ? "" : text.trim().split("\n").map((line) => `> ${line}`).join("\n");
 }
 
-/** The first line of a text. */
 export function firstLine(text: string): string {
   const end = text.indexOf("\n");
   return oneLine(end < 0 ? text : text.slice(0, end));
