@@ -144,7 +144,20 @@ Deno.test({
         await ada.locator(".sidebar .me", { hasText: "Ada" }).waitFor();
       });
 
+      await t.step("a public room is live before one joins it, and says why it is left", async () => {
+        const open = await post("/v1/rooms", { name: "Open", visibility: "public" });
+        await ada.goto(`${target.baseUrl}/#/rooms/${open.id}`);
+        await ada.getByRole("button", { name: "Join" }).waitFor();
+        await post("/v1/messages", { roomId: open.id, text: "Come in" });
+        await sees(ada, "Come in");
+        await ada.getByRole("button", { name: "Join" }).click();
+        await ada.locator(".chat .composer textarea").waitFor();
+        await target.call(tokens.bob, "DELETE", `/v1/rooms/${open.id}`);
+        await ada.getByText("Open: this room was deleted").waitFor();
+      });
+
       await t.step("whoever signs in next finds nothing of the one before", async () => {
+        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
         await composer.fill("Not for Bob");
         await ada.goto(`${target.baseUrl}/#/profile`);
         await ada.getByRole("button", { name: "Sign out" }).click();

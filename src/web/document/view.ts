@@ -12,7 +12,7 @@ import { confirmThen, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { Saved } from "../part/saved.ts";
-import { roomName, rooms } from "../room/rooms.ts";
+import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
 import type { Editor, EditorStatus } from "./connection.ts";
@@ -103,7 +103,7 @@ function DocumentHead({ document, onRename, children }: {
     <header class="page-head">
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
       <div class="title"><${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${document
-        .title} onSave=${onRename} /></div>
+        .title} isReadOnly=${room !== undefined && !canWrite(room)} onSave=${onRename} /></div>
       <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
       ${children}
     </header>

@@ -4,16 +4,19 @@ import { useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 
 /** `onSave` returns whether the text was saved. With `rows` it has several lines. A required text cannot be removed. */
-export function Saved({ label, value, onSave, isRequired = false, rows, maxlength, placeholder, className }: {
-  label: string;
-  value: string;
-  onSave: (text: string) => Promise<boolean>;
-  isRequired?: boolean;
-  rows?: number;
-  maxlength?: number;
-  placeholder?: string;
-  className?: string;
-}): VNode {
+export function Saved(
+  { label, value, onSave, isRequired = false, isReadOnly = false, rows, maxlength, placeholder, className }: {
+    label: string;
+    value: string;
+    onSave: (text: string) => Promise<boolean>;
+    isRequired?: boolean;
+    isReadOnly?: boolean;
+    rows?: number;
+    maxlength?: number;
+    placeholder?: string;
+    className?: string;
+  },
+): VNode {
   const [draft, setDraft] = useState<string>();
   async function save(event: Event): Promise<void> {
     const { value: text } = event.target as HTMLInputElement;
@@ -28,6 +31,7 @@ export function Saved({ label, value, onSave, isRequired = false, rows, maxlengt
     class: className,
     maxlength,
     placeholder,
+    readonly: isReadOnly,
     onInput: (event: Event) => setDraft((event.target as HTMLInputElement).value),
     onChange: (event: Event) => void save(event),
   };

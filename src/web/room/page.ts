@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { count } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
-import { follow, generation, presentIn } from "../core/live.ts";
+import { follow, generation, presentIn, unfollow } from "../core/live.ts";
 import { setOnline } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
@@ -34,16 +34,22 @@ export function RoomPage({ id }: { id: string }): VNode {
   const known = rooms.value.get(id);
   const [read, setRead] = useState<Room>();
   const room = known ?? (read?.id === id ? read : undefined);
+  const isPreview = known === undefined;
   useEffect(() => {
-    if (known !== undefined || !areRoomsRead.value) return;
-    void attempt(async () => setRead(await readRoom(id)));
-  }, [id, areRoomsRead.value]);
+    if (isPreview && areRoomsRead.value) void attempt(async () => setRead(await readRoom(id)));
+  }, [id, isPreview, areRoomsRead.value, generation.value]);
+  // Of other rooms than the caller's, only the one that is open is followed.
   useEffect(() => {
-    if (known === undefined) return;
+    if (!isPreview || read?.id !== id) return undefined;
+    follow({ channel: `room:${id}`, epoch: read.epoch, offset: read.lastSeq });
+    return () => void (rooms.value.has(id) || unfollow(`room:${id}`));
+  }, [id, isPreview, read]);
+  useEffect(() => {
+    if (isPreview) return;
     follow({ channel: `room:${id}` });
     // Shown without a presence until the next join.
     presentIn(`room:${id}`).then((ids) => ids.forEach((one) => setOnline(one, true))).catch(() => undefined);
-  }, [id, known === undefined, generation.value]);
+  }, [id, isPreview, generation.value]);
   if (room === undefined) {
     return html`
       <main class="page">

@@ -5,6 +5,7 @@ import { call, get } from "../core/api.ts";
 import { connection, follow, onEvent, presentIn, unfollow } from "../core/live.ts";
 import type { LiveEvent, Message, Room, RoomSettings, Sync, Unread } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
+import { notify } from "../core/notice.ts";
 import { go, route } from "../core/route.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 
@@ -115,12 +116,17 @@ function putRoom(room: Room): void {
   rooms.value = new Map(rooms.value).set(room.id, room);
 }
 
-function removeRoom(id: string): void {
+/** `reason` is shown if the room is open. */
+function removeRoom(id: string, reason?: string): void {
   const next = new Map(rooms.value);
-  if (!next.delete(id)) return;
+  const room = next.get(id);
+  if (room === undefined) return;
+  next.delete(id);
   rooms.value = next;
   unfollow(`room:${id}`);
-  if (openRoomId.value === id) go([]);
+  if (openRoomId.value !== id) return;
+  if (reason !== undefined) notify(`${roomName(room)}: ${reason}`, true);
+  go([]);
 }
 
 function byActivity(a: Room, b: Room): number {
@@ -191,11 +197,11 @@ onEvent((event: LiveEvent, channel: string) => {
   if (type === "read.updated") return setUnread(data);
   if (type === "room_settings.updated") return patchRoom(data.roomId, { mySettings: data.settings });
   if (type === "room.updated" || type === "room.archived") return patchRoom(data.roomId, data.changes);
-  if (type === "room.deleted") return removeRoom(data.roomId);
+  if (type === "room.deleted") return removeRoom(data.roomId, "this room was deleted");
   if (type === "member.joined" || type === "member.left" || type === "member.updated") {
     const isMe = data.principalId === myId();
     patchRoom(data.roomId, { memberCount: data.memberCount });
-    if (isMe && type === "member.left") removeRoom(data.roomId);
+    if (isMe && type === "member.left") removeRoom(data.roomId, "you are no longer a member");
     else if (isMe && !rooms.value.has(data.roomId)) readRoom(data.roomId).catch(() => undefined); // read with the next event
     else if (isMe) patchRoom(data.roomId, { myRole: data.role });
     return;

@@ -37,11 +37,13 @@ export function Sidebar(): VNode {
           "link-state",
           connection.value,
         )} title=${`Connection: ${connection.value}`} role="img" aria-label=${connection.value}></span>
-        <${Menu} label="New" icon="add" items=${[
-          { label: "New room", icon: "hash", onSelect: openCreate },
-          { label: "New direct message", icon: "user", onSelect: openDirect },
-          { label: "Browse public rooms", icon: "search", onSelect: openBrowse },
-        ]} />
+        ${isGuest() ? null : html`
+          <${Menu} label="New" icon="add" items=${[
+            { label: "New room", icon: "hash", onSelect: openCreate },
+            { label: "New direct message", icon: "user", onSelect: openDirect },
+            { label: "Browse public rooms", icon: "search", onSelect: openBrowse },
+          ]} />
+        `}
       </header>
       <div class="places">
         <${Place} to="search" icon="search" label="Search" />
@@ -70,9 +72,9 @@ export function Sidebar(): VNode {
             ${archived.map((room) => html`<${RoomLink} key=${room.id} room=${room} />`)}
           </details>
         `}
-        ${areRoomsRead.value && all.length === 0
+        ${areRoomsRead.value && all.length === 0 && !isGuest()
           ? html`<p class="dim hint">No rooms yet.${" "}
-          <button type="button" class="link" onClick=${openCreate}>Create one</button> or
+          <button type="button" class="link" onClick=${openCreate}>Create one</button> or${" "}
           <button type="button" class="link" onClick=${openBrowse}>browse</button>.</p>`
           : null}
       </div>

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
-import { me } from "../core/session.ts";
+import { isGuest, me } from "../core/session.ts";
 import { createRoom, openBrowse } from "./create.ts";
 import { areRoomsRead, roomList } from "./rooms.ts";
 
@@ -11,11 +11,13 @@ export function Welcome(): VNode {
   const isEmpty = areRoomsRead.value && roomList.value.length === 0;
   return html`
     <main class="page welcome">
-      ${isEmpty ? html`<${FirstRoom} />` : areRoomsRead.value
+      ${isEmpty && !isGuest() ? html`<${FirstRoom} />` : areRoomsRead.value
         ? html`
           <div class="card">
-            <h1>Welcome back${me.value === undefined ? "" : `, ${me.value.principal.displayName}`}</h1>
-            <p class="dim">Choose a room on the left, or press Ctrl+K to search.</p>
+            <h1>Welcome${me.value === undefined ? "" : `, ${me.value.principal.displayName}`}</h1>
+            <p class="dim">${isEmpty
+              ? "You are a guest. Rooms that a member adds you to are listed on the left."
+              : "Choose a room on the left, or press Ctrl+K to search."}</p>
           </div>
         `
         : null}

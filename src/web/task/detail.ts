@@ -11,7 +11,7 @@ import type { Member } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { Saved } from "../part/saved.ts";
-import { roomName, rooms } from "../room/rooms.ts";
+import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
 
 type Detail = Task & { subtaskCount: number };
@@ -45,14 +45,18 @@ function TaskDetail({ id }: { id: string }): VNode {
   );
   if (task === undefined) return html`<p class="empty">Loading…</p>`;
 
+  const room = rooms.value.get(task.roomId);
+  const isEditable = room === undefined || canWrite(room);
   const save = (change: Record<string, unknown>): Promise<boolean> =>
     attempt(async () => setTask({ ...task, ...await updateTask(task, change, {}) }));
   return html`
     <${Heading} title=${task.key} onClose=${closeDialog}>
-      <button type="button" class="danger-text" onClick=${() =>
-        confirmThen("Delete this task?", task.title, "Delete", () => deleteTask(task))}>Delete</button>
+      ${isEditable
+        ? html`<button type="button" class="danger-text" onClick=${() =>
+          confirmThen("Delete this task?", task.title, "Delete", () => deleteTask(task))}>Delete</button>`
+        : null}
       <//>
-      <div class="task-detail">
+      <fieldset class="task-detail" disabled=${!isEditable}>
         <div class="fields">
           <${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${task.title}
             onSave=${(
@@ -70,7 +74,7 @@ function TaskDetail({ id }: { id: string }): VNode {
           )}</ul>
         </div>
         <${Side} task=${task} onSave=${save} />
-      </div>
+      </fieldset>
   `;
 }
 
