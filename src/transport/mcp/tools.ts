@@ -30,7 +30,8 @@ export type ToolContext = {
   toolsets: ReadonlySet<string>;
 };
 
-type Entry = { verb: Verb; operation: Operation; tool: Tool };
+/** `tool` is made when it is first listed: its schema takes longer than most of a start. */
+type Entry = { verb: Verb; operation: Operation; tool?: Tool };
 type Deps = { operations: ReadonlyMap<string, Operation>; dispatch: Dispatch };
 
 const OFFSET = { type: "integer", minimum: 0, description: "Continue a cut result from this character" };
@@ -69,16 +70,16 @@ export class Tools {
     for (const [name, verb] of Object.entries(VERBS)) {
       const operation = operations.get(verb.operation);
       // A module may be absent.
-      if (operation !== undefined) this.#entries.set(name, { verb, operation, tool: toolOf(name, verb, operation) });
+      if (operation !== undefined) this.#entries.set(name, { verb, operation });
     }
   }
 
   /** The tools that this caller can use. */
   list(context: ToolContext): Tool[] {
-    const entries = [...this.#entries.values()].filter(({ verb, operation }) =>
+    const entries = [...this.#entries].filter(([, { verb, operation }]) =>
       context.toolsets.has(verb.toolset) && isOffered(operation, context)
     );
-    return [...entries.map(({ tool }) => tool), SEARCH_TOOL, CALL_TOOL];
+    return [...entries.map(([name, entry]) => entry.tool ??= toolOf(name, entry)), SEARCH_TOOL, CALL_TOOL];
   }
 
   async call(context: ToolContext, name: string, input: Json): Promise<CallToolResult> {
@@ -190,7 +191,7 @@ function isOffered(operation: Operation, { actor, isReadOnly: onlyReads }: ToolC
     isAtLeast(TENANT_ROLES, actor.role, tenant) && (!onlyReads || isReadOnly(operation));
 }
 
-function toolOf(name: string, { omit, defaults }: Verb, operation: Operation): Tool {
+function toolOf(name: string, { verb: { omit, defaults }, operation }: Entry): Tool {
   const isReading = isReadOnly(operation);
   const schema = toolSchema(operation, omit);
   const properties = { ...schema.properties };
