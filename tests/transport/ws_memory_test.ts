@@ -11,6 +11,7 @@ const SAMPLE_MS = 25;
 
 class FakeGuardedSocket implements GuardedSocket {
   isAuthenticated: boolean;
+  owner: string | undefined;
   hasReceived: boolean;
   lastReceivedAt = -1000;
   writeBytes = 0;
@@ -18,8 +19,15 @@ class FakeGuardedSocket implements GuardedSocket {
   isClosed = false;
   onProbe = (): void => {};
 
-  constructor({ isAuthenticated = false, hasReceived = false } = {}) {
+  constructor(
+    { isAuthenticated = false, hasReceived = false, owner }: {
+      isAuthenticated?: boolean;
+      hasReceived?: boolean;
+      owner?: string;
+    } = {},
+  ) {
     this.isAuthenticated = isAuthenticated;
+    this.owner = owner;
     this.hasReceived = isAuthenticated || hasReceived;
   }
 
@@ -150,6 +158,24 @@ Deno.test("unresponsive authenticated sockets are closed, newest first, until me
   harness.pass(10_000);
   assert.equal(sockets.filter(({ isClosed }) => isClosed).length, 16);
   assert.match(await harness.metrics.registry.metrics(), /svc_connection_errors\{type="memory"\} 16/);
+});
+
+Deno.test("the unresponsive sockets of one principal are closed together, unless others of it respond", () => {
+  using harness = new GuardHarness();
+  const open = (count: number, owner: (at: number) => string): FakeGuardedSocket[] =>
+    Array.from({ length: count }, (_, at) => new FakeGuardedSocket({ isAuthenticated: true, owner: owner(at) }));
+  const [slow, bots, attack, newest] = [
+    open(30, (at) => `slow ${at}`),
+    open(20, () => "bots"),
+    open(40, () => "mallory"),
+    open(4, (at) => at < 2 ? "bots" : `new ${at}`),
+  ];
+  for (const socket of bots.slice(0, 10)) socket.onProbe = () => socket.lastReceivedAt = harness.time + 1;
+  harness.add(...slow, ...bots, ...attack, ...newest);
+  harness.usedMib += 300;
+  harness.pass(400);
+  const closed = (sockets: FakeGuardedSocket[]): number => sockets.filter(({ isClosed }) => isClosed).length;
+  assert.deepEqual([slow, bots, attack, newest].map(closed), [0, 0, 40, 4]);
 });
 
 Deno.test("no socket is accepted until memory use is back to normal, and earlier growth is not attributed to later sockets", () => {

@@ -18,7 +18,7 @@ const SLOW = { code: 4508, reason: "slow" } as const;
 
 type EditorSession = { receive(data: unknown): void; onSocketClosed(): void };
 type SocketHooks = {
-  onAuthenticated(): void;
+  onAuthenticated(owner: string): void;
   allowFrame(bytes: number): boolean;
   /** Whether the tenant allows the web origin. */
   isOriginAllowed: TenantOriginCheck;
@@ -66,6 +66,7 @@ export function createCollaborationUpgrade({ host, limits, metrics, guard, ...ru
       limits,
       guard,
       isAuthenticated: () => slot.isAuthenticated,
+      owner: () => slot.owner,
       async serve(socket) {
         wasOpen = true;
         metrics.connections.inc();
@@ -93,7 +94,7 @@ function createEditorMeta(slot: ConnectionSlot, { rate }: WsLimits, isOriginAllo
   const bytes = new TokenBucket(BYTE_RATE, now);
   return {
     isOriginAllowed,
-    onAuthenticated: () => slot.onAuthenticated(),
+    onAuthenticated: (owner) => slot.onAuthenticated(owner),
     allowFrame(size) {
       const now = Date.now();
       return rate === undefined || frames.consume(now) && bytes.consume(now, size);

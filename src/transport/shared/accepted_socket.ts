@@ -27,6 +27,8 @@ type AcceptOptions = {
   limits: Pick<WsLimits, "authTimeoutMs" | "inboxMaxBytes" | "closeTimeoutMs">;
   guard: MemoryGuard;
   isAuthenticated(): boolean;
+  /** Whom the calls of an authenticated socket are charged to. */
+  owner?(): string | undefined;
   /** Serves the open socket; frames are buffered until it resolves. */
   serve(socket: AcceptedSocket): SocketSession | Promise<SocketSession>;
   /** The socket has closed, or did not open in time; called once. */
@@ -88,6 +90,10 @@ export class AcceptedSocket implements GuardedSocket {
 
   get isAuthenticated(): boolean {
     return this.#options.isAuthenticated();
+  }
+
+  get owner(): string | undefined {
+    return this.#options.owner?.();
   }
 
   get readyState(): number {

@@ -11,8 +11,8 @@ export type ConnectionMeta = {
   userAgent?: string;
   /** Whether a tenant allows the web origin; absent if all tenants do. */
   isOriginAllowed?: TenantOriginCheck;
-  /** Called once, when the connection has authenticated. */
-  onAuthenticated?(): void;
+  /** Called once, when the connection has authenticated; `owner` is whom its calls are charged to. */
+  onAuthenticated?(owner: string | undefined): void;
 };
 
 type Counts = { open: number; unauthenticated: number };
@@ -70,6 +70,7 @@ export class ConnectionSlot implements ConnectionMeta {
   legacyToken?: string;
   userAgent?: string;
   isOriginAllowed?: TenantOriginCheck;
+  owner: string | undefined;
   readonly #counts: Counts;
   readonly #onRelease: () => void;
   #isUnauthenticated = true;
@@ -85,7 +86,8 @@ export class ConnectionSlot implements ConnectionMeta {
     return !this.#isUnauthenticated;
   }
 
-  onAuthenticated(): void {
+  onAuthenticated(owner?: string): void {
+    this.owner ??= owner;
     if (this.#isUnauthenticated) this.#counts.unauthenticated--;
     this.#isUnauthenticated = false;
     delete this.legacyToken;

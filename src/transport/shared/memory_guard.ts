@@ -8,6 +8,8 @@ import { memoryOutsideHeap, startingThreadBytes } from "@/runtime/memory.ts";
 /** A socket as the guard sees it. */
 export type GuardedSocket = {
   readonly isAuthenticated: boolean;
+  /** Whom its calls are charged to, once it is authenticated. */
+  readonly owner: string | undefined;
   /** Whether it has received a complete message. */
   readonly hasReceived: boolean;
   /** Time of its last complete message, by `performance.now()`. */
@@ -51,6 +53,11 @@ const SOCKET_BYTES = 32 * 1024;
 const PROBE_TIMEOUT = { ms: 250, samples: 2 };
 /** The share of unresponsive sockets closed each time that memory has grown further, for each budget that it has grown by. */
 const SHED_BATCH = { part: 8, least: 8 };
+/**
+ * One owner of so many unresponsive sockets, nearly all of its own, is not merely slow: they are closed together. What others
+ * have is not closed in their place.
+ */
+const CROWD = { least: 4, part: 3 / 4 };
 const CALM_MS = 300;
 /** A continuing attack causes many episodes, but few log entries. */
 const WARN_EVERY_MS = MINUTE_MS;
@@ -240,7 +247,22 @@ export class MemoryGuard {
     else probe.grown = grown;
     // A map is in insertion order.
     const part = Math.floor(grown / this.#options.budgetBytes) / SHED_BATCH.part;
-    return silent.reverse().slice(0, Math.max(SHED_BATCH.least, Math.ceil(silent.length * part)));
+    return this.#withCrowds(
+      silent.reverse().slice(0, Math.max(SHED_BATCH.least, Math.ceil(silent.length * part))),
+      silent,
+    );
+  }
+
+  /** Adds the other unresponsive sockets of owners with a crowd of them. */
+  #withCrowds(batch: readonly GuardedSocket[], silent: readonly GuardedSocket[]): GuardedSocket[] {
+    const [all, unresponsive] = [[...this.#sockets.keys()], silent].map((some) =>
+      Map.groupBy(some, ({ owner }) => owner)
+    );
+    const owners = new Set(batch.flatMap(({ owner }) => owner ?? []));
+    const crowds = [...owners].map((owner) => unresponsive?.get(owner) ?? []).filter((crowd) =>
+      crowd.length >= CROWD.least && crowd.length >= CROWD.part * (all?.get(crowd[0]?.owner)?.length ?? 0)
+    );
+    return [...new Set([...batch, ...crowds.flat()])];
   }
 
   #shed(sockets: readonly GuardedSocket[], grown: number, time: number): void {

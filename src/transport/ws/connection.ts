@@ -1,6 +1,6 @@
 // One client connection: its queue of commands, its outbox, its deadlines and its single close.
 import { Buffer } from "node:buffer";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { EventFilter } from "@/core/event_view.ts";
 import { isLongerThan } from "@/core/text.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
@@ -235,7 +235,7 @@ export class Connection implements Flushable {
     this.#phase = "ready";
     this.#pingAt = time + limits.pingMs * (1 + Math.random()) / 2;
     this.revalidateAt = time + limits.revalidateMs * (1 + Math.random()) / 2;
-    this.meta.onAuthenticated?.();
+    this.meta.onAuthenticated?.(this.#actor && chargedTo(this.#actor));
     this.#host.onReady(this);
   }
 

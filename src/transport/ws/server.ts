@@ -56,7 +56,11 @@ export function createWebSocketUpgrade(
       connectionDetails(request, acceptsLegacyToken),
       isOriginAllowed && { isOriginAllowed },
     );
-    const hooks = { isAuthenticated: () => slot.isAuthenticated, onClosed: () => slot.release() };
+    const hooks = {
+      isAuthenticated: () => slot.isAuthenticated,
+      owner: () => slot.owner,
+      onClosed: () => slot.release(),
+    };
     if (!isProtobuf) return acceptSocket(request, { ...options, ...hooks, serve: (socket) => hub.open(socket, meta) });
     protobuf ??= loadProtobuf(limits.frameMaxBytes);
     const loading = protobuf;

@@ -27,8 +27,8 @@ type CloseReason = (typeof CLOSE)[keyof typeof CLOSE];
 
 /** What the transport provides for a socket. */
 export type SocketHooks = {
-  /** Called when the first token is accepted. */
-  onAuthenticated(): void;
+  /** Called when a token is accepted; `owner` is its principal. */
+  onAuthenticated(owner: string): void;
   /** Whether another frame of this many bytes is within the socket's rate. */
   allowFrame(bytes: number): boolean;
   /** Whether the origin of the socket is allowed in this tenant. */
@@ -113,7 +113,7 @@ export class EditorSocket {
     for (const { documentId, bytes } of queued) {
       if (documentId === id) this.#handleFrame(bytes);
     }
-    this.#hooks.onAuthenticated();
+    this.#hooks.onAuthenticated(principal);
   }
 
   /** Whether the origin of the socket is allowed in this tenant. */
