@@ -144,6 +144,22 @@ Deno.test({
         await ada.locator(".sidebar .me", { hasText: "Ada" }).waitFor();
       });
 
+      await t.step("what was read without a network is sent when it is back", async () => {
+        const isRefused = ada.waitForEvent("requestfailed", (request) => request.url().endsWith("/read"));
+        await ada.route("**/rooms/*/read", (route) => route.abort());
+        await post("/v1/messages", { roomId: room.id, text: "Read offline" });
+        await sees(ada, "Read offline");
+        await isRefused;
+        await ada.unroute("**/rooms/*/read");
+        await ada.context().setOffline(true);
+        await ada.locator(".link-state:not(.connected)").waitFor();
+        await ada.context().setOffline(false);
+        await eventually(async () => {
+          const { items } = await target.call(tokens.ada, "GET", "/v1/collaboration/unreads");
+          assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
+        });
+      });
+
       await t.step("a public room is live before one joins it, and says why it is left", async () => {
         const open = await post("/v1/rooms", { name: "Open", visibility: "public" });
         await ada.goto(`${target.baseUrl}/#/rooms/${open.id}`);

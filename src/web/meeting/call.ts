@@ -84,12 +84,12 @@ export class Call {
       for (const track of own.getTracks()) track.stop();
       return;
     }
-    // A newcomer offers a connection to those who are there.
-    void subscription?.ready().then(() => {
+    // A newcomer offers a connection to those who are there, unless it has left before.
+    subscription?.ready().then(() => {
       for (const { id, state } of joined.participants) {
         if (id !== this.participantId && state === "joined") void this.#offer(id);
       }
-    });
+    }, () => undefined);
   }
 
   /** Whether this page takes part with pictures and sound: it connects people directly, and to no media server. */

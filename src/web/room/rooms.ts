@@ -1,12 +1,12 @@
 // The caller's rooms with their unread counts, updated by events.
 import { computed, effect, signal } from "@preact/signals";
 import { addPeople, nameOf, online, setOnline } from "../core/people.ts";
-import { call, get } from "../core/api.ts";
+import { ApiError, call, get } from "../core/api.ts";
 import { connection, follow, onEvent, presentIn, unfollow } from "../core/live.ts";
 import type { LiveEvent, Message, Room, RoomSettings, Sync, Unread } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { notify } from "../core/notice.ts";
-import { go, route } from "../core/route.ts";
+import { go, replaceRoute, route } from "../core/route.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 
 const READ_DELAY_MS = 800;
@@ -28,6 +28,7 @@ export const unreadTotal = computed(() =>
 );
 
 const reading = new Map<string, ReturnType<typeof setTimeout>>();
+const unsentReads = new Map<string, number>();
 
 /** Takes over the state that a connection started from. */
 export function setRooms(sync: Sync): void {
@@ -93,14 +94,14 @@ export function markRead(id: string, seq: number): void {
   if (room === undefined || seq <= room.lastReadSeq) return;
   clearTimeout(reading.get(id));
   patchRoom(id, { unreadCount: 0, mentionCount: 0 });
-  reading.set(
-    id,
-    setTimeout(() => {
-      call<Unread>("PUT", `v1/rooms/${encodeURIComponent(id)}/read`, { seq }).then(setUnread).catch(() => {
-        // The position moves with the next message that is read.
-      });
-    }, READ_DELAY_MS),
-  );
+  reading.set(id, setTimeout(() => sendRead(id, seq), READ_DELAY_MS));
+}
+
+function sendRead(id: string, seq: number): void {
+  call<Unread>("PUT", `v1/rooms/${encodeURIComponent(id)}/read`, { seq }).then(setUnread, (error) => {
+    // What was read without a connection is sent with the next one; else the position moves with the next message.
+    if (error instanceof ApiError && error.isTemporary) unsentReads.set(id, seq);
+  });
 }
 
 function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount }: Unread): void {
@@ -126,7 +127,8 @@ function removeRoom(id: string, reason?: string): void {
   unfollow(`room:${id}`);
   if (openRoomId.value !== id) return;
   if (reason !== undefined) notify(`${roomName(room)}: ${reason}`, true);
-  go([]);
+  // At once, and not to return to: its address leads nowhere now.
+  replaceRoute([]);
 }
 
 function byActivity(a: Room, b: Room): number {
@@ -168,6 +170,8 @@ async function readPresence(): Promise<void> {
 effect(() => {
   // The first connection starts from a state that has it.
   if (connection.value !== "connected" || !areRoomsRead.peek()) return;
+  for (const [id, seq] of unsentReads) sendRead(id, seq);
+  unsentReads.clear();
   // Read with the next connection.
   readPresence().catch(() => undefined);
 });
