@@ -1,5 +1,4 @@
 // The memory of the kernels: blocks of one size, as many as the bound allows, that are used again. It grows when blocks are needed.
-import { instantiateKernels, type Kernels } from "./vector_kernel.ts";
 
 /** Small, since a room with few vectors takes a whole one. Also the largest row. */
 export const BLOCK_BYTES = 16_384;
@@ -8,6 +7,19 @@ const [QUERY, OUT, SCRATCH, FIRST] = [0, BLOCK_BYTES, 2 * BLOCK_BYTES, 3 * BLOCK
 /** Blocks added at once. */
 const GROW_PAGES = 16;
 const PAGES_MAX = 65_536;
+
+/** WebAssembly with SIMD, which compares one query with many rows at once; its source is vector_kernel.wat. */
+const WASM =
+  "AGFzbQEAAAABCQFgBX9/f39/AAIVAQZrZXJuZWwGbWVtb3J5AgEBgIAEAwMCAAAHEQIDZG90AAAHaGFtbWluZwABCrYCAp8BAgJ/A3sCQANAIA" +
+  "UgAk8NAf0MAAAAAAAAAAAAAAAAAAAAACEHQQAhBgNAIAAgBmr9AAQAIQggASAGav0ABAAhCSAHIAggCf2cAf1+IAggCf2dAf1+/a4B/a4BIQcg" +
+  "BkEQaiIGIANJDQALIAQgB/0bACAH/RsBaiAH/RsCIAf9GwNqajYCACAEQQRqIQQgASADaiEBIAVBAWohBQwACwsLkgECAn8BewJAA0AgBSACTw" +
+  "0B/QwAAAAAAAAAAAAAAAAAAAAAIQdBACEGA0AgByAAIAZq/QAEACABIAZq/QAEAP1R/WL9ff2OASEHIAZBEGoiBiADSQ0ACyAH/X8hByAEIAf9" +
+  "GwAgB/0bAWogB/0bAiAH/RsDamo2AgAgBEEEaiEEIAEgA2ohASAFQQFqIQUMAAsLCw==";
+
+/** For each of `count` rows of `size` bytes at `rows`, an i32 at `out`. All arguments but those two are addresses. */
+type Kernel = (query: number, rows: number, count: number, size: number, out: number) => void;
+
+type Kernels = { dot: Kernel; hamming: Kernel };
 
 /** What is compared: int8 vectors by their dot product, or bits by how many differ. */
 export type Metric = keyof Kernels;
@@ -52,4 +64,11 @@ export class VectorArena {
     this.#kernels[metric](QUERY, rows, count, query.length, OUT);
     return new Int32Array(this.#memory.buffer, OUT, count);
   }
+}
+
+let compiled: WebAssembly.Module | undefined;
+
+function instantiateKernels(memory: WebAssembly.Memory): Kernels {
+  compiled ??= new WebAssembly.Module(Uint8Array.fromBase64(WASM));
+  return new WebAssembly.Instance(compiled, { kernel: { memory } }).exports as Kernels;
 }

@@ -1,4 +1,5 @@
 // Calls of models: which provider, retries, budgets, usage and metrics.
+import { Breakers } from "@/core/breaker.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, delay, iso } from "@/core/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -7,6 +8,7 @@ import { estimateTokens } from "@/core/tokens.ts";
 import {
   type ModelConfig,
   ModelError,
+  type ModelErrorCode,
   type ModelPart,
   type ModelRequest,
   type Models,
@@ -14,7 +16,6 @@ import {
   type ModelUsage,
 } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { Breakers } from "./breaker.ts";
 import type { AiCharge, Budgets, Reservation } from "./budgets.ts";
 import type { AiModel, Candidate, Catalog } from "./catalog.ts";
 import { UsageStore, type UsageTables } from "./usage_store.ts";
@@ -25,6 +26,14 @@ const RETRY_MS = 250;
 const RETRY_AFTER_MAX_MS = 10_000;
 /** The estimate may be too low by less than this. */
 const ESTIMATE_FACTOR = 1.1;
+/** Failures that say something about the provider; others are about the request or the key. */
+const COUNTED: ReadonlySet<ModelErrorCode> = new Set([
+  "rate_limited",
+  "overloaded",
+  "unreachable",
+  "timed_out",
+  "stream_broken",
+]);
 const NOTHING: ModelUsage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, isEstimated: true };
 
 /** The end of a step, with the model that was used and what it cost. */
@@ -133,7 +142,7 @@ export class AiService {
         } catch (thrown) {
           if (!(thrown instanceof ModelError)) throw thrown;
           use = thrown.usage === undefined ? undefined : { candidate, usage: thrown.usage };
-          this.#breakers.fail(candidate.breakerKey, thrown.code);
+          if (COUNTED.has(thrown.code)) this.#breakers.fail(candidate.breakerKey);
           stopwatch.fail(thrown);
           if (output !== "") throw thrown;
           attempt.failure = thrown;
@@ -177,7 +186,7 @@ export class AiService {
           return { vectors, model: candidate.model.id, costMicros: priceOf(candidate.model, usage) ?? 0 };
         } catch (thrown) {
           if (!(thrown instanceof ModelError)) throw thrown;
-          this.#breakers.fail(candidate.breakerKey, thrown.code);
+          if (COUNTED.has(thrown.code)) this.#breakers.fail(candidate.breakerKey);
           stopwatch.fail(thrown);
           attempt.failure = thrown;
         }
