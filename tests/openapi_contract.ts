@@ -2,7 +2,6 @@
 import { Ajv2020, type ValidateFunction } from "npm:ajv@8.20.0/dist/2020.js";
 import addFormats from "npm:ajv-formats@3.0.1";
 import type { App } from "@/app.ts";
-import type { ApiResponse } from "./harness.ts";
 
 type OpenApiDocument = { paths: Record<string, Record<string, { responses: Record<string, unknown> }>> };
 
@@ -37,7 +36,10 @@ export class OpenApiContract {
   }
 
   /** Throws when the document does not describe this answer. */
-  assertMatches(request: Request, { status, body, headers }: ApiResponse): void {
+  assertMatches(
+    request: Request,
+    { status, body, headers }: { status: number; body: unknown; headers: Headers },
+  ): void {
     const { pathname } = new URL(request.url);
     const method = request.method === "HEAD" ? "GET" : request.method;
     const route = this.#routes.find((candidate) => candidate.method === method && candidate.pattern.test(pathname));
