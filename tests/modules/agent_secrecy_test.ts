@@ -5,7 +5,7 @@ import { testOnEngines } from "../engines.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const RUNS = "/v1/collaboration/ai/runs";
 const TOOLS = { tools: ["message.*", "task.create"], askFirst: ["task.create"] };
@@ -111,6 +111,28 @@ testOnEngines("texts of a run are for those who can see all that it read", async
   assertProblem(await decide(carol), 403, "forbidden");
   fixture.answer(() => "Done");
   ok(await decide(bob));
+});
+
+testOnEngines("nothing is asked that somebody who joined meanwhile may not see", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+  const { alice, bob, agentId, roomId, gateway } = fixture;
+  const board = await createRoom(alice, ["bob", agentId], { name: "Board" });
+  await sendMessage(alice, board, "The secret is swordfish");
+  fixture.answer(async ({ number }) => {
+    if (number === 1) return callTools(["message_list", { roomId: board }]);
+    await gate.promise;
+    return number === 2 ? callTools(["ask_user", { question: "Is it swordfish?" }]) : "";
+  });
+  await fixture.mention(bob, "What is new?");
+  await until(() => fixture.models.calls.length === 2);
+  const carol = await gateway.as("carol");
+  ok(await carol.get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`));
+  gate.resolve();
+  await fixture.settled();
+  assert.match(fixture.models.calls.at(-1)?.request.messages.at(-1)?.role ?? "", /tool/);
+  assert.doesNotMatch(JSON.stringify(await readRoomEvents(carol, roomId)), /swordfish/);
 });
 
 testOnEngines("nothing is posted that somebody who joined meanwhile may not see", async (environment) => {

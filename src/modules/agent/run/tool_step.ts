@@ -6,6 +6,7 @@ import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
 import { truncateText } from "@/core/text.ts";
+import { Audience } from "@/modules/room/mod.ts";
 import type { ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type ApprovalGate, CallDenied, type GatedCall, NeedsApproval } from "../approval/gate.ts";
@@ -211,7 +212,14 @@ export class ToolStep {
 
   async #ask(step: Step, resolved: ResolvedCall & { kind: "ask" }): Promise<RunRow> {
     const { store, lifecycle } = this.#deps;
+    const { tenant_id: tenantId, room_id: roomId } = step.run;
     return await store.write(async (tx) => {
+      await this.#fence(tx, step.run);
+      // All readers of the room read the question.
+      if (!await Audience.canRead(tx.db, { tenantId, roomId, roomIds: readRoomsOf(step.run) })) {
+        const hidden = new Fault("forbidden", "Some readers of the room cannot see everything that was read");
+        return await this.#put(tx, step, resolved, failed(hidden));
+      }
       await this.#put(tx, step, resolved, { status: "waiting", result: "" });
       return await lifecycle.wait(tx, step.run, "waiting_input", resolved.question);
     });
