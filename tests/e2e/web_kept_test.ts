@@ -130,6 +130,17 @@ Deno.test({
         },
       );
 
+      await t.step("going back leaves a dialog", async () => {
+        await ada.goto(`${target.baseUrl}/#/inbox`);
+        await ada.goto(`${target.baseUrl}/#/people`);
+        await ada.getByRole("button", { name: "New", exact: true }).click();
+        await ada.getByRole("menuitem", { name: "New room" }).click();
+        await ada.locator("dialog input:focus").waitFor();
+        await ada.goBack();
+        await ada.locator("dialog").waitFor({ state: "detached" });
+        await ada.getByRole("heading", { name: "Inbox" }).waitFor();
+      });
+
       await t.step("a page that is opened while the gateway is away knows everything once it is back", async () => {
         await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
         await sees(ada, "First words");

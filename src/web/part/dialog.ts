@@ -21,6 +21,9 @@ export function closeDialog(): void {
   dialog.value = undefined;
 }
 
+// Going back, or elsewhere, leaves a dialog.
+addEventListener("hashchange", closeDialog);
+
 /** A field that is removed while it has the focus would not report what was typed in it. */
 function leaveField(): void {
   const { activeElement } = document;
