@@ -124,3 +124,29 @@ Deno.test("words of a private language are refused in texts and comments, not in
   const found = Deno.lint.runPlugin(wide, "/app/src/some.ts", "// It was told.\nrunAsTold();");
   assert.deepEqual(found.map(({ id }) => id), ["wide/words", "wide/words"]);
 });
+
+Deno.test("no file of the source imports itself through others, types included", async () => {
+  const root = new URL("../src/", import.meta.url);
+  const imports = new Map<string, string[]>();
+  async function readImports(folder: URL): Promise<void> {
+    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+      const url = new URL(isDirectory ? `${name}/` : name, folder);
+      if (isDirectory) await readImports(url);
+      else if (name.endsWith(".ts")) {
+        const text = await Deno.readTextFile(url);
+        const paths = [...text.matchAll(/^(?:import|export|\}) [^"\n]*?from "([@.]\.?\/[^"]+)"/gm)].map((
+          [, path = ""],
+        ) => path.startsWith("@/") ? new URL(path.slice(2), root).href : new URL(path, url).href);
+        imports.set(url.href, paths);
+      }
+    }
+  }
+  await readImports(root);
+  assert.ok(imports.size > 100);
+  // What imports nothing that is left is in no cycle.
+  for (let before = Infinity; imports.size < before;) {
+    before = imports.size;
+    for (const [file, paths] of imports) if (!paths.some((path) => imports.has(path))) imports.delete(file);
+  }
+  assert.deepEqual([...imports.keys()], []);
+});

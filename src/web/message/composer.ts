@@ -1,39 +1,25 @@
 // Where messages are written: Enter sends, @ completes names, files are dropped or pasted, and a message can be scheduled.
 import type { VNode } from "preact";
-import { effect, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { publishEphemeral } from "../core/live.ts";
-import type { MessageFile, Room } from "../core/resources.ts";
-import { myId, token } from "../core/session.ts";
+import type { Room } from "../core/resources.ts";
+import { myId } from "../core/session.ts";
 import { canWrite, joinRoom, roomName } from "../room/rooms.ts";
-import { attempt, notify } from "../core/notice.ts";
+import { attempt } from "../core/notice.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu } from "../part/menu.ts";
 import { runCommand } from "./commands.ts";
 import { Completion, completionKey } from "./completion.ts";
-import { editedId, replyTo, setReply } from "./editing.ts";
+import { drafts, editedId, replyTo, setDraft, setReply, takeDraft, type Taken } from "./editing.ts";
 import { EmojiPicker } from "./emoji.ts";
 import { sendMessage } from "./outbox.ts";
 import { openSchedule, openScheduledList } from "./schedule.ts";
 import { timelineOf } from "./timeline.ts";
-import { Attachments, upload, uploads } from "./uploads.ts";
+import { Attachments, upload } from "./uploads.ts";
 
 const TYPING_MS = 3000;
 const LINES_MAX_PX = 220;
-
-const DRAFTS = "gateway.drafts";
-
-/** Texts that are not sent yet, by room or thread. */
-const drafts = signal<ReadonlyMap<string, string>>(new Map(JSON.parse(sessionStorage.getItem(DRAFTS) ?? "[]")));
-
-effect(() => {
-  const text = JSON.stringify([...drafts.value]);
-  if (token.value !== "") sessionStorage.setItem(DRAFTS, text);
-});
-
-/** What was in a composer; `giveBack` returns it there if it could not be used. */
-export type Taken = { text: string; files: MessageFile[]; giveBack: () => void };
 
 type Target = { room: Room; threadId?: string };
 
@@ -136,30 +122,6 @@ function MessageForm({ room, threadId }: Target): VNode {
       </div>
     </form>
   `;
-}
-
-function setDraft(key: string, text: string): void {
-  const next = new Map(drafts.value).set(key, text);
-  if (text === "") next.delete(key);
-  drafts.value = next;
-}
-
-/** Empties a composer, if what is in it can be sent. */
-function takeDraft(key: string, roomId: string): Taken | undefined {
-  const text = drafts.value.get(key) ?? "";
-  const files = uploads.value.get(key) ?? [];
-  const ready = files.flatMap(({ file }) => file ?? []);
-  if (files.some(({ state }) => state === "uploading")) return void notify("Files are still being uploaded", true);
-  if (text.trim() === "" && ready.length === 0) return undefined;
-  setDraft(key, "");
-  // What could not be uploaded is not forgotten.
-  uploads.value = new Map(uploads.value).set(key, files.filter(({ state }) => state === "failed"));
-  setReply(roomId, undefined);
-  const giveBack = (): void => {
-    if (!drafts.value.has(key)) setDraft(key, text);
-    uploads.value = new Map(uploads.value).set(key, files);
-  };
-  return { text: text.trim(), files: ready, giveBack };
 }
 
 /** Runs a command, or sends a message. */

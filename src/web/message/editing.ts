@@ -1,5 +1,22 @@
-// Which message is being edited, and which one the next message replies to.
-import { signal } from "@preact/signals";
+// What is being written: drafts, which message is being edited, and which one the next message replies to.
+import { effect, signal } from "@preact/signals";
+import { notify } from "../core/notice.ts";
+import type { MessageFile } from "../core/resources.ts";
+import { token } from "../core/session.ts";
+import { uploads } from "./uploads.ts";
+
+const DRAFTS = "gateway.drafts";
+
+/** Texts that are not sent yet, by room or thread. */
+export const drafts = signal<ReadonlyMap<string, string>>(new Map(JSON.parse(sessionStorage.getItem(DRAFTS) ?? "[]")));
+
+effect(() => {
+  const text = JSON.stringify([...drafts.value]);
+  if (token.value !== "") sessionStorage.setItem(DRAFTS, text);
+});
+
+/** What was in a composer; `giveBack` returns it there if it could not be used. */
+export type Taken = { text: string; files: MessageFile[]; giveBack: () => void };
 
 export const editedId = signal("");
 /** By room: the message that the next one replies to. */
@@ -10,4 +27,28 @@ export function setReply(roomId: string, messageId: string | undefined): void {
   if (messageId === undefined) next.delete(roomId);
   else next.set(roomId, messageId);
   replyTo.value = next;
+}
+
+export function setDraft(key: string, text: string): void {
+  const next = new Map(drafts.value).set(key, text);
+  if (text === "") next.delete(key);
+  drafts.value = next;
+}
+
+/** Empties a composer, if what is in it can be sent. */
+export function takeDraft(key: string, roomId: string): Taken | undefined {
+  const text = drafts.value.get(key) ?? "";
+  const files = uploads.value.get(key) ?? [];
+  const ready = files.flatMap(({ file }) => file ?? []);
+  if (files.some(({ state }) => state === "uploading")) return void notify("Files are still being uploaded", true);
+  if (text.trim() === "" && ready.length === 0) return undefined;
+  setDraft(key, "");
+  // What could not be uploaded is not forgotten.
+  uploads.value = new Map(uploads.value).set(key, files.filter(({ state }) => state === "failed"));
+  setReply(roomId, undefined);
+  const giveBack = (): void => {
+    if (!drafts.value.has(key)) setDraft(key, text);
+    uploads.value = new Map(uploads.value).set(key, files);
+  };
+  return { text: text.trim(), files: ready, giveBack };
 }

@@ -7,7 +7,7 @@ import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import type { Page, Room, ScheduledMessage } from "../core/resources.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
-import type { Taken } from "./composer.ts";
+import type { Taken } from "./editing.ts";
 
 const HOUR_MS = 3_600_000;
 
