@@ -53,24 +53,23 @@ const credentialsByKeys = prepared((db: Kysely<IdentityTables>, value: Param<{ t
       sql`asked(n int, principal_id text, token_id text)`,
     ),
   )
-    .leftJoin(
-      "principal",
-      (join) => join.onRef("principal.id", "=", "asked.principal_id").on("principal.tenant_id", "=", value("tenantId")),
+    // Each key by itself: joined, a tenant that grew since PostgreSQL planned this would be compared with itself, row by row.
+    .leftJoinLateral(
+      (eb) =>
+        eb.selectFrom("principal")
+          .leftJoin("principal as owner", (join) =>
+            join.onRef("owner.tenant_id", "=", "principal.tenant_id").onRef("owner.id", "=", "principal.owner_id"))
+          .leftJoin("api_token", (join) =>
+            join.onRef("api_token.tenant_id", "=", "principal.tenant_id").onRef("api_token.id", "=", "asked.token_id"))
+          .leftJoin("revoked_jti", (join) =>
+            join.onRef("revoked_jti.tenant_id", "=", "principal.tenant_id")
+              .onRef("revoked_jti.jti", "=", "asked.token_id"))
+          .select(COLUMNS)
+          .where("principal.tenant_id", "=", value("tenantId")).whereRef("principal.id", "=", "asked.principal_id")
+          .limit(1).as("credential"),
+      (join) => join.onTrue(),
     )
-    .leftJoin(
-      "principal as owner",
-      (join) => join.onRef("owner.tenant_id", "=", "principal.tenant_id").onRef("owner.id", "=", "principal.owner_id"),
-    )
-    .leftJoin(
-      "api_token",
-      (join) => join.onRef("api_token.id", "=", "asked.token_id").on("api_token.tenant_id", "=", value("tenantId")),
-    )
-    .leftJoin(
-      "revoked_jti",
-      (join) =>
-        join.onRef("revoked_jti.jti", "=", "asked.token_id").on("revoked_jti.tenant_id", "=", value("tenantId")),
-    )
-    .select(COLUMNS).select("asked.n")
+    .selectAll("credential").select("asked.n")
 );
 
 /** Advisory locks until the commit; names are hashed to numbers. PostgreSQL only. */
