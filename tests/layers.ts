@@ -6,6 +6,7 @@ import { plainLanguageRule } from "./wording.ts";
 const MODULE_ORDER = [
   "gateway",
   "job",
+  "usage",
   "tenant",
   "permission",
   "identity",

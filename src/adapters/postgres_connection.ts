@@ -122,11 +122,13 @@ function openSocket({ host, port, path }: { host: string[]; port: number[]; path
 export class PostgresPool implements Pick<SqlSession, "run"> {
   readonly #open: () => Sql;
   readonly #responseTimeoutMs: number;
+  readonly #retryMaxMs: number;
   readonly #timeouts: TimeoutQueue;
   #sql: Sql;
   #closing: Promise<unknown> = Promise.resolve();
 
-  constructor(options: PostgresOptions, max: number) {
+  constructor(options: PostgresOptions, max: number, { retryMaxMs = READ_RETRY_MAX_MS } = {}) {
+    this.#retryMaxMs = retryMaxMs;
     this.#open = () => connect(options, max, () => {});
     this.#responseTimeoutMs = options.responseTimeoutMs;
     this.#timeouts = new TimeoutQueue(options.responseTimeoutMs);
@@ -136,7 +138,7 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
   /** A connection that ends, or that the server has no place for, costs no response while there are others. */
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const values = parameters.map(sqlValue);
-    const retryUntil = performance.now() + READ_RETRY_MAX_MS;
+    const retryUntil = performance.now() + this.#retryMaxMs;
     while (true) {
       const on = this.#sql;
       try {
