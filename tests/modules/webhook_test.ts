@@ -137,6 +137,23 @@ Deno.test("the event of any attempt can be delivered again", async () => {
   assertProblem(await alice.post(`${WEBHOOKS}/${id}/deliveries/other/replay`), 404, "not_found");
 });
 
+Deno.test("webhook_cursor.put repeats what a run has delivered and not yet stored", async () => {
+  await using gateway = await openWithEndpoints();
+  await using endpoint = new Endpoint();
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
+  const answers = [Promise.withResolvers<Response>(), Promise.withResolvers<Response>()];
+  endpoint.answer = () => answers[endpoint.requests.length - 1]?.promise ?? new Response(null, { status: 204 });
+  const { seq } = await sendMessage(alice, roomId, "one");
+  await until(() => endpoint.requests.length === 1);
+  // Where the position is stored, since the run has not ended.
+  ok(await alice.put(`${WEBHOOKS}/${id}/cursor`, { stream: `room:${roomId}`, seq: seq - 1 }));
+  for (const { resolve } of answers) resolve(new Response(null, { status: 204 }));
+  await until(() => endpoint.accepted.length === 2);
+  assert.deepEqual(endpoint.texts, ["one", "one"]);
+});
+
 Deno.test("webhook_cursor.put repeats events with the same ids, or leaves some out", async () => {
   await using gateway = await openWithEndpoints();
   await using endpoint = new Endpoint();

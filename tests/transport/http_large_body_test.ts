@@ -10,6 +10,12 @@ import { slowTest } from "../tier.ts";
 
 const actorOf = (principalId: string, ownerId: string | null = null) => ({ tenantId: "t", principalId, ownerId });
 
+async function enter(bodies: LargeBodies, actor: ReturnType<typeof actorOf>): Promise<LargeBody> {
+  const body = bodies.bodyOf(actor);
+  await body.enter();
+  return body;
+}
+
 /** Whether a promise is settled by now. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   const pending = Symbol();
@@ -19,25 +25,25 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
 
 Deno.test("a principal and its agents send one large body at a time, and few of them wait", async () => {
   const bodies = new LargeBodies();
-  const first = await bodies.enter(actorOf("alice"));
-  const waiting = Array.from({ length: 8 }, () => bodies.enter(actorOf("robo", "alice")));
-  await assert.rejects(bodies.enter(actorOf("alice")), { code: "rate_limited" });
-  using other = await bodies.enter(actorOf("bob"));
+  const first = await enter(bodies, actorOf("alice"));
+  const waiting = Array.from({ length: 8 }, () => enter(bodies, actorOf("robo", "alice")));
+  await assert.rejects(enter(bodies, actorOf("alice")), { code: "rate_limited" });
+  using other = await enter(bodies, actorOf("bob"));
   await other.beginHandling();
   assert.equal(await isSettled(Promise.race(waiting)), false);
   first[Symbol.dispose]();
   for (const one of waiting) (await one)[Symbol.dispose]();
-  using again = await bodies.enter(actorOf("alice"));
+  using again = await enter(bodies, actorOf("alice"));
   await again.beginHandling();
 });
 
 Deno.test("of all that were read, four are handled at a time; who sends slowly keeps nobody waiting", async () => {
   const bodies = new LargeBodies();
-  const enter = (name: string): Promise<LargeBody> => bodies.enter(actorOf(name));
-  const slow = await Promise.all(Array.from({ length: 10 }, (_, n) => enter(`slow${n}`)));
-  const handled = await Promise.all(Array.from({ length: 4 }, (_, n) => enter(`p${n}`)));
+  const enterAs = (name: string): Promise<LargeBody> => enter(bodies, actorOf(name));
+  const slow = await Promise.all(Array.from({ length: 10 }, (_, n) => enterAs(`slow${n}`)));
+  const handled = await Promise.all(Array.from({ length: 4 }, (_, n) => enterAs(`p${n}`)));
   for (const body of handled) await body.beginHandling();
-  const [fifth, ended] = [await enter("p5"), await enter("p6")];
+  const [fifth, ended] = [await enterAs("p5"), await enterAs("p6")];
   const begins = fifth.beginHandling();
   const neverBegins = ended.beginHandling();
   assert.equal(await isSettled(begins), false);
@@ -59,6 +65,13 @@ Deno.test("many large requests of a caller are handled one after the other, and 
   const answers = await Promise.all(Array.from({ length: 12 }, () => validate(alice)));
   assert.deepEqual(answers.map(({ status }) => status).sort(), [...Array(9).fill(200), ...Array(3).fill(429)]);
   ok(await validate(bob));
+});
+
+Deno.test("small bodies of unknown length are not large", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await createCallers(gateway, "alice");
+  const create = () => alice.post("/v1/rooms", { name: "One" });
+  for (const response of await Promise.all(Array.from({ length: 30 }, create))) ok(response);
 });
 
 slowTest("many large requests of many callers at once do not fill the memory", async () => {

@@ -172,14 +172,15 @@ export class DeliveryStore {
       .orderBy("at.moved_at").limit(limit).execute();
   }
 
-  /** Moves a position, if it is still where it was read; returns whether it was. */
+  /** Moves a position, if nobody has since it was read; returns whether it did. */
   async moveCursor(
-    before: Pick<CursorRow, "tenant_id" | "webhook_id" | "stream" | "epoch" | "seq">,
+    before: Pick<CursorRow, "tenant_id" | "webhook_id" | "stream" | "epoch" | "seq" | "puts">,
     set: Pick<CursorRow, "epoch" | "seq" | "moved_at" | "paused_until">,
   ): Promise<boolean> {
     const moved = await this.#db.updateTable("webhook_cursor").set(set)
       .where("tenant_id", "=", before.tenant_id).where("webhook_id", "=", before.webhook_id)
       .where("stream", "=", before.stream).where("epoch", "=", before.epoch).where("seq", "=", before.seq)
+      .where("puts", "=", before.puts)
       .returning("seq").execute();
     return moved.length > 0;
   }

@@ -42,6 +42,7 @@ const baseline: Migration = {
       stream text not null,
       epoch text not null,
       seq bigint not null,
+      puts integer not null default 0,
       moved_at text not null,
       paused_until text,
       constraint webhook_cursor_pk primary key (tenant_id, webhook_id, stream)

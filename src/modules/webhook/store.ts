@@ -89,7 +89,8 @@ export class WebhookStore {
     stream: string,
     set: Pick<CursorRow, "epoch" | "seq" | "moved_at">,
   ): Promise<void> {
-    await this.#db.updateTable("webhook_cursor").set({ ...set, paused_until: null })
+    await this.#db.updateTable("webhook_cursor")
+      .set(({ eb }) => ({ ...set, paused_until: null, puts: eb("puts", "+", 1) }))
       .where("tenant_id", "=", tenantId).where("webhook_id", "=", id).where("stream", "=", stream).execute();
   }
 

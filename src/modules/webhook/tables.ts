@@ -43,6 +43,8 @@ export type CursorRow = {
   epoch: string;
   /** The last event that was handled. */
   seq: number;
+  /** How often a person has moved it, so that a run which began before does not undo it. */
+  puts: number;
   /** Streams that waited longest are next. */
   moved_at: string;
   /** Set where the creator may not read the room. */

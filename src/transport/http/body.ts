@@ -12,6 +12,7 @@ import {
   JSON_VALUES_MAX,
   unsafeTextFault,
 } from "@/core/text.ts";
+import type { LargeBody } from "./large_bodies.ts";
 
 /** A request body: its bytes for the fingerprint, its value for the operation (`undefined` if there is none). */
 type Body = { bytes: Uint8Array; value: unknown };
@@ -21,14 +22,14 @@ type BodyOptions = {
   text?: TextBody | undefined;
   /** Charged for parsing. */
   account?: CpuAccount | undefined;
-  /** Called when it has been read. */
-  beforeParse?: (() => Promise<void>) | undefined;
+  /** Takes its turn with other large ones. */
+  large?: LargeBody | undefined;
   depthMax?: number | undefined;
   valuesMax?: number | undefined;
 };
 
 /** Parsing less takes a fraction of a millisecond, and is not charged separately. */
-const LARGE_BYTES = 32 * 1024;
+const CHARGED_BYTES = 32 * 1024;
 const EMPTY: Body = { bytes: new Uint8Array(), value: undefined };
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -42,7 +43,7 @@ export async function assertNoBody(request: Request): Promise<void> {
 export async function readBody(
   request: Request,
   maxBytes: number,
-  { text, account, beforeParse, ...limits }: BodyOptions = {},
+  { text, account, large, ...limits }: BodyOptions = {},
 ): Promise<Body> {
   if (!hasBody(request)) return EMPTY;
   const { headers } = request;
@@ -59,12 +60,13 @@ export async function readBody(
     request,
     maxBytes,
     () => new Fault("payload_too_large", `The request body is larger than ${maxBytes} bytes`),
+    large && (() => large.enter()),
   );
   if (bytes.length === 0) return EMPTY;
   if (type === null) throw new Fault("unsupported_media_type", "Expected Content-Type: application/json");
-  await beforeParse?.();
+  await large?.beginHandling();
   const value = (): unknown => isText ? { [text.field]: textOf(bytes, text.field) } : parseJson(bytes, limits);
-  if (account === undefined || bytes.length < LARGE_BYTES) return { bytes, value: value() };
+  if (account === undefined || bytes.length < CHARGED_BYTES) return { bytes, value: value() };
   // Of several large bodies of one principal only one is parsed per tick.
   await account.waitForSlice();
   return { bytes, value: account.measure(value) };

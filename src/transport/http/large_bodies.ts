@@ -4,57 +4,76 @@
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 
-/** The limit of bodies of most operations. */
-export const LARGE_BYTES = 256 * 1024;
 const HANDLED_MAX = 4;
 const WAITING_PER_OWNER = 8;
 
-export class LargeBodies {
-  readonly #owners = new Map<string, Queue>();
-  readonly #handled = new Queue(HANDLED_MAX);
+type Owner = Pick<Actor, "tenantId" | "principalId" | "ownerId">;
 
-  /** Resolves when the caller may send its body. Throws `rate_limited` if it has too many that wait. */
-  async enter(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId">): Promise<LargeBody> {
-    const owner = chargedTo(actor);
-    const queue = this.#owners.get(owner) ?? new Queue(1);
-    this.#owners.set(owner, queue);
+export class LargeBodies {
+  readonly handled = new Queue(HANDLED_MAX);
+  readonly #owners = new Map<string, Queue>();
+
+  /** A body that may turn out to be large. */
+  bodyOf(owner: Owner): LargeBody {
+    return new LargeBody(this, owner);
+  }
+
+  /** Resolves when the owner may send one; call the returned function when nothing needs it any longer. */
+  async enter(owner: Owner): Promise<() => void> {
+    const key = chargedTo(owner);
+    const queue = this.#owners.get(key) ?? new Queue(1);
+    this.#owners.set(key, queue);
     if (queue.waiting >= WAITING_PER_OWNER) {
       throw new Fault("rate_limited", "Too many large requests at the same time", { retryAfterMs: 1000 });
     }
     await queue.enter();
-    return new LargeBody(this.#handled, () => {
+    return () => {
       queue.leave();
-      if (queue.isIdle) this.#owners.delete(owner);
-    });
+      if (queue.isIdle) this.#owners.delete(key);
+    };
   }
 }
 
-/** One body, from its first byte until nothing needs it. */
+/** A body, from its first byte until nothing needs it; without effect unless it is large. */
 export class LargeBody implements Disposable {
-  readonly #handled: Queue;
+  readonly #bodies: LargeBodies;
+  readonly #owner: Owner;
   #leave: (() => void) | undefined;
   #isHandled = false;
+  #isDisposed = false;
 
-  constructor(handled: Queue, leave: () => void) {
-    this.#handled = handled;
-    this.#leave = leave;
+  constructor(bodies: LargeBodies, owner: Owner) {
+    this.#bodies = bodies;
+    this.#owner = owner;
+  }
+
+  /** It is large: resolves when it may be read. Throws `rate_limited` if its owner has too many that wait. */
+  async enter(): Promise<void> {
+    this.#leave = await this.#bodies.enter(this.#owner);
+    this.#assertNeeded();
   }
 
   /** Resolves when the body, which has been read, may be parsed. */
   async beginHandling(): Promise<void> {
-    await this.#handled.enter();
+    if (this.#leave === undefined) return;
+    await this.#bodies.handled.enter();
     this.#isHandled = true;
-    if (this.#leave !== undefined) return;
-    // Its request has ended meanwhile.
-    this[Symbol.dispose]();
-    throw new Fault("unavailable", "The request has ended");
+    this.#assertNeeded();
   }
 
   [Symbol.dispose](): void {
-    if (this.#isHandled) this.#handled.leave();
+    this.#isDisposed = true;
+    if (this.#isHandled) this.#bodies.handled.leave();
     this.#isHandled = false;
     this.#leave?.();
     this.#leave = undefined;
+  }
+
+  /** Its request may have ended while it waited. */
+  #assertNeeded(): void {
+    if (!this.#isDisposed) return;
+    this[Symbol.dispose]();
+    throw new Fault("unavailable", "The request has ended");
   }
 }
 

@@ -10,7 +10,7 @@ import type { RequestAuthenticator } from "./auth.ts";
 import { assertNoBody, readBody } from "./body.ts";
 import { assertAcceptsJson, type Endpoint } from "./endpoint.ts";
 import { computeEtag } from "./etag.ts";
-import { LARGE_BYTES, type LargeBodies } from "./large_bodies.ts";
+import type { LargeBodies } from "./large_bodies.ts";
 import type { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { idempotencyKeyOf, respondOnce } from "./idempotency.ts";
 import { createReadInput } from "./input.ts";
@@ -81,9 +81,8 @@ export function operationEndpoint(
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
     // A body would be ignored, and more deleted than intended.
     if (method === "DELETE") await assertNoBody(request);
-    using large = readsBody && isLarge(request, bodyMaxBytes) ? await deps.largeBodies.enter(actor) : undefined;
-    const beforeParse = large && (() => large.beginHandling());
-    const reading = readsBody ? readBody(request, bodyMaxBytes, { ...readOptions, account, beforeParse }) : undefined;
+    using large = readsBody ? deps.largeBodies.bodyOf(actor) : undefined;
+    const reading = readsBody ? readBody(request, bodyMaxBytes, { ...readOptions, account, large }) : undefined;
     const body = isWaiting && reading !== undefined ? await timeouts.run(context, reading) : await reading;
     const input = readInput(context, params, body?.value);
     // The call may take minutes, most of which it waits.
@@ -109,11 +108,6 @@ export function operationEndpoint(
     path,
     handle: isWaiting ? handle : (context, params) => timeouts.run(context, handle(context, params)),
   };
-}
-
-/** Whether the body may be one of the few large ones; the length of a stream is not known. */
-function isLarge({ headers }: Request, bodyMaxBytes: number): boolean {
-  return bodyMaxBytes > LARGE_BYTES && Number(headers.get("Content-Length") ?? Infinity) > LARGE_BYTES;
 }
 
 /** A call whose signal is created only if it is used. */
