@@ -116,7 +116,7 @@ export class ModelStep {
   }
 }
 
-/** Saves a growing text: within a second after it has grown, or by 4 KiB, one save at a time. */
+/** Saves a growing text: a second after it has grown, or by 4 KiB, one save at a time. */
 class TextSaver {
   readonly #save: (text: string) => Promise<void>;
   readonly #onLost: () => void;
@@ -136,8 +136,7 @@ class TextSaver {
     this.#text = text;
     if (this.#saving !== undefined) return;
     if (text.length - this.#savedLength >= SAVE_CHARS) return this.#begin();
-    // All runs save at the same times, so that they share a commit.
-    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS - performance.now() % SAVE_MS);
+    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS);
   }
 
   async end(): Promise<void> {
