@@ -37,6 +37,15 @@ function slowService(isIdempotent: boolean) {
   return { keys, release: () => released.resolve(), tool };
 }
 
+/** Begins a run whose model stops half way; resolve what is returned to let it go on. */
+async function beginHalf(fixture: AgentFixture): Promise<PromiseWithResolvers<void>> {
+  const stuck = Promise.withResolvers<void>();
+  fixture.answer(() => ({ parts: ["Half ", () => stuck.promise, "of it"] }));
+  await fixture.mention(fixture.bob, "Go");
+  await until(() => fixture.models.calls.length === 1);
+  return stuck;
+}
+
 /** Another node of the same database. */
 function openNode(environment: Record<string, string>, models: ScriptedModels, tool?: AgentTool): Promise<Harness> {
   const toolsOf = (_tenant: string, _agent: string, names: readonly string[]) =>
@@ -82,11 +91,8 @@ testOnPostgres(
   "a run of a node that is gone continues elsewhere, and what that node says later does not count",
   async (environment) => {
     await using fixture = await AgentFixture.open(undefined, { environment });
-    const { bob, gateway } = fixture;
-    const stuck = Promise.withResolvers<void>();
-    fixture.answer(() => ({ parts: ["Half ", () => stuck.promise, "of it"] }));
-    await fixture.mention(bob, "Go");
-    await until(() => fixture.models.calls.length === 1);
+    const { gateway } = fixture;
+    const stuck = await beginHalf(fixture);
     await using other = await openNode(environment, new ScriptedModels(() => ({ parts: ["All of it"] })));
     const leases = other.app.modules.find(({ name }) => name === "agent")?.leases;
     const owners = await leases?.owners() ?? [];
@@ -105,11 +111,8 @@ testOnPostgres(
   "a run of a node that is not known to be gone continues elsewhere once its lease has run out, not before",
   async (environment) => {
     await using fixture = await AgentFixture.open(undefined, { environment });
-    const { bob, gateway } = fixture;
-    const stuck = Promise.withResolvers<void>();
-    fixture.answer(() => ({ parts: ["Half ", () => stuck.promise, "of it"] }));
-    await fixture.mention(bob, "Go");
-    await until(() => fixture.models.calls.length === 1);
+    const { gateway } = fixture;
+    const stuck = await beginHalf(fixture);
     const claimedAt = gateway.clock.now();
     await using other = await openNode(environment, new ScriptedModels(() => ({ parts: ["All of it"] })));
     const { db } = other.app.store;

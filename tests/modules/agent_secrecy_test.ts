@@ -13,6 +13,21 @@ const TOOLS = { tools: ["message.*", "task.create"], askFirst: ["task.create"] }
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
 
+/** A room that bob and the agent are in, with a secret. */
+async function openBoard({ alice, agentId }: AgentFixture): Promise<string> {
+  const board = await createRoom(alice, ["bob", agentId], { name: "Board" });
+  await sendMessage(alice, board, "The secret is swordfish");
+  return board;
+}
+
+/** Carol joins the agent's room; she is not in the other one. */
+async function joinCarol({ alice, gateway, roomId }: AgentFixture, role?: string): Promise<Caller> {
+  const carol = await gateway.as("carol");
+  ok(await carol.get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, role === undefined ? undefined : { role }));
+  return carol;
+}
+
 /** Subscribes to a run on `/ws`; resolves to the socket, or to the error of the subscription. */
 async function watch({ gateway }: AgentFixture, who: Caller, runId: string) {
   const socket = new FakeSocket();
@@ -79,9 +94,8 @@ Deno.test("a stream ends with the token that opened it", async () => {
 
 testOnEngines("texts of a run are for those who can see all that it read", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
-  const { alice, bob, agentId, roomId, gateway } = fixture;
-  const board = await createRoom(alice, ["bob", agentId], { name: "Board" });
-  await sendMessage(alice, board, "The secret is swordfish");
+  const { bob, roomId } = fixture;
+  const board = await openBoard(fixture);
   fixture.answer(({ number }) =>
     number === 1
       ? callTools(["message_list", { roomId: board }])
@@ -89,9 +103,7 @@ testOnEngines("texts of a run are for those who can see all that it read", async
   );
   await fixture.mention(bob, "What is new?");
   const { id } = await fixture.settled("waiting_approval");
-  const carol = await gateway.as("carol");
-  ok(await carol.get("/v1/collaboration/me"));
-  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, { role: "moderator" }));
+  const carol = await joinCarol(fixture, "moderator");
   const approvals = `/v1/collaboration/ai/approvals?roomId=${roomId}`;
   const seen = async (who: Caller) =>
     JSON.stringify([
@@ -116,9 +128,8 @@ testOnEngines("texts of a run are for those who can see all that it read", async
 testOnEngines("nothing is asked that somebody who joined meanwhile may not see", async (environment) => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
-  const { alice, bob, agentId, roomId, gateway } = fixture;
-  const board = await createRoom(alice, ["bob", agentId], { name: "Board" });
-  await sendMessage(alice, board, "The secret is swordfish");
+  const { bob, roomId } = fixture;
+  const board = await openBoard(fixture);
   fixture.answer(async ({ number }) => {
     if (number === 1) return callTools(["message_list", { roomId: board }]);
     await gate.promise;
@@ -126,9 +137,7 @@ testOnEngines("nothing is asked that somebody who joined meanwhile may not see",
   });
   await fixture.mention(bob, "What is new?");
   await until(() => fixture.models.calls.length === 2);
-  const carol = await gateway.as("carol");
-  ok(await carol.get("/v1/collaboration/me"));
-  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`));
+  const carol = await joinCarol(fixture);
   gate.resolve();
   await fixture.settled();
   assert.match(fixture.models.calls.at(-1)?.request.messages.at(-1)?.role ?? "", /tool/);
@@ -138,9 +147,8 @@ testOnEngines("nothing is asked that somebody who joined meanwhile may not see",
 testOnEngines("nothing is posted that somebody who joined meanwhile may not see", async (environment) => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
-  const { alice, bob, agentId, roomId, gateway } = fixture;
-  const board = await createRoom(alice, ["bob", agentId], { name: "Board" });
-  await sendMessage(alice, board, "The secret is swordfish");
+  const { bob } = fixture;
+  const board = await openBoard(fixture);
   fixture.answer(({ number }) =>
     number === 1
       ? callTools(["message_list", { roomId: board }])
@@ -148,9 +156,7 @@ testOnEngines("nothing is posted that somebody who joined meanwhile may not see"
   );
   await fixture.mention(bob, "What is new?");
   await until(() => fixture.models.calls.length === 2);
-  const carol = await gateway.as("carol");
-  ok(await carol.get("/v1/collaboration/me"));
-  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`));
+  await joinCarol(fixture);
   gate.resolve();
   const run = await fixture.settled("failed");
   assert.equal(run.error.code, "forbidden");

@@ -147,9 +147,7 @@ export class ApprovalService {
         "Only principals that asked for the run and moderators of the room decide its approvals",
       );
     }
-    if (!(await this.#deps.access.readable(actor, [run], tx.db)).has(run.id)) {
-      throw new Fault("forbidden", "The run has read rooms that the caller cannot see");
-    }
+    await this.#deps.access.assertReadable(actor, run, tx.db);
     const operation = this.#deps.operations().get(tool);
     if (operation === undefined) return;
     authorize(operation, actor);

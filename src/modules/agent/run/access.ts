@@ -30,8 +30,18 @@ export class RunAccess {
   /** The same, for who reads its texts. */
   async findReadable(actor: Actor, id: string): Promise<RunRow> {
     const run = await this.find(actor, id);
-    if ((await this.readable(actor, [run])).has(id)) return run;
+    await this.assertReadable(actor, run);
+    return run;
+  }
+
+  /** Throws unless the actor may read the texts of the run. */
+  async assertReadable(actor: Actor, run: RunRow, db?: AnyDatabase): Promise<void> {
+    if (await this.isReadable(actor, run, db)) return;
     throw new Fault("forbidden", "The run has read rooms that the caller cannot see");
+  }
+
+  async isReadable(actor: Actor, run: RunRow, db?: AnyDatabase): Promise<boolean> {
+    return (await this.readable(actor, [run], db)).has(run.id);
   }
 
   /** Ids of those of the runs whose texts the actor may read: it can see all rooms that the run has read. */

@@ -144,7 +144,7 @@ export class RunService {
     // A right may have ended meanwhile.
     if (wait > 0) await access.find(actor, id);
     const steps = await new RunStore(store.db).steps(actor.tenantId, id);
-    const hasTexts = (await access.readable(actor, [run])).has(id);
+    const hasTexts = await access.isReadable(actor, run);
     return { ...presentRun(run, hasTexts), steps: steps.map((step) => presentStep(step, hasTexts)) };
   }
 
@@ -154,7 +154,7 @@ export class RunService {
     return await store.write(async (tx) => {
       const { run, grant } = await access.requireForUpdate(tx, context, id);
       access.assertMayStop(context.actor, run, grant);
-      const hasTexts = (await access.readable(context.actor, [run], tx.db)).has(id);
+      const hasTexts = await access.isReadable(context.actor, run, tx.db);
       if (run.status === "cancelled") return presentRun(run, hasTexts);
       const stopped = await lifecycle.stop(tx, run, "cancelled");
       if (stopped === undefined) throw new Fault("run_finished", "The run has finished");
