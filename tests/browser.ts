@@ -8,6 +8,11 @@ const CHROMIUM = "/usr/bin/chromium";
 
 export const hasBrowser = !isQuick && await Deno.stat(CHROMIUM).then(({ isFile }) => isFile, () => false);
 
+/** A test with a browser, which is driven through pipes and timers that outlive single calls. */
+export function browserTest(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {
+  Deno.test({ name, ignore: !hasBrowser, sanitizeOps: false, sanitizeResources: false, fn });
+}
+
 /** Starts one, with little shared memory, as in containers. Its library is loaded only here: that takes longer than most tests. */
 export async function launchBrowser(...args: string[]): Promise<Browser> {
   const { chromium } = await import("npm:playwright-core@1.65.1");

@@ -1,6 +1,6 @@
 // What a page of another origin shows by links alone: a picture, its small one, and a film that is wound forward.
 import assert from "node:assert/strict";
-import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
+import { browserTest, launchBrowser, openPage } from "../browser.ts";
 import { openTarget, type Target, uniqueName } from "./target.ts";
 
 const FILES = "/v1/collaboration/files";
@@ -72,63 +72,56 @@ const SHOW = `async ([picture, small, film]) => {
   return { sizes: [whole.naturalWidth, little.naturalWidth], duration: video.duration, at: video.currentTime };
 }`;
 
-Deno.test({
-  name: "a page of another origin shows pictures and films by links, also where it is isolated",
-  ignore: !hasBrowser,
-  // The browser is driven through pipes and timers that outlive single calls.
-  sanitizeOps: false,
-  sanitizeResources: false,
-  async fn() {
-    // An isolated page shows of other origins only what says that it may be shown.
-    const headers = {
-      "content-type": "text/html",
-      "cross-origin-opener-policy": "same-origin",
-      "cross-origin-embedder-policy": "require-corp",
-    };
-    await using server = Deno.serve(
-      { port: 0, hostname: "127.0.0.1", onListen() {} },
-      () => new Response("<!doctype html><meta charset=utf-8><body>", { headers }),
-    );
-    const origin = `http://127.0.0.1:${server.addr.port}`;
-    await using target = await openTarget({ isOwn: true, environment: { SVC_CORS_ALLOW_ORIGINS: origin } });
-    const token = await target.token({ sub: uniqueName("ada") });
-    await target.call(token, "GET", "/v1/collaboration/me");
-    const browser = await launchBrowser();
-    try {
-      const page = await openPage(browser);
-      await page.goto(`${origin}/`);
-      const png: string = await page.evaluate(`(() => {
+browserTest("a page of another origin shows pictures and films by links, also where it is isolated", async () => {
+  // An isolated page shows of other origins only what says that it may be shown.
+  const headers = {
+    "content-type": "text/html",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-embedder-policy": "require-corp",
+  };
+  await using server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    () => new Response("<!doctype html><meta charset=utf-8><body>", { headers }),
+  );
+  const origin = `http://127.0.0.1:${server.addr.port}`;
+  await using target = await openTarget({ isOwn: true, environment: { SVC_CORS_ALLOW_ORIGINS: origin } });
+  const token = await target.token({ sub: uniqueName("ada") });
+  await target.call(token, "GET", "/v1/collaboration/me");
+  const browser = await launchBrowser();
+  try {
+    const page = await openPage(browser);
+    await page.goto(`${origin}/`);
+    const png: string = await page.evaluate(`(() => {
         const canvas = Object.assign(document.createElement("canvas"), { width: 400, height: 200 });
         canvas.getContext("2d").fillRect(10, 10, 50, 50);
         return canvas.toDataURL("image/png").split(",")[1];
       })()`);
-      const picture = await upload(target, token, "picture.png", Uint8Array.fromBase64(png));
-      const film = await upload(target, token, "film.wav", wave());
-      const link = async (id: string, more = {}): Promise<string> => {
-        const { items } = await target.call(token, "POST", `${FILES}/links`, { ids: [id], ...more });
-        return target.baseUrl + items[0].url;
-      };
-      const ranges: string[] = [];
-      const filmUrl = await link(film);
-      page.on("response", (response) => {
-        const range = response.headers()["content-range"];
-        if (response.url() === filmUrl && range !== undefined) ranges.push(`${response.status()} ${range}`);
-      });
-      const urls = [await link(picture), await link(picture, { thumbnail: 64 }), filmUrl];
-      const shown: { sizes: number[]; duration: number; at: number } = await page.evaluate(
-        `(${SHOW})(${JSON.stringify(urls)})`,
-      );
-      assert.deepEqual(shown.sizes, [400, 64]);
-      assert.equal(shown.duration, SECONDS);
-      assert.ok(shown.at >= 1100, `${shown.at}`);
-      const starts = ranges.map((range) => Number(/^206 bytes (\d+)-/.exec(range)?.[1]));
-      assert.ok(starts.some((start) => start > RATE * 2 * 1000), `wound forward: ${ranges}`);
-      // Saved under its name, though the page is of another origin.
-      const saving = page.waitForEvent("download");
-      await page.evaluate(`location.href = ${JSON.stringify(await link(picture, { download: true }))}`);
-      assert.equal((await saving).suggestedFilename(), "picture.png");
-    } finally {
-      await browser.close();
-    }
-  },
+    const picture = await upload(target, token, "picture.png", Uint8Array.fromBase64(png));
+    const film = await upload(target, token, "film.wav", wave());
+    const link = async (id: string, more = {}): Promise<string> => {
+      const { items } = await target.call(token, "POST", `${FILES}/links`, { ids: [id], ...more });
+      return target.baseUrl + items[0].url;
+    };
+    const ranges: string[] = [];
+    const filmUrl = await link(film);
+    page.on("response", (response) => {
+      const range = response.headers()["content-range"];
+      if (response.url() === filmUrl && range !== undefined) ranges.push(`${response.status()} ${range}`);
+    });
+    const urls = [await link(picture), await link(picture, { thumbnail: 64 }), filmUrl];
+    const shown: { sizes: number[]; duration: number; at: number } = await page.evaluate(
+      `(${SHOW})(${JSON.stringify(urls)})`,
+    );
+    assert.deepEqual(shown.sizes, [400, 64]);
+    assert.equal(shown.duration, SECONDS);
+    assert.ok(shown.at >= 1100, `${shown.at}`);
+    const starts = ranges.map((range) => Number(/^206 bytes (\d+)-/.exec(range)?.[1]));
+    assert.ok(starts.some((start) => start > RATE * 2 * 1000), `wound forward: ${ranges}`);
+    // Saved under its name, though the page is of another origin.
+    const saving = page.waitForEvent("download");
+    await page.evaluate(`location.href = ${JSON.stringify(await link(picture, { download: true }))}`);
+    assert.equal((await saving).suggestedFilename(), "picture.png");
+  } finally {
+    await browser.close();
+  }
 });

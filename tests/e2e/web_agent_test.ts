@@ -1,55 +1,48 @@
 // An agent on the screen: its words while it writes them, its question for an approval, and the button that stops it.
 import assert from "node:assert/strict";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { addGardener, modelSettings, serveModel } from "./web_model.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, sees, signIn, write } from "./web_page.ts";
 
-Deno.test({
-  name: "an agent streams its answer, asks for an approval, and can be stopped",
-  ignore: !hasBrowser,
-  // The browser is driven through pipes and timers that outlive single calls.
-  sanitizeOps: false,
-  sanitizeResources: false,
-  async fn(t) {
-    let mayFinish = false;
-    await using model = serveModel(() => mayFinish);
-    await using target = await openTarget({ isOwn: true, environment: modelSettings(model) });
-    const token = await target.token({ sub: "ada", name: "Ada", role: "owner", ttlSeconds: 36_000 });
-    const post = (path: string, body: unknown) => target.call(token, "POST", path, body);
-    const room = await post("/v1/rooms", { name: "Garden" });
-    await addGardener(target, token, room.id);
-    const browser = await launchBrowser();
-    try {
-      const page = await signIn(browser, target, token);
-      await page.getByRole("link", { name: /Garden/ }).click();
-      await t.step("its words are on the screen before it has finished", async () => {
-        await write(page, "@gardener hello");
-        await page.locator(".run .text", { hasText: "I will" }).waitFor();
-        mayFinish = true;
-        await sees(page, "I will look after it now.");
-        await page.locator(".run").waitFor({ state: "detached" });
+browserTest("an agent streams its answer, asks for an approval, and can be stopped", async (t) => {
+  let mayFinish = false;
+  await using model = serveModel(() => mayFinish);
+  await using target = await openTarget({ isOwn: true, environment: modelSettings(model) });
+  const token = await target.token({ sub: "ada", name: "Ada", role: "owner", ttlSeconds: 36_000 });
+  const post = (path: string, body: unknown) => target.call(token, "POST", path, body);
+  const room = await post("/v1/rooms", { name: "Garden" });
+  await addGardener(target, token, room.id);
+  const browser = await launchBrowser();
+  try {
+    const page = await signIn(browser, target, token);
+    await page.getByRole("link", { name: /Garden/ }).click();
+    await t.step("its words are on the screen before it has finished", async () => {
+      await write(page, "@gardener hello");
+      await page.locator(".run .text", { hasText: "I will" }).waitFor();
+      mayFinish = true;
+      await sees(page, "I will look after it now.");
+      await page.locator(".run").waitFor({ state: "detached" });
+    });
+    await t.step("it asks before it creates a task, and goes on once that is approved", async () => {
+      await write(page, "@gardener please create a task");
+      await page.locator(".approval", { hasText: "Water the plants" }).waitFor();
+      await page.getByRole("button", { name: "Approve" }).click();
+      await sees(page, "The task is on your board.");
+      await eventually(async () => {
+        const { items } = await target.call(token, "GET", `/v1/collaboration/tasks?roomId=${room.id}`);
+        assert.deepEqual(items.map(({ title }: { title: string }) => title), ["Water the plants"]);
       });
-      await t.step("it asks before it creates a task, and goes on once that is approved", async () => {
-        await write(page, "@gardener please create a task");
-        await page.locator(".approval", { hasText: "Water the plants" }).waitFor();
-        await page.getByRole("button", { name: "Approve" }).click();
-        await sees(page, "The task is on your board.");
-        await eventually(async () => {
-          const { items } = await target.call(token, "GET", `/v1/collaboration/tasks?roomId=${room.id}`);
-          assert.deepEqual(items.map(({ title }: { title: string }) => title), ["Water the plants"]);
-        });
-      });
-      await t.step("it is stopped while it writes", async () => {
-        await write(page, "@gardener talk forever");
-        await page.locator(".run .text", { hasText: "I will" }).waitFor();
-        await page.getByRole("button", { name: "Stop" }).click();
-        await page.locator(".run").waitFor({ state: "detached" });
-      });
-      await assertNoReports(page);
-    } finally {
-      await browser.close();
-    }
-  },
+    });
+    await t.step("it is stopped while it writes", async () => {
+      await write(page, "@gardener talk forever");
+      await page.locator(".run .text", { hasText: "I will" }).waitFor();
+      await page.getByRole("button", { name: "Stop" }).click();
+      await page.locator(".run").waitFor({ state: "detached" });
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
 });

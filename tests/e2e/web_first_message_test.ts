@@ -1,63 +1,56 @@
 // A newcomer: the printed address, a room, a message. Then a second person joins by invitation.
 import assert from "node:assert/strict";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { browserTest, launchBrowser } from "../browser.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, openClient, sees, signInAddress, write } from "./web_page.ts";
 
-Deno.test({
-  name: "whoever opens the printed address writes the first message",
-  ignore: !hasBrowser,
-  // The browser is driven through pipes and timers that outlive single calls.
-  sanitizeOps: false,
-  sanitizeResources: false,
-  async fn(t) {
-    await using target = await openTarget({ isOwn: true, environment: { SVC_RATE_LIMIT: "on" } });
-    const address = await signInAddress(target);
-    const browser = await launchBrowser();
-    try {
-      const owner = await openClient(browser, address);
-      await t.step("the owner creates a room and writes in it", async () => {
-        await owner.getByRole("button", { name: "Create room" }).click();
-        await write(owner, "Hello, team");
-        await sees(owner, "Hello, team");
-        assert.doesNotMatch(owner.url(), /code/, "the code is removed from the address");
-      });
-      await t.step("the page opens again from what the browser has stored", async () => {
-        const url = owner.url();
-        await owner.goto("about:blank");
-        await owner.goto(url);
-        await sees(owner, "Hello, team");
-        await owner.reload();
-        await sees(owner, "Hello, team");
-      });
-      await t.step("the address works once", async () => {
-        const other = await openClient(browser, address);
-        await other.getByRole("alert").waitFor();
-        await other.close();
-      });
-      await t.step("a person who was invited joins, and both see each other's messages", async () => {
-        const token = await owner.evaluate("sessionStorage.getItem('gateway.token')") as string;
-        const { path } = await target.call(token, "POST", "/v1/collaboration/invitations", { name: "Bob" });
-        const bob = await openClient(browser, `${target.baseUrl}/${path}`);
-        await bob.getByLabel("Name").fill("Bob");
-        await bob.getByRole("button", { name: "Join" }).click();
-        await bob.getByRole("button", { name: "Browse rooms" }).click();
-        await bob.getByRole("button", { name: "Join" }).click();
-        await sees(bob, "Hello, team");
-        await write(bob, "Hi, **Owner**");
-        await sees(owner, "Hi, Owner");
-        await assertNoReports(bob);
-      });
-      await t.step("signing out revokes the token", async () => {
-        const token = await owner.evaluate("sessionStorage.getItem('gateway.token')") as string;
-        await owner.goto(`${target.baseUrl}/#/profile`);
-        await owner.getByRole("button", { name: "Sign out" }).click();
-        await owner.getByText("You are signed out.").waitFor();
-        await assert.rejects(target.call(token, "GET", "/v1/collaboration/me"), /401/);
-        await assertNoReports(owner);
-      });
-    } finally {
-      await browser.close();
-    }
-  },
+browserTest("whoever opens the printed address writes the first message", async (t) => {
+  await using target = await openTarget({ isOwn: true, environment: { SVC_RATE_LIMIT: "on" } });
+  const address = await signInAddress(target);
+  const browser = await launchBrowser();
+  try {
+    const owner = await openClient(browser, address);
+    await t.step("the owner creates a room and writes in it", async () => {
+      await owner.getByRole("button", { name: "Create room" }).click();
+      await write(owner, "Hello, team");
+      await sees(owner, "Hello, team");
+      assert.doesNotMatch(owner.url(), /code/, "the code is removed from the address");
+    });
+    await t.step("the page opens again from what the browser has stored", async () => {
+      const url = owner.url();
+      await owner.goto("about:blank");
+      await owner.goto(url);
+      await sees(owner, "Hello, team");
+      await owner.reload();
+      await sees(owner, "Hello, team");
+    });
+    await t.step("the address works once", async () => {
+      const other = await openClient(browser, address);
+      await other.getByRole("alert").waitFor();
+      await other.close();
+    });
+    await t.step("a person who was invited joins, and both see each other's messages", async () => {
+      const token = await owner.evaluate("sessionStorage.getItem('gateway.token')") as string;
+      const { path } = await target.call(token, "POST", "/v1/collaboration/invitations", { name: "Bob" });
+      const bob = await openClient(browser, `${target.baseUrl}/${path}`);
+      await bob.getByLabel("Name").fill("Bob");
+      await bob.getByRole("button", { name: "Join" }).click();
+      await bob.getByRole("button", { name: "Browse rooms" }).click();
+      await bob.getByRole("button", { name: "Join" }).click();
+      await sees(bob, "Hello, team");
+      await write(bob, "Hi, **Owner**");
+      await sees(owner, "Hi, Owner");
+      await assertNoReports(bob);
+    });
+    await t.step("signing out revokes the token", async () => {
+      const token = await owner.evaluate("sessionStorage.getItem('gateway.token')") as string;
+      await owner.goto(`${target.baseUrl}/#/profile`);
+      await owner.getByRole("button", { name: "Sign out" }).click();
+      await owner.getByText("You are signed out.").waitFor();
+      await assert.rejects(target.call(token, "GET", "/v1/collaboration/me"), /401/);
+      await assertNoReports(owner);
+    });
+  } finally {
+    await browser.close();
+  }
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import axe from "npm:axe-core@4.14.1" with { type: "text" };
 import type { Page } from "npm:playwright-core@1.65.1";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { browserTest, launchBrowser } from "../browser.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, signIn } from "./web_page.ts";
 
@@ -30,99 +30,92 @@ const TEXTS = [
 ];
 const NAME = `"><img src=x onerror=globalThis.hacked=20>`;
 
-Deno.test({
-  name: "hostile texts stay text, and no screen has serious accessibility findings",
-  ignore: !hasBrowser,
-  // The browser is driven through pipes and timers that outlive single calls.
-  sanitizeOps: false,
-  sanitizeResources: false,
-  async fn(t) {
-    await using target = await openTarget({ isOwn: true });
-    const token = await target.token({ sub: "ada", name: NAME, role: "owner" });
-    const post = (path: string, body: unknown) => target.call(token, "POST", path, body);
-    await target.call(token, "GET", "/v1/collaboration/me");
-    const { id: roomId } = await post("/v1/rooms", {
-      name: NAME,
-      topic: NAME,
-      description: TEXTS[1],
-      visibility: "public",
-    });
-    for (const text of TEXTS) await post("/v1/messages", { roomId, text });
-    await post("/v1/collaboration/tasks", { roomId, title: NAME, description: TEXTS[0], labels: [NAME.slice(0, 50)] });
-    const { id: documentId } = await post("/v1/collaboration/documents", {
-      roomId,
-      title: NAME,
-      text: TEXTS.join("\n\n"),
-    });
-    const { id: richId } = await post("/v1/collaboration/documents", {
-      roomId,
-      title: NAME,
-      kind: "rich",
-      text: TEXTS.filter((text) => text.length < 200).join("\n\n"),
-    });
-    await post(`/v1/collaboration/documents/${documentId}/comments`, { text: TEXTS[1] });
-    const start = { dateTime: `${new Date().toISOString().slice(0, 10)}T12:00:00`, timeZone: "UTC" };
-    await post("/v1/collaboration/calendar/events", { roomId, title: NAME, location: NAME, start });
-    const browser = await launchBrowser();
-    try {
-      const page = await signIn(browser, target, token);
-      const requested: string[] = [];
-      page.on("request", (request) => {
-        if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(target.baseUrl)) {
-          requested.push(request.url());
-        }
-      });
-      const places = [
-        "",
-        `rooms/${roomId}`,
-        `rooms/${roomId}?pane=members`,
-        `rooms/${roomId}/tasks`,
-        `rooms/${roomId}/documents`,
-        `rooms/${roomId}/calendar`,
-        `rooms/${roomId}/call`,
-        `documents/${documentId}`,
-        `documents/${richId}`,
-        "inbox",
-        "search?q=hacked",
-        "people",
-        "profile",
-        "calendar",
-        "tasks",
-        "documents",
-        "admin",
-        "admin/people",
-        "admin/invitations",
-        "admin/agents",
-        "admin/skills",
-        "admin/plugins",
-        "admin/webhooks",
-        "admin/jobs",
-        "admin/api",
-      ];
-      for (const place of places) {
-        await t.step(`#/${place}`, async () => {
-          await page.goto(`${target.baseUrl}/#/${place}`);
-          await page.locator("main", { hasNotText: "Loading…" }).waitFor();
-          if (place.endsWith(richId)) await page.getByRole("toolbar", { name: "Formatting" }).waitFor();
-          assert.equal(await page.evaluate("globalThis.hacked"), undefined);
-          assert.equal(
-            await page.evaluate("document.querySelectorAll('main script, main iframe, main [onerror]').length"),
-            0,
-          );
-          await assertNoReports(page);
-          await page.emulateMedia({ colorScheme: "light" });
-          const find = await loadAxe(page);
-          assert.deepEqual(await find(), [], "light");
-          // Of all rules only this one is about colors.
-          await page.emulateMedia({ colorScheme: "dark" });
-          assert.deepEqual(await find({ runOnly: ["color-contrast"] }), [], "dark");
-        });
+browserTest("hostile texts stay text, and no screen has serious accessibility findings", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const token = await target.token({ sub: "ada", name: NAME, role: "owner" });
+  const post = (path: string, body: unknown) => target.call(token, "POST", path, body);
+  await target.call(token, "GET", "/v1/collaboration/me");
+  const { id: roomId } = await post("/v1/rooms", {
+    name: NAME,
+    topic: NAME,
+    description: TEXTS[1],
+    visibility: "public",
+  });
+  for (const text of TEXTS) await post("/v1/messages", { roomId, text });
+  await post("/v1/collaboration/tasks", { roomId, title: NAME, description: TEXTS[0], labels: [NAME.slice(0, 50)] });
+  const { id: documentId } = await post("/v1/collaboration/documents", {
+    roomId,
+    title: NAME,
+    text: TEXTS.join("\n\n"),
+  });
+  const { id: richId } = await post("/v1/collaboration/documents", {
+    roomId,
+    title: NAME,
+    kind: "rich",
+    text: TEXTS.filter((text) => text.length < 200).join("\n\n"),
+  });
+  await post(`/v1/collaboration/documents/${documentId}/comments`, { text: TEXTS[1] });
+  const start = { dateTime: `${new Date().toISOString().slice(0, 10)}T12:00:00`, timeZone: "UTC" };
+  await post("/v1/collaboration/calendar/events", { roomId, title: NAME, location: NAME, start });
+  const browser = await launchBrowser();
+  try {
+    const page = await signIn(browser, target, token);
+    const requested: string[] = [];
+    page.on("request", (request) => {
+      if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(target.baseUrl)) {
+        requested.push(request.url());
       }
-      assert.deepEqual(requested, [], "nothing is loaded from other hosts");
-    } finally {
-      await browser.close();
+    });
+    const places = [
+      "",
+      `rooms/${roomId}`,
+      `rooms/${roomId}?pane=members`,
+      `rooms/${roomId}/tasks`,
+      `rooms/${roomId}/documents`,
+      `rooms/${roomId}/calendar`,
+      `rooms/${roomId}/call`,
+      `documents/${documentId}`,
+      `documents/${richId}`,
+      "inbox",
+      "search?q=hacked",
+      "people",
+      "profile",
+      "calendar",
+      "tasks",
+      "documents",
+      "admin",
+      "admin/people",
+      "admin/invitations",
+      "admin/agents",
+      "admin/skills",
+      "admin/plugins",
+      "admin/webhooks",
+      "admin/jobs",
+      "admin/api",
+    ];
+    for (const place of places) {
+      await t.step(`#/${place}`, async () => {
+        await page.goto(`${target.baseUrl}/#/${place}`);
+        await page.locator("main", { hasNotText: "Loading…" }).waitFor();
+        if (place.endsWith(richId)) await page.getByRole("toolbar", { name: "Formatting" }).waitFor();
+        assert.equal(await page.evaluate("globalThis.hacked"), undefined);
+        assert.equal(
+          await page.evaluate("document.querySelectorAll('main script, main iframe, main [onerror]').length"),
+          0,
+        );
+        await assertNoReports(page);
+        await page.emulateMedia({ colorScheme: "light" });
+        const find = await loadAxe(page);
+        assert.deepEqual(await find(), [], "light");
+        // Of all rules only this one is about colors.
+        await page.emulateMedia({ colorScheme: "dark" });
+        assert.deepEqual(await find({ runOnly: ["color-contrast"] }), [], "dark");
+      });
     }
-  },
+    assert.deepEqual(requested, [], "nothing is loaded from other hosts");
+  } finally {
+    await browser.close();
+  }
 });
 
 type Finding = { id: string; impact: string; nodes: { html: string }[] };

@@ -1,7 +1,7 @@
 // What a person must not lose or be misled by: drafts, fields that others change meanwhile, unread counts, long threads, sessions.
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
@@ -15,190 +15,183 @@ async function enterToken(page: Page, token: string): Promise<void> {
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
-Deno.test({
-  name: "the page keeps what a person has written, and shows what is the case",
-  ignore: !hasBrowser,
-  // The browser is driven through pipes and timers that outlive single calls.
-  sanitizeOps: false,
-  sanitizeResources: false,
-  async fn(t) {
-    await using target = await openTarget({ isOwn: true });
-    const tokens = {
-      ada: await target.token({ sub: "ada", name: "Ada", role: "owner" }),
-      bob: await target.token({ sub: "bob", name: "Bob" }),
-    };
-    const post = (path: string, body: unknown, by = tokens.bob) => target.call(by, "POST", path, body);
-    await target.call(tokens.bob, "GET", "/v1/collaboration/me");
-    const room = await post("/v1/rooms", { name: "Plans", memberIds: ["bob"] }, tokens.ada);
-    const root = await post("/v1/messages", { roomId: room.id, text: "The question" });
-    const browser = await launchBrowser();
-    try {
-      await t.step("a token that is not accepted is refused where it was entered", async () => {
-        const page = await openClient(browser, target.baseUrl);
-        await enterToken(page, "nonsense");
-        await page.getByRole("alert").waitFor();
-        await page.getByLabel("Access token").waitFor();
-        await page.close();
-      });
-      const ada = await signIn(browser, target, tokens.ada);
-      const composer = ada.locator(".chat .composer textarea");
-      await ada.getByRole("link", { name: /Plans/ }).click();
+browserTest("the page keeps what a person has written, and shows what is the case", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const tokens = {
+    ada: await target.token({ sub: "ada", name: "Ada", role: "owner" }),
+    bob: await target.token({ sub: "bob", name: "Bob" }),
+  };
+  const post = (path: string, body: unknown, by = tokens.bob) => target.call(by, "POST", path, body);
+  await target.call(tokens.bob, "GET", "/v1/collaboration/me");
+  const room = await post("/v1/rooms", { name: "Plans", memberIds: ["bob"] }, tokens.ada);
+  const root = await post("/v1/messages", { roomId: room.id, text: "The question" });
+  const browser = await launchBrowser();
+  try {
+    await t.step("a token that is not accepted is refused where it was entered", async () => {
+      const page = await openClient(browser, target.baseUrl);
+      await enterToken(page, "nonsense");
+      await page.getByRole("alert").waitFor();
+      await page.getByLabel("Access token").waitFor();
+      await page.close();
+    });
+    const ada = await signIn(browser, target, tokens.ada);
+    const composer = ada.locator(".chat .composer textarea");
+    await ada.getByRole("link", { name: /Plans/ }).click();
+    await sees(ada, "The question");
+
+    await t.step("a draft is there after a reload, and the focus is in it", async () => {
+      await composer.fill("Half a thought");
+      await ada.reload();
+      await ada.locator(".chat .composer textarea:focus").waitFor();
+      await eventually(async () => assert.equal(await composer.inputValue(), "Half a thought"));
+    });
+
+    await t.step("many replies leave a room with its messages, and read", async () => {
+      for (let n = 1; n <= REPLIES; n++) {
+        await post("/v1/messages", { roomId: room.id, threadId: root.id, text: `Reply ${n}` });
+      }
+      await message(ada, "The question").getByRole("button", { name: `${REPLIES} replies` }).waitFor();
+      await ada.locator(".room.open:not(.unread)").waitFor();
+      await ada.reload();
       await sees(ada, "The question");
-
-      await t.step("a draft is there after a reload, and the focus is in it", async () => {
-        await composer.fill("Half a thought");
-        await ada.reload();
-        await ada.locator(".chat .composer textarea:focus").waitFor();
-        await eventually(async () => assert.equal(await composer.inputValue(), "Half a thought"));
+      await eventually(async () => {
+        const { items } = await target.call(tokens.ada, "GET", "/v1/collaboration/unreads");
+        assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
       });
+    });
 
-      await t.step("many replies leave a room with its messages, and read", async () => {
-        for (let n = 1; n <= REPLIES; n++) {
-          await post("/v1/messages", { roomId: room.id, threadId: root.id, text: `Reply ${n}` });
-        }
-        await message(ada, "The question").getByRole("button", { name: `${REPLIES} replies` }).waitFor();
-        await ada.locator(".room.open:not(.unread)").waitFor();
-        await ada.reload();
-        await sees(ada, "The question");
-        await eventually(async () => {
-          const { items } = await target.call(tokens.ada, "GET", "/v1/collaboration/unreads");
-          assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
-        });
-      });
+    await t.step("the address of a reply opens its thread", async () => {
+      const { items } = await target.call(tokens.ada, "GET", `/v1/messages?roomId=${room.id}&limit=1`);
+      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?message=${items[0].id}`);
+      await ada.locator(".pane .message.marked", { hasText: `Reply ${REPLIES}` }).waitFor();
+      await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
+      await eventually(async () => assert.deepEqual(await messagesOn(ada), ["The question"]));
+    });
 
-      await t.step("the address of a reply opens its thread", async () => {
-        const { items } = await target.call(tokens.ada, "GET", `/v1/messages?roomId=${room.id}&limit=1`);
-        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?message=${items[0].id}`);
-        await ada.locator(".pane .message.marked", { hasText: `Reply ${REPLIES}` }).waitFor();
-        await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
-        await eventually(async () => assert.deepEqual(await messagesOn(ada), ["The question"]));
-      });
-
-      await t.step("who writes far above the end sees that", async () => {
-        const { items } = await target.call(
-          tokens.ada,
-          "GET",
-          `/v1/messages?roomId=${room.id}&threadId=${root.id}&limit=200`,
-        );
-        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?thread=${root.id}&reply=${items[0].id}`);
-        await ada.locator(".pane .message.marked").waitFor();
-        await write(ada, "The last reply", ".pane");
-        await ada.waitForFunction(() => {
-          type Row = { textContent: string; getBoundingClientRect(): { top: number; bottom: number } };
-          const page = globalThis as unknown as {
-            document: { querySelectorAll(q: string): Iterable<Row> };
-            innerHeight: number;
-          };
-          const row = [...page.document.querySelectorAll(".pane article[data-id]")]
-            .find(({ textContent }) => textContent.includes("The last reply"));
-          const { top, bottom } = row?.getBoundingClientRect() ?? { top: -1, bottom: 0 };
-          return top >= 0 && bottom <= page.innerHeight;
-        });
-        await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
-      });
-
-      await t.step("an editor has the focus, and gives it back", async () => {
-        await write(ada, "First words");
-        await message(ada, "First words").hover();
-        await message(ada, "First words").getByRole("button", { name: "More" }).click();
-        await ada.getByRole("menuitem", { name: "Edit" }).click();
-        await ada.locator(".edit textarea:focus").waitFor();
-        await ada.keyboard.type(", and more");
-        await ada.keyboard.press("Enter");
-        await sees(ada, "First words, and more");
-        await ada.locator(".message :focus").waitFor();
-      });
-
-      await t.step(
-        "what is typed in a task stays while others change it, and is saved when the dialog is closed",
-        async () => {
-          const task = await post("/v1/collaboration/tasks", { roomId: room.id, title: "Water the plants" });
-          await ada.goto(`${target.baseUrl}/#/rooms/${room.id}/tasks?task=${task.id}`);
-          const description = ada.getByLabel("Description");
-          await description.click();
-          await ada.keyboard.type("Every ");
-          await target.call(tokens.bob, "PATCH", `/v1/collaboration/tasks/${task.id}`, { priority: "high" });
-          await eventually(async () => assert.equal(await ada.getByLabel("Priority").inputValue(), "high"));
-          await ada.keyboard.type("day");
-          assert.equal(await description.inputValue(), "Every day");
-          await ada.keyboard.press("Escape");
-          await ada.locator("dialog").waitFor({ state: "detached" });
-          await eventually(async () => {
-            const saved = await target.call(tokens.bob, "GET", `/v1/collaboration/tasks/${task.id}`);
-            assert.deepEqual([saved.description, saved.priority], ["Every day", "high"]);
-          });
-        },
+    await t.step("who writes far above the end sees that", async () => {
+      const { items } = await target.call(
+        tokens.ada,
+        "GET",
+        `/v1/messages?roomId=${room.id}&threadId=${root.id}&limit=200`,
       );
+      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?thread=${root.id}&reply=${items[0].id}`);
+      await ada.locator(".pane .message.marked").waitFor();
+      await write(ada, "The last reply", ".pane");
+      await ada.waitForFunction(() => {
+        type Row = { textContent: string; getBoundingClientRect(): { top: number; bottom: number } };
+        const page = globalThis as unknown as {
+          document: { querySelectorAll(q: string): Iterable<Row> };
+          innerHeight: number;
+        };
+        const row = [...page.document.querySelectorAll(".pane article[data-id]")]
+          .find(({ textContent }) => textContent.includes("The last reply"));
+        const { top, bottom } = row?.getBoundingClientRect() ?? { top: -1, bottom: 0 };
+        return top >= 0 && bottom <= page.innerHeight;
+      });
+      await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
+    });
 
-      await t.step("going back leaves a dialog", async () => {
-        await ada.goto(`${target.baseUrl}/#/inbox`);
-        await ada.goto(`${target.baseUrl}/#/people`);
-        await ada.getByRole("button", { name: "New", exact: true }).click();
-        await ada.getByRole("menuitem", { name: "New room" }).click();
-        await ada.locator("dialog input:focus").waitFor();
-        await ada.goBack();
+    await t.step("an editor has the focus, and gives it back", async () => {
+      await write(ada, "First words");
+      await message(ada, "First words").hover();
+      await message(ada, "First words").getByRole("button", { name: "More" }).click();
+      await ada.getByRole("menuitem", { name: "Edit" }).click();
+      await ada.locator(".edit textarea:focus").waitFor();
+      await ada.keyboard.type(", and more");
+      await ada.keyboard.press("Enter");
+      await sees(ada, "First words, and more");
+      await ada.locator(".message :focus").waitFor();
+    });
+
+    await t.step(
+      "what is typed in a task stays while others change it, and is saved when the dialog is closed",
+      async () => {
+        const task = await post("/v1/collaboration/tasks", { roomId: room.id, title: "Water the plants" });
+        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}/tasks?task=${task.id}`);
+        const description = ada.getByLabel("Description");
+        await description.click();
+        await ada.keyboard.type("Every ");
+        await target.call(tokens.bob, "PATCH", `/v1/collaboration/tasks/${task.id}`, { priority: "high" });
+        await eventually(async () => assert.equal(await ada.getByLabel("Priority").inputValue(), "high"));
+        await ada.keyboard.type("day");
+        assert.equal(await description.inputValue(), "Every day");
+        await ada.keyboard.press("Escape");
         await ada.locator("dialog").waitFor({ state: "detached" });
-        await ada.getByRole("heading", { name: "Inbox" }).waitFor();
-      });
-
-      await t.step("a page that is opened while the gateway is away knows everything once it is back", async () => {
-        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
-        await sees(ada, "First words");
-        const isRefused = ["me", "sync"].map((name) =>
-          ada.waitForEvent("requestfailed", (one) => one.url().includes(name))
-        );
-        await ada.route("**/v1/**", (route) => route.abort());
-        await ada.reload();
-        await Promise.all(isRefused);
-        await ada.unroute("**/v1/**");
-        await sees(ada, "First words");
-        await ada.locator(".sidebar .me", { hasText: "Ada" }).waitFor();
-      });
-
-      await t.step("what was read without a network is sent when it is back", async () => {
-        const isRefused = ada.waitForEvent("requestfailed", (request) => request.url().endsWith("/read"));
-        await ada.route("**/rooms/*/read", (route) => route.abort());
-        await post("/v1/messages", { roomId: room.id, text: "Read offline" });
-        await sees(ada, "Read offline");
-        await isRefused;
-        await ada.unroute("**/rooms/*/read");
-        await ada.context().setOffline(true);
-        await ada.locator(".link-state:not(.connected)").waitFor();
-        await ada.context().setOffline(false);
         await eventually(async () => {
-          const { items } = await target.call(tokens.ada, "GET", "/v1/collaboration/unreads");
-          assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
+          const saved = await target.call(tokens.bob, "GET", `/v1/collaboration/tasks/${task.id}`);
+          assert.deepEqual([saved.description, saved.priority], ["Every day", "high"]);
         });
-      });
+      },
+    );
 
-      await t.step("a public room is live before one joins it, and says why it is left", async () => {
-        const open = await post("/v1/rooms", { name: "Open", visibility: "public" });
-        await ada.goto(`${target.baseUrl}/#/rooms/${open.id}`);
-        await ada.getByRole("button", { name: "Join" }).waitFor();
-        await post("/v1/messages", { roomId: open.id, text: "Come in" });
-        await sees(ada, "Come in");
-        await ada.getByRole("button", { name: "Join" }).click();
-        await ada.locator(".chat .composer textarea").waitFor();
-        await target.call(tokens.bob, "DELETE", `/v1/rooms/${open.id}`);
-        await ada.getByText("Open: this room was deleted").waitFor();
-      });
+    await t.step("going back leaves a dialog", async () => {
+      await ada.goto(`${target.baseUrl}/#/inbox`);
+      await ada.goto(`${target.baseUrl}/#/people`);
+      await ada.getByRole("button", { name: "New", exact: true }).click();
+      await ada.getByRole("menuitem", { name: "New room" }).click();
+      await ada.locator("dialog input:focus").waitFor();
+      await ada.goBack();
+      await ada.locator("dialog").waitFor({ state: "detached" });
+      await ada.getByRole("heading", { name: "Inbox" }).waitFor();
+    });
 
-      await t.step("whoever signs in next finds nothing of the one before", async () => {
-        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
-        await composer.fill("Not for Bob");
-        await ada.goto(`${target.baseUrl}/#/profile`);
-        await ada.getByRole("button", { name: "Sign out" }).click();
-        await ada.getByText("You are signed out.").waitFor();
-        assert.deepEqual(await ada.evaluate("Object.keys(sessionStorage)"), ["gateway.reason"]);
-        await enterToken(ada, tokens.bob);
-        await ada.locator(".sidebar .me", { hasText: "Bob" }).waitFor();
-        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
-        await sees(ada, "First words");
-        assert.equal(await composer.inputValue(), "");
-        await assertNoReports(ada);
+    await t.step("a page that is opened while the gateway is away knows everything once it is back", async () => {
+      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await sees(ada, "First words");
+      const isRefused = ["me", "sync"].map((name) =>
+        ada.waitForEvent("requestfailed", (one) => one.url().includes(name))
+      );
+      await ada.route("**/v1/**", (route) => route.abort());
+      await ada.reload();
+      await Promise.all(isRefused);
+      await ada.unroute("**/v1/**");
+      await sees(ada, "First words");
+      await ada.locator(".sidebar .me", { hasText: "Ada" }).waitFor();
+    });
+
+    await t.step("what was read without a network is sent when it is back", async () => {
+      const isRefused = ada.waitForEvent("requestfailed", (request) => request.url().endsWith("/read"));
+      await ada.route("**/rooms/*/read", (route) => route.abort());
+      await post("/v1/messages", { roomId: room.id, text: "Read offline" });
+      await sees(ada, "Read offline");
+      await isRefused;
+      await ada.unroute("**/rooms/*/read");
+      await ada.context().setOffline(true);
+      await ada.locator(".link-state:not(.connected)").waitFor();
+      await ada.context().setOffline(false);
+      await eventually(async () => {
+        const { items } = await target.call(tokens.ada, "GET", "/v1/collaboration/unreads");
+        assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
       });
-    } finally {
-      await browser.close();
-    }
-  },
+    });
+
+    await t.step("a public room is live before one joins it, and says why it is left", async () => {
+      const open = await post("/v1/rooms", { name: "Open", visibility: "public" });
+      await ada.goto(`${target.baseUrl}/#/rooms/${open.id}`);
+      await ada.getByRole("button", { name: "Join" }).waitFor();
+      await post("/v1/messages", { roomId: open.id, text: "Come in" });
+      await sees(ada, "Come in");
+      await ada.getByRole("button", { name: "Join" }).click();
+      await ada.locator(".chat .composer textarea").waitFor();
+      await target.call(tokens.bob, "DELETE", `/v1/rooms/${open.id}`);
+      await ada.getByText("Open: this room was deleted").waitFor();
+    });
+
+    await t.step("whoever signs in next finds nothing of the one before", async () => {
+      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await composer.fill("Not for Bob");
+      await ada.goto(`${target.baseUrl}/#/profile`);
+      await ada.getByRole("button", { name: "Sign out" }).click();
+      await ada.getByText("You are signed out.").waitFor();
+      assert.deepEqual(await ada.evaluate("Object.keys(sessionStorage)"), ["gateway.reason"]);
+      await enterToken(ada, tokens.bob);
+      await ada.locator(".sidebar .me", { hasText: "Bob" }).waitFor();
+      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await sees(ada, "First words");
+      assert.equal(await composer.inputValue(), "");
+      await assertNoReports(ada);
+    });
+  } finally {
+    await browser.close();
+  }
 });

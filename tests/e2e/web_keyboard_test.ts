@@ -1,7 +1,7 @@
 // The main paths by keyboard alone: no step uses a pointer.
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { browserTest, launchBrowser } from "../browser.ts";
 import { openTarget } from "./target.ts";
 import { openClient, sees } from "./web_page.ts";
 
@@ -23,77 +23,70 @@ async function tabTo(page: Page, name: RegExp, key = "Tab"): Promise<void> {
   assert.fail(`the focus never reached ${name}: ${seen.join(" | ")}`);
 }
 
-Deno.test({
-  name: "keyboard alone signs in, creates a room, writes, reacts, searches and moves a task",
-  ignore: !hasBrowser,
-  // The browser is driven through pipes and timers that outlive single calls.
-  sanitizeOps: false,
-  sanitizeResources: false,
-  async fn(t) {
-    await using target = await openTarget({ isOwn: true });
-    const token = await target.token({ sub: "ada", name: "Ada", role: "owner" });
-    const browser = await launchBrowser();
-    try {
-      const page = await openClient(browser, target.baseUrl);
-      await t.step("sign in", async () => {
-        await page.locator("textarea[name=token]:focus").waitFor();
-        await page.keyboard.type(token);
-        await tabTo(page, /^Sign in$/);
-        await page.keyboard.press("Enter");
-        await page.getByRole("heading", { name: "Create your first room" }).waitFor();
-      });
-      await t.step("create a room and write", async () => {
-        // The proposed name is selected once the form has been rendered.
-        await page.locator(".welcome input:focus").waitFor();
-        await page.keyboard.press("Enter");
-        await page.locator(".composer textarea").waitFor();
-        await page.waitForFunction("document.activeElement?.matches('.composer textarea')");
-        await page.keyboard.type("By keyboard");
-        await page.keyboard.press("Enter");
-        await sees(page, "By keyboard");
-      });
-      await t.step("react to a message with its toolbar", async () => {
-        await tabTo(page, /^Messages$/, "Shift+Tab");
-        await page.keyboard.press("ArrowUp");
-        await page.waitForFunction("document.activeElement?.matches('article.message')");
-        await tabTo(page, /^React with 👍$/);
-        await page.keyboard.press("Enter");
-        await page.getByRole("button", { name: "👍, 1 reaction" }).waitFor();
-      });
-      await t.step("open a menu, move in it, and close it", async () => {
-        await tabTo(page, /^More$/);
-        await page.keyboard.press("Enter");
-        await page.getByRole("menu").waitFor();
-        await page.keyboard.press("ArrowDown");
-        await page.keyboard.press("Escape");
-        await page.getByRole("menu").waitFor({ state: "detached" });
-        assert.equal(await page.evaluate("document.activeElement.getAttribute('aria-label')"), "More");
-      });
-      await t.step("search and jump to the place", async () => {
-        await page.keyboard.press("Control+k");
-        await page.getByRole("searchbox", { name: "Search" }).waitFor();
-        await page.waitForFunction("document.activeElement?.matches('.search-form input')");
-        await page.keyboard.type("By keyboard");
-        // Until the whole text is searched, a list for its beginning may still be replaced.
-        await page.locator(".cards mark", { hasText: "keyboard" }).first().waitFor();
-        await tabTo(page, /By keyboard/);
-        await page.keyboard.press("Enter");
-        await page.locator("article.message.marked").waitFor();
-      });
-      await t.step("create a task and move it", async () => {
-        await tabTo(page, /^Tasks$/, "Shift+Tab");
-        await page.keyboard.press("Enter");
-        await page.getByLabel("New task").waitFor();
-        await tabTo(page, /^New task$/);
-        await page.keyboard.type("Water the plants");
-        await page.keyboard.press("Enter");
-        await page.getByLabel("To do").getByRole("button", { name: /Water the plants/ }).waitFor();
-        await tabTo(page, /^Water the plants/);
-        await page.keyboard.press("Alt+ArrowRight");
-        await page.getByLabel("In progress").getByRole("button", { name: /Water the plants/ }).waitFor();
-      });
-    } finally {
-      await browser.close();
-    }
-  },
+browserTest("keyboard alone signs in, creates a room, writes, reacts, searches and moves a task", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const token = await target.token({ sub: "ada", name: "Ada", role: "owner" });
+  const browser = await launchBrowser();
+  try {
+    const page = await openClient(browser, target.baseUrl);
+    await t.step("sign in", async () => {
+      await page.locator("textarea[name=token]:focus").waitFor();
+      await page.keyboard.type(token);
+      await tabTo(page, /^Sign in$/);
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "Create your first room" }).waitFor();
+    });
+    await t.step("create a room and write", async () => {
+      // The proposed name is selected once the form has been rendered.
+      await page.locator(".welcome input:focus").waitFor();
+      await page.keyboard.press("Enter");
+      await page.locator(".composer textarea").waitFor();
+      await page.waitForFunction("document.activeElement?.matches('.composer textarea')");
+      await page.keyboard.type("By keyboard");
+      await page.keyboard.press("Enter");
+      await sees(page, "By keyboard");
+    });
+    await t.step("react to a message with its toolbar", async () => {
+      await tabTo(page, /^Messages$/, "Shift+Tab");
+      await page.keyboard.press("ArrowUp");
+      await page.waitForFunction("document.activeElement?.matches('article.message')");
+      await tabTo(page, /^React with 👍$/);
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "👍, 1 reaction" }).waitFor();
+    });
+    await t.step("open a menu, move in it, and close it", async () => {
+      await tabTo(page, /^More$/);
+      await page.keyboard.press("Enter");
+      await page.getByRole("menu").waitFor();
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Escape");
+      await page.getByRole("menu").waitFor({ state: "detached" });
+      assert.equal(await page.evaluate("document.activeElement.getAttribute('aria-label')"), "More");
+    });
+    await t.step("search and jump to the place", async () => {
+      await page.keyboard.press("Control+k");
+      await page.getByRole("searchbox", { name: "Search" }).waitFor();
+      await page.waitForFunction("document.activeElement?.matches('.search-form input')");
+      await page.keyboard.type("By keyboard");
+      // Until the whole text is searched, a list for its beginning may still be replaced.
+      await page.locator(".cards mark", { hasText: "keyboard" }).first().waitFor();
+      await tabTo(page, /By keyboard/);
+      await page.keyboard.press("Enter");
+      await page.locator("article.message.marked").waitFor();
+    });
+    await t.step("create a task and move it", async () => {
+      await tabTo(page, /^Tasks$/, "Shift+Tab");
+      await page.keyboard.press("Enter");
+      await page.getByLabel("New task").waitFor();
+      await tabTo(page, /^New task$/);
+      await page.keyboard.type("Water the plants");
+      await page.keyboard.press("Enter");
+      await page.getByLabel("To do").getByRole("button", { name: /Water the plants/ }).waitFor();
+      await tabTo(page, /^Water the plants/);
+      await page.keyboard.press("Alt+ArrowRight");
+      await page.getByLabel("In progress").getByRole("button", { name: /Water the plants/ }).waitFor();
+    });
+  } finally {
+    await browser.close();
+  }
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
 import * as Y from "yjs";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, signIn } from "./web_page.ts";
@@ -32,106 +32,99 @@ async function paste(page: Page, html: string): Promise<void> {
   }, html);
 }
 
-Deno.test({
-  name: "two people format a rich document in the client, which leaves alone what it does not know",
-  ignore: !hasBrowser,
-  // The browser is driven through pipes and timers that outlive single calls.
-  sanitizeOps: false,
-  sanitizeResources: false,
-  async fn(t) {
-    await using target = await openTarget({ isOwn: true });
-    const tokens = {
-      ada: await target.token({ sub: "ada", name: "Ada", role: "owner" }),
-      bob: await target.token({ sub: "bob", name: "Bob" }),
-    };
-    for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
-    const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Writers", memberIds: ["bob"] });
-    const text = "# Plan\n\nFirst words.\n\n- [ ] Buy paper\n\n| Name | Role |\n| - | - |\n| Ada | writes |\n";
-    const { id } = await target.call(tokens.ada, "POST", PATH, { roomId: room.id, title: "Plan", kind: "rich", text });
-    const markdown = async (): Promise<string> =>
-      (await target.call(tokens.ada, "GET", `${PATH}/${id}/content?format=markdown`)).text;
-    const browser = await launchBrowser();
-    try {
-      const [ada, bob] = await Promise.all([signIn(browser, target, tokens.ada), signIn(browser, target, tokens.bob)]);
-      for (const page of [ada, bob]) await page.goto(`${target.baseUrl}/#/documents/${id}`);
-      for (const page of [ada, bob]) await page.locator(".ProseMirror h1", { hasText: "Plan" }).waitFor();
+browserTest("two people format a rich document in the client, which leaves alone what it does not know", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const tokens = {
+    ada: await target.token({ sub: "ada", name: "Ada", role: "owner" }),
+    bob: await target.token({ sub: "bob", name: "Bob" }),
+  };
+  for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
+  const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Writers", memberIds: ["bob"] });
+  const text = "# Plan\n\nFirst words.\n\n- [ ] Buy paper\n\n| Name | Role |\n| - | - |\n| Ada | writes |\n";
+  const { id } = await target.call(tokens.ada, "POST", PATH, { roomId: room.id, title: "Plan", kind: "rich", text });
+  const markdown = async (): Promise<string> =>
+    (await target.call(tokens.ada, "GET", `${PATH}/${id}/content?format=markdown`)).text;
+  const browser = await launchBrowser();
+  try {
+    const [ada, bob] = await Promise.all([signIn(browser, target, tokens.ada), signIn(browser, target, tokens.bob)]);
+    for (const page of [ada, bob]) await page.goto(`${target.baseUrl}/#/documents/${id}`);
+    for (const page of [ada, bob]) await page.locator(".ProseMirror h1", { hasText: "Plan" }).waitFor();
 
-      await t.step("both see formatting, tasks, tables and each other's cursors", async () => {
-        await clickEndOf(ada, "First words.");
-        await bob.locator(".remote-caret", { hasText: "Ada" }).waitFor();
-        await ada.keyboard.type(" Some **bold** ones.");
-        await bob.locator(".ProseMirror strong", { hasText: "bold" }).waitFor();
-        await bob.locator(".ProseMirror td", { hasText: "writes" }).waitFor();
-        await bob.locator("[data-type=taskItem]", { hasText: "Buy paper" }).getByRole("checkbox").click();
-        await ada.locator("[data-checked=true]", { hasText: "Buy paper" }).waitFor();
-        await clickEndOf(bob, "writes");
-        await bob.keyboard.press("Tab");
-        await bob.keyboard.type("Bob");
-        await ada.locator(".ProseMirror td", { hasText: "Bob" }).waitFor();
-      });
+    await t.step("both see formatting, tasks, tables and each other's cursors", async () => {
+      await clickEndOf(ada, "First words.");
+      await bob.locator(".remote-caret", { hasText: "Ada" }).waitFor();
+      await ada.keyboard.type(" Some **bold** ones.");
+      await bob.locator(".ProseMirror strong", { hasText: "bold" }).waitFor();
+      await bob.locator(".ProseMirror td", { hasText: "writes" }).waitFor();
+      await bob.locator("[data-type=taskItem]", { hasText: "Buy paper" }).getByRole("checkbox").click();
+      await ada.locator("[data-checked=true]", { hasText: "Buy paper" }).waitFor();
+      await clickEndOf(bob, "writes");
+      await bob.keyboard.press("Tab");
+      await bob.keyboard.type("Bob");
+      await ada.locator(".ProseMirror td", { hasText: "Bob" }).waitFor();
+    });
 
-      await t.step("the toolbar shows and changes the block, and undo takes back only one's own", async () => {
-        await clickEndOf(ada, "First words.");
-        await ada.keyboard.press("Enter");
-        await ada.keyboard.type("A part");
-        await ada.getByRole("button", { name: "Heading 2" }).click();
-        await bob.locator(".ProseMirror h2", { hasText: "A part" }).waitFor();
-        assert.equal(await ada.getByRole("button", { name: "Heading 2" }).getAttribute("aria-pressed"), "true");
-        await ada.getByRole("button", { name: "Undo" }).click();
-        await bob.locator(".ProseMirror h2", { hasText: "A part" }).waitFor({ state: "detached" });
-        await bob.locator(".ProseMirror td", { hasText: "Bob" }).waitFor();
-      });
+    await t.step("the toolbar shows and changes the block, and undo takes back only one's own", async () => {
+      await clickEndOf(ada, "First words.");
+      await ada.keyboard.press("Enter");
+      await ada.keyboard.type("A part");
+      await ada.getByRole("button", { name: "Heading 2" }).click();
+      await bob.locator(".ProseMirror h2", { hasText: "A part" }).waitFor();
+      assert.equal(await ada.getByRole("button", { name: "Heading 2" }).getAttribute("aria-pressed"), "true");
+      await ada.getByRole("button", { name: "Undo" }).click();
+      await bob.locator(".ProseMirror h2", { hasText: "A part" }).waitFor({ state: "detached" });
+      await bob.locator(".ProseMirror td", { hasText: "Bob" }).waitFor();
+    });
 
-      await t.step("pasted HTML keeps its formatting, and nothing that acts", async () => {
-        await clickEndOf(ada, "First words.");
-        await paste(
-          ada,
-          '<p>pasted <em>text</em> <a href="javascript:alert(1)">bad</a> <a href="https://example.com">good</a>' +
-            "<script>alert(1)</script></p>",
-        );
-        await bob.locator(".ProseMirror em", { hasText: "text" }).waitFor();
-        assert.deepEqual(
-          await bob.locator(".ProseMirror a").evaluateAll((all) =>
-            (all as unknown as { href: string }[]).map(({ href }) => href)
-          ),
-          ["https://example.com/"],
-        );
-      });
+    await t.step("pasted HTML keeps its formatting, and nothing that acts", async () => {
+      await clickEndOf(ada, "First words.");
+      await paste(
+        ada,
+        '<p>pasted <em>text</em> <a href="javascript:alert(1)">bad</a> <a href="https://example.com">good</a>' +
+          "<script>alert(1)</script></p>",
+      );
+      await bob.locator(".ProseMirror em", { hasText: "text" }).waitFor();
+      assert.deepEqual(
+        await bob.locator(".ProseMirror a").evaluateAll((all) =>
+          (all as unknown as { href: string }[]).map(({ href }) => href)
+        ),
+        ["https://example.com/"],
+      );
+    });
 
-      await t.step("what is written is saved, and read as Markdown", async () => {
-        await ada.getByText("Saved", { exact: true }).waitFor();
-        await eventually(async () => {
-          const stored = await markdown();
-          assert.match(stored, /Some \*\*bold\*\* ones\./);
-          assert.match(stored, /- \[x\] Buy paper/);
-          assert.match(stored, /\| Bob +\|/);
-          assert.match(stored, /\*text\*/);
-        });
+    await t.step("what is written is saved, and read as Markdown", async () => {
+      await ada.getByText("Saved", { exact: true }).waitFor();
+      await eventually(async () => {
+        const stored = await markdown();
+        assert.match(stored, /Some \*\*bold\*\* ones\./);
+        assert.match(stored, /- \[x\] Buy paper/);
+        assert.match(stored, /\| Bob +\|/);
+        assert.match(stored, /\*text\*/);
       });
+    });
 
-      await t.step("a node that the editor does not know ends editing, and stays", async () => {
-        const headers = { Authorization: `Bearer ${tokens.ada}`, "Content-Type": "application/octet-stream" };
-        const url = `${target.baseUrl}${PATH}/${id}/yjs`;
-        const doc = new Y.Doc();
-        Y.applyUpdate(doc, await (await fetch(url, { headers })).bytes());
-        const before = Y.encodeStateVector(doc);
-        const callout = new Y.XmlElement("callout");
-        callout.insert(0, [new Y.XmlText("Do not lose this.")]);
-        const fragment = doc.getXmlFragment("default");
-        fragment.insert(fragment.length, [callout]);
-        const update = new Uint8Array(Y.encodeStateAsUpdate(doc, before));
-        const response = await fetch(url, { method: "POST", headers, body: update });
-        assert.equal(response.status, 200, await response.text());
-        for (const page of [ada, bob]) {
-          await page.getByText("does not know (callout)").waitFor();
-          await page.locator(".preview").getByText("Do not lose this.").waitFor();
-          assert.equal(await page.locator(".ProseMirror").count(), 0);
-        }
-        assert.match(await markdown(), /Do not lose this\./);
-      });
-      for (const page of [ada, bob]) await assertNoReports(page);
-    } finally {
-      await browser.close();
-    }
-  },
+    await t.step("a node that the editor does not know ends editing, and stays", async () => {
+      const headers = { Authorization: `Bearer ${tokens.ada}`, "Content-Type": "application/octet-stream" };
+      const url = `${target.baseUrl}${PATH}/${id}/yjs`;
+      const doc = new Y.Doc();
+      Y.applyUpdate(doc, await (await fetch(url, { headers })).bytes());
+      const before = Y.encodeStateVector(doc);
+      const callout = new Y.XmlElement("callout");
+      callout.insert(0, [new Y.XmlText("Do not lose this.")]);
+      const fragment = doc.getXmlFragment("default");
+      fragment.insert(fragment.length, [callout]);
+      const update = new Uint8Array(Y.encodeStateAsUpdate(doc, before));
+      const response = await fetch(url, { method: "POST", headers, body: update });
+      assert.equal(response.status, 200, await response.text());
+      for (const page of [ada, bob]) {
+        await page.getByText("does not know (callout)").waitFor();
+        await page.locator(".preview").getByText("Do not lose this.").waitFor();
+        assert.equal(await page.locator(".ProseMirror").count(), 0);
+      }
+      assert.match(await markdown(), /Do not lose this\./);
+    });
+    for (const page of [ada, bob]) await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
 });
