@@ -1,7 +1,7 @@
 // Budgets of runs: many at once spend no more than the limit, and what ends frees what it reserved.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
-import { eventually, until } from "../wait.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { AgentFixture } from "./agent_fixture.ts";
 import { ok, sendMessage } from "./fixtures.ts";
 
@@ -30,6 +30,12 @@ async function startFifty({ alice, roomId, agentId }: AgentFixture): Promise<str
   return ids;
 }
 
+/** Cancels a run that may have ended before. */
+async function cancel({ alice }: AgentFixture, id: string): Promise<void> {
+  const answer = await alice.post(`${RUNS}/${id}/cancel`);
+  if (answer.body.code !== "run_finished") ok(answer);
+}
+
 testOnEngines("fifty runs at the limit of a budget spend no more than it", async (environment) => {
   const usage = { inputTokens: 500, outputTokens: 1500 };
   await using fixture = await AgentFixture.open(() => ({ parts: ["ok"], usage }), { environment });
@@ -55,11 +61,23 @@ testOnEngines("cancelling all runs frees all that they reserved", async (environ
   await until(() => fixture.models.calls.length === 8);
   const budget = async (): Promise<Body> => ok(await boss.get(BUDGETS)).items[0];
   assert.ok((await budget()).reserved.tokens > 8 * 4000);
-  for (const id of ids) ok(await fixture.alice.post(`${RUNS}/${id}/cancel`));
-  // Without waiting for the model. A run that was about to reserve when it was cancelled frees it when it notices.
-  await eventually(async () => assert.equal((await budget()).reserved.tokens, 0));
+  // The queued ones first: none of them takes the place of one that ends.
+  const statusOf = new Map((await fixture.runs()).map(({ id, status }) => [id, status]));
+  for (const id of ids.filter((id) => statusOf.get(id) === "queued")) await cancel(fixture, id);
+  for (const id of ids.filter((id) => statusOf.get(id) === "running")) await cancel(fixture, id);
+  // Without waiting for the model, which has not noticed.
+  assert.equal((await budget()).reserved.tokens, 0);
   stuck.resolve();
   await eventually(async () => assert.equal((await budget()).reserved.tokens, 0));
+});
+
+testOnEngines("runs that are cancelled while they begin or end keep nothing reserved", async (environment) => {
+  await using fixture = await AgentFixture.open(() => ({ parts: ["Well", () => pause(1), "then"] }), { environment });
+  const boss = await fixture.gateway.as("boss", { role: "owner" });
+  ok(await boss.put(BUDGETS, { scope: "tenant", period: "day", tokens: 1_000_000 }));
+  // Each that ends makes room for one that begins.
+  for (const id of await startFifty(fixture)) await cancel(fixture, id);
+  await eventually(async () => assert.equal(ok(await boss.get(BUDGETS)).items[0].reserved.tokens, 0));
 });
 
 testOnEngines("an agent uses no more tokens a day than it is configured to", async (environment) => {
