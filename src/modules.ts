@@ -130,8 +130,8 @@ export function createModules(
     messageTexts: (actor, ids) => new MessageAccess({ store, roomAccess }).readTexts(actor, ids),
   }));
   const toolSources: ToolSource[] = [
-    { toolsOf: (...of) => mcp.tools.toolsOf(...of) },
-    { toolsOf: (...of) => skill.tools.toolsOf(...of) },
+    { toolsOf: (...of) => mcp.tools.toolsOf(...of), patternsOf: (tenantId) => mcp.tools.patternsOf(tenantId) },
+    { toolsOf: (...of) => skill.tools.toolsOf(...of), patternsOf: () => skill.tools.patternsOf() },
   ];
   const shared = { roomAccess, identity, notify, index, toolSources };
   const { people, views, members } = add(roomModule(platform, {

@@ -53,7 +53,7 @@ function openNode(environment: Record<string, string>, models: ScriptedModels, t
   return openGateway({ ...AI, ...environment }, {
     models,
     modules: [(_platform, { toolSources }) => {
-      toolSources.push({ toolsOf });
+      toolSources.push({ toolsOf, patternsOf: () => tool === undefined ? [] : [tool.name] });
       return { name: "mailer", operations: [] };
     }],
   });

@@ -77,10 +77,11 @@ Deno.test("an agent uses the tools of a server, with the rights of the token tha
     headers: { Authorization: `Bearer ${token.token}` },
     tools: ["room_list", "message_list"],
   };
-  const agent = { tools: ["team.message_list"] };
-  await using fixture = await AgentFixture.open(() => "Hello", { environment: LOOPBACK, agent });
+  await using fixture = await AgentFixture.open(() => "Hello", { environment: LOOPBACK });
   const boss = await admin(fixture.gateway);
   ok(await boss.put(`${SERVERS}/team`, { ...server, needsApproval: false }));
+  const agent = `/v1/collaboration/agents/${fixture.agentId}`;
+  ok(await fixture.alice.patch(agent, { tools: ["team.message_list"] }));
   const tested = ok(await boss.post(`${SERVERS}/team/test`));
   assert.equal(tested.code, null);
   assert.deepEqual(

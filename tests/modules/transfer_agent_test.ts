@@ -29,7 +29,7 @@ const SCHEDULE = {
 const SETTINGS = {
   model: "small",
   instructions: "Greet everybody.",
-  tools: ["task.*", "weather"],
+  tools: ["task.*", "weather.*"],
   askFirst: ["task.update"],
   memoryScopes: ["room"],
   triggers: ["mention", "reply"],
@@ -40,12 +40,12 @@ const SETTINGS = {
 
 /** The fixture's agent with all settings, and Boss, who runs the tenant, in its room. */
 async function openSource(environment: Record<string, string>): Promise<{ source: AgentFixture; boss: Caller }> {
-  const source = await AgentFixture.open(() => "Hello", { environment, agent: SETTINGS });
+  const source = await AgentFixture.open(() => "Hello", { environment });
   const boss = await source.gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  ok(await boss.put("/v1/collaboration/mcp/servers/weather", { url: "https://weather.example.com/mcp" }));
   ok(await source.alice.put(`/v1/rooms/${source.roomId}/members/boss`));
   const schedule = { ...SCHEDULE, roomId: source.roomId };
-  ok(await source.alice.patch(`${AGENTS}/${source.agentId}`, { schedule }));
+  ok(await source.alice.patch(`${AGENTS}/${source.agentId}`, { ...SETTINGS, schedule }));
   return { source, boss };
 }
 

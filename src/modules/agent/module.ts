@@ -45,6 +45,7 @@ import { RunWaiter } from "./run/waiter.ts";
 import { AGENT_EVENTS, OUTPUT_TOKENS_MAX, STEPS_MAX, TOOLS_MAX } from "./schema.ts";
 import { AgentService } from "./service.ts";
 import type { ToolSource } from "./tool/tool.ts";
+import { ToolNames } from "./tool/tool_names.ts";
 
 /** How long runs stay readable after their end, and messages are known to be theirs. */
 const RUN_DAYS = 90;
@@ -103,7 +104,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const access = new RunAccess({ store, roomAccess });
   const waiter = new RunWaiter({ store, signals });
   const triggers = new RunTriggers({ clock, identity, lifecycle });
-  const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle, roomAccess });
+  const toolNames = new ToolNames({ operations, sources: toolSources });
+  const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle, roomAccess, toolNames });
   const scheduler = new AgentScheduler({ store, clock, identity, roomAccess });
   const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
   const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });

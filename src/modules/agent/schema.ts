@@ -45,7 +45,8 @@ export const AgentSettings = z.strictObject({
     "What the agent is and how it works, at most 32 KiB; visible to its owner and admins only",
   ),
   tools: z.array(ToolName).max(TOOLS_MAX).default([]).describe(
-    "Operations that it may call, by name such as `task.create` or all of a kind such as `task.*`; and names of other tools",
+    "Operations that it may call, by name such as `task.create` or all of a kind such as `task.*`; and other tools, such " +
+      "as `wiki.search` or `wiki.*` of an MCP server `wiki`. A name that is added must be that of a tool",
   ),
   askFirst: z.array(ToolName).max(TOOLS_MAX).default([]).describe(
     "Those of its tools that need an approval for each call. Deleting always does",

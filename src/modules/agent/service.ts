@@ -18,6 +18,7 @@ import type { Agent, AgentCreate, AgentList, AgentSchedule, AgentUpdate } from "
 import { type AgentColumns, columnsOf, presentSettings } from "./settings.ts";
 import { AgentStore, type NamedAgentRow } from "./store.ts";
 import type { AgentRow, AgentTables } from "./tables.ts";
+import type { ToolNames } from "./tool/tool_names.ts";
 
 type Deps = {
   store: Store<AgentTables>;
@@ -27,6 +28,7 @@ type Deps = {
   ai: Pick<AiService, "requireModel">;
   lifecycle: RunLifecycle;
   roomAccess: RoomAccess;
+  toolNames: ToolNames;
 };
 type Tx = AnyTransaction;
 
@@ -39,9 +41,10 @@ export class AgentService {
 
   async create(context: Context, { handle, displayName, ownerId, ...config }: AgentCreate): Promise<Agent> {
     const { actor } = context;
-    const { store, clock, identity } = this.#deps;
+    const { store, clock, identity, toolNames } = this.#deps;
     await this.#assertModel(actor, config.model);
     await this.#assertSchedule(context, config.schedule);
+    await toolNames.assertKnown(actor.tenantId, config, []);
     return await store.write(async (tx) => {
       const principal = await identity.create(actor, {
         kind: "agent",
@@ -87,10 +90,14 @@ export class AgentService {
 
   async update(context: Context, { id, version, handle, displayName, ...config }: AgentUpdate): Promise<Agent> {
     const { actor } = context;
-    const { store, clock, identity } = this.#deps;
+    const { store, clock, identity, toolNames } = this.#deps;
     await identity.read(actor, id);
     await this.#assertModel(actor, config.model);
     await this.#assertSchedule(context, config.schedule);
+    if (config.tools !== undefined || config.askFirst !== undefined) {
+      const { tools, askFirst } = this.#present(actor, await new AgentStore(store.db).find(actor.tenantId, id));
+      await toolNames.assertKnown(actor.tenantId, config, [...tools, ...askFirst]);
+    }
     return await store.write(async (tx) => {
       const agents = new AgentStore(tx.db);
       const before = await this.#requireForUpdate(tx, actor, id);

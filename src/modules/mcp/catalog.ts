@@ -57,6 +57,12 @@ export class ServerCatalog implements ToolSource {
     return tools.flat();
   }
 
+  /** Any name of a server that is there: its tools change, and it may not respond now. */
+  async patternsOf(tenantId: string): Promise<readonly string[]> {
+    const rows = await new ServerStore(this.#deps.store.db).list(tenantId);
+    return rows.flatMap(({ id }) => [`${id}.*`, `${id}_*`]);
+  }
+
   /** The tools of a server now; throws a `ServerError`. */
   async listTools(row: ServerRow, signal?: AbortSignal): Promise<NamedTool[]> {
     return nameTools(row, await this.#counted(() => this.#deps.servers.listTools(this.#targetOf(row), signal)));

@@ -6,6 +6,8 @@ import type { Store } from "@/ports/store.ts";
 import { SkillStore, type SkillTables, type SkillVersionRow } from "./store.ts";
 import type { Frontmatter } from "./validation.ts";
 
+const READ = "skill_read";
+const FILE = "skill_file";
 const MANIFEST = "SKILL.md";
 /** Skills that a description lists; their descriptions are part of every prompt. */
 const LISTED_MAX = 30;
@@ -37,20 +39,24 @@ export class SkillTools implements ToolSource {
     });
     const name = { type: "string", description: "Name of the skill" };
     return [{
-      name: "skill_read",
+      name: READ,
       description: ["Read the instructions of a skill before you do what it is for. Skills:", ...lines].join("\n"),
       inputSchema: { type: "object", properties: { name }, required: ["name"] },
       isIdempotent: true,
       needsApproval: false,
       call: (call) => this.#read(call, MANIFEST),
     }, {
-      name: "skill_file",
+      name: FILE,
       description: "Read a file that the instructions of a skill name",
       inputSchema: { type: "object", properties: { name, path: { type: "string" } }, required: ["name", "path"] },
       isIdempotent: true,
       needsApproval: false,
       call: (call) => this.#read(call, String(call.input["path"] ?? "")),
     }];
+  }
+
+  patternsOf(): readonly string[] {
+    return [READ, FILE];
   }
 
   /** Reads what may be read now, not when the tools were listed. */

@@ -29,4 +29,6 @@ export type AgentTool = {
 export type ToolSource = {
   /** Those of these names that it has, in this tenant; and those that the agent has in this room without naming them. */
   toolsOf(tenantId: string, agentId: string, names: readonly string[], roomId: string): Promise<readonly AgentTool[]>;
+  /** Names that its tools may have in this tenant; one that ends with `*` is any name that begins like it. */
+  patternsOf(tenantId: string): readonly string[] | Promise<readonly string[]>;
 };

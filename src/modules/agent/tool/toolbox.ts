@@ -148,15 +148,18 @@ export class Toolbox {
 }
 
 /** Whether agents may call the operation at all. */
-function isTool(operation: Operation): boolean {
-  const noun = operation.name.slice(0, operation.name.indexOf("."));
+export function isTool(operation: Operation): boolean {
+  const noun = nounOf(operation.name);
   if (!NOUNS.has(noun) || operation.callsOut === true || operation.isSecret === true) return false;
   return isReadOnly(operation) || !READ_NOUNS.has(noun);
 }
 
+export function nounOf(operation: string): string {
+  return operation.slice(0, operation.indexOf("."));
+}
+
 function matches(patterns: readonly string[], name: string): boolean {
-  const noun = name.slice(0, name.indexOf("."));
-  return patterns.some((pattern) => pattern === name || pattern === `${noun}.*` || pattern === "*");
+  return patterns.some((pattern) => pattern === name || pattern === `${nounOf(name)}.*` || pattern === "*");
 }
 
 function parseInput(text: string): Record<string, unknown> {
