@@ -8,6 +8,7 @@ import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./
 import { HOOK_SAMPLES } from "./hook_samples.ts";
 
 const INCOMING = "/v1/collaboration/incoming";
+const COMMANDS = "/v1/collaboration/slash-commands";
 
 /** Sends as another program does: without a token. */
 function post(
@@ -177,6 +178,29 @@ Deno.test("an address ends when it is rotated, disabled or deleted, or its creat
   assert.equal(await status(adopted.path, token(adopted.signingSecret)), 404);
   const members = ok(await alice.get(`/v1/rooms/${roomId}/members`)).items;
   assert.deepEqual(members.map(({ principalId }: { principalId: string }) => principalId), ["alice"]);
+});
+
+testOnEngines("hooks and commands of a purged room end as if they were deleted", async (settings) => {
+  await using gateway = await openGateway(settings);
+  const boss = await gateway.as("boss", { role: "owner" });
+  const command = { name: "deploy", description: "Deploy", displayName: "CI", url: "https://example.com/" };
+  const create = async (roomId: string) => ({
+    hook: ok(await boss.post(INCOMING, { roomId, displayName: "Bot" })),
+    command: ok(await boss.post(COMMANDS, { ...command, roomId })),
+  });
+  const roomId = await createRoom(boss, []);
+  const ended = await create(roomId);
+  const other = await create(await createRoom(boss, []));
+  assert.equal((await boss.delete(`/v1/rooms/${roomId}?purge=true`)).status, 204);
+  await gateway.runJobs();
+  // Who shares no room with them does not see them.
+  const services = await gateway.app.store.db.selectFrom("principal").select(["id", "is_disabled"])
+    .where("kind", "=", "service").execute();
+  const states = (of: typeof ended) =>
+    [of.hook, of.command].map(({ principalId }) => services.find(({ id }) => id === principalId)?.is_disabled);
+  assert.deepEqual([states(ended), states(other)], [[1, 1], [0, 0]]);
+  assert.equal((await post(gateway, ended.hook.path, { text: "x" })).status, 404);
+  assert.equal((await post(gateway, other.hook.path, { text: "x" })).status, 200);
 });
 
 Deno.test("what is hostile is bounded before it is parsed", async () => {

@@ -39,6 +39,17 @@ export async function retireHookPrincipal(
   });
 }
 
+/** Disables the principals of what ends with its room. */
+export async function disablePrincipals(
+  tx: AnyTransaction,
+  clock: Clock,
+  rows: readonly Pick<Principal, "tenant_id" | "principal_id">[],
+): Promise<void> {
+  for (const { tenant_id: tenantId, principal_id: id } of rows) {
+    await changeProfile(tx, clock, { tenantId, id }, { isDisabled: true });
+  }
+}
+
 type Principal = { tenant_id: string; principal_id: string; responsible_id: string; display_name: string };
 
 /** The principal as it posts: bounded by who is responsible for it, and charged to that one. */

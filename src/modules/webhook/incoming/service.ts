@@ -13,7 +13,7 @@ import type { FileAttachments } from "@/modules/file/mod.ts";
 import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { changeInRoom, retireHookPrincipal } from "../hook_principal.ts";
+import { changeInRoom, disablePrincipals, retireHookPrincipal } from "../hook_principal.ts";
 import {
   type Hook,
   HOOK_PATH,
@@ -166,7 +166,16 @@ export class HookService {
   }
 
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    await this.#deps.store.write((tx) => new HookStore(tx.db).removeOfRoom(tenantId, roomId));
+    const { store, clock } = this.#deps;
+    await store.write(async (tx) => {
+      const hooks = new HookStore(tx.db);
+      await disablePrincipals(
+        tx as AnyTransaction,
+        clock,
+        await hooks.list(tenantId, roomId, undefined, HOOKS_PER_ROOM),
+      );
+      await hooks.removeOfRoom(tenantId, roomId);
+    });
   }
 
   /** Loads a hook and locks its room, for a moderator; before that its new picture. */

@@ -11,7 +11,7 @@ import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { changeInRoom, retireHookPrincipal } from "../hook_principal.ts";
+import { changeInRoom, disablePrincipals, retireHookPrincipal } from "../hook_principal.ts";
 import type { Secrets } from "../secrets.ts";
 import {
   type NewSlashCommand,
@@ -163,7 +163,13 @@ export class SlashCommandService {
   }
 
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    await this.#deps.store.write((tx) => new SlashCommandStore(tx.db).removeOfRoom(tenantId, roomId));
+    const { store, clock } = this.#deps;
+    await store.write(async (tx) => {
+      const commands = new SlashCommandStore(tx.db);
+      const rows = await commands.list(tenantId, roomId, undefined, SLASH_COMMANDS_PER_ROOM);
+      await disablePrincipals(tx as AnyTransaction, clock, rows);
+      await commands.removeOfRoom(tenantId, roomId);
+    });
   }
 }
 
