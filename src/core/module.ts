@@ -24,8 +24,8 @@ export type ModuleApi = {
   events?: readonly EventType[];
 };
 
-/** A change of a principal or of its token on which other modules may react. */
-export type PrincipalChange = "disabled" | "profile" | "token_ended";
+/** A change of a principal or of its token on which other modules may react. `picture`: the picture before is no longer shown. */
+export type PrincipalChange = "disabled" | "profile" | "picture" | "token_ended";
 
 /** Of these ids, those that exist and may be read by the actor now: in committed state, or in what `db` sees. */
 export type CanRead = (actor: Actor, ids: readonly string[], db?: AnyDatabase) => Promise<ReadonlySet<string>>;

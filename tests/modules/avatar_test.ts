@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { ApiResponse, Caller } from "../harness.ts";
-import { download, FILES, openFileHarness, pngHeader, upload, uploadPicture } from "./file_harness.ts";
+import { download, FILES, listFiles, openFileHarness, pngHeader, upload, uploadPicture } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const BASE = "/v1/collaboration";
@@ -81,6 +81,34 @@ testOnEngines("all who see a principal can read its picture, for as long as it s
   const alice2 = await gateway.as("alice");
   ok(await alice2.patch(`${BASE}/me`, { avatarFileId: await uploadPicture(gateway, alice2) }));
   assert.equal((await download(gateway, bob2, own)).status, 404);
+});
+
+testOnEngines("a picture that is replaced or removed is deleted a day later", async (environment) => {
+  await using rig = await openFileHarness(environment);
+  const { gateway, folder } = rig;
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const [first, second, ofHook, loose] = [
+    await uploadPicture(gateway, alice),
+    await uploadPicture(gateway, alice),
+    await uploadPicture(gateway, alice),
+    await uploadPicture(gateway, alice),
+  ];
+  ok(await alice.patch(`${BASE}/me`, { avatarFileId: first }));
+  const hook = ok(await alice.post(`${BASE}/incoming`, { roomId, displayName: "CI", avatarFileId: ofHook }));
+  ok(await alice.post("/v1/messages", { roomId, text: "shown", fileIds: [second] }));
+  /** What is there of them, once that long has passed. */
+  const remaining = async (hours: number): Promise<string[]> => {
+    gateway.clock.advance(hours * HOUR_MS);
+    await gateway.runJobs();
+    return (await listFiles(folder)).map((path) => path.split("/").at(-1) ?? "").sort();
+  };
+  assert.deepEqual(await remaining(26), [first, second, ofHook].sort(), `without ${loose}`);
+  const again = await gateway.as("alice");
+  ok(await again.patch(`${BASE}/me`, { avatarFileId: second }));
+  ok(await again.patch(`${BASE}/incoming/${hook.id}`, { avatarFileId: null }));
+  assert.deepEqual(await remaining(23), [first, second, ofHook].sort());
+  assert.deepEqual(await remaining(3), [second]);
 });
 
 testOnEngines("deleting a picture removes it from all who show it", async (environment) => {

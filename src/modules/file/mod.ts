@@ -6,4 +6,4 @@ export { FileIds } from "./schema.ts";
 export { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "./quota_store.ts";
 export type { FileService } from "./service.ts";
 export { type FileTables } from "./store.ts";
-export type { FileWriter } from "./writer.ts";
+export { type FileWriter, sweepJob } from "./writer.ts";

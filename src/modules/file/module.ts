@@ -12,7 +12,7 @@ import { LinkService } from "./link_service.ts";
 import { ERASE_JOB, FileAttachments } from "./attachments.ts";
 import { migrations } from "./migrations.ts";
 import { FileService } from "./service.ts";
-import { type FileLimits, FileWriter, SWEEP_JOB } from "./writer.ts";
+import { type FileLimits, FileWriter, SWEEP_JOB, sweepJob } from "./writer.ts";
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -48,6 +48,7 @@ export function fileModule({ store, clock, cursors, blobs }: Platform, deps: Dep
         run: ({ payload }) => files.deleteBlobs(payload.keys),
       }),
     ],
+    jobsOn: { picture: (tenantId) => sweepJob(tenantId, clock.now()) },
     purgeRoom: (tenantId, roomId) => files.purgeRoom(attachments, tenantId, roomId),
     capability: () => ({ enabled: true, ...limits }),
     files,

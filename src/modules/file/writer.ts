@@ -4,6 +4,7 @@ import { type Clock, DAY_MS, HOUR_MS, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { JobDraft } from "@/core/job.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { RouteCall } from "@/core/route.ts";
 import { isLongerThan } from "@/core/text.ts";
@@ -147,9 +148,8 @@ export class FileWriter {
     return store.write(async (tx) => {
       await new QuotaStore(tx.db).reserveQuota(quotaHolderOf(row), size, quota);
       await new FileStore(tx.db).add(row);
-      // One job cleans up the uploads of an hour, also those that a crash interrupts.
-      const hour = Math.ceil((now + 1) / HOUR_MS) * HOUR_MS;
-      await tx.enqueue({ tenantId, kind: SWEEP_JOB, payload: {}, key: iso(hour), runAt: hour + UNLINKED_TTL_MS });
+      // Also for uploads that a crash interrupts.
+      await tx.enqueue(sweepJob(tenantId, now));
       return row;
     });
   }
@@ -209,6 +209,12 @@ export class FileWriter {
       warnRollbackFailed(failureOf(cause));
     }
   }
+}
+
+/** Deletes files that nothing shows a day later: one job for those of an hour. */
+export function sweepJob(tenantId: string, now: number): JobDraft {
+  const hour = Math.ceil((now + 1) / HOUR_MS) * HOUR_MS;
+  return { tenantId, kind: SWEEP_JOB, payload: {}, key: iso(hour), runAt: hour + UNLINKED_TTL_MS };
 }
 
 function quotaHolderOf({ tenant_id: tenantId, charged_id: ownerId }: FileRow): QuotaHolder {

@@ -2,6 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import type { PrincipalChange } from "@/core/module.ts";
 import { nameSetByApi, withPreferences } from "./principal_settings.ts";
 import type { MeUpdate, PrincipalUpdate } from "./schema.ts";
 import type { PrincipalRow } from "./store.ts";
@@ -45,10 +46,15 @@ export function isUnchanged(row: PrincipalRow, set: Partial<PrincipalRow>): bool
   return Object.entries(set).every(([column, value]) => row[column as keyof PrincipalRow] === value); // a column of the one is one of the other
 }
 
-/** Whether name, picture or status changed. */
-export function hasProfileChanged(before: PrincipalRow, after: PrincipalRow): boolean {
-  const columns = ["display_name", "avatar_file_id", "status_text", "status_emoji", "status_until"] as const;
-  return columns.some((column) => before[column] !== after[column]);
+/** The changes of a principal on which other modules react. */
+export function changesOf(before: PrincipalRow, after: PrincipalRow): PrincipalChange[] {
+  const shown = ["display_name", "avatar_file_id", "status_text", "status_emoji", "status_until"] as const;
+  const picture = before.avatar_file_id;
+  return [
+    ...before.is_disabled === 0 && after.is_disabled === 1 ? ["disabled"] as const : [],
+    ...shown.some((column) => before[column] !== after[column]) ? ["profile"] as const : [],
+    ...picture !== null && picture !== after.avatar_file_id ? ["picture"] as const : [],
+  ];
 }
 
 /** The columns of a new or cleared status; empty without a change. */

@@ -5,6 +5,7 @@ import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
+import type { PrincipalChange } from "@/core/module.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { type AnyDatabase, type AnyTransaction, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
@@ -24,7 +25,7 @@ import type {
   Token,
   TokenCreate,
 } from "./schema.ts";
-import { hasProfileChanged, isUnchanged, ownColumns, roleSetAt, updatedColumns } from "./principal_change.ts";
+import { changesOf, isUnchanged, ownColumns, roleSetAt, updatedColumns } from "./principal_change.ts";
 import { nameSetByApi, preferencesOf } from "./principal_settings.ts";
 import {
   assertCanChange,
@@ -49,7 +50,7 @@ type Deps = {
   /** Locks an image of the actor that becomes its picture; throws `validation_failed` for any other file. */
   requirePicture: (tx: AnyTransaction, actor: Actor, fileId: string) => Promise<void>;
   /** Jobs of other modules, enqueued with the change. */
-  jobsOf: (change: "disabled" | "profile" | "token_ended", tenantId: string, id: string) => readonly JobDraft[];
+  jobsOf: (change: PrincipalChange, tenantId: string, id: string) => readonly JobDraft[];
 };
 type Tx = Transaction<IdentityTables>;
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
@@ -380,8 +381,7 @@ export class IdentityService {
         data: isEnding ? {} : { principal: this.#present(after) },
         ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
       });
-      if (isEnding) await tx.enqueue(...this.#deps.jobsOf("disabled", tenantId, id));
-      if (hasProfileChanged(before, after)) await tx.enqueue(...this.#deps.jobsOf("profile", tenantId, id));
+      for (const change of changesOf(before, after)) await tx.enqueue(...this.#deps.jobsOf(change, tenantId, id));
       tx.signal(principalChanged.create(tenantId, id));
       return this.#present(after);
     });

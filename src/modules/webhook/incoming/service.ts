@@ -9,7 +9,7 @@ import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
-import type { FileAttachments } from "@/modules/file/mod.ts";
+import { type FileAttachments, sweepJob } from "@/modules/file/mod.ts";
 import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
@@ -128,6 +128,7 @@ export class HookService {
         const profile = { displayName: after.display_name, avatarFileId: after.avatar_file_id };
         await changeProfile(tx, clock, { tenantId: row.tenant_id, id: row.principal_id }, profile);
         await tx.enqueue(profileJob(row.tenant_id, row.principal_id));
+        if (row.avatar_file_id !== after.avatar_file_id) await tx.enqueue(sweepJob(row.tenant_id, clock.now()));
       }
       return present(await this.#store(tx, context, after));
     }, input.avatarFileId ?? null);
