@@ -371,6 +371,43 @@ Deno.test("pictures of principals go along, to those who have changed nothing of
   });
 });
 
+Deno.test("what could be no picture through the API becomes none through an archive, and is reported", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, ann, files } = await createContent(gateway);
+    ok(await ann.patch("/v1/collaboration/me", { avatarFileId: files.picture }));
+    const lines = parseRecords(await exportTenant(gateway, boss));
+    const at = lines.findIndex(({ type }) => type === "picture");
+    const picture = lines[at];
+    // A text, a file of one room, and a picture without its content.
+    for (const forged of [{ id: files.big }, { id: files.bound }, { ...picture, id: "file_absent" }]) {
+      const file = lines.find(({ type, id }) => type === "file" && id === forged.id);
+      const archive = toArchive(lines.with(at, { ...file, ...forged, type: "picture" }));
+      await withGateway(async (empty) => {
+        const newBoss = await empty.as("boss", { role: "owner" });
+        const done = await importArchive(empty, newBoss, "gateway", archive);
+        const code = forged.id === "file_absent" ? "file_corrupt" : "file_rejected";
+        assert.deepEqual([done.state, skipCounts(done)], ["done", { [code]: 1 }], JSON.stringify(done));
+        const me = ok(await (await empty.as("ann")).get("/v1/collaboration/me"));
+        assert.equal(me.principal.avatarFileId, null);
+        assert.equal(done.progress.added.files, 4);
+      });
+    }
+    // An image by its name only.
+    const text = { contentType: "image/png", size: 4, sha256: sha256("text"), width: 9, height: 9 };
+    const content = { type: "content", of: "file_text", data: btoa("text") };
+    const archive = toArchive(lines.toSpliced(at, 1, { ...picture, ...text, id: "file_text" }, content));
+    await withGateway(async (empty) => {
+      const done = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", archive);
+      assert.deepEqual(
+        [done.state, skipCounts(done)],
+        ["done", { file_rejected: 1 }],
+        JSON.stringify(done),
+      );
+      assert.equal(ok(await (await empty.as("ann")).get("/v1/collaboration/me")).principal.avatarFileId, null);
+    });
+  });
+});
+
 Deno.test("a download that is given up leaves nothing open", async () => {
   await withGateway(async (gateway) => {
     const { boss } = await createContent(gateway);

@@ -75,16 +75,17 @@ export class FileImport {
   }
 
   /** Makes a file the picture of who uploaded it, if they have changed nothing of themselves since they came here. */
-  async setAvatar({ ref, uploaderId }: SourceFile): Promise<void> {
+  async setAvatar(entry: SourceFile): Promise<void> {
+    const { ref, uploaderId } = entry;
     const { tenant_id: tenantId } = this.#row;
     const carried = this.#imported.get(ref.original);
     if (carried === undefined) return;
     await this.#run.write(async (tx) => {
       const store = new ArchiveStore(tx.db);
-      const [file] = await store.files(tenantId, [carried.id]);
       const [principal] = await store.principals(tenantId, [uploaderId]);
-      if (file?.uploader_id !== uploaderId || file.state === "deleted") return;
       if (principal === undefined || principal.version > 1 || principal.avatar_file_id !== null) return;
+      const file = await this.#findPicture(tx, entry, carried.id);
+      if (file === undefined) return;
       const set = { avatar_file_id: file.id, version: principal.version + 1, updated_at: this.#run.now };
       await store.updatePrincipal(tenantId, uploaderId, set);
       await tx.emit({
@@ -98,6 +99,19 @@ export class FileImport {
       if (file.state === "unlinked") this.#run.report.added.files++;
       await store.setFileDate(tenantId, file.id, carried.createdAt);
     });
+  }
+
+  /** A file that its uploader could make its picture, locked; `undefined`, and reported, if it could not. */
+  async #findPicture(tx: Tx, { uploaderId, where, name }: SourceFile, id: string) {
+    const { tenant_id: tenantId } = this.#row;
+    try {
+      await this.#attachments.requirePicture(tx, { tenantId, principalId: uploaderId }, id);
+    } catch (error) {
+      if (!(error instanceof Fault) || !isRejection(error)) throw error;
+      this.#run.report.skip("file_rejected", `${where}: ${error.message}: ${name}`);
+      return undefined;
+    }
+    return (await new ArchiveStore(tx.db).files(tenantId, [id]))[0];
   }
 
   /** What a message shows, by the ids that it has here. */
