@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { decodeJwt } from "jose";
 import { readConfig } from "@/config.ts";
 import { mintToken } from "@/token.ts";
-import { freePort, GatewayProcess } from "./e2e/target.ts";
+import { GatewayProcess } from "./e2e/target.ts";
+import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
 import { pause, until } from "./wait.ts";
 

@@ -1,6 +1,6 @@
 // `deno task start` in a fresh clone: what it may touch is enough for everything, and what lies elsewhere is told with the way to allow it.
 import assert from "node:assert/strict";
-import { freePort } from "./e2e/target.ts";
+import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
 import { PNG } from "./modules/file_images.ts";
 import { signClaims } from "./tokens.ts";

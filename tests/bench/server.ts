@@ -1,4 +1,5 @@
 // A server under load as a process of its own: started, pinned to a core where there are two, its CPU time read from outside.
+import { freePort } from "../free_port.ts";
 import { pause } from "../wait.ts";
 
 const CLOCK_TICKS = 100;
@@ -97,11 +98,4 @@ export async function pinSelf(cores: string): Promise<void> {
 function taskArguments(name: string): string[] {
   const settings = JSON.parse(Deno.readTextFileSync(new URL("../../deno.json", import.meta.url)));
   return settings.tasks[name].command.split(" ");
-}
-
-function freePort(): number {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  return port;
 }

@@ -1,5 +1,6 @@
 // A real Redis for tests: the one at TEST_REDIS_URL, or one of our own that can be stopped, frozen and started again.
 import { Redis } from "ioredis";
+import { freePort } from "../free_port.ts";
 import { hasRedisServer, redisUrl } from "../tier.ts";
 import { until } from "../wait.ts";
 
@@ -78,13 +79,6 @@ export async function sendRedisCommand(url: string, name: string, ...args: strin
     client.disconnect();
     await ended;
   }
-}
-
-function freePort(): number {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr as Deno.NetAddr;
-  listener.close();
-  return port;
 }
 
 async function isListening(port: number): Promise<boolean> {

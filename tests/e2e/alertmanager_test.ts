@@ -1,9 +1,9 @@
 // A real Alertmanager posts into a room, in its own format and in that of Slack, and counts our answer as a success.
 import assert from "node:assert/strict";
+import { freePort } from "../free_port.ts";
 import { openGateway } from "../harness.ts";
 import { createCallers, createRoom, ok } from "../modules/fixtures.ts";
 import { until } from "../wait.ts";
-import { freePort } from "./target.ts";
 
 const PROGRAM = "/usr/bin/prometheus-alertmanager";
 const isInstalled = await Deno.stat(PROGRAM).then(() => true, () => false);

@@ -2,11 +2,12 @@
 // client converge to one text, which contains every acknowledged edit exactly once.
 import assert from "node:assert/strict";
 import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
+import { freePort } from "../free_port.ts";
 import { Editor } from "../modules/document_editor.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl, slowTest } from "../tier.ts";
 import { pause, until } from "../wait.ts";
-import { freePort, GatewayProcess, openTarget, Target, uniqueName } from "./target.ts";
+import { GatewayProcess, openTarget, Target, uniqueName } from "./target.ts";
 
 const PATH = "/v1/collaboration/documents";
 const KILLS = 3;

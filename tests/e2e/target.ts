@@ -3,6 +3,7 @@
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
+import { freePort } from "../free_port.ts";
 import { pause, until, WAIT_MS } from "../wait.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
@@ -201,14 +202,6 @@ export async function openTarget(
   });
   await process.start();
   return new Target(process.url, process.secret, process, folder);
-}
-
-/** A port nobody listens on just now. */
-export function freePort(): number {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  return port;
 }
 
 /** Names that no earlier run against the same deployment has used. */

@@ -1,5 +1,5 @@
 // A PostgreSQL of the test's own, that can be stopped and started again. TEST_POSTGRES_URL says that one may be run here.
-import { freePort } from "../e2e/target.ts";
+import { freePort } from "../free_port.ts";
 
 const FOLDER = "/usr/lib/postgresql";
 

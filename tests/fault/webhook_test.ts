@@ -2,7 +2,8 @@
 // the order of each room is preserved, and what is repeated has the id that it had before.
 import assert from "node:assert/strict";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
-import { freePort, type GatewayProcess } from "../e2e/target.ts";
+import type { GatewayProcess } from "../e2e/target.ts";
+import { freePort } from "../free_port.ts";
 import { pause, until } from "../wait.ts";
 import { Endpoint, type Received } from "../modules/webhook_fixture.ts";
 import { Cluster, hasServers } from "./cluster.ts";

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { SECRET, signToken } from "../harness.ts";
-import { freePort, GatewayProcess } from "../e2e/target.ts";
+import { GatewayProcess } from "../e2e/target.ts";
+import { freePort } from "../free_port.ts";
 import { slowTest } from "../tier.ts";
 import { eventually } from "../wait.ts";
 import { FILES, listFiles } from "./file_harness.ts";

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { nextTick } from "@/core/clock.ts";
 import { LargeBodies, type LargeBody } from "@/transport/http/large_bodies.ts";
-import { freePort, GatewayProcess } from "../e2e/target.ts";
+import { GatewayProcess } from "../e2e/target.ts";
+import { freePort } from "../free_port.ts";
 import { type Caller, openGateway, SECRET, signToken } from "../harness.ts";
 import { createCallers, ok } from "../modules/fixtures.ts";
 import { slowTest } from "../tier.ts";
