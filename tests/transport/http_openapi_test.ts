@@ -98,6 +98,17 @@ Deno.test("every default and example is valid for its schema", async () => {
   assert.ok(count > 100);
 });
 
+Deno.test("every JSON body of a request has an example", async () => {
+  await using gateway = await openGateway();
+  const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
+  const operations: Json[] = Object.values(document.paths).flatMap((path: Json) => Object.values(path));
+  const bodies = operations.map((
+    { operationId, requestBody },
+  ) => [operationId, requestBody?.content["application/json"]]);
+  const without = bodies.filter(([, body]) => body !== undefined && !("example" in body)).map(([id]) => id);
+  assert.deepEqual(without, []);
+});
+
 Deno.test("an unbounded integer has the format int64", () => {
   const schema = new Schemas().of(z.object({ lines: z.int(), columns: z.int().min(1).max(200) }), "output");
   assert.deepEqual(propertiesOf(new Schemas(), schema).properties, {

@@ -5,6 +5,8 @@ import { type Route, routeSchema } from "@/core/route.ts";
 import { Join, Joined } from "./schema.ts";
 import type { InvitationService } from "./service.ts";
 
+const EXAMPLE = { code: "x7Tq2cVbN0pLr5sYw8uZa1dEf4gHj6kM3nQoRtUvXyA", displayName: "Alice" };
+
 /** `POST /v1/collaboration/auth/join`, at this rate for one address. */
 export function joinRoute(invitations: InvitationService, rate: Rate): Route {
   return {
@@ -32,7 +34,7 @@ export function joinRoute(invitations: InvitationService, rate: Rate): Route {
       "rate_limited",
     ],
     document: {
-      requestBody: { required: true, content: { "application/json": { schema: routeSchema(Join) } } },
+      requestBody: { required: true, content: { "application/json": { schema: routeSchema(Join), example: EXAMPLE } } },
       responses: {
         "201": {
           description: "The principal and its new token",

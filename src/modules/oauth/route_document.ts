@@ -45,5 +45,6 @@ export function registrationDocument(): Json {
     redirect_uris: { type: "array", items: { type: "string" }, description: "Where browsers may return" },
   };
   const schema = { type: "object", properties, required: ["redirect_uris"], additionalProperties: true };
-  return { required: true, content: { "application/json": { schema } } };
+  const example = { client_name: "Notes", redirect_uris: ["https://notes.example.com/callback"] };
+  return { required: true, content: { "application/json": { schema, example } } };
 }

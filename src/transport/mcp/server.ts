@@ -109,7 +109,9 @@ export class McpEndpoint {
         ],
         requestBody: {
           required: true,
-          content: { "application/json": { schema: MESSAGE } },
+          content: {
+            "application/json": { schema: MESSAGE, example: { jsonrpc: "2.0", id: 1, method: "tools/list" } },
+          },
         },
         responses: {
           "200": {

@@ -5,6 +5,10 @@ import { type Route, routeSchema } from "@/core/route.ts";
 import { Refresh, Refreshed } from "../schema.ts";
 import type { RefreshTokenService } from "./service.ts";
 
+const EXAMPLE = {
+  refreshToken: "svcrt_x7Tq2cVbN0pLr5sYw8uZa1dEf4gHj6kM3nQoRtUvXyA.u3Yk9fBc2mTn7sWq4vLx1zRp6aHd8eJg0iKo5lCbNvE",
+};
+
 /** `POST /v1/collaboration/auth/refresh`, at this rate for one address. */
 export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Route {
   return {
@@ -33,7 +37,10 @@ export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Ro
       "rate_limited",
     ],
     document: {
-      requestBody: { required: true, content: { "application/json": { schema: routeSchema(Refresh) } } },
+      requestBody: {
+        required: true,
+        content: { "application/json": { schema: routeSchema(Refresh), example: EXAMPLE } },
+      },
       responses: {
         "200": {
           description: "New access token and refresh token",

@@ -63,7 +63,7 @@ export function hookRoute(receiver: HookReceiver): Route {
         description: "A message, or an event of a known sender",
         required: true,
         content: {
-          "application/json": { schema: JSON_BODY },
+          "application/json": { schema: JSON_BODY, example: { text: "The build of *main* failed" } },
           "application/x-www-form-urlencoded": { schema: BODY },
           "text/plain": { schema: BODY },
         },

@@ -55,7 +55,7 @@ export function lateResponseRoute(responses: LateResponses): Route {
         description: "A message as for Slack or Mattermost, or a text",
         required: true,
         content: {
-          "application/json": { schema: BODY },
+          "application/json": { schema: BODY, example: { text: "Deployed", response_type: "in_channel" } },
           "text/plain": { schema: { type: "string", description: "A text for the caller alone" } },
         },
       },
