@@ -137,7 +137,7 @@ export async function createTransports(
       mcp.route,
     ],
     dispatch,
-    authenticate: async (token) => await authenticator.authenticate(token),
+    authenticate: (token) => authenticator.authenticate(token),
     runOnce: idempotency.runOnce,
     metrics,
     limits: limits.isEnabled

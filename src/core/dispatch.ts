@@ -1,12 +1,12 @@
 // The single entry point of every operation: rate limit → authorize → validate → run → measure → translate failure.
 // The transport has authenticated the caller; the rest is the same for all callers and transports.
 import { z } from "@zod/zod";
-import type { Counter, Histogram } from "prom-client";
 import { type Actor, chargedTo, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
 import { CallScope, chargeTo } from "./caller.ts";
 import type { CpuBudget } from "./cpu_budget.ts";
 import { Fault, type FieldFault, RetryTransaction } from "./fault.ts";
 import { logFailure, logOf } from "./log.ts";
+import type { Count, Distribution } from "./metric_family.ts";
 import type { Metrics } from "./metrics.ts";
 import { type Access, type Context, isReadOnly, type Operation, Outcome, type Rate, rateFor } from "./operation.ts";
 import { fieldNamesAt } from "./schema_introspection.ts";
@@ -50,8 +50,8 @@ type Deps = {
 type Prepared = {
   input: z.ZodType;
   labels: { module: string; operation: string };
-  ok: Counter.Internal;
-  latency: Histogram.Internal<string>;
+  ok: Count;
+  latency: Distribution;
 };
 
 const PROTO_KEY = "__proto__";

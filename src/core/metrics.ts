@@ -1,7 +1,8 @@
 // Every metric family of the gateway, registered at the start under its published name.
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Gauge, Registry } from "prom-client";
 import { withTimeout } from "./clock.ts";
 import { failureOf, logOf, rateLimitedWarning } from "./log.ts";
+import { type Count, Counter, type Distribution, Histogram } from "./metric_family.ts";
 
 const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const AI_SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300];
@@ -199,20 +200,33 @@ export class Metrics {
     };
   }
 
-  #counter<Label extends string>(name: string, help: string, labelNames: Label[] = []): Counter<Label> {
-    return new Counter({ name, help, labelNames, registers: [this.registry] });
+  /** Without labels, the one series. */
+  #counter(name: string, help: string): Count;
+  #counter<Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label>;
+  #counter(name: string, help: string, labelNames?: string[]): Count | Counter<string> {
+    const counter = new Counter<string>(this.registry, name, help, labelNames ?? []);
+    return labelNames === undefined ? counter.labels({}) : counter;
   }
 
   #gauge<Label extends string>(name: string, help: string, labelNames: Label[] = []): Gauge<Label> {
     return new Gauge({ name, help, labelNames, registers: [this.registry] });
   }
 
+  /** Without labels, the one series. */
+  #histogram(name: string, help: string, bounds: readonly number[]): Distribution;
   #histogram<Label extends string>(
     name: string,
     help: string,
-    buckets: number[],
-    labelNames: Label[] = [],
-  ): Histogram<Label> {
-    return new Histogram({ name, help, buckets, labelNames, registers: [this.registry] });
+    bounds: readonly number[],
+    labelNames: Label[],
+  ): Histogram<Label>;
+  #histogram(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    labelNames?: string[],
+  ): Distribution | Histogram<string> {
+    const histogram = new Histogram<string>(this.registry, name, help, { bounds, labelNames: labelNames ?? [] });
+    return labelNames === undefined ? histogram.labels({}) : histogram;
   }
 }

@@ -9,7 +9,7 @@ import type { RequestContext } from "./request_context.ts";
 import { limitHeaders } from "./response.ts";
 
 /** Verifies a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
-export type Authenticate = (token: string, request: Request) => Promise<Actor>;
+export type Authenticate = (token: string, request: Request) => Actor | Promise<Actor>;
 
 /** The general rates. */
 export type HttpLimits = {

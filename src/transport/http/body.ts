@@ -114,6 +114,7 @@ function parseJson(
 }
 
 function matchesMediaType(type: string, wanted: string): boolean {
+  if (type === wanted) return true;
   const [essence = "", ...parameters] = type.toLowerCase().split(";").map((part) => part.trim());
   return essence === wanted &&
     parameters.every((parameter) => !parameter.startsWith("charset=") || /^charset="?utf-?8"?$/.test(parameter));

@@ -1,5 +1,5 @@
 // HTTP metrics: one meter per method and route template, which caches its labelled metrics.
-import type { Counter, Histogram } from "prom-client";
+import type { Count, Distribution } from "@/core/metric_family.ts";
 import type { Metrics } from "@/core/metrics.ts";
 
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
@@ -9,16 +9,16 @@ export class Meter {
   readonly method: string;
   readonly path: string;
   readonly #metrics: Metrics;
-  readonly #requests: Counter.Internal;
-  readonly #latency: Histogram.Internal<string>;
-  readonly #responses = new Map<number, Counter.Internal>();
+  readonly #requests: Count;
+  readonly #latency: Distribution;
+  readonly #responses = new Map<number, Count>();
 
   constructor(metrics: Metrics, method: string, path: string) {
     this.path = path;
     this.method = method;
     this.#metrics = metrics;
-    this.#requests = metrics.httpRequests.labels(method, path);
-    this.#latency = metrics.httpLatency.labels(method, path);
+    this.#requests = metrics.httpRequests.labels({ method, path });
+    this.#latency = metrics.httpLatency.labels({ method, path });
   }
 
   /** Counts a request. */
@@ -30,7 +30,7 @@ export class Meter {
   end(status: number, seconds: number): void {
     let responses = this.#responses.get(status);
     if (responses === undefined) {
-      responses = this.#metrics.httpResponses.labels(this.method, this.path, String(status));
+      responses = this.#metrics.httpResponses.labels({ method: this.method, path: this.path, status: `${status}` });
       this.#responses.set(status, responses);
     }
     responses.inc();

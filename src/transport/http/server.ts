@@ -70,6 +70,8 @@ const validOrigins = new LruMap<string, true>(100);
 const ORIGIN_MAX = 300;
 /** All routes are added with this method; the handler of the path checks the method. */
 const ROUTED_AS = "GET";
+/** What makes a path of a route match more than itself. */
+const PATTERN = /[:*{]/;
 const INVALID_HOST = /[\s/\\?#@]/;
 
 const log = logOf("http");
@@ -183,21 +185,33 @@ function mount(endpoints: readonly Endpoint[], meters: Meters): App {
   return app;
 }
 
-/** Hono's router, limited to the first match: one handler serves a request, so Hono need not compose a chain. */
+/**
+ * Hono's router, limited to the first match: one handler serves a request, so Hono need not compose a chain. What a path without
+ * parameters leads to is looked up once.
+ */
 class FirstMatchRouter<T> implements Router<T> {
   readonly name = "FirstMatchRouter";
   readonly #inner = new SmartRouter<T>({ routers: [new RegExpRouter(), new TrieRouter()] });
+  /** By path; absent until it is asked for first. */
+  readonly #literals = new Map<string, Result<T> | undefined>();
 
   add(method: string, path: string, handler: T): void {
     this.#inner.add(method, path, handler);
+    if (!PATTERN.test(path)) this.#literals.set(path, undefined);
   }
 
   match(_method: string, path: string): Result<T> {
-    const result = this.#inner.match(ROUTED_AS, path);
-    if (result[0].length <= 1) return result;
-    // Both shapes of a result start with the matches, in the order in which they were added.
-    return [result[0].slice(0, 1), ...result.slice(1)] as Result<T>;
+    const known = this.#literals.get(path);
+    if (known !== undefined) return known;
+    const result = firstOf(this.#inner.match(ROUTED_AS, path));
+    if (this.#literals.has(path)) this.#literals.set(path, result);
+    return result;
   }
+}
+
+/** Both shapes of a result start with the matches, in the order in which they were added. */
+function firstOf<T>(result: Result<T>): Result<T> {
+  return result[0].length <= 1 ? result : [result[0].slice(0, 1), ...result.slice(1)] as Result<T>;
 }
 
 /**
