@@ -97,7 +97,7 @@ slowTest("kill -9 while two editors and a REST client edit loses and duplicates 
     const count = countOf(text, word);
     assert.ok(answered.has(word) ? count === 1 : count <= 1, `${word}: ${count} times`);
   }
-  for (const editor of editors) editor.close();
+  await Promise.all(editors.map((editor) => editor.close()));
 });
 
 slowTest("acknowledged edits survive a kill -9, even if their editor never reconnects", async () => {
@@ -123,7 +123,7 @@ slowTest("acknowledged edits survive a kill -9, even if their editor never recon
     await target.process?.stop("SIGKILL");
     isOn = false;
     await Promise.all([typing, watching]);
-    editor.close();
+    await editor.close();
     await target.process?.start();
     const { text } = await target.call(ada, "GET", `${PATH}/${id}/content`);
     for (const word of words()) assert.equal(countOf(text, word), 1, word);
@@ -176,7 +176,7 @@ Deno.test({
       await typingLeft;
       // Ada continues with her copy on the other node.
       const { doc } = left;
-      left.close();
+      await left.close();
       left = new Editor({ url: syncUrl(two), document: id, token: ada, doc });
       isLeftOn = true;
       const typingAgain = typeText(left, "c", () => isLeftOn, typed[2] ?? []);
@@ -217,8 +217,8 @@ Deno.test({
       );
       await one.call(ada, "DELETE", `/v1/rooms/${roomId}/members/${bobId}`);
       await until(() => right.authFailures.length > 0, "Bob is cut off on the other node");
-      left.close();
-      right.close();
+      await left.close();
+      await right.close();
     }
     await database.release();
   },

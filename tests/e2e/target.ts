@@ -3,8 +3,9 @@
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
+import { countSockets } from "../counted_sockets.ts";
 import { freePort } from "../free_port.ts";
-import { pause, until, WAIT_MS } from "../wait.ts";
+import { until, WAIT_MS } from "../wait.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
@@ -120,6 +121,8 @@ export class Target {
   readonly process: GatewayProcess | undefined;
   readonly #folder: string | undefined;
   readonly #clients: Centrifuge[] = [];
+  // Deno's own client waits 40 ms before each message above 1 KiB, for want of TCP_NODELAY.
+  readonly #sockets = countSockets(WebSocket);
 
   constructor(baseUrl: string, secret: string, process?: GatewayProcess, folder?: string) {
     this.baseUrl = baseUrl;
@@ -163,11 +166,11 @@ export class Target {
   }
 
   client(options: ConstructorParameters<typeof Centrifuge>[1]): Centrifuge {
-    // Deno's own client waits 40 ms before each message above 1 KiB, for want of TCP_NODELAY.
     const client = new Centrifuge(this.wsUrl, {
       minReconnectDelay: 50,
       maxReconnectDelay: 500,
-      websocket: WebSocket,
+      timeout: WAIT_MS,
+      websocket: this.#sockets.Socket,
       ...options,
     });
     this.#clients.push(client);
@@ -176,9 +179,8 @@ export class Target {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.disconnect();
-    // A closing socket is an open resource until the peer has answered.
-    await pause(100);
     await this.process?.stop();
+    await this.#sockets.untilClosed();
     if (this.#folder !== undefined) await Deno.remove(this.#folder, { recursive: true });
   }
 }

@@ -4,10 +4,11 @@ import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
 import { hasRedisServer, RedisServer } from "../conformance/redis_server.ts";
 import { GatewayProcess } from "../e2e/target.ts";
+import { countSockets } from "../counted_sockets.ts";
 import { freePort } from "../free_port.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl } from "../tier.ts";
-import { pause, WAIT_MS } from "../wait.ts";
+import { WAIT_MS } from "../wait.ts";
 
 /** Tests of several nodes are skipped where PostgreSQL or Redis cannot be had. */
 export const hasServers = postgresUrl !== undefined && hasRedisServer;
@@ -39,6 +40,7 @@ export class Cluster {
   readonly #secret = crypto.randomUUID() + crypto.randomUUID();
   readonly #claims: NonNullable<ClusterOptions["claims"]>;
   readonly #clients: Centrifuge[] = [];
+  readonly #sockets = countSockets(WebSocket);
   readonly #stack = new AsyncDisposableStack();
 
   private constructor(folder: string, databaseUrl: string, options: ClusterOptions) {
@@ -125,7 +127,13 @@ export class Cluster {
     const ports = this.nodes.map((_, at) => this.node((home + at) % this.nodes.length).port);
     const client = new Centrifuge(
       ports.map((port) => ({ transport: "websocket" as const, endpoint: `ws://127.0.0.1:${port}/ws` })),
-      { token: await this.token(sub), minReconnectDelay: 20, maxReconnectDelay: 200, websocket: WebSocket },
+      {
+        token: await this.token(sub),
+        minReconnectDelay: 20,
+        maxReconnectDelay: 200,
+        timeout: WAIT_MS,
+        websocket: this.#sockets.Socket,
+      },
     );
     this.#clients.push(client);
     client.connect();
@@ -141,9 +149,8 @@ export class Cluster {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.disconnect();
-    // A closing socket is an open resource until the peer has answered.
-    await pause(100);
     await Promise.all(this.nodes.map((node) => node.stop("SIGKILL")));
+    await this.#sockets.untilClosed();
     await this.#stack.disposeAsync();
   }
 

@@ -126,7 +126,7 @@ Deno.test({
     assert.equal(bob.text, "before ");
     const states = [...bob.provider.awareness?.getStates().values() ?? []];
     assert.ok(states.every(({ typed }) => typed === undefined));
-    for (const editor of [bob, cid, dee]) editor.close();
+    await Promise.all([bob, cid, dee].map((editor) => editor.close()));
   },
 });
 
@@ -159,6 +159,6 @@ Deno.test({
     world.postgres.resume();
     await until(() => dee.text.endsWith(" after"));
     assert.equal(bob.text, "before");
-    for (const editor of [bob, dee]) editor.close();
+    await Promise.all([bob, dee].map((editor) => editor.close()));
   },
 });

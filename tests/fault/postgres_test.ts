@@ -146,7 +146,7 @@ Deno.test({
       const { text } = await cluster.call(0, "ann", "GET", `${documents}/${made.id}/content`);
       assert.equal(text, "kept lost new");
     });
-    editor.close();
+    await editor.close();
   },
 });
 

@@ -2,6 +2,7 @@
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
+import { countSockets } from "../counted_sockets.ts";
 import type { Harness } from "../harness.ts";
 import { pause, until } from "../wait.ts";
 import { DocumentFixture } from "./document_fixture.ts";
@@ -22,11 +23,18 @@ export class Editor {
   readonly scopes: string[] = [];
   readonly closeCodes: number[] = [];
   readonly closeReasons: string[] = [];
+  readonly #sockets = countSockets(WebSocket);
   readonly #socket: HocuspocusProviderWebsocket;
 
   constructor({ url, document, token, doc = new Y.Doc() }: EditorOptions) {
     this.doc = doc;
-    this.#socket = new HocuspocusProviderWebsocket({ url, delay: 50, minDelay: 50, maxDelay: 300 });
+    this.#socket = new HocuspocusProviderWebsocket({
+      url,
+      delay: 50,
+      minDelay: 50,
+      maxDelay: 300,
+      WebSocketPolyfill: this.#sockets.Socket,
+    });
     this.provider = new HocuspocusProvider({
       websocketProvider: this.#socket,
       name: document,
@@ -80,9 +88,11 @@ export class Editor {
     return states.flatMap((state) => state.user?.name ?? []).sort();
   }
 
-  close(): void {
+  /** Resolves when its peer has answered, or is gone. */
+  async close(): Promise<void> {
     this.provider.destroy();
     this.#socket.destroy();
+    await this.#sockets.untilClosed();
   }
 }
 
@@ -190,11 +200,10 @@ export class EditorServer {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const editor of this.#editors) editor.close();
+    const closing = this.#editors.map((editor) => editor.close());
     await this.#gateway.app.drain();
     await this.#server.shutdown();
-    // A closing socket is an open resource until the peer has responded.
-    await pause(50);
+    await Promise.all(closing);
   }
 }
 
