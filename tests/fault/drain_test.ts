@@ -5,17 +5,22 @@ import { openTarget } from "../e2e/target.ts";
 import { eventually, pause } from "../wait.ts";
 
 const CLIENTS = 80;
+/** So long that the busiest machine serves a few calls meanwhile. */
+const WINDOW_SECONDS = 20;
 const READY = "/v1/collaboration/ready";
 
 Deno.test("after SIGTERM readiness is red while clients still come, and then every one of them is told", async () => {
-  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: "8" } });
+  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: String(WINDOW_SECONDS) } });
   const { process, baseUrl } = target;
   assert.ok(process);
   const token = await target.token({ sub: "ann" });
   const room = await target.call(token, "POST", "/v1/rooms", { name: "drain" });
   const busy = async (client: Client): Promise<void> => {
     while (client.closed === undefined) {
+      const { heard } = client;
       client.send({ rpc: { method: "room.get", data: { roomId: room.id } } });
+      // One after the other: the process is as busy as it can be, and nothing piles up before it.
+      await heard;
       await pause(5);
     }
   };
@@ -53,13 +58,24 @@ Deno.test("a second SIGTERM ends the window at once", async () => {
 /** A client without the reconnecting of an SDK. */
 class Client {
   closed: string | undefined;
+  /** Resolves with the next frame, or with the end. */
+  heard: Promise<void>;
   readonly #socket: WebSocket;
   #id = 0;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
+    let { promise, resolve } = Promise.withResolvers<void>();
+    this.heard = promise;
+    const hear = (): void => {
+      resolve();
+      ({ promise, resolve } = Promise.withResolvers<void>());
+      this.heard = promise;
+    };
+    socket.on("message", hear);
     socket.on("close", (code: number, reason: Uint8Array) => {
       this.closed = `${code} ${new TextDecoder().decode(reason)}`;
+      hear();
     });
   }
 

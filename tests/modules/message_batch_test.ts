@@ -7,7 +7,7 @@ import { fnv1a } from "@/core/hash.ts";
 import { BatchQueue } from "@/modules/message/batch_queue.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
-import { pause, until } from "../wait.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 import { withAdminConnection } from "../temporary_database.ts";
 
@@ -39,7 +39,8 @@ async function measureBatches(clients: number, gatherRatio: number): Promise<num
 }
 
 Deno.test("BatchQueue with a gatherRatio waits under load for clients that just got results", async () => {
-  assert.deepEqual(await measureBatches(100, 0.6), [100, 101]);
+  // Again, where the machine stops for longer than the queue waits.
+  await eventually(async () => assert.deepEqual(await measureBatches(100, 0.6), [100, 101]));
   assert.deepEqual(await measureBatches(100, 0), [100, 1]);
 });
 
