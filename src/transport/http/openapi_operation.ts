@@ -131,7 +131,9 @@ function withNamedSchema(body: Json, side: "input" | "output", name: string, sch
   const content = body["content"] as Record<string, { schema: JsonSchema }> | undefined; // OpenAPI's media types
   const json = content?.["application/json"];
   if (json?.schema["properties"] === undefined) return body;
-  return { ...body, content: { ...content, "application/json": { schema: schemas.name(side, name, json.schema) } } };
+  // A copy: naming its enumerations changes it, and the route is described again for each handler.
+  const schema = schemas.name(side, name, structuredClone(json.schema));
+  return { ...body, content: { ...content, "application/json": { ...json, schema } } };
 }
 
 function parametersOf(
