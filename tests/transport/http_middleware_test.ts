@@ -6,7 +6,7 @@ import type { Route } from "@/core/route.ts";
 import { hstsOf } from "@/transport/http/https.ts";
 import { createHttpHandler } from "@/transport/http/server.ts";
 import { captureLog } from "../log_capture.ts";
-import { pause } from "../wait.ts";
+import { pause, until } from "../wait.ts";
 import { createSampleGateway, jsonRequest } from "./http_sample.ts";
 import { RequestContext, RequestTimeouts } from "@/transport/http/request_context.ts";
 
@@ -181,7 +181,7 @@ Deno.test("the signal aborts when the client disconnects, which is not an intern
   const { call, sample, metrics } = createSampleGateway();
   const client = new AbortController();
   const pending = call("/v1/collaboration/sync?wait=1", { signal: client.signal });
-  await pause(5);
+  await until(() => sample.signals.length === 1);
   client.abort();
   const response = await pending;
   assert.ok(sample.signals[0]?.aborted);

@@ -64,12 +64,14 @@ Deno.test("ephemeral messages wait for the comparison of heads after a reconnect
   await sendCommand(alice, 3, typing);
   await until(() => countTyping(carol) === 1);
   assert.equal(countTyping(bob), 0);
-  bus.onRecovered();
-  await pause(5);
-  const { reads } = log;
   let heads = 0;
   const readHeads = log.heads.bind(log);
   log.heads = (streams) => (heads++, readHeads(streams));
+  bus.onRecovered();
+  await until(() => heads > 0, "the comparison");
+  await pause(5);
+  const { reads } = log;
+  heads = 0;
   await sendCommand(alice, 4, typing);
   assert.equal(countTyping(carol), 2);
   assert.deepEqual([log.reads, heads], [reads, 0]);

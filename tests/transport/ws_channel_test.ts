@@ -699,9 +699,11 @@ Deno.test("a lagging node does not deliver hidden history to a new subscriber", 
   await sendCommand(early, 2, { subscribe: { channel: room } });
   const read = log.read.bind(log);
   const { promise, resolve } = Promise.withResolvers<void>();
+  let isRead = false;
   log.read = async (...args) => {
     const events = await read(...args);
     log.read = read;
+    isRead = true;
     await promise;
     return events;
   };
@@ -709,7 +711,7 @@ Deno.test("a lagging node does not deliver hidden history to a new subscriber", 
   log.append(room, "first");
   const ahead = await connect("carol");
   const recovering = sendCommand(ahead, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
-  await pause(5);
+  await until(() => isRead);
   const events = [log.append(room, "secret"), log.append(room, "secret")];
   rooms.hiddenUpTo = 3;
   const peer = await connect("alice");

@@ -238,14 +238,16 @@ Deno.test("a socket that ends without a close frame is released", async () => {
 });
 
 Deno.test("a peer that does not close is dropped, with its unfinished message", async () => {
-  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, authTimeoutMs: 50, closeTimeoutMs: 50 });
+  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, closeTimeoutMs: 50 });
   const { hostname, port } = new URL(server.url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
   await connection.write(encodeUpgradeRequest("/ws"));
+  await until(() => server.hub.stats().connections === 1);
   // A text frame and its continuations without end, masked with zeros.
   await connection.write(new Uint8Array([0x01, 0x81, 0, 0, 0, 0, 0x61]));
   const continuation = new Uint8Array([0x00, 0x81, 0, 0, 0, 0, 0x61]);
-  await until(() => server.hub.stats().lingeringSockets === 1);
+  await server.hub.drain();
+  assert.equal(server.hub.stats().lingeringSockets, 1);
   await assert.rejects(repeatFor(20_000, () => connection.write(continuation)));
   await until(() => server.hub.stats().lingeringSockets === 0);
 });

@@ -378,7 +378,12 @@ Deno.test("concurrent calls are limited", async () => {
 });
 
 Deno.test("pings are sent, and a client without pong is closed", async () => {
-  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, pingMs: 60, pongTimeoutMs: 40 } });
+  const clock = { at: Date.now(), now: () => clock.at };
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, pingMs: 60, pongTimeoutMs: 40 }, clock });
+  const pass = (ms: number): void => {
+    clock.at += ms;
+    hub.tick();
+  };
   const alive = await connect("alice");
   const dead = await connect("bob");
   let pings = 0;
@@ -386,22 +391,32 @@ Deno.test("pings are sent, and a client without pong is closed", async () => {
     if (data === "{}") queueMicrotask(() => alive.connection.receive("{}"));
     pings++;
   };
-  await until(() => dead.socket.closedWith !== undefined);
+  pass(60);
+  await until(() => dead.socket.frames.includes("{}"));
+  assert.equal(pings, 1);
+  assert.equal(dead.socket.closedWith, undefined);
+  pass(40);
   assert.deepEqual(dead.socket.closedWith, { code: 3012, reason: "no pong" });
-  assert.ok(dead.socket.frames.includes("{}"));
-  assert.ok(alive.socket.isOpen);
+  pass(60);
   await until(() => pings > 1);
+  assert.ok(alive.socket.isOpen);
   await hub.drain();
 });
 
 Deno.test("an expired token closes the connection after its grace, unless it was refreshed", async () => {
-  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, refreshGraceMs: 150 } });
-  const renewed = await connect("alice/0.1");
-  const ended = await connect("bob/0.1");
-  const reply = await sendCommand(renewed, 2, { refresh: { token: "alice/60" } });
+  // Tokens expire by the clock of the machine.
+  const clock = { at: Date.now(), now: () => clock.at };
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, refreshGraceMs: 300_000 }, clock });
+  const renewed = await connect("alice/600");
+  const ended = await connect("bob/600");
+  const reply = await sendCommand(renewed, 2, { refresh: { token: "alice/3600" } });
   assert.equal(reply.refresh.expires, true);
-  assert.ok(reply.refresh.ttl > 50);
-  await until(() => ended.socket.closedWith !== undefined);
+  assert.ok(reply.refresh.ttl > 3500);
+  clock.at += 890_000;
+  hub.tick();
+  assert.equal(ended.socket.closedWith, undefined);
+  clock.at += 600_000;
+  hub.tick();
   assert.deepEqual(ended.socket.closedWith, { code: 3005, reason: "connection expired" });
   assert.ok(renewed.socket.isOpen);
   await hub.drain();
