@@ -42,6 +42,8 @@ type Episode = { peak: number; grewAt: number; closed: number };
 const SAMPLE_MS = 25;
 /** Interval of samples while memory grows. */
 const ALERT_SAMPLE_MS = 2;
+/** To measure takes as long as a part of what a socket does when it is accepted, and often many are in a row. */
+const ACCEPT_SAMPLE_MS = 1;
 /** Growth is counted from the lowest level of the last one to two windows. Slower growth is bounded by deadlines of sockets. */
 const WINDOW_MS = 30_000;
 /** Allowance per accepted socket, so that many new connections are not taken for an attack. Freed memory may not be returned. */
@@ -84,6 +86,8 @@ export class MemoryGuard {
   #probe: { at: number; samples: number; grown: number } | undefined;
   #episode: Episode | undefined;
   #warnedAt = -Infinity;
+  /** Measured for the socket that was accepted last. */
+  #onAccept = { bytes: 0, at: -Infinity };
   /** What threads that were starting at the last sample may have added. */
   #startingBytes = 0;
 
@@ -108,7 +112,9 @@ export class MemoryGuard {
 
   add(socket: GuardedSocket): void {
     this.#accepted++;
-    this.#sockets.set(socket, this.#messageBytes());
+    const at = this.#options.now();
+    if (at - this.#onAccept.at >= ACCEPT_SAMPLE_MS) this.#onAccept = { bytes: this.#options.memory(), at };
+    this.#sockets.set(socket, this.#withoutAllowance(this.#onAccept.bytes));
     this.#unauthenticated.add(socket);
     if (this.#timer !== undefined) return;
     this.#windows = openWindows(Infinity, this.#accepted, 0);
@@ -162,9 +168,9 @@ export class MemoryGuard {
     Deno.unrefTimer(this.#timer);
   }
 
-  /** Memory of messages, without the allowance of accepted sockets. */
-  #messageBytes(): number {
-    return this.#options.memory() - SOCKET_BYTES * this.#accepted;
+  /** Memory of messages: what was measured, without the allowance of accepted sockets. */
+  #withoutAllowance(bytes: number): number {
+    return bytes - SOCKET_BYTES * this.#accepted;
   }
 
   #measure(time: number): number {
@@ -201,7 +207,7 @@ export class MemoryGuard {
     const starting = this.#options.startingBytes();
     if (starting < this.#startingBytes && bytes - this.#floor <= this.#startingBytes) {
       this.#windows = openWindows(bytes, this.#accepted, time + WINDOW_MS);
-      const level = this.#messageBytes();
+      const level = this.#withoutAllowance(bytes);
       for (const [socket, before] of this.#sockets) this.#sockets.set(socket, Math.max(before, level));
     }
     this.#startingBytes = starting;
@@ -225,8 +231,8 @@ export class MemoryGuard {
   /** Unauthenticated sockets since whose acceptance memory has grown too far. */
   #unauthenticatedSuspects(grown: number): GuardedSocket[] {
     const { budgetBytes } = this.#options;
-    // As `#messageBytes`, without what is sent and what threads use.
-    const bytes = grown + this.#floor - SOCKET_BYTES * this.#accepted;
+    // Also without what is sent and what threads use.
+    const bytes = this.#withoutAllowance(grown + this.#floor);
     return [...this.#unauthenticated].filter((socket) => {
       const before = this.#sockets.get(socket) ?? bytes;
       return bytes - before > budgetBytes * (socket.hasReceived ? STEP.unauthenticated : STEP.silent);
