@@ -17,6 +17,7 @@ import {
   type Command,
   type CommandOf,
   describeIssue,
+  encodeReply,
   ERRORS,
   ProtocolError,
   type ReplyError,
@@ -26,8 +27,6 @@ import type { History } from "./history.ts";
 import type { SubscribeHandler } from "./subscribe_handler.ts";
 
 const EPHEMERAL_MAX_BYTES = 1024;
-/** Size of a reply without its data. */
-const ENVELOPE_BYTES = 35;
 /** Upper bound of a reply without data. */
 const REPLY_BYTES = 256;
 /** Interval of checks whether a slow client has read. */
@@ -107,7 +106,7 @@ export class CommandHandler {
     // Missed events that do not fit in the reply are pushed after it.
     await this.#waitForCapacity(connection, REPLY_BYTES);
     opened.subscription.assertOpen();
-    connection.reply(id, "subscribe", opened.body());
+    connection.reply(encodeReply(id, "subscribe", opened.body()));
     opened.subscription.activate();
   }
 
@@ -115,7 +114,7 @@ export class CommandHandler {
   #unsubscribe(connection: Connection, { id, body }: CommandOf<"unsubscribe">): void {
     const subscription = connection.subscriptions.get(body.channel);
     if (subscription?.isServerSide === false) subscription.unsubscribe();
-    connection.reply(id, "unsubscribe", "{}");
+    connection.reply(encodeReply(id, "unsubscribe", "{}"));
   }
 
   async #publish(connection: Connection, { id, body: { channel, data } }: CommandOf<"publish">): Promise<void> {
@@ -220,7 +219,8 @@ export class CommandHandler {
     body: string,
     recheck?: () => Promise<unknown>,
   ): Promise<void> {
-    const bytes = ENVELOPE_BYTES + Buffer.byteLength(body);
+    const text = encodeReply(id, method, body);
+    const bytes = Buffer.byteLength(text);
     if (bytes > this.#deps.outboxMaxBytes) {
       const detail =
         `The operation succeeded, but its response of ${bytes} bytes is too long for a WebSocket; read it over ` +
@@ -231,7 +231,7 @@ export class CommandHandler {
       await this.#waitForCapacity(connection, bytes);
       await recheck?.();
     } while (!connection.isClosed && !connection.hasCapacity(bytes));
-    connection.reply(id, method, body);
+    connection.reply(text, bytes);
   }
 
   /** Waits until so many bytes fit or the connection closes. */

@@ -7,7 +7,7 @@ import { logFailure, logOf } from "@/core/log.ts";
 import { DISCONNECT, type Disconnect, ORIGIN_NOT_ALLOWED } from "../shared/disconnect.ts";
 import type { Connection } from "./connection.ts";
 import type { ChannelRegistry } from "./channel_registry.ts";
-import { type CommandOf, ERRORS, ProtocolError, replyErrorOf } from "./protocol.ts";
+import { type CommandOf, encodeReply, ERRORS, ProtocolError, replyErrorOf } from "./protocol.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";
 import type { OwnerSockets } from "./owner_sockets.ts";
 import type { OpenedSubscription, SubscribeHandler } from "./subscribe_handler.ts";
@@ -95,7 +95,7 @@ export class ConnectHandler {
     };
     const subs = `{${JSON.stringify(opened.subscription.fanout.channel)}:${opened.body()}}`;
     connection.markReady();
-    connection.reply(id, "connect", `${JSON.stringify(reply).slice(0, -1)},"subs":${subs}}`);
+    connection.reply(encodeReply(id, "connect", `${JSON.stringify(reply).slice(0, -1)},"subs":${subs}}`));
     opened.subscription.activate();
   }
 
@@ -122,7 +122,9 @@ export class ConnectHandler {
     }
     connection.updateActor(actor);
     const { client } = connection;
-    connection.reply(id, "refresh", JSON.stringify({ client, version: this.#deps.version, ...this.#lifetime(actor) }));
+    connection.reply(
+      encodeReply(id, "refresh", JSON.stringify({ client, version: this.#deps.version, ...this.#lifetime(actor) })),
+    );
   }
 
   async #revalidate(connection: Connection, actor: Actor): Promise<void> {

@@ -7,7 +7,7 @@ import type { ClientInfo } from "@/ports/presence.ts";
 import type { ConnectionMeta } from "../shared/connection_limiter.ts";
 import { CONNECT_EXPECTED, DISCONNECT, type Disconnect } from "../shared/disconnect.ts";
 import { CommandQueue, type CommandQueueHost, type ConcurrencyGroup } from "./command_queue.ts";
-import { type Command, encodeError, encodeReply, parseCommand, PING, type ReplyError } from "./protocol.ts";
+import { type Command, encodeError, parseCommand, PING, type ReplyError } from "./protocol.ts";
 import { FrameCache, Outbox } from "./outbox.ts";
 import type { Flushable, FlushScheduler } from "./flush_scheduler.ts";
 import type { Subscription } from "./subscription.ts";
@@ -202,9 +202,9 @@ export class Connection implements Flushable {
     return this.#waitingBytes(bytes) <= this.#host.limits.outboxMaxBytes;
   }
 
-  /** Queues a reply; `body` is encoded. */
-  reply(id: number, method: string, body: string): void {
-    this.#send(encodeReply(id, method, body));
+  /** Queues an encoded reply. */
+  reply(text: string, bytes?: number): void {
+    this.#send(text, bytes);
   }
 
   /** Queues a failed reply. */
@@ -360,8 +360,8 @@ export class Connection implements Flushable {
     this.#send(PING);
   }
 
-  #send(text: string): void {
-    if (!this.push(text, Buffer.byteLength(text), 0)) this.close(DISCONNECT.slow);
+  #send(text: string, bytes = Buffer.byteLength(text)): void {
+    if (!this.push(text, bytes, 0)) this.close(DISCONNECT.slow);
   }
 
   #scheduleFlush(): void {
