@@ -106,13 +106,15 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
           : input;
         if (input.sendAt !== undefined) return await schedule(scheduled, context, filtered);
         const startedAt = performance.now();
-        const { message, isNew, json } = await sender.send(context, filtered, input).catch((thrown) => {
+        try {
+          const { message, isNew, json } = await sender.send(context, filtered, input);
+          metrics.messagesReceived.inc();
+          if (isNew) countCommitted(metrics, message, startedAt);
+          return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}`, json });
+        } catch (thrown) {
           if (!(thrown instanceof RetryTransaction)) metrics.messagesReceived.inc();
           throw thrown;
-        });
-        metrics.messagesReceived.inc();
-        if (isNew) countCommitted(metrics, message, startedAt);
-        return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}`, json });
+        }
       },
     }),
     defineOperation({

@@ -228,8 +228,8 @@ export class CommandHandler {
       throw new Fault("payload_too_large", detail);
     }
     do {
-      await this.#waitForCapacity(connection, bytes);
-      await recheck?.();
+      if (!connection.hasCapacity(bytes)) await this.#waitForCapacity(connection, bytes);
+      if (recheck !== undefined) await recheck();
     } while (!connection.isClosed && !connection.hasCapacity(bytes));
     connection.reply(text, bytes);
   }
