@@ -1,6 +1,6 @@
 // The inbox: mentions, replies, invitations and reminders.
 import type { VNode } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { shortTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { generation } from "../core/live.ts";
@@ -11,10 +11,13 @@ import { Avatar } from "../part/avatar.ts";
 import { PlaceHead } from "../part/place.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import {
+  forgetOlder,
+  hasOlder,
   markAllNotifications,
   markNotification,
   notifications,
   readNotifications,
+  readOlder,
   unreadCount,
 } from "./inbox_state.ts";
 
@@ -32,7 +35,16 @@ const WORDS: Readonly<Record<string, string>> = {
 
 export default function InboxPage(): VNode {
   useEffect(() => void attempt(readNotifications), [generation.value]);
+  useEffect(() => forgetOlder, []);
   const items = notifications.value;
+  const list = useRef<HTMLUListElement>(null);
+  /** The first of them has the focus: the button may not be there any more. */
+  const more = (): Promise<boolean> =>
+    attempt(async () => {
+      const { length } = items;
+      await readOlder();
+      requestAnimationFrame(() => list.current?.children[length]?.querySelector("a")?.focus());
+    });
   return html`
     <${PlaceHead} title="Inbox">
       ${unreadCount.value === 0
@@ -43,7 +55,8 @@ export default function InboxPage(): VNode {
       ${items.length === 0
         ? html`<p class="empty">Nothing here. Mentions, replies and reminders arrive in this list.</p>`
         : null}
-      <ul class="rows">${items.map((one) => html`<${Entry} key=${one.id} notification=${one} />`)}</ul>
+      <ul class="rows" ref=${list}>${items.map((one) => html`<${Entry} key=${one.id} notification=${one} />`)}</ul>
+      ${hasOlder.value ? html`<button type="button" onClick=${() => void more()}>Show more</button>` : null}
     </div></div>
   `;
 }
