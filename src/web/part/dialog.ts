@@ -39,9 +39,9 @@ export function DialogHost(): VNode | null {
 function Modal({ view }: { view: () => VNode }): VNode {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
-    const before = document.activeElement;
+    const giveBack = focusKeeper(document.activeElement);
     element.current?.showModal();
-    return () => before instanceof HTMLElement && before.focus();
+    return giveBack;
   }, []);
   /** A click beside a dialog closes it, unless that would lose what is in its form. */
   function onBackdrop({ target }: MouseEvent): void {
@@ -53,6 +53,43 @@ function Modal({ view }: { view: () => VNode }): VNode {
       <div class="dialog">${view()}</div>
     </dialog>
   `;
+}
+
+/**
+ * A function that returns the focus to an element; once that is removed, as by what the dialog asked for, to what is next to
+ * it, unless the focus is elsewhere by then.
+ */
+function focusKeeper(before: Element | null): () => void {
+  const row = before?.closest<HTMLElement>("article, li");
+  const rows = [...row?.parentElement?.querySelectorAll(`:scope > ${row.localName}`) ?? []];
+  const at = rows.findIndex((one) => one === row);
+  const composer = row?.closest(".chat, .pane")?.querySelector(".composer textarea");
+  const next = [rows[at + 1], composer, rows[at - 1]];
+  return () => {
+    if (!(before instanceof HTMLElement)) return;
+    before.focus();
+    // The toolbar of a message is hidden while nothing of the message has the focus.
+    if (before.isConnected && document.activeElement !== before) {
+      row?.focus();
+      before.focus();
+    }
+    const keep = (): boolean => {
+      const isElsewhere = document.activeElement !== before && document.activeElement !== document.body;
+      if (before.isConnected || isElsewhere) return !isElsewhere;
+      const found = next.find((one) => one?.isConnected) ?? document.querySelector("main");
+      focusable(found)?.focus();
+      return false;
+    };
+    if (!keep()) return;
+    const observer = new MutationObserver(() => keep() || observer.disconnect());
+    observer.observe(document.body, { childList: true, subtree: true });
+  };
+}
+
+/** The element itself, or what can be focused in it. */
+function focusable(element: Element | null | undefined): HTMLElement | null | undefined {
+  const selector = "[tabindex], a[href], button:not(:disabled), input, textarea";
+  return element?.matches(selector) ? element as HTMLElement : element?.querySelector<HTMLElement>(selector);
 }
 
 /** The head of a dialog or a side pane. */
