@@ -41,7 +41,11 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
     description: TEXTS[1],
     visibility: "public",
   });
-  for (const text of TEXTS) await post("/v1/messages", { roomId, text });
+  // Each replies to the one before, and quotes it.
+  let before: { id: string } | undefined;
+  for (const text of TEXTS) {
+    before = await post("/v1/messages", { roomId, text, ...before === undefined ? {} : { replyToId: before.id } });
+  }
   await post("/v1/collaboration/tasks", { roomId, title: NAME, description: TEXTS[0], labels: [NAME.slice(0, 50)] });
   const { id: documentId } = await post("/v1/collaboration/documents", {
     roomId,

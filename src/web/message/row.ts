@@ -1,6 +1,7 @@
 // One message: who, when, text, files, reactions, thread, and what can be done with it.
 import { Component, type ComponentType, h, type VNode } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useComputed } from "@preact/signals";
 import { call } from "../core/api.ts";
 import { count, fullTimeOf, shortTimeOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
@@ -19,6 +20,7 @@ import { Elements } from "./elements.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
 import { markdown } from "./markdown.ts";
+import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
 
 type Props = { message: Message; room: Room; isContinued: boolean; isInThread: boolean; isMarked: boolean };
 
@@ -105,11 +107,16 @@ function Body({ message }: { message: Message }): VNode {
   }</div>`;
 }
 
+/** What the message replies to, in one line of plain text, if the caller can see it. */
 function ReplyLine({ message }: { message: Message }): VNode {
   const open = (): void => go(["rooms", message.roomId], { message: message.replyToId ?? "" });
+  const quoted = useComputed(() => repliedTo(message)).value;
+  useEffect(() => requestRepliedTo(message), [quoted]);
   return html`
-    <button type="button" class="plain reply-line"
-      onClick=${open}><${Icon} name="reply" />in reply to a message</button>
+    <button type="button" class="plain reply-line" onClick=${open}><${Icon} name="reply" /><span
+      class="clip">in reply to ${quoted === undefined
+        ? "a message"
+        : html`<b dir="auto">${nameOf(quoted.senderId)}</b>: <bdi>${lineOf(quoted)}</bdi>`}</span></button>
   `;
 }
 

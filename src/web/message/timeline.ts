@@ -34,6 +34,11 @@ export function timelineOf(roomId: string, threadId?: string): Timeline {
   return timeline;
 }
 
+/** A message beside another one, if it is shown there. */
+export function findBeside({ roomId, threadId }: Message, id: string): Message | undefined {
+  return timelines.get(threadId ?? roomId)?.state.value.items.find((one) => one.id === id);
+}
+
 export class Timeline {
   readonly state = signal<State>({ items: [], hasBefore: false, hasAfter: false, state: "new" });
   readonly #roomId: string;
