@@ -105,11 +105,19 @@ Deno.test("an agent uses the tools of a server, with the rights of the token tha
   await fixture.mention(fixture.bob, "And again?");
   await fixture.settled("waiting_approval", 2);
 
+  // Neither does it where the agent asks first.
+  ok(await boss.put(`${SERVERS}/team`, { ...server, needsApproval: false, version: 2 }));
+  for (const [at, name] of ["team.message_list", "team.*", "team_message_list"].entries()) {
+    ok(await fixture.alice.patch(agent, { askFirst: [name] }));
+    await fixture.mention(fixture.bob, "And now?");
+    await fixture.settled("waiting_approval", 3 + at);
+  }
+
   // Without the server there is no tool.
   ok(await boss.delete(`${SERVERS}/team`));
   fixture.answer(({ toolNames }) => toolNames.join() || "none");
   await fixture.mention(fixture.bob, "Which tools?", {});
-  await fixture.settled("succeeded", 3);
+  await fixture.settled("succeeded", 6);
   assert.ok(!(await fixture.texts()).at(-1)?.includes("team_"));
 });
 

@@ -123,7 +123,8 @@ export class Toolbox {
       const { operation } = call;
       return matches(this.#askFirst, operation.name) || operation.http.method === "DELETE" && !isReadOnly(operation);
     }
-    return call.kind === "source" && ((call.tool.needsApproval ?? true) || this.#askFirst.includes(call.name));
+    return call.kind === "source" &&
+      ((call.tool.needsApproval ?? true) || this.#askFirst.some((pattern) => isNamed(call.name, pattern)));
   }
 
   /** Tools whose name or description has words of the query. */
@@ -160,6 +161,13 @@ export function nounOf(operation: string): string {
 
 function matches(patterns: readonly string[], name: string): boolean {
   return patterns.some((pattern) => pattern === name || pattern === `${nounOf(name)}.*` || pattern === "*");
+}
+
+/** Whether a tool of a source, under its name for models, is what a configuration calls `wiki.search` or `wiki.*`. */
+function isNamed(name: string, pattern: string): boolean {
+  return pattern.endsWith(".*")
+    ? name.startsWith(toolNameOf(pattern.slice(0, -1)))
+    : pattern === "*" || name === toolNameOf(pattern);
 }
 
 function parseInput(text: string): Record<string, unknown> {
