@@ -87,12 +87,16 @@ export function jobSuite(backend: Backend): void {
 
   on("no more jobs run at once than allowed", async (opened) => {
     let [running, peak] = [0, 0];
+    const gate = Promise.withResolvers<void>();
     const runner = startRunner(opened, async () => {
       peak = Math.max(peak, ++running);
+      await gate.promise;
       await pause(2);
       running--;
     }, { concurrency: 3 });
     await opened.store.write((tx) => tx.enqueue(...Array.from({ length: 12 }, (_, n) => draft(n))));
+    await until(() => running === 3);
+    gate.resolve();
     await until(() => isEmpty(opened));
     await runner.stop();
     assert.equal(peak, 3);
