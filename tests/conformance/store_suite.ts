@@ -1,5 +1,6 @@
 // What every store does, whatever engine is under it.
 import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
 import fc from "npm:fast-check@4.10.2";
 import { type Kysely, sql } from "kysely";
 import { SqlStore } from "@/adapters/sql_store.ts";
@@ -24,15 +25,19 @@ const tested = defineSignal("test");
 const jobDraft = (n: number) => ({ tenantId: "acme", kind: "index", payload: { n } });
 
 /** Registers a test on a fresh store of `backend`. */
+/** Without anybody who is charged: the runtime may begin a test in the async context that the one before it ended in. */
+const inEmptyContext = AsyncLocalStorage.snapshot();
+
 export function testOnStore(backend: Backend, name: string, run: (opened: OpenedStore) => Promise<void>): void {
   Deno.test({
     name: `${backend.name}: ${name}`,
     // The engine inside the process keeps timers of its own.
     ...(backend.hasOwnTimers ? { sanitizeOps: false, sanitizeResources: false } : {}),
-    async fn() {
-      await using opened = await backend.open();
-      await run(opened);
-    },
+    fn: () =>
+      inEmptyContext(async () => {
+        await using opened = await backend.open();
+        await run(opened);
+      }),
   });
 }
 

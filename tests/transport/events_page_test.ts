@@ -1,6 +1,6 @@
 // `/docs/events`: the content of `/asyncapi.json` as a page without scripts, also for small screens.
 import assert from "node:assert/strict";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
 import { openGateway } from "../harness.ts";
 
 const SCREENSHOTS = Deno.env.get("DOCS_SCREENSHOT");
@@ -48,7 +48,7 @@ Deno.test({
     try {
       for (const colorScheme of ["light", "dark"] as const) {
         for (const width of [360, 1280]) {
-          const page = await browser.newPage({ colorScheme, viewport: { width, height: 800 } });
+          const page = await openPage(browser, { colorScheme, viewport: { width, height: 800 } });
           const complaints: string[] = [];
           page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
           await page.goto(`http://127.0.0.1:${server.addr.port}/docs/events`);
@@ -65,7 +65,7 @@ Deno.test({
           if (SCREENSHOTS !== undefined && colorScheme === "light") {
             await page.screenshot({ path: `${SCREENSHOTS}/full-${width}.png`, fullPage: true });
           }
-          await page.close();
+          await page.context().close();
         }
       }
     } finally {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { createHttpHandler } from "@/transport/http/server.ts";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const SCREENSHOT = Deno.env.get("DOCS_SCREENSHOT");
@@ -97,7 +97,7 @@ Deno.test({
         "--disable-component-update",
         "--disable-sync",
       );
-      await tryOut(await browser.newPage(), `http://127.0.0.1:${server.addr.port}`);
+      await tryOut(await openPage(browser), `http://127.0.0.1:${server.addr.port}`);
     } finally {
       await browser?.close();
       await server.shutdown();
