@@ -11,7 +11,8 @@ import type { Store } from "@/ports/store.ts";
 import { ImportHistory, partOf } from "./import_history.ts";
 import { contentRecords, type ModuleArchives } from "./content_records.ts";
 import { Cancelled, zeroCounts } from "./report.ts";
-import { type Counts, LINE_MAX_BYTES, LINE_REACTIONS_MAX } from "./schema.ts";
+import { LINE_MAX_BYTES } from "./json_items.ts";
+import { type Counts, LINE_REACTIONS_MAX } from "./schema.ts";
 import { ArchiveStore, type ExportRow, type FileRow, type TransferTables } from "./store.ts";
 
 const BATCH = 500;

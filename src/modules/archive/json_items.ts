@@ -1,8 +1,13 @@
 // The values of a JSON file, apart: what reads a file chunk by chunk, in a worker where it is large. Whatever is in the file, no
-// value passes that is too long, too deep or too many in one, or that no store takes.
+// value passes that is too long, too deep or too many in one, or that no store takes. It imports little: a worker starts for each
+// large import, and loads all of it.
 import { Buffer } from "node:buffer";
 import { findUnsafeText, hasMoreValuesThan, isDeeperThan, JSON_DEPTH_MAX } from "@/core/text.ts";
-import { LINE_MAX_BYTES, LINE_VALUES_MAX } from "./schema.ts";
+
+/** The longest line is that of a document: its text, with every byte escaped. */
+export const LINE_MAX_BYTES = 8 * 1024 ** 2;
+/** Values, objects and arrays in a line, which cost more than its bytes; most are in the reactions of a message. */
+const LINE_VALUES_MAX = 200_000;
 
 /** How values follow each other: one in each line, or all of them in one array. */
 export type Layout = "lines" | "array";

@@ -15,10 +15,6 @@ export const ENTRY_NAME_MAX_BYTES = 1024;
 export const DIRECTORY_MAX_BYTES = 32 * 1024 ** 2;
 /** The items of a file of a Slack archive are all there before they are written. */
 export const ENTRY_MAX_BYTES = 64 * 1024 ** 2;
-/** The longest is that of a document: its text, with every byte escaped. */
-export const LINE_MAX_BYTES = 8 * 1024 ** 2;
-/** Values, objects and arrays in a line, which cost more than its bytes; most are in the reactions of a message. */
-export const LINE_VALUES_MAX = 200_000;
 /** Reactions of a message in its line, of four values each. */
 export const LINE_REACTIONS_MAX = 40_000;
 const MAPPED_PRINCIPALS_MAX = 10_000;
