@@ -81,20 +81,20 @@ type TimeOptions = { timeSource: TimeSource } | { clock: Clock };
 
 type Adapters = Omit<Platform, "modules"> & { modules: Module[]; limiter: Limiter; node: Node | undefined };
 
-/** What a gateway may have beyond its configuration: `modules` are added to those of `modules.ts`, `models` replace the real ones. */
-export type Extensions = { modules?: readonly ModuleFactory[]; models?: Models };
+/** What a gateway may have beyond its configuration: `modules` are added to those of `modules.ts`, the others replace the real ones. */
+export type Extensions = { modules?: readonly ModuleFactory[]; models?: Models; openStore?: typeof openStore };
 
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
 export async function createApp(
   config: Config,
   time: TimeOptions,
-  { modules: extraModules = [], models }: Extensions = {},
+  { modules: extraModules = [], ...replaced }: Extensions = {},
 ): Promise<App> {
   redactSpanUrls();
   if (config.s3 === undefined) await assertWritable(config.settings.SVC_DATA_DIR);
   await using stack = new AsyncDisposableStack();
   const limits = limitsOf(config);
-  const platform = await openPlatform(config, limits, time, models, stack);
+  const platform = await openPlatform(config, limits, time, replaced, stack);
   const { store, metrics, modules } = platform;
   const named = createModules(platform, { config, limits, version: manifest.version, more: extraModules });
   const operations = operationsOf(modules);
@@ -146,7 +146,7 @@ async function openPlatform(
   { settings, s3, jwtSecret }: Config,
   limits: Limits,
   time: TimeOptions,
-  models: Models | undefined,
+  { models, openStore: open = openStore }: Pick<Extensions, "models" | "openStore">,
   stack: AsyncDisposableStack,
 ): Promise<Adapters> {
   const metrics = new Metrics();
@@ -155,7 +155,7 @@ async function openPlatform(
   metrics.onScrape(metrics.eventLoopLag, (gauge) => gauge.set(lag.takeMax()));
   stack.use(await lockDatabase(settings.SVC_DATABASE_URL));
   const clock = "clock" in time ? time.clock : clockFor(settings.SVC_DATABASE_URL, time.timeSource);
-  const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
+  const store = stack.adopt(await open(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
   if (clock instanceof DatabaseClock) {
     await clock.sync(() => readDatabaseTime(store));
     stack.defer(() => clock.stop());

@@ -43,8 +43,9 @@ export class SqliteConnection implements SqlConnection {
   readonly #inserts = new InsertStatements();
 
   /** The cache is shared by all connections of a file. */
-  constructor(path: string, cache: QueryCache, options: { isReadOnly: boolean }) {
+  constructor(path: string, cache: QueryCache, options: { isReadOnly: boolean; image?: Uint8Array | undefined }) {
     this.#db = new DatabaseSync(path, { readOnly: options.isReadOnly, enableForeignKeyConstraints: true });
+    if (options.image !== undefined) this.#db.deserialize(options.image);
     this.#cache = cache;
     this.#db.exec(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}; pragma cache_size = -32000; pragma temp_store = memory`);
     if (path !== ":memory:") this.#db.exec("pragma mmap_size = 268435456");

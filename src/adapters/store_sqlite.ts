@@ -10,8 +10,14 @@ import { SqlStore, type StoreOptions } from "./sql_store.ts";
 const BUSY_MS = 2;
 const FILE_MODE = 0o600;
 
-/** Opens the database file at `path`, created with its folder when missing; `:memory:` stores nothing on disk. */
-export function openSqliteStore<Tables>(path: string, options: StoreOptions): SqlStore<Tables> {
+/**
+ * Opens the database file at `path`, created with its folder when missing; `:memory:` stores nothing on disk, and starts as a copy
+ * of `image`, the bytes of a database file.
+ */
+export function openSqliteStore<Tables>(
+  path: string,
+  { image, ...options }: StoreOptions & { image?: Uint8Array | undefined },
+): SqlStore<Tables> {
   const isFile = path !== ":memory:";
   if (isFile) {
     mkdirSync(dirname(path), { recursive: true });
@@ -20,7 +26,7 @@ export function openSqliteStore<Tables>(path: string, options: StoreOptions): Sq
     if (!existsSync(path)) closeSync(openSync(path, "a", FILE_MODE));
   }
   const cache = new QueryCache();
-  const connection = new SqliteConnection(path, cache, { isReadOnly: false });
+  const connection = new SqliteConnection(path, cache, { isReadOnly: false, image });
   return new SqlStore<Tables>({
     dialect: "sqlite",
     writers: [connection],
