@@ -7,8 +7,8 @@ import { pathToFileURL } from "node:url";
 type TestFile = { path: string; text: string };
 
 const FOLDER = import.meta.dirname ?? "";
-/** So many that the last ones to run keep all cores busy. */
-const WORKERS = 10;
+/** So many that two, three or four at once end at the same time. */
+const WORKERS = 12;
 /** Tests in these folders start processes, and load little of the app themselves. */
 const PROCESS_DIRECTORIES = ["e2e", "fault"];
 const RUNS_ALONE = /^\/\/ .*\bRuns alone\b/m;
@@ -17,20 +17,27 @@ const [tier = "all", ...args] = Deno.args;
 const requestedFiles = args.filter(isTest);
 const entryDirectory = await Deno.makeTempDir({ prefix: "gateway-tests-" });
 try {
-  const groups = requestedFiles.length > 0 ? [requestedFiles] : await writeEntries(await findTests(FOLDER));
-  // Tests of faults and of real clients often wait, and so do those of PostgreSQL: more run at once than there are cores.
-  const jobs = navigator.hardwareConcurrency + (groups.length > 1 ? 0 : 1);
-  const codes = await Promise.all(groups.map((entries) => runTests(entries, jobs)));
+  const [first = [], ...others] = requestedFiles.length > 0
+    ? [requestedFiles]
+    : await writeEntries(await findTests(FOLDER));
+  const cores = navigator.hardwareConcurrency;
+  // Tests of faults and of real clients often wait: more run at once than there are cores. Others get what they leave.
+  const codes = await Promise.all([
+    runTests(first, cores + 1),
+    ...others.map((entries) => runTests(entries, cores, ["nice", "-n", "3"])),
+  ]);
   Deno.exitCode = codes.find((code) => code !== 0) ?? 0;
 } finally {
   await Deno.remove(entryDirectory, { recursive: true });
 }
 
-async function runTests(entries: readonly string[], jobs: number): Promise<number> {
+/** `wrapper` is a command that runs the test runner. */
+async function runTests(entries: readonly string[], jobs: number, wrapper: readonly string[] = []): Promise<number> {
   const options = ["--quiet", "--no-check", "--lock=tests/deno.lock", "--allow-all", "--parallel"];
   const sanitizers = ["--sanitize-ops", "--sanitize-resources"];
-  const { code } = await new Deno.Command(Deno.execPath(), {
-    args: ["test", ...options, ...sanitizers, ...args.filter((arg) => !isTest(arg)), ...entries],
+  const [command = "", ...before] = [...wrapper, Deno.execPath()];
+  const { code } = await new Deno.Command(command, {
+    args: [...before, "test", ...options, ...sanitizers, ...args.filter((arg) => !isTest(arg)), ...entries],
     env: { TEST_TIER: tier, DENO_JOBS: `${jobs}` },
   }).spawn().status;
   return code;
@@ -53,14 +60,13 @@ async function findTests(folder: string): Promise<TestFile[]> {
 }
 
 /**
- * What each runner starts. Files that run alone, most of which wait for processes, have a runner beside that of the modules which
- * import about as much text each, and mostly compute. The quick tier has one runner for both.
+ * What each runner starts. Files that run alone, most of which wait for processes, have a runner beside that of the modules, which
+ * mostly compute. Files of one feature, which take about as long as each other, are dealt out one by one. The quick tier has one
+ * runner for both.
  */
 async function writeEntries(files: readonly TestFile[]): Promise<string[][]> {
   const { alone = [], together = [] } = Object.groupBy(files, (file) => runsAlone(file) ? "alone" : "together");
-  const total = together.reduce((sum, { text }) => sum + text.length, 0);
-  let length = 0;
-  const shares = Map.groupBy(together, ({ text }) => Math.ceil((length += text.length) / total * WORKERS));
+  const shares = Map.groupBy(together, (file) => 1 + together.indexOf(file) % WORKERS);
   const entries: string[] = [];
   for (const [share, members] of shares) {
     const entry = join(entryDirectory, `share_${share}.ts`);

@@ -20,6 +20,8 @@ export class History {
   readonly views: ClientView[] = [];
   /** Attempts that were answered with an error or not at all. */
   failures = 0;
+  /** Between two sends of a sender at least: longer while something else is to get the CPU. */
+  pauseMs = 0;
   readonly #cluster: Cluster;
   readonly #reader: string;
   readonly #sending: Promise<void>[] = [];
@@ -138,7 +140,7 @@ export class History {
           await pause(20);
         }
       }
-      await pause(pauseMs);
+      await pause(Math.max(pauseMs, this.pauseMs));
     }
   }
 
