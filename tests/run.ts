@@ -21,23 +21,21 @@ try {
     ? [requestedFiles]
     : await writeEntries(await findTests(FOLDER));
   const cores = navigator.hardwareConcurrency;
-  // Tests of faults and of real clients often wait: more run at once than there are cores. Others get what they leave.
+  // Tests of faults and of real clients often wait, and so do those of PostgreSQL: more run at once than there are cores.
   const codes = await Promise.all([
     runTests(first, cores + 1),
-    ...others.map((entries) => runTests(entries, cores, ["nice", "-n", "3"])),
+    ...others.map((entries) => runTests(entries, cores)),
   ]);
   Deno.exitCode = codes.find((code) => code !== 0) ?? 0;
 } finally {
   await Deno.remove(entryDirectory, { recursive: true });
 }
 
-/** `wrapper` is a command that runs the test runner. */
-async function runTests(entries: readonly string[], jobs: number, wrapper: readonly string[] = []): Promise<number> {
+async function runTests(entries: readonly string[], jobs: number): Promise<number> {
   const options = ["--quiet", "--no-check", "--lock=tests/deno.lock", "--allow-all", "--parallel"];
   const sanitizers = ["--sanitize-ops", "--sanitize-resources"];
-  const [command = "", ...before] = [...wrapper, Deno.execPath()];
-  const { code } = await new Deno.Command(command, {
-    args: [...before, "test", ...options, ...sanitizers, ...args.filter((arg) => !isTest(arg)), ...entries],
+  const { code } = await new Deno.Command(Deno.execPath(), {
+    args: ["test", ...options, ...sanitizers, ...args.filter((arg) => !isTest(arg)), ...entries],
     env: { TEST_TIER: tier, DENO_JOBS: `${jobs}` },
   }).spawn().status;
   return code;
