@@ -146,21 +146,32 @@ Deno.test("a filter that hangs delays the messages of its room by its deadline, 
   await using server = new PluginServer();
   await using gateway = await openGateway(ALLOW);
   const { alice, roomId, otherId } = await openFixture(gateway, filterManifest(server, { deadlineMs: 1500 }));
-  const slow = Promise.withResolvers<void>();
-  server.respond = async ({ data }) => {
-    if (data.text === "First") await slow.promise;
-    return { kind: "pass" };
+  const textsOf = async (): Promise<string[]> =>
+    ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: { text: string }) => text);
+  /** Whether all of it was done before the deadline of the filter. */
+  const isInTime = async (round: number): Promise<boolean> => {
+    const slow = Promise.withResolvers<void>();
+    server.respond = async ({ data }) => {
+      if (data.text === `First ${round}`) await slow.promise;
+      return { kind: "pass" };
+    };
+    const { length } = server.calls;
+    const first = sendMessage(alice, roomId, `First ${round}`);
+    await until(() => server.calls.length === length + 1);
+    const second = sendMessage(alice, roomId, `Second ${round}`);
+    await until(() => server.calls.length === length + 2);
+    for (let n = 0; n < 20; n++) await sendMessage(alice, otherId, `Elsewhere ${n}`);
+    await pause(20);
+    const sent = (await textsOf()).filter((text) => text.endsWith(` ${round}`));
+    slow.resolve();
+    const messages = await Promise.all([first, second]);
+    assert.ok(messages[0].seq < messages[1].seq);
+    if (messages.some(({ metadata }) => metadata.unfiltered !== undefined)) return false;
+    assert.deepEqual(sent, []);
+    return true;
   };
-  const first = sendMessage(alice, roomId, "First");
-  await until(() => server.calls.length === 1);
-  const second = sendMessage(alice, roomId, "Second");
-  await until(() => server.calls.length === 2);
-  for (let n = 0; n < 20; n++) await sendMessage(alice, otherId, `Elsewhere ${n}`);
-  await pause(20);
-  assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
-  slow.resolve();
-  const [{ seq: firstSeq }, { seq: secondSeq }] = await Promise.all([first, second]);
-  assert.ok(firstSeq < secondSeq);
+  // A machine may be too busy for that now and then. A filter that was late too often is not asked for a while.
+  for (let round = 1; !await isInTime(round); round++) gateway.clock.advance(31_000);
   // One that never responds.
   server.respond = () => server.hang();
   const late = await sendMessage(alice, roomId, "Late");
