@@ -114,10 +114,14 @@ browserTest("two people work together in two browsers, through a cut network and
       await ada.getByLabel("Title").fill("Plan");
       await ada.getByRole("button", { name: "Create" }).click();
       await ada.locator(".cm-content").click();
+      await ada.locator(".cm-focused").waitFor();
       await ada.keyboard.type("# Plan\n\n");
       await bob.getByRole("link", { name: "Documents" }).last().click();
       await bob.getByRole("link", { name: "Plan" }).click();
+      // Until he has it, he would write in an empty one.
+      await bob.locator(".cm-line", { hasText: "# Plan" }).waitFor();
       await bob.locator(".cm-line").last().click();
+      await bob.locator(".cm-focused").waitFor();
       await Promise.all([
         ada.keyboard.type("Ada was here. ", { delay: 10 }),
         bob.keyboard.type("Bob, too. ", { delay: 14 }),
