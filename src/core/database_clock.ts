@@ -68,9 +68,10 @@ export class DatabaseClock implements Clock {
     const startedAt = this.#timeSource.monotonicMs();
     const time = await read();
     const endedAt = this.#timeSource.monotonicMs();
-    // It was read between the two. An origin that agrees with that stays, so that the clock does not jitter with the network.
+    // It was read between the two. An origin that agrees with that stays, so that the clock does not jitter with the network; any
+    // other moves as little as it must, so that a late answer never makes it less exact.
     const [least, most] = [time - endedAt, time - startedAt];
-    if (this.#origin < least || this.#origin > most) this.#origin = (least + most) / 2;
+    this.#origin = Math.min(Math.max(this.#origin, least), most);
     const isSkewed = Math.abs(this.offsetMs) > SKEW_WARN_MS;
     if (isSkewed && !this.#isSkewed) {
       log.warn("this host's clock differs from the database clock; the database clock is used", {

@@ -66,6 +66,15 @@ Deno.test("a machine that keeps time goes by its own clock, however slow the lin
   clock.stop();
 });
 
+Deno.test("an answer that comes late moves the clock no further than it has to", async () => {
+  const world = new SimulatedTime();
+  world.aheadMs = 10;
+  const clock = new DatabaseClock(world);
+  await clock.sync(() => world.queryTime([0, 900]), HOUR);
+  assert.ok(Math.abs(clock.now() - world.time) <= 10, `wrong by ${clock.now() - world.time} ms`);
+  clock.stop();
+});
+
 Deno.test("the clock counts on while the database is away, follows one that was set, and never asks twice at once", async () => {
   const world = new SimulatedTime();
   const clock = new DatabaseClock(world);
