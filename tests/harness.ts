@@ -107,9 +107,9 @@ export class Caller {
   }
 }
 
-type HarnessOptions = { folder?: string; settings?: string };
+type HarnessOptions = { folder?: string; document?: string };
 
-/** By settings: to make the document takes longer than most tests do. */
+/** By document: to make one takes longer than most tests do. */
 const contracts = new Map<string, OpenApiContract>();
 
 export class Harness {
@@ -117,15 +117,15 @@ export class Harness {
   readonly clock: TestClock;
   readonly #eventContract: EventContract;
   readonly #folder: string | undefined;
-  readonly #settings: string;
+  readonly #document: string;
 
-  /** `folder` goes with the gateway, if there is one by then. Gateways with the same `settings` keep the same contract. */
-  constructor(app: App, clock: TestClock, { folder, settings = crypto.randomUUID() }: HarnessOptions = {}) {
+  /** `folder` goes with the gateway, if there is one by then. Gateways with the same `document` keep the same contract. */
+  constructor(app: App, clock: TestClock, { folder, document = crypto.randomUUID() }: HarnessOptions = {}) {
     this.app = app;
     this.clock = clock;
     this.#eventContract = new EventContract(app);
     this.#folder = folder;
-    this.#settings = settings;
+    this.#document = document;
   }
 
   /** A caller with a fresh token. */
@@ -144,8 +144,8 @@ export class Harness {
     const isJson = /json/.test(response.headers.get("content-type") ?? "");
     const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
     if (isJson) {
-      const contract = contracts.get(this.#settings) ?? await OpenApiContract.load(this.app);
-      contracts.set(this.#settings, contract);
+      const contract = contracts.get(this.#document) ?? await OpenApiContract.load(this.app);
+      contracts.set(this.#document, contract);
       contract.assertMatches(request, answer);
     }
     this.#eventContract.assertNoViolations();
@@ -184,9 +184,8 @@ export async function openGateway(
     ...environment,
   };
   const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
-  // Where the data is changes nothing about the document.
-  const { SVC_DATABASE_URL: _url, SVC_DATA_DIR: _folder, ...settings } = environment;
-  const contract = extensions.modules === undefined ? { settings: JSON.stringify(settings) } : {};
+  // Modules change the document, settings do not: http_openapi_test.ts.
+  const contract = extensions.modules === undefined ? { document: "standard" } : {};
   const image = all.SVC_DATABASE_URL === "sqlite::memory:" ? await findImage() : undefined;
   const store: Extensions = image === undefined
     ? {}

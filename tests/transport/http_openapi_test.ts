@@ -302,3 +302,38 @@ Deno.test("unions, recursive schemas and named inputs are described", async () =
   const body = { method: "POST", headers: { "Content-Type": "application/json" }, body: '{"kind":"a","depth":1}' };
   assert.equal((await gateway.call("/v1/trees/x/pick", body)).status, 200);
 });
+
+Deno.test("/openapi.json is the same whatever is set", async () => {
+  const settings = {
+    SVC_ENV: "staging",
+    SVC_JWT_SECRET: crypto.randomUUID() + crypto.randomUUID(),
+    SVC_PUBLIC_URL: "https://collab.example",
+    SVC_JWKS_URL: "https://login.example/keys",
+    SVC_JWT_ISSUER: "https://login.example",
+    SVC_LEGACY_QUERY_TOKEN: "on",
+    SVC_RATE_LIMIT: "on",
+    SVC_SEARCH: "off",
+    SVC_OUTBOUND_ALLOW: "127.0.0.1",
+    SVC_AI_BASE_URL: "http://models.test/v1",
+    SVC_AI_MODEL: "small context=64000 input=1 output=4",
+    SVC_AI_EMBEDDING_MODEL: "v",
+    SVC_METRICS_TOKEN: crypto.randomUUID(),
+    SVC_LIVEKIT_URL: "wss://media.example",
+    SVC_LIVEKIT_API_KEY: "key",
+    SVC_LIVEKIT_API_SECRET: crypto.randomUUID(),
+    SVC_TURN_URLS: "turn:turn.example",
+    SVC_TURN_SECRET: crypto.randomUUID(),
+    SVC_LIMIT_BODY_BYTES: "2048",
+    SVC_LIMIT_ROOM_MEMBERS: "5",
+    SVC_LIMIT_SUBSCRIPTIONS: "5",
+    SVC_LIMIT_FILE_BYTES: "50000",
+    SVC_LIMIT_TENANT_FILE_BYTES: "100000",
+    SVC_LIMIT_AI_TOKENS_PER_DAY: "100",
+  };
+  await using plain = await openGateway();
+  await using other = await openGateway(settings);
+  const [expected, actual] = await Promise.all(
+    [plain, other].map(async (gateway) => (await gateway.withToken(undefined).get("/openapi.json")).body),
+  );
+  assert.deepEqual(actual, expected);
+});
