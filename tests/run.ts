@@ -7,8 +7,8 @@ import { pathToFileURL } from "node:url";
 type TestFile = { path: string; text: string };
 
 const FOLDER = import.meta.dirname ?? "";
-/** So many that two, three or four at once end at the same time. */
-const WORKERS = 12;
+/** So many that the last ones to run keep all cores busy. */
+const WORKERS = 10;
 /** Tests in these folders start processes, and load little of the app themselves. */
 const PROCESS_DIRECTORIES = ["e2e", "fault"];
 const RUNS_ALONE = /^\/\/ .*\bRuns alone\b/m;
@@ -58,13 +58,14 @@ async function findTests(folder: string): Promise<TestFile[]> {
 }
 
 /**
- * What each runner starts. Files that run alone, most of which wait for processes, have a runner beside that of the modules, which
- * mostly compute. Files of one feature, which take about as long as each other, are dealt out one by one. The quick tier has one
- * runner for both.
+ * What each runner starts. Files that run alone, most of which wait for processes, have a runner beside that of the modules which
+ * import about as much text each, and mostly compute. The quick tier has one runner for both.
  */
 async function writeEntries(files: readonly TestFile[]): Promise<string[][]> {
   const { alone = [], together = [] } = Object.groupBy(files, (file) => runsAlone(file) ? "alone" : "together");
-  const shares = Map.groupBy(together, (file) => 1 + together.indexOf(file) % WORKERS);
+  const total = together.reduce((sum, { text }) => sum + text.length, 0);
+  let length = 0;
+  const shares = Map.groupBy(together, ({ text }) => Math.ceil((length += text.length) / total * WORKERS));
   const entries: string[] = [];
   for (const [share, members] of shares) {
     const entry = join(entryDirectory, `share_${share}.ts`);
