@@ -17,15 +17,10 @@ const [tier = "all", ...args] = Deno.args;
 const requestedFiles = args.filter(isTest);
 const entryDirectory = await Deno.makeTempDir({ prefix: "gateway-tests-" });
 try {
-  const [first = [], ...others] = requestedFiles.length > 0
-    ? [requestedFiles]
-    : await writeEntries(await findTests(FOLDER));
-  const cores = navigator.hardwareConcurrency;
+  const groups = requestedFiles.length > 0 ? [requestedFiles] : await writeEntries(await findTests(FOLDER));
   // Tests of faults and of real clients often wait, and so do those of PostgreSQL: more run at once than there are cores.
-  const codes = await Promise.all([
-    runTests(first, cores + 1),
-    ...others.map((entries) => runTests(entries, cores)),
-  ]);
+  const jobs = navigator.hardwareConcurrency + (groups.length > 1 ? 0 : 1);
+  const codes = await Promise.all(groups.map((entries) => runTests(entries, jobs)));
   Deno.exitCode = codes.find((code) => code !== 0) ?? 0;
 } finally {
   await Deno.remove(entryDirectory, { recursive: true });
