@@ -8,6 +8,7 @@ import { serveHub } from "./ws_server.ts";
 
 const MIB = 1024 * 1024;
 const SAMPLE_MS = 25;
+const SILENT_MS = 500;
 
 class FakeGuardedSocket implements GuardedSocket {
   isAuthenticated: boolean;
@@ -82,6 +83,7 @@ Deno.test("memory pressure closes silent sockets first, then all unauthenticated
     new FakeGuardedSocket({ isAuthenticated: true }),
   ];
   harness.add(silent, active, member);
+  harness.pass(SILENT_MS);
   harness.usedMib += 6;
   harness.pass(SAMPLE_MS);
   assert.deepEqual([silent, active, member].map(({ isClosed }) => isClosed), [false, false, false]);
@@ -94,6 +96,23 @@ Deno.test("memory pressure closes silent sockets first, then all unauthenticated
   assert.deepEqual([silent, active, member].map(({ isClosed }) => isClosed), [true, true, false]);
   harness.pass(10_000);
   assert.deepEqual([member.isClosed, member.probes], [false, 0]);
+});
+
+Deno.test("what the process grows by while sockets have yet to speak closes nobody, unless it is much", () => {
+  using harness = new GuardHarness();
+  const [honest, silent] = [new FakeGuardedSocket(), new FakeGuardedSocket()];
+  harness.add(honest, silent);
+  harness.usedMib += 15;
+  harness.pass(SILENT_MS - SAMPLE_MS);
+  assert.deepEqual([honest.isClosed, silent.isClosed], [false, false]);
+  honest.hasReceived = true;
+  harness.pass(SAMPLE_MS);
+  assert.deepEqual([honest.isClosed, silent.isClosed], [false, true]);
+  const young = new FakeGuardedSocket();
+  harness.add(young);
+  harness.usedMib += 33;
+  harness.pass(SAMPLE_MS);
+  assert.equal(young.isClosed, true);
 });
 
 Deno.test("memory that threads use when they start closes nobody, more than that does", () => {
@@ -237,6 +256,7 @@ Deno.test("an upgrade is rejected with 503 during shedding, and a closed client 
   client.connect();
   await client.ready(WAIT_MS);
   harness.add(new FakeGuardedSocket());
+  harness.pass(SILENT_MS);
   harness.usedMib += 20;
   harness.pass(SAMPLE_MS);
   const rejected = await fetch(server.url.replace("ws:", "http:"), { headers: { upgrade: "websocket" } });

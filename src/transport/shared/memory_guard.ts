@@ -33,6 +33,9 @@ type MemoryGuardOptions = {
   now?: () => number;
 };
 
+/** When a socket was accepted, and the memory of messages then. */
+type Acceptance = { at: number; level: number };
+
 /** A part of the time in which the lowest level counts, and how many sockets had been accepted when it began. */
 type Window = { lowest: number; accepted: number };
 
@@ -64,10 +67,15 @@ const CALM_MS = 300;
 /** A continuing attack causes many episodes, but few log entries. */
 const WARN_EVERY_MS = MINUTE_MS;
 /**
- * The part of the budget at which each step starts. It is small for sockets that never sent a complete message: the runtime
- * may read more than 100 MiB before the next sample.
+ * The part of the budget at which each step starts. It is small for sockets that are silent, which never sent a complete message:
+ * the runtime may read more than 100 MiB before the next sample.
  */
 const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, probe: 1 / 2 };
+/**
+ * How long a socket may take to send its first message. Before that it is not called silent: in a crowd that comes back, the
+ * process grows by 15 MiB at once for its own needs, such as compiling.
+ */
+const SILENT_MS = 500;
 const NOISE_BYTES = 1024 * 1024;
 const MIB = 1024 * 1024;
 
@@ -76,8 +84,7 @@ const log = logOf("ws");
 /** Samples memory while there are sockets. When it grows, closes unauthenticated sockets first, then unresponsive ones. */
 export class MemoryGuard {
   readonly #options: Required<MemoryGuardOptions>;
-  /** Sockets with the memory use at the time of their acceptance. */
-  readonly #sockets = new Map<GuardedSocket, number>();
+  readonly #sockets = new Map<GuardedSocket, Acceptance>();
   /** Those that were not authenticated at the last sample. */
   readonly #unauthenticated = new Set<GuardedSocket>();
   #accepted = 0;
@@ -86,8 +93,8 @@ export class MemoryGuard {
   #probe: { at: number; samples: number; grown: number } | undefined;
   #episode: Episode | undefined;
   #warnedAt = -Infinity;
-  /** Measured for the socket that was accepted last. */
-  #onAccept = { bytes: 0, at: -Infinity };
+  /** That of the last socket that it was measured for. */
+  #lastAcceptance: Acceptance = { at: -Infinity, level: 0 };
   /** What threads that were starting at the last sample may have added. */
   #startingBytes = 0;
 
@@ -113,8 +120,10 @@ export class MemoryGuard {
   add(socket: GuardedSocket): void {
     this.#accepted++;
     const at = this.#options.now();
-    if (at - this.#onAccept.at >= ACCEPT_SAMPLE_MS) this.#onAccept = { bytes: this.#options.memory(), at };
-    this.#sockets.set(socket, this.#withoutAllowance(this.#onAccept.bytes));
+    if (at - this.#lastAcceptance.at >= ACCEPT_SAMPLE_MS) {
+      this.#lastAcceptance = { at, level: this.#withoutAllowance(this.#options.memory()) };
+    }
+    this.#sockets.set(socket, { at, level: this.#lastAcceptance.level });
     this.#unauthenticated.add(socket);
     if (this.#timer !== undefined) return;
     this.#windows = openWindows(Infinity, this.#accepted, 0);
@@ -138,7 +147,7 @@ export class MemoryGuard {
     const { budgetBytes, now } = this.#options;
     const time = now();
     const grown = this.#measure(time);
-    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(grown), grown, time);
+    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(grown, time), grown, time);
     if (grown > budgetBytes * STEP.probe) this.#probeAll(time);
     else this.#probe = undefined;
     if (grown > budgetBytes) this.#shed(this.#unresponsive(grown, time), grown, time);
@@ -208,7 +217,7 @@ export class MemoryGuard {
     if (starting < this.#startingBytes && bytes - this.#floor <= this.#startingBytes) {
       this.#windows = openWindows(bytes, this.#accepted, time + WINDOW_MS);
       const level = this.#withoutAllowance(bytes);
-      for (const [socket, before] of this.#sockets) this.#sockets.set(socket, Math.max(before, level));
+      for (const acceptance of this.#sockets.values()) acceptance.level = Math.max(acceptance.level, level);
     }
     this.#startingBytes = starting;
   }
@@ -229,13 +238,14 @@ export class MemoryGuard {
   }
 
   /** Unauthenticated sockets since whose acceptance memory has grown too far. */
-  #unauthenticatedSuspects(grown: number): GuardedSocket[] {
+  #unauthenticatedSuspects(grown: number, time: number): GuardedSocket[] {
     const { budgetBytes } = this.#options;
     // Also without what is sent and what threads use.
     const bytes = this.#withoutAllowance(grown + this.#floor);
     return [...this.#unauthenticated].filter((socket) => {
-      const before = this.#sockets.get(socket) ?? bytes;
-      return bytes - before > budgetBytes * (socket.hasReceived ? STEP.unauthenticated : STEP.silent);
+      const { at = time, level = bytes } = this.#sockets.get(socket) ?? {};
+      const isSilent = !socket.hasReceived && time - at >= SILENT_MS;
+      return bytes - level > budgetBytes * (isSilent ? STEP.silent : STEP.unauthenticated);
     });
   }
 
