@@ -8,7 +8,7 @@ import { serveHub } from "./ws_server.ts";
 
 const MIB = 1024 * 1024;
 const SAMPLE_MS = 25;
-const SILENT_MS = 500;
+const SILENT_MS = 250;
 
 class FakeGuardedSocket implements GuardedSocket {
   isAuthenticated: boolean;

@@ -75,7 +75,7 @@ const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, probe: 1 / 2 };
  * How long a socket may take to send its first message. Before that it is not called silent: in a crowd that comes back, the
  * process grows by 15 MiB at once for its own needs, such as compiling.
  */
-const SILENT_MS = 500;
+const SILENT_MS = 250;
 const NOISE_BYTES = 1024 * 1024;
 const MIB = 1024 * 1024;
 
