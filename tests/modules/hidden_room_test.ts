@@ -212,7 +212,7 @@ testOnEngines("a uid is taken for everyone who can see its event", async (enviro
 function shapeOf(answers: readonly ApiResponse[], name: string): string[] {
   const ids = new Map<string, string>();
   const text = JSON.stringify(answers.map(({ status, body }) => ({ status, body })), null, 1);
-  return text.replaceAll(name, "eve").replace(/"epoch": .*/g, "").replace(/\b(?=\w*\d)[\w-]{24,}/g, (id) => {
+  return text.replaceAll(name, "eve").replace(/"epoch": .*/g, "").replace(/\b(?=[\w-]*\d)[\w-]{24,}/g, (id) => {
     ids.set(id, ids.get(id) ?? `id ${ids.size}`);
     return ids.get(id) ?? "";
   }).split("\n");
