@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
-import { listEvents } from "./calendar_fixture.ts";
 import { eventually } from "../wait.ts";
+import { listEvents } from "./calendar_fixture.ts";
 import { createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
