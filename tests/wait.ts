@@ -30,6 +30,12 @@ export async function eventually<Result>(check: () => Result | Promise<Result>, 
   }
 }
 
+/** What all resolve to. If some fail, throws the first one's error when all have ended, so that none goes on in later tests. */
+export async function allEnded<Value>(work: readonly Promise<Value>[]): Promise<Value[]> {
+  await Promise.allSettled(work);
+  return await Promise.all(work);
+}
+
 /** Does `step` again and again for so long: what must not happen has its time. */
 export async function repeatFor(ms: number, step: () => unknown): Promise<void> {
   for (const end = performance.now() + ms; performance.now() < end; await pause(5)) await step();

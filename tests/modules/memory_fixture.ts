@@ -1,6 +1,6 @@
 // Facts over HTTP, for tests.
 import type { ApiResponse, Caller } from "../harness.ts";
-import { eventually } from "../wait.ts";
+import { until } from "../wait.ts";
 import { ok } from "./fixtures.ts";
 
 export const ITEMS = "/v1/collaboration/memory/items";
@@ -42,12 +42,14 @@ export async function foundTexts(who: Caller, query: string): Promise<string[]> 
 }
 
 /** The items of a search, which a busy machine may have cut short: it is then asked again. */
-function complete(search: () => Promise<ApiResponse>): Promise<{ memory: Item }[]> {
-  return eventually(async () => {
-    const { items, degraded } = ok(await search());
-    if (degraded) throw new Error("The search was not completed");
-    return items;
-  });
+async function complete(search: () => Promise<ApiResponse>): Promise<{ memory: Item }[]> {
+  let answer = await search();
+  await until(async () => {
+    if (answer.status !== 503 && answer.body.degraded !== true) return true;
+    answer = await search();
+    return false;
+  }, "a complete search");
+  return ok(answer).items;
 }
 
 type Item = { text: string };

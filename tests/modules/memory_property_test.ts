@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { allEnded } from "../wait.ts";
 import { createRoom, ok, sendMessage } from "./fixtures.ts";
 import { foundTexts, ITEMS, listedTexts } from "./memory_fixture.ts";
 
@@ -211,7 +212,7 @@ async function record(world: World, by: Name, what: number, m: number, old?: Mod
 }
 
 async function check(world: World): Promise<void> {
-  await Promise.all(NAMES.map((name) => checkFor(world, name)));
+  await allEnded(NAMES.map((name) => checkFor(world, name)));
 }
 
 async function checkFor(world: World, name: Name): Promise<void> {
@@ -219,7 +220,7 @@ async function checkFor(world: World, name: Name): Promise<void> {
   const expected = world.activeTexts(name);
   assert.deepEqual(await listedTexts(who), expected, `${name} lists`);
   assert.deepEqual(await foundTexts(who, `${WORD} facts`), expected, `${name} finds`);
-  await Promise.all(world.facts.map(async (fact) => {
+  await allEnded(world.facts.map(async (fact) => {
     const { body } = await who.get(`${ITEMS}/${fact.id}`);
     const isRead = body.text === fact.text;
     assert.equal(isRead, fact.status !== "forgotten" && world.sees(name, fact), `${name} reads ${fact.text}`);
