@@ -36,6 +36,17 @@ export function bindPrepared(db: object, runner: Runner): void {
   (db as Handle)[RUNNER] = runner;
 }
 
+/** The dialect of a store's handle, where a statement differs. */
+export function dialectOf(db: object): Dialect {
+  return runnerOf(db).dialect;
+}
+
+function runnerOf(db: object): Runner {
+  const runner = (db as Handle)[RUNNER];
+  if (runner === undefined) throw new TypeError("Expected the database handle of a store");
+  return runner;
+}
+
 /**
  * Prepares the query that `build` returns. `build` runs once per dialect, so it may depend on nothing but its arguments, and it
  * may use a `param` wherever Kysely takes a single value. With `cacheable`, the store may return the rows of an earlier run if it
@@ -49,8 +60,7 @@ export function prepared<Tables, Values extends Record<string, unknown>, Row>(
 
   // Hot path: no nested async functions.
   function execute(db: object, values: Values): Promise<{ rows: Row[]; changed: number }> {
-    const runner = (db as Handle)[RUNNER];
-    if (runner === undefined) throw new TypeError("Expected the database handle of a store");
+    const runner = runnerOf(db);
     let template = templates.get(runner.dialect);
     if (template === undefined) {
       // The handle's database has these tables among others. A placeholder has the type of its value; Kysely passes it to the

@@ -1,7 +1,9 @@
 // Changes of one fact that meet: one of them wins, and nothing stays that should be erased.
 import assert from "node:assert/strict";
-import { testOnEngines } from "../engines.ts";
+import { sql } from "kysely";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
+import { until } from "../wait.ts";
 import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, ITEMS, listedTexts, remember } from "./memory_fixture.ts";
 
@@ -72,5 +74,38 @@ testOnEngines("a correction that meets the erasure of the fact does not bring it
   for (const table of ["memory", "memory_version"] as const) {
     const rows = await gateway.app.store.db.selectFrom(table).select("text").execute();
     assert.ok(rows.every(({ text }) => text === null), JSON.stringify(rows));
+  }
+});
+
+testOnPostgres("who may not read a fact does not read it while it is erased", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const root = await gateway.as("root", { role: "admin" });
+  const { bob } = await createCallers(gateway, "bob");
+  const roomId = await createRoom(bob, []);
+  const reads = [
+    (id: string) => bob.get(`${ITEMS}/${id}`),
+    () => bob.get(ITEMS),
+    () => bob.get("/v1/collaboration/me/memories"),
+    () => bob.post("/v1/collaboration/memory/search", { query: "quokka" }),
+    () => bob.get("/v1/search?types=memory&q=quokka"),
+    () => bob.post("/v1/collaboration/context", { roomId, query: "quokka", budgetTokens: 8000 }),
+  ];
+  // Everybody may read facts of the tenant, but of this one's source only root may.
+  const { id: messageId } = await sendMessage(root, await createRoom(root, []), "A source");
+  for (const read of reads) {
+    const fact = { sourceMessageIds: [messageId], subjectIds: ["bob"] };
+    const { id } = await remember(root, { type: "tenant" }, "A quokka", fact);
+    const locked = Promise.withResolvers<void>();
+    const reading = locked.promise.then(() => read(id));
+    await gateway.app.store.enclose(async ({ db }) => {
+      await sql`lock table memory_source`.execute(db);
+      locked.resolve();
+      const waiting = sql`select from pg_locks where relation = 'memory_source'::regclass and not granted`;
+      await until(async () => (await waiting.execute(db)).rows.length > 0, "the reading waits");
+      ok(await root.delete(`${ITEMS}/${id}`));
+    });
+    const { status, body } = await reading;
+    assert.ok([200, 404].includes(status), `${status}`);
+    assert.ok(!JSON.stringify(body).includes("A quokka"), `${read}: ${JSON.stringify(body)}`);
   }
 });

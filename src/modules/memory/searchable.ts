@@ -49,9 +49,8 @@ export class MemorySource implements Searchable {
     which: RowSelection,
     db: AnyDatabase = this.#deps.store.db,
   ): Promise<readonly SearchEntry[]> {
-    const memories = new MemoryStore(db);
-    const rows = await memories.activeRows(tenantId, which);
-    return await searchEntriesOf(this.#deps.identity, tenantId, await memories.withParts(tenantId, rows), db);
+    const facts = await new MemoryStore(db).findActive(tenantId, which);
+    return await searchEntriesOf(this.#deps.identity, tenantId, facts, db);
   }
 }
 

@@ -4,7 +4,7 @@ import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
 import { containsText, inJsonList, selectRows } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { dialectOf, type Param, prepared } from "@/ports/prepared.ts";
 import type { Memory, ScopeType } from "./schema.ts";
 
 export type MemoryRow = {
@@ -76,14 +76,6 @@ type FactReader = { reader: Reader; agentIds: readonly string[] };
 
 type Db = Kysely<MemoryTables>;
 
-const sourcesOf = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
-  db.selectFrom("memory_source").selectAll().where("tenant_id", "=", value("tenantId"))
-    .where(inJsonList(dialect, "memory_id", value("ids"))).orderBy("seq").orderBy("message_id")
-);
-const subjectsOf = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
-  db.selectFrom("memory_subject").selectAll().where("tenant_id", "=", value("tenantId"))
-    .where(inJsonList(dialect, "memory_id", value("ids"))).orderBy("principal_id")
-);
 const sourcedBy = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
   db.selectFrom("memory_source").select(["memory_id", "message_id"]).where("tenant_id", "=", value("tenantId"))
     .where(inJsonList(dialect, "message_id", value("ids"))).orderBy("memory_id")
@@ -105,33 +97,29 @@ export class MemoryStore {
   }
 
   async findMany(tenantId: string, ids: readonly string[]): Promise<Fact[]> {
-    const rows = await queryInChunks([...new Set(ids)], (some) => this.rows(tenantId, { ids: some }));
-    return await this.withParts(tenantId, rows);
-  }
-
-  rows(tenantId: string, which: RowSelection): Promise<MemoryRow[]> {
-    return selectRows(this.#db.selectFrom("memory").selectAll(), tenantId, which);
+    const rows = await queryInChunks([...new Set(ids)], (some) => selectRows(this.#facts(), tenantId, { ids: some }));
+    return rows.map(factOf);
   }
 
   /** Facts that search finds. */
-  activeRows(tenantId: string, which: RowSelection): Promise<MemoryRow[]> {
-    return selectRows(
-      this.#db.selectFrom("memory").selectAll().where("status", "=", "active"),
-      tenantId,
-      which,
-    );
+  async findActive(tenantId: string, which: RowSelection): Promise<Fact[]> {
+    return (await selectRows(this.#facts().where("status", "=", "active"), tenantId, which)).map(factOf);
   }
 
-  async withParts(tenantId: string, rows: readonly MemoryRow[]): Promise<Fact[]> {
-    if (rows.length === 0) return [];
-    const ids = JSON.stringify(rows.map(({ id }) => id));
-    const sources = Map.groupBy(await sourcesOf.all(this.#db, { tenantId, ids }), (row) => row.memory_id);
-    const subjects = Map.groupBy(await subjectsOf.all(this.#db, { tenantId, ids }), (row) => row.memory_id);
-    return rows.map((row) => ({
-      row,
-      sources: sources.get(row.id) ?? [],
-      subjectIds: (subjects.get(row.id) ?? []).map(({ principal_id }) => principal_id),
-    }));
+  /**
+   * Facts with their sources and subjects, of one statement: one that is erased meanwhile would otherwise be taken for one that
+   * has no sources, which more people may read.
+   */
+  #facts() {
+    const isSqlite = dialectOf(this.#db) === "sqlite";
+    const [group, array] = isSqlite ? ["json_group_array", "json_array"] : ["json_agg", "json_build_array"];
+    const [asGroup, asArray] = [sql.raw(group), sql.raw(array)];
+    return this.#db.selectFrom("memory").selectAll().select([
+      sql<string | null>`(select cast(${asGroup}(${asArray}(s.message_id, s.room_id, s.seq)) as text)
+        from memory_source as s where s.tenant_id = memory.tenant_id and s.memory_id = memory.id)`.as("source_list"),
+      sql<string | null>`(select cast(${asGroup}(s.principal_id) as text)
+        from memory_subject as s where s.tenant_id = memory.tenant_id and s.memory_id = memory.id)`.as("subject_list"),
+    ]);
   }
 
   /** Facts before `before`, the newest first. */
@@ -143,7 +131,7 @@ export class MemoryStore {
     limit: number,
   ): Promise<Fact[]> {
     const { scopes, scopeType, status, kind, subjectId, pinned, q, now } = filter;
-    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+    let query = this.#facts().where("tenant_id", "=", tenantId)
       .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]));
     if (scopes !== undefined) {
       query = query.where(({ or, and }) => or(scopes.map(({ type, id }) => and({ scope_type: type, scope_id: id }))));
@@ -170,7 +158,7 @@ export class MemoryStore {
     if (q !== undefined) query = query.where(containsText("text", q));
     if (subjectId !== undefined) query = query.where(isAbout(tenantId, subjectId));
     if (before !== undefined) query = query.where("id", "<", before);
-    return await this.withParts(tenantId, await query.orderBy("id", "desc").limit(limit).execute());
+    return (await query.orderBy("id", "desc").limit(limit).execute()).map(factOf);
   }
 
   /** Facts about a principal, and those of its own scope. */
@@ -181,7 +169,7 @@ export class MemoryStore {
     before: string | undefined,
     limit: number,
   ): Promise<Fact[]> {
-    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+    let query = this.#facts().where("tenant_id", "=", tenantId)
       .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
       .where(({ eb, or, and }) =>
         or([
@@ -192,15 +180,15 @@ export class MemoryStore {
     if (status !== undefined && status.length > 0) query = query.where("status", "in", status);
     if (kind !== undefined && kind.length > 0) query = query.where("kind", "in", kind);
     if (before !== undefined) query = query.where("id", "<", before);
-    return await this.withParts(tenantId, await query.orderBy("id", "desc").limit(limit).execute());
+    return (await query.orderBy("id", "desc").limit(limit).execute()).map(factOf);
   }
 
   /** Active facts and proposals of a scope with the same text. */
   async findByText(tenantId: string, { type, id }: MemoryScope, textKey: string): Promise<Fact[]> {
-    const rows = await this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+    const rows = await this.#facts().where("tenant_id", "=", tenantId)
       .where("scope_type", "=", type).where("scope_id", "=", id).where("text_key", "=", textKey)
       .where("status", "in", ["active", "proposed"]).orderBy("status").orderBy("id").limit(50).execute();
-    return await this.withParts(tenantId, rows);
+    return rows.map(factOf);
   }
 
   /** Whether a scope has `max` facts that are not forgotten. */
@@ -300,7 +288,7 @@ export class MemoryStore {
     now: string,
     limit: number,
   ): Promise<Fact[]> {
-    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+    let query = this.#facts().where("tenant_id", "=", tenantId)
       .where("scope_type", "=", type).where("status", "in", ["active", "superseded", "proposed"])
       .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)])).where("id", ">", after)
       .where(sql<SqlBool>`(not exists (select 1 from memory_source as s where s.tenant_id = memory.tenant_id
@@ -309,7 +297,7 @@ export class MemoryStore {
           join message as m on m.tenant_id = s.tenant_id and m.id = s.message_id
           where s.tenant_id = memory.tenant_id and s.memory_id = memory.id and m.deleted_at is null))`);
     if (id !== undefined) query = query.where("scope_id", "=", id);
-    return await this.withParts(tenantId, await query.orderBy("id").limit(limit).execute());
+    return (await query.orderBy("id").limit(limit).execute()).map(factOf);
   }
 
   /** Of these messages, those that exist and are not deleted, as sources. */
@@ -332,6 +320,24 @@ export class MemoryStore {
     await this.#db.deleteFrom("memory").where("status", "=", sql.lit("forgotten")).where("updated_at", "<", before)
       .execute();
   }
+}
+
+type ListedFact = MemoryRow & { source_list: string | null; subject_list: string | null };
+
+function factOf({ source_list, subject_list, ...row }: ListedFact): Fact {
+  const sources: [string, string, number][] = JSON.parse(source_list ?? "[]");
+  const subjectIds: string[] = JSON.parse(subject_list ?? "[]");
+  return {
+    row,
+    sources: sources.map(([message_id, room_id, seq]) => ({
+      tenant_id: row.tenant_id,
+      memory_id: row.id,
+      message_id,
+      room_id,
+      seq,
+    })).sort((a, b) => a.seq - b.seq || (a.message_id < b.message_id ? -1 : 1)),
+    subjectIds: subjectIds.sort(),
+  };
 }
 
 function isAbout(tenantId: string, principalId: string) {
