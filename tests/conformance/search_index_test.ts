@@ -19,7 +19,7 @@ import { SearchStore } from "@/modules/search/store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { testSearch } from "./search_engines.ts";
-import { eventually } from "../wait.ts";
+import { allEnded, eventually } from "../wait.ts";
 
 const NOTE = z.object({ id: z.string(), title: z.string() });
 
@@ -226,7 +226,7 @@ testSearch(
       });
     const rooms: string[] = [];
     for (let at = 0; at < 3; at++) rooms.push((await alice.post("/v1/rooms", { name: `Room ${at}` })).body.id);
-    await Promise.all(Array.from({ length: 60 }, async (_, at) => {
+    await allEnded(Array.from({ length: 60 }, async (_, at) => {
       const sent = await alice.post("/v1/messages", { roomId: rooms[at % 3], text: `unique${at}x of many` });
       assert.equal(sent.status, 201);
       const items = await find(`unique${at}x`);

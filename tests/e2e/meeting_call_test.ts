@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
-import { eventually, pause } from "../wait.ts";
+import { allEnded, eventually, pause } from "../wait.ts";
 import { openTarget, type Target, uniqueName } from "./target.ts";
 
 /** So long that no machine is too busy for all the heartbeats of that time. */
@@ -102,7 +102,7 @@ async function testCall(): Promise<void> {
     const second = await joinCall(browser, origin, target, bobToken, meeting.id);
     assert.deepEqual([first.seat.mode, second.seat.mode], ["relay", "relay"]);
     assert.deepEqual([first.seat.participantCount, second.seat.participantCount], [1, 2]);
-    const views = await Promise.all([waitForVideo(first.page), waitForVideo(second.page)]);
+    const views = await allEnded([waitForVideo(first.page), waitForVideo(second.page)]);
     for (const view of views) {
       assert.equal(view.state, "connected");
       assert.equal(view.width, 320);

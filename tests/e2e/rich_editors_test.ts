@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { hasBrowser } from "../browser.ts";
+import { allEnded } from "../wait.ts";
 import { focusBlock, focusEnd, holds, run, seen, type, typeAtEndOf } from "./editors/keys.ts";
 import { type EditorName, Session } from "./editors/session.ts";
 import { Stage } from "./editors/stage.ts";
@@ -38,7 +39,7 @@ async function writeTogether(session: Session): Promise<void> {
   await bob.keyboard.press("Enter");
   await type(bob, "Bob was here.");
   await seen(ada, "Bob was here.");
-  await Promise.all([
+  await allEnded([
     typeAtEndOf(ada, "from Ada", " She types on."),
     typeAtEndOf(bob, "Bob was", " He types as well."),
     session.edit("bob", { op: "replace", find: "Hello", with: "Greetings" }),

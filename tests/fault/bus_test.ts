@@ -11,7 +11,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { type EventLog, streamKey } from "@/ports/store.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { authenticate, FakeRooms, FakeSocket, offsetsOn, TENANT, TEST_LIMITS } from "../transport/ws_harness.ts";
-import { eventually } from "../wait.ts";
+import { allEnded, eventually } from "../wait.ts";
 
 const STREAM = "room:a";
 const RUNS = 60;
@@ -73,7 +73,7 @@ Deno.test("a bus that loses, doubles and swaps messages between two nodes is not
       await store.migrate();
       const buses = [new UnreliableBus(), new UnreliableBus()];
       const nodes = buses.map((bus) => node(bus, store.log));
-      const heard = await Promise.all(nodes.map(listen));
+      const heard = await allEnded(nodes.map(listen));
       let head = 0;
       for (const [at, { events, fates }] of steps.entries()) {
         const told: BusMessage[] = [];

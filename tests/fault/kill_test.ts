@@ -2,6 +2,7 @@
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { printReport } from "./report.ts";
+import { allEnded } from "../wait.ts";
 
 const NODE_KILLS = 26;
 const ROOMS = 2;
@@ -16,13 +17,13 @@ Deno.test({
   ignore: !hasServers,
   async fn() {
     await using cluster = await Cluster.openShared({ nodes: 2 });
-    const histories = await Promise.all(Array.from({ length: ROOMS }, (_, room) => startTraffic(cluster, room)));
+    const histories = await allEnded(Array.from({ length: ROOMS }, (_, room) => startTraffic(cluster, room)));
     for (let kill = 0; kill < NODE_KILLS; kill++) {
-      await Promise.all(histories.map((history) => history.waitForAcknowledged(ACKNOWLEDGED)));
+      await allEnded(histories.map((history) => history.waitForAcknowledged(ACKNOWLEDGED)));
       const node = cluster.node(kill % 2);
       await node.stop("SIGKILL");
       // The other one serves everybody for a while before this one is back.
-      await Promise.all(histories.map((history) => history.waitForAcknowledged(ACKNOWLEDGED)));
+      await allEnded(histories.map((history) => history.waitForAcknowledged(ACKNOWLEDGED)));
       for (const history of histories) history.pauseMs = START_PAUSE_MS;
       await node.start();
       for (const history of histories) history.pauseMs = 0;

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
 import { Editor } from "../modules/document_editor.ts";
-import { eventually, pause, until } from "../wait.ts";
+import { allEnded, eventually, pause, until } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 
 const DOCUMENTS = "/v1/collaboration/documents";
@@ -111,7 +111,7 @@ Deno.test({
     const { cluster } = world;
     const roomId = await cluster.createRoom(PEOPLE);
     const { id } = await cluster.call(0, "ann", "POST", DOCUMENTS, { roomId, title: "Live", text: "" });
-    const [bob, cid, dee] = await Promise.all(["bob", "cid", "dee"].map((sub) => world.editor(sub, id)));
+    const [bob, cid, dee] = await allEnded(["bob", "cid", "dee"].map((sub) => world.editor(sub, id)));
     assert.ok(bob && cid && dee);
     await world.partition();
     cid.insert(0, "before ");
@@ -138,7 +138,7 @@ Deno.test({
     const { cluster } = world;
     const roomId = await cluster.createRoom(PEOPLE);
     const { id } = await cluster.call(0, "ann", "POST", DOCUMENTS, { roomId, title: "Live", text: "before" });
-    const [bob, dee] = await Promise.all(["bob", "dee"].map((sub) => world.editor(sub, id)));
+    const [bob, dee] = await allEnded(["bob", "dee"].map((sub) => world.editor(sub, id)));
     assert.ok(bob && dee);
     await until(() => bob.text === "before");
     await world.partition();

@@ -4,14 +4,14 @@ import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus
 import * as Y from "yjs";
 import { Fault } from "@/core/fault.ts";
 import { testOnPostgres } from "../engines.ts";
-import { until } from "../wait.ts";
+import { allEnded, until } from "../wait.ts";
 import { EditorFixture, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
 
 Deno.test("two editors and a REST editor see each other's changes, and the store has them all", async () => {
   await using fixture = await EditorFixture.open("start\n");
   const { documents, server, id, token } = fixture;
-  const [alice, bob] = await Promise.all([
+  const [alice, bob] = await allEnded([
     server.openSyncedEditor(id, token("owner")),
     server.openSyncedEditor(id, token("member")),
   ]);
@@ -23,7 +23,7 @@ Deno.test("two editors and a REST editor see each other's changes, and the store
   const edit = { baseRevision: revision, edits: [{ op: "replace", find: "start", with: "middle" }] };
   assert.equal((await documents.as("moderator").patch(`${PATH}/${id}/content`, edit)).status, 200);
   await until(() => alice.text === "Amiddle\nB" && bob.text === alice.text, "the REST edit arrives");
-  await Promise.all([alice.waitUntilSaved(), bob.waitUntilSaved()]);
+  await allEnded([alice.waitUntilSaved(), bob.waitUntilSaved()]);
   assert.equal(await documents.readText(id), "Amiddle\nB");
 });
 
@@ -47,7 +47,7 @@ Deno.test("an update is acknowledged when it is stored, and not when it is rejec
 Deno.test("a text never grows past its limit in a live editor", async () => {
   await using fixture = await EditorFixture.open("x".repeat(1024 * 1024 - 10));
   const { documents, server, id, token } = fixture;
-  const [alice, bob] = await Promise.all([
+  const [alice, bob] = await allEnded([
     server.openSyncedEditor(id, token("member")),
     server.openSyncedEditor(id, token("owner")),
   ]);
@@ -67,7 +67,7 @@ Deno.test("a text never grows past its limit in a live editor", async () => {
 Deno.test("live edits are committed to one revision and one event after a pause", async () => {
   await using fixture = await EditorFixture.open("");
   const { documents, server, id, token } = fixture;
-  const [alice, bob] = await Promise.all([
+  const [alice, bob] = await allEnded([
     server.openSyncedEditor(id, token("member")),
     server.openSyncedEditor(id, token("owner")),
   ]);
@@ -165,7 +165,7 @@ Deno.test("observers are read-only; outsiders and invalid tokens are refused", a
 Deno.test("a removed member is disconnected at once and receives nothing more", async () => {
   await using fixture = await EditorFixture.open("start\n");
   const { documents, server, id, token } = fixture;
-  const [alice, bob] = await Promise.all([
+  const [alice, bob] = await allEnded([
     server.openSyncedEditor(id, token("owner")),
     server.openSyncedEditor(id, token("member")),
   ]);
@@ -182,7 +182,7 @@ Deno.test("a removed member is disconnected at once and receives nothing more", 
 Deno.test("changed access applies to open editors: lock, unlock, role, archive", async () => {
   await using fixture = await EditorFixture.open("text");
   const { documents, server, id, token } = fixture;
-  const [owner, member] = await Promise.all([
+  const [owner, member] = await allEnded([
     server.openSyncedEditor(id, token("owner")),
     server.openSyncedEditor(id, token("member")),
   ]);
@@ -240,7 +240,7 @@ Deno.test("losing the tenant role that allows browsing a public room disconnects
 Deno.test("an open document that is moved follows the access of its new room", async () => {
   await using fixture = await EditorFixture.open("text");
   const { documents, server, id, token } = fixture;
-  const [owner, observer] = await Promise.all([
+  const [owner, observer] = await allEnded([
     server.openSyncedEditor(id, token("owner")),
     server.openSyncedEditor(id, token("observer")),
   ]);
@@ -326,7 +326,7 @@ Deno.test("an editor stays connected if its newer token is verified at a later a
 Deno.test("editors receive the awareness of each other", async () => {
   await using fixture = await EditorFixture.open("text");
   const { server, id, token } = fixture;
-  const [alice, bob] = await Promise.all([
+  const [alice, bob] = await allEnded([
     server.openSyncedEditor(id, token("owner")),
     server.openSyncedEditor(id, token("observer")),
   ]);
@@ -426,7 +426,7 @@ Deno.test("an editor over its write budget reconnects and loses nothing of what 
     SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE: "100000",
   });
   const { documents, server, id, token } = fixture;
-  const [alice, bob] = await Promise.all([
+  const [alice, bob] = await allEnded([
     server.openSyncedEditor(id, token("member")),
     server.openSyncedEditor(id, token("owner")),
   ]);
@@ -485,7 +485,7 @@ testOnPostgres(
   async (environment) => {
     await using fixture = await EditorFixture.open("start", environment);
     const { documents, server, id, token } = fixture;
-    const [owner, member] = await Promise.all([
+    const [owner, member] = await allEnded([
       server.openSyncedEditor(id, token("owner")),
       server.openSyncedEditor(id, token("member")),
     ]);

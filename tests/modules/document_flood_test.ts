@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
-import { until } from "../wait.ts";
+import { allEnded, until } from "../wait.ts";
 import { EditorFixture, FRAME_TYPE, RawEditor, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
 import { cpuTimeMs } from "../cpu_time.ts";
@@ -28,7 +28,7 @@ Deno.test("an editor cannot fill the awareness with clients that do not exist", 
 Deno.test("an editor cannot overwrite the awareness of another", async () => {
   await using fixture = await EditorFixture.open("text");
   const { server, id, token } = fixture;
-  const [alice, bob] = await Promise.all([
+  const [alice, bob] = await allEnded([
     server.openSyncedEditor(id, token("owner")),
     server.openSyncedEditor(id, token("member")),
   ]);

@@ -6,7 +6,7 @@ import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { cpuTimeMs } from "../cpu_time.ts";
 import { slowTest } from "../tier.ts";
-import { eventually, pause, until } from "../wait.ts";
+import { allEnded, eventually, pause, until } from "../wait.ts";
 import { EditorFixture, RawEditor, waitBriefly } from "./document_editor.ts";
 import { type DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
@@ -178,12 +178,12 @@ slowTest("thousands of offline edits of two editors are merged without refusal",
   const start = "All work and no play makes a dull text.\n".repeat(3000);
   await using fixture = await EditorFixture.open(start, { SVC_RATE_LIMIT: "on" });
   const { documents, server, id, token } = fixture;
-  const editors = await Promise.all(
+  const editors = await allEnded(
     ["owner", "moderator", "member"].map((name) => server.openSyncedEditor(id, token(name))),
   );
   const [one, two, here] = editors;
   assert.ok(one && two && here);
-  await Promise.all([one.disconnect(), two.disconnect()]);
+  await allEnded([one.disconnect(), two.disconnect()]);
   let seed = 7;
   const random = (below: number): number => (seed = (seed * 48_271) % 0x7fffffff) % below;
   for (const editor of editors) {
@@ -197,8 +197,8 @@ slowTest("thousands of offline edits of two editors are merged without refusal",
     if (editor === here) await editor.waitUntilSaved();
   }
   here.insert(0, "p".repeat(100_000));
-  await Promise.all([one.reconnect(), two.reconnect()]);
-  await Promise.all(editors.map((editor) => editor.waitUntilSaved()));
+  await allEnded([one.reconnect(), two.reconnect()]);
+  await allEnded(editors.map((editor) => editor.waitUntilSaved()));
   await until(() => one.text === two.text && two.text === here.text, "all converge");
   // A call waits until the CPU time of the merge is paid off, and is refused if that takes long.
   assert.equal(await eventually(() => documents.readText(id)), one.text);

@@ -1,7 +1,7 @@
 // Random edits of three editors and of REST, online and offline, converge to one text, which is the stored one.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { pause, until } from "../wait.ts";
+import { allEnded, pause, until } from "../wait.ts";
 import { type Editor, EditorServer } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 
@@ -36,12 +36,12 @@ Deno.test("random edits from editors and REST converge to the stored text", asyn
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       const { id } = await fixture.create("start\n");
-      const editors = await Promise.all(
+      const editors = await allEnded(
         ["owner", "moderator", "member"].map((name) => room.openSyncedEditor(id, fixture.as(name).token)),
       );
       for (const one of steps) await applyStep(fixture, id, editors, one);
-      await Promise.all(editors.map((editor) => editor.reconnect()));
-      await Promise.all(editors.map((editor) => editor.waitUntilSaved()));
+      await allEnded(editors.map((editor) => editor.reconnect()));
+      await allEnded(editors.map((editor) => editor.waitUntilSaved()));
       const text = await fixture.readText(id);
       await until(() => editors.every((editor) => editor.text === text), "all have the text of the store");
       fixture.gateway.clock.advance(3000);

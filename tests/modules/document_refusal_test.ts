@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { DAY_MS } from "@/core/clock.ts";
 import { signToken } from "../harness.ts";
-import { until } from "../wait.ts";
+import { allEnded, until } from "../wait.ts";
 import { type Editor, EditorFixture, EditorServer, waitBriefly } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 
@@ -57,7 +57,7 @@ for (const { what, kind, code, write } of REFUSED) {
     const { id } = await fixture.create("start", { kind });
     await using server = new EditorServer(fixture.gateway);
     const token = (name: string): string => fixture.as(name).token;
-    const [hostile, other] = await Promise.all([
+    const [hostile, other] = await allEnded([
       server.openSyncedEditor(id, token("member")),
       server.openSyncedEditor(id, token("owner")),
     ]);
@@ -86,7 +86,7 @@ Deno.test("an editor over its daily quota is disconnected with the reason, and a
   });
   const { documents, server, id } = fixture;
   const { clock } = documents.gateway;
-  const [alice, bob] = await Promise.all(
+  const [alice, bob] = await allEnded(
     ["member", "owner"].map((sub) => server.openSyncedEditor(id, () => signToken(clock, sub))),
   );
   assert.ok(alice !== undefined && bob !== undefined);

@@ -6,7 +6,7 @@ import { readConfig } from "@/config.ts";
 import { type EventType, principalStream, roomStream } from "@/core/event.ts";
 import { type Caller, Harness, SECRET, TestClock } from "../harness.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
-import { until } from "../wait.ts";
+import { allEnded, until } from "../wait.ts";
 import { createRoom, ok } from "./fixtures.ts";
 
 // deno-lint-ignore no-explicit-any -- publications of every shape
@@ -98,7 +98,7 @@ Deno.test("a token receives no event of a type whose scope it lacks, live, recov
   const roomId = await createRoom(alice, []);
   const [room, self] = [roomStream(roomId), principalStream("alice")];
   const scopes = [...new Set(types.map(({ scope }) => scope))];
-  const tokens = await Promise.all(scopes.map(async (lacking) => {
+  const tokens = await allEnded(scopes.map(async (lacking) => {
     const scope = scopes.filter((one) => one !== lacking).join(" ");
     const caller = await gateway.as("alice", { scope });
     const mayReadRooms = lacking !== "room.read" && lacking !== "message.read";

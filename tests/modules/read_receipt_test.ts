@@ -10,7 +10,7 @@ import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { startRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
-import { pause, until } from "../wait.ts";
+import { allEnded, pause, until } from "../wait.ts";
 import { serveGateway } from "./http_server.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
@@ -109,7 +109,7 @@ testOnEngines(
     const roomId = await createRoom(alice, ["bob", "carol", "dave"], { visibility: "public" });
     ok(await carol.patch(ME, { readReceipts: false }));
     const { seq } = await sendMessage(alice, roomId, "hello");
-    const everybody = await Promise.all([alice, bob, carol, dave, erin].map((who) => listen(gateway, who, roomId)));
+    const everybody = await allEnded([alice, bob, carol, dave, erin].map((who) => listen(gateway, who, roomId)));
     const received = (): number[] => everybody.map(({ receipts }) => receipts().length);
     ok(await alice.delete(`/v1/rooms/${roomId}/members/dave`));
     await read(bob, roomId, seq);
@@ -138,7 +138,7 @@ Deno.test("rooms with more than 200 members publish no read positions", async ()
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const [large, small] = [await createRoom(alice, ["bob"]), await createRoom(alice, ["bob"])];
-  const listeners = await Promise.all([large, small].map((roomId) => listen(gateway, alice, roomId)));
+  const listeners = await allEnded([large, small].map((roomId) => listen(gateway, alice, roomId)));
   for (const roomId of [large, small]) await sendMessage(alice, roomId, "hello");
   await enlarge(gateway, large);
   await read(bob, large);

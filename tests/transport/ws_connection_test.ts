@@ -5,7 +5,7 @@ import type { WsLimits } from "@/transport/shared/socket_limits.ts";
 import { encodeFrame } from "@/transport/ws/protobuf.ts";
 import { ReplySchema } from "@/transport/ws/client_pb.js";
 import { captureLog } from "../log_capture.ts";
-import { eventually, pause, until } from "../wait.ts";
+import { allEnded, eventually, pause, until } from "../wait.ts";
 import { createHubHarness, FakeSocket, sendCommand, TENANT, TEST_LIMITS } from "./ws_harness.ts";
 import { parseCommand } from "@/transport/ws/protocol.ts";
 
@@ -136,7 +136,7 @@ Deno.test("frames that violate the protocol close the connection", async () => {
     [`"${"x".repeat(64 * 1024)}"`, 1009],
     [`"${"€".repeat(22 * 1024)}"`, 1009],
   ];
-  await Promise.all(cases.map(async ([frame, code], index) => {
+  await allEnded(cases.map(async ([frame, code], index) => {
     const { socket, connection } = await connect(`p${index}`);
     connection.receive(frame);
     await until(() => !socket.isOpen);
