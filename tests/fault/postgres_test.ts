@@ -13,7 +13,7 @@ import { printReport } from "./report.ts";
 const PEOPLE: [string, ...string[]] = ["ann", "bob", "cid", "dee"];
 const OUTAGE_MS = 1500;
 const CONNECTIONS = 4;
-const SILENT_MS = 40_000;
+const PROMPT_TRIES = 3;
 const LOST = 5;
 
 Deno.test({
@@ -70,23 +70,28 @@ Deno.test({
     await using proxy = new TcpProxy(server.url);
     await using cluster = await Cluster.openShared({ nodes: 1, databaseUrl: proxy.url });
     const read = () => cluster.request(0, "ann", "GET", "/v1/rooms");
-    assert.ok((await Promise.all(Array.from({ length: 16 }, read))).every(({ status }) => status === 200));
-    proxy.blackhole();
-    let isGivenUp = false;
-    const lost = read().finally(() => isGivenUp = true);
-    const [metrics, ...answers] = await Promise.all([
-      fetch(`${cluster.node(0).url}/metrics`),
-      ...Array.from({ length: CONNECTIONS }, () => cluster.readReadiness(0)),
-    ]);
-    assert.ok(!isGivenUp, "promptly: before what was asked of the database is given up");
-    await lost;
-    assert.match(await metrics.text(), /^svc_connections_total/m);
-    // Connections that had not been used before open connections that work.
-    assert.ok(answers.some(({ status, body }) => status === 503 && body.checks.store === false));
-    await eventually(async () => {
+    const works = async (): Promise<void> => {
       assert.equal((await cluster.readReadiness(0)).status, 200);
       assert.ok((await Promise.all(Array.from({ length: 16 }, read))).every(({ status }) => status === 200));
-    }, SILENT_MS);
+    };
+    await works();
+    // Promptly is before what was asked of the database is given up. A machine that stands still so long hears of both at once.
+    for (let isPrompt = false, tries = 0; !isPrompt; tries++) {
+      assert.ok(tries < PROMPT_TRIES, "the node says so only after what was asked of the database is given up");
+      proxy.blackhole();
+      let isGivenUp = false;
+      const lost = read().finally(() => isGivenUp = true);
+      const [metrics, ...answers] = await Promise.all([
+        fetch(`${cluster.node(0).url}/metrics`),
+        ...Array.from({ length: CONNECTIONS }, () => cluster.readReadiness(0)),
+      ]);
+      isPrompt = !isGivenUp;
+      await lost;
+      assert.match(await metrics.text(), /^svc_connections_total/m);
+      // Connections that had not been used before open connections that work.
+      assert.ok(answers.some(({ status, body }) => status === 503 && body.checks.store === false));
+      await eventually(works);
+    }
   },
 });
 
