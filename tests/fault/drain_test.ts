@@ -5,12 +5,19 @@ import { openTarget } from "../e2e/target.ts";
 import { eventually, pause } from "../wait.ts";
 
 const CLIENTS = 80;
-/** So long that the busiest machine serves a few calls meanwhile. */
-const WINDOW_SECONDS = 20;
+/** The first is long enough for a few calls, unless the machine is too busy: then they are made in a longer one. */
+const WINDOWS_SECONDS = [20, 60, 180];
 const READY = "/v1/collaboration/ready";
 
 Deno.test("after SIGTERM readiness is red while clients still come, and then every one of them is told", async () => {
-  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: String(WINDOW_SECONDS) } });
+  let isShown = false;
+  for (const seconds of WINDOWS_SECONDS) isShown ||= await stopInOrder(seconds);
+  assert.ok(isShown, "calls are answered before the window ends");
+});
+
+/** Resolves to whether all calls of the window were answered before its end. */
+async function stopInOrder(windowSeconds: number): Promise<boolean> {
+  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: String(windowSeconds) } });
   const { process, baseUrl } = target;
   assert.ok(process);
   const token = await target.token({ sub: "ann" });
@@ -27,22 +34,30 @@ Deno.test("after SIGTERM readiness is red while clients still come, and then eve
   const clients = await Promise.all(Array.from({ length: CLIENTS }, () => Client.open(target.wsUrl, token)));
   const working = clients.filter((_, at) => at % 2 === 0).map(busy);
 
+  const startedAt = performance.now();
+  const isInWindow = (): boolean => performance.now() - startedAt < windowSeconds * 1000;
   Deno.kill(process.pid, "SIGTERM");
-  await eventually(async () => {
-    const response = await fetch(`${baseUrl}${READY}`);
-    const { checks } = await response.json();
-    assert.deepEqual([response.status, checks.draining], [503, true]);
-  });
-  const late = await Client.open(target.wsUrl, token);
-  assert.equal((await target.call(token, "GET", `/v1/rooms/${room.id}`)).id, room.id);
-  assert.ok(clients.every(({ closed }) => closed === undefined), "nobody was sent away yet");
+  try {
+    await eventually(async () => {
+      const response = await fetch(`${baseUrl}${READY}`);
+      const { checks } = await response.json();
+      assert.deepEqual([response.status, checks.draining], [503, true]);
+    });
+    clients.push(await Client.open(target.wsUrl, token));
+    assert.equal((await target.call(token, "GET", `/v1/rooms/${room.id}`)).id, room.id);
+    assert.ok(clients.every(({ closed }) => closed === undefined), "nobody was sent away yet");
+  } catch (error) {
+    if (isInWindow()) throw error;
+  }
+  const isShown = isInWindow();
 
   assert.equal((await process.waitForExit())?.code, 0);
   await Promise.all(working);
-  await eventually(() => assert.ok([...clients, late].every(({ closed }) => closed !== undefined)));
-  for (const { closed } of [...clients, late]) assert.equal(closed, "3001 shutdown");
+  await eventually(() => assert.ok(clients.every(({ closed }) => closed !== undefined)));
+  if (isShown) { for (const { closed } of clients) assert.equal(closed, "3001 shutdown"); }
   await assert.rejects(fetch(`${baseUrl}${READY}`));
-});
+  return isShown;
+}
 
 Deno.test("a second SIGTERM ends the window at once", async () => {
   await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: "300" } });
@@ -73,6 +88,7 @@ class Client {
       this.heard = promise;
     };
     socket.on("message", hear);
+    socket.on("error", () => {}); // It closes.
     socket.on("close", (code: number, reason: Uint8Array) => {
       this.closed = `${code} ${new TextDecoder().decode(reason)}`;
       hear();
@@ -81,9 +97,10 @@ class Client {
 
   static async open(url: string, token: string): Promise<Client> {
     const client = new Client(new WebSocket(url));
-    await new Promise((resolve) => client.#socket.once("open", resolve));
+    await new Promise((resolve) => client.#socket.once("open", resolve).once("close", resolve));
+    const { heard } = client;
     client.send({ connect: { token } });
-    await new Promise((resolve) => client.#socket.once("message", resolve));
+    if (client.closed === undefined) await heard;
     return client;
   }
 
