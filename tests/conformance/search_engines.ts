@@ -76,7 +76,7 @@ export async function fillRoom(
 
 /** Waits until the index has all that the caller may search. */
 export async function waitForIndex(caller: Caller): Promise<void> {
-  await until(async () => !(await caller.get("/v1/search?q=ready")).body.degraded, "everything is indexed");
+  await until(async () => (await caller.get("/v1/search?q=ready")).body.degraded === false, "everything is indexed");
 }
 
 /** Prints a line to the output of the test. */

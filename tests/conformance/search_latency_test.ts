@@ -1,10 +1,13 @@
 // What a search over many messages costs, printed, and bounded by what it costs to read a page of them. SEARCH_LATENCY=100000 measures a larger index.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { engines, fillRoom, printLine, waitForIndex } from "./search_engines.ts";
-import { measureCpuMs, startStopwatch } from "../cpu_time.ts";
+import { cpuSeconds, cpuTimeMs, measureCpuMs, startStopwatch } from "../cpu_time.ts";
+import type { Harness } from "../harness.ts";
+import { until } from "../wait.ts";
 
 const SIZES = [10_000, ...Deno.env.get("SEARCH_LATENCY") === "100000" ? [100_000] : []];
-const ROUNDS = 9;
+const SAMPLES = 3;
 /** Far above what is measured, so that only a broken index fails. */
 const PAGES_MAX = 100;
 
@@ -58,12 +61,15 @@ for (const { name, open } of engines) {
           ["nothing", { query: "zzyzx" }],
         ] as const
       ) {
-        const search = async () => assert.equal((await alice.post("/v1/search", body)).status, 200);
+        // On a busy machine one may take too long: it is then asked again, which counts as well.
+        const search = () => until(async () => (await alice.post("/v1/search", body)).status === 200, what);
         const read = async () => assert.equal((await alice.get(page)).status, 200);
-        // SQLite works in this thread. PostgreSQL does not, so time is what tells; what else runs here, the pages have waited for, too.
-        const [searchMs, pageMs] = name === "sqlite"
-          ? [await measureCpuMs(search), await measureCpuMs(read)]
-          : [Math.min(...await timesOf(search)), average(await timesOf(read))];
+        const readMs = name === "sqlite" ? cpuTimeMs : await workOfServer(gateway);
+        // The first ones find colder caches.
+        const samples: number[] = [];
+        while (samples.length < SAMPLES) samples.push(await measureCpuMs(search, undefined, readMs));
+        const searchMs = Math.min(...samples);
+        const pageMs = await measureCpuMs(read, undefined, readMs);
         printLine(`  ${name} ${size} ${what}: ${searchMs.toFixed(1)} ms, a page ${pageMs.toFixed(1)} ms`);
         assert.ok(searchMs < PAGES_MAX * pageMs, `${what}: ${searchMs} ms, a page ${pageMs} ms`);
       }
@@ -71,16 +77,19 @@ for (const { name, open } of engines) {
   }
 }
 
-async function timesOf(run: () => Promise<unknown>): Promise<number[]> {
-  const times: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    const startedAt = performance.now();
-    await run();
-    times.push(performance.now() - startedAt);
-  }
-  return times;
+/** Reads what this thread and the processes of PostgreSQL have worked for a gateway; the time, if the server runs elsewhere. */
+async function workOfServer({ app }: Harness): Promise<() => number> {
+  const { rows } = await sql<{ pid: number }>`select pid from pg_stat_activity where datname = current_database()`
+    .execute(app.store.db);
+  const pids = rows.map(({ pid }) => pid).filter(isPostgres);
+  if (pids.length < rows.length) return () => performance.now();
+  return () => cpuTimeMs() + pids.reduce((sum, pid) => sum + cpuSeconds(pid) * 1000, 0);
 }
 
-function average(numbers: readonly number[]): number {
-  return numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+function isPostgres(pid: number): boolean {
+  try {
+    return Deno.readTextFileSync(`/proc/${pid}/cmdline`).startsWith("postgres");
+  } catch {
+    return false;
+  }
 }
