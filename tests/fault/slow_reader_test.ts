@@ -13,7 +13,7 @@ const TEXT = "x".repeat(16_000);
 const GROWTH_MAX_MIB = 64;
 /** What a slow neighbour may cost: so many times the work of the gateway. */
 const TIMES_MAX = 2;
-/** Garbage may be collected in any burst, and memory given back later: the cheapest of so many tells. */
+/** Garbage may be collected in any burst: the cheapest of so many tells. */
 const TRIES_MAX = 3;
 
 Deno.test("a slow reader beside fast ones is closed with 3008, costs them nothing, and gets everything afterwards", async () => {
@@ -68,9 +68,9 @@ Deno.test("a slow reader beside fast ones is closed with 3008, costs them nothin
         `the gateway's CPU ${alone.cpu.toFixed(2)} and ${beside.cpu.toFixed(2)} s; ` +
         `${grownMib.toFixed(0)} MiB more memory; all ${MESSAGES} messages of 16 kB recovered`,
     );
-    const isCheap = beside.cpu <= TIMES_MAX * alone.cpu && grownMib <= GROWTH_MAX_MIB;
-    if (isCheap) return;
-    assert.ok(tries < TRIES_MAX, `${beside.cpu} s of CPU for ${alone.cpu} s, and ${grownMib} MiB`);
+    assert.ok(grownMib <= GROWTH_MAX_MIB, `${grownMib} MiB more for a reader that does not read`);
+    if (beside.cpu <= TIMES_MAX * alone.cpu) return;
+    assert.ok(tries < TRIES_MAX, `${beside.cpu} s of CPU beside a slow one, ${alone.cpu} s without`);
   }
 });
 
