@@ -126,22 +126,7 @@ Deno.test("words of a private language are refused in texts and comments, not in
 });
 
 Deno.test("no file of the source imports itself through others, types included", async () => {
-  const root = new URL("../src/", import.meta.url);
-  const imports = new Map<string, string[]>();
-  async function readImports(folder: URL): Promise<void> {
-    for await (const { name, isDirectory } of Deno.readDir(folder)) {
-      const url = new URL(isDirectory ? `${name}/` : name, folder);
-      if (isDirectory) await readImports(url);
-      else if (name.endsWith(".ts")) {
-        const text = await Deno.readTextFile(url);
-        const paths = [...text.matchAll(/^(?:import|export|\}) [^"\n]*?from "([@.]\.?\/[^"]+)"/gm)].map((
-          [, path = ""],
-        ) => path.startsWith("@/") ? new URL(path.slice(2), root).href : new URL(path, url).href);
-        imports.set(url.href, paths);
-      }
-    }
-  }
-  await readImports(root);
+  const imports = await readImports(/^(?:import|export|\}) [^"\n]*?from "([^"]+)"/gm);
   assert.ok(imports.size > 100);
   // What imports nothing that is left is in no cycle.
   for (let before = Infinity; imports.size < before;) {
@@ -150,3 +135,34 @@ Deno.test("no file of the source imports itself through others, types included",
   }
   assert.deepEqual([...imports.keys()], []);
 });
+
+Deno.test("threads that start for one file load neither schemas nor the database", async () => {
+  const imports = await readImports(/^(?:import(?! type)|export|\}) [^"\n]*?from "([^"]+)"/gm);
+  for (const worker of ["archive/json_worker.ts", "calendar/ics_worker.ts", "file/image/worker.ts"]) {
+    const loaded = new Set([new URL(`modules/${worker}`, SOURCE).href]);
+    for (const file of loaded) for (const path of imports.get(file) ?? []) loaded.add(path);
+    assert.ok(loaded.has(new URL("core/worker.ts", SOURCE).href));
+    assert.deepEqual(["@zod/zod", "kysely"].filter((name) => loaded.has(name)), [], worker);
+  }
+});
+
+const SOURCE = new URL("../src/", import.meta.url);
+
+/** What each file of the source imports by statements of this form: addresses of files, names of packages. */
+async function readImports(statement: RegExp, folder = SOURCE): Promise<Map<string, string[]>> {
+  const imports = new Map<string, string[]>();
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const url = new URL(isDirectory ? `${name}/` : name, folder);
+    if (isDirectory) { for (const [file, paths] of await readImports(statement, url)) imports.set(file, paths); }
+    else if (name.endsWith(".ts")) {
+      const paths = [...(await Deno.readTextFile(url)).matchAll(statement)].map(([, path = ""]) => path);
+      imports.set(url.href, paths.map((path) => addressOf(path, url)));
+    }
+  }
+  return imports;
+}
+
+function addressOf(path: string, importer: URL): string {
+  if (path.startsWith("@/")) return new URL(path.slice(2), SOURCE).href;
+  return path.startsWith(".") ? new URL(path, importer).href : path;
+}

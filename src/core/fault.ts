@@ -167,3 +167,8 @@ export function notFound(what: string): Fault {
 export function notVisible(what: string): Fault {
   return notFound(`${what}, or not visible to the caller`);
 }
+
+/** A 422 that names the field. */
+export function invalidField(pointer: string, detail: string): Fault {
+  return Fault.forField(pointer, "invalid", detail);
+}

@@ -1,7 +1,7 @@
 // Budgets that admins set, and reports of usage.
 import { chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -48,7 +48,7 @@ export class BudgetService {
     const { scope, subjectId, period, tokens, costMicros } = input;
     if ((scope === "tenant") !== (subjectId === null)) {
       const expected = scope === "tenant" ? "null for the tenant" : `the id of the ${scope}`;
-      throw Fault.forField("/subjectId", "invalid", `expected ${expected}`);
+      throw invalidField("/subjectId", `expected ${expected}`);
     }
     // Rooms are not looked up: an admin may bound the cost of those that it does not see, and learns nothing of them.
     if (subjectId !== null && scope !== "room") await identity.read(actor, subjectId);

@@ -2,7 +2,7 @@
 import { chargedId } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { withoutTrailingSlashes } from "@/core/text.ts";
@@ -115,7 +115,7 @@ export class ProviderService {
     assertAddressAllowed(outbound, text, "/baseUrl", { allow: allowHosts });
     const url = new URL(text);
     if (url.search !== "" || url.hash !== "") {
-      throw Fault.forField("/baseUrl", "invalid", "expected an address without a query");
+      throw invalidField("/baseUrl", "expected an address without a query");
     }
     return withoutTrailingSlashes(url.href);
   }

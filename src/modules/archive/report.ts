@@ -2,7 +2,7 @@
 import type { z } from "@zod/zod";
 import type { AnyArchiveSection, ImportReport } from "@/core/archive.ts";
 import { Elements } from "@/core/element.ts";
-import { sanitizeName } from "@/core/name.ts";
+import { sanitizeName } from "@/core/name_rules.ts";
 import { truncateCodePoints, truncateText } from "@/core/text.ts";
 import { Metadata } from "@/modules/room/mod.ts";
 import {

@@ -7,6 +7,7 @@ import type { Route } from "@/core/route.ts";
 import type { EventUpdater } from "./updater.ts";
 import { type CalendarFeeds, FEED_PATH } from "./feeds.ts";
 import type { CalendarImports } from "./imports.ts";
+import { IMPORT_MAX_BYTES } from "./limits.ts";
 import {
   CALENDAR_EVENTS,
   CalendarEvent,
@@ -22,7 +23,6 @@ import {
   FreeBusy,
   FreeBusyQuery,
   Import,
-  IMPORT_MAX_BYTES,
   ImportStart,
   NewFeed,
   Rsvp,

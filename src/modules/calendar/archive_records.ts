@@ -2,21 +2,11 @@
 import { z } from "@zod/zod";
 import { Counter, Time } from "@/core/archive_fields.ts";
 import { DAY_SECONDS } from "@/core/clock.ts";
-import { sanitizeName } from "@/core/name.ts";
+import { sanitizeName } from "@/core/name_rules.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
-import {
-  ATTENDEE_ROLES,
-  ATTENDEES_MAX,
-  DESCRIPTION_MAX,
-  EVENT_VISIBILITIES,
-  EXCEPTIONS_MAX,
-  LOCATION_MAX,
-  REMINDERS_MAX,
-  STATUSES,
-  TITLE_MAX,
-  When,
-} from "./schema.ts";
+import { ATTENDEES_MAX, DESCRIPTION_MAX, EXCEPTIONS_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./limits.ts";
+import { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES, When } from "./schema.ts";
 
 const DURATION_MAX = 366 * DAY_SECONDS;
 const REMINDER_MINUTES_MAX = 28 * 24 * 60;

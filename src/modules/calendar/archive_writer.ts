@@ -1,11 +1,12 @@
 // Writes imported events: each with its series, exceptions, responses and reminders, or not at all.
 import { assertTimeZone, type Clock, DAY_SECONDS, iso } from "@/core/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { invalidField, resolveRule, type Timing } from "./event_input.ts";
+import { resolveRule } from "./event_input.ts";
 import { EventMeetings } from "./meetings.ts";
-import { EXCEPTIONS_MAX, type When } from "./schema.ts";
+import { EXCEPTIONS_MAX } from "./limits.ts";
+import type { When } from "./schema.ts";
 import {
   calendarOf,
   CalendarStore,
@@ -15,7 +16,7 @@ import {
   type RsvpRow,
 } from "./store.ts";
 import { type CalendarIndex, EventWriter } from "./writer.ts";
-import { withSeconds } from "./time_zone.ts";
+import { type Timing, withSeconds } from "./time_zone.ts";
 import type { ArchivedEvent } from "./archive_records.ts";
 
 /** A rule gets little CPU time, which may run out on a busy machine even if the rule is simple. */

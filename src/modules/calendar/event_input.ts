@@ -1,15 +1,14 @@
 // Input to rows: times resolved, rules validated, attendees looked up.
 import type { Actor } from "@/core/actor.ts";
 import { assertTimeZone, DAY_SECONDS, HOUR_SECONDS } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { invalidField } from "@/core/fault.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import { validateRule } from "./expansion.ts";
 import type { AttendeeInput, When } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
-import { instantOf, localOf, wallOf, withSeconds } from "./time_zone.ts";
+import { instantOf, type Timing, withSeconds } from "./time_zone.ts";
 
-export type Timing = Pick<EventRow, "start_local" | "time_zone" | "duration_seconds">;
 type TimingInput = { start?: When | undefined; end?: When | undefined; durationMinutes?: number | undefined };
 
 /** Start and duration of the input, with defaults from `before`. */
@@ -108,22 +107,6 @@ export async function resolveAttendees(
 /** Attendees without their responses, for an event that was moved. */
 export function resetResponses(attendees: readonly AttendeeRow[]): AttendeeRow[] {
   return attendees.map((one) => ({ ...one, status: "needs_action", comment: null, responded_at: null }));
-}
-
-/** A time in a file as a start of this series. Some programs write its day only. */
-export function toSeriesTime(
-  { local, zone: from }: { local: string; zone: string | null },
-  { start_local, time_zone: zone }: Timing,
-): string {
-  if (from === zone) return local;
-  if (zone === null) return local.slice(0, 10);
-  if (from === null) return `${local}${start_local.slice(local.length)}`;
-  return localOf(wallOf(instantOf(local, from), zone), zone);
-}
-
-/** A 422 that names the field. */
-export function invalidField(pointer: string, detail: string): Fault {
-  return Fault.forField(pointer, "invalid", detail);
 }
 
 function parseWhen(when: When, pointer: string): Pick<EventRow, "start_local" | "time_zone"> {

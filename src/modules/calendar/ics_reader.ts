@@ -1,14 +1,13 @@
 // Events of an iCalendar file: parsed by `ical.js`, converted to ours.
 import ICAL from "ical.js";
 import { DAY_SECONDS, HOUR_SECONDS } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
-import { sanitizeName } from "@/core/name.ts";
-import { invalidField, type Timing, toSeriesTime } from "./event_input.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
+import { sanitizeName } from "@/core/name_rules.ts";
 import { type IcsFile, rawValue } from "./ics_file.ts";
 import { IcsTimeZones } from "./ics_zone.ts";
-import { ATTENDEES_MAX, DESCRIPTION_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./schema.ts";
+import { ATTENDEES_MAX, DESCRIPTION_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./limits.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
-import { instantOf, wallMs } from "./time_zone.ts";
+import { instantOf, type Timing, toSeriesTime, wallMs } from "./time_zone.ts";
 
 const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,189}$/;
 const PARTSTATS: Readonly<Record<string, AttendeeRow["status"]>> = {

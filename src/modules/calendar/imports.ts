@@ -10,13 +10,15 @@ import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import type { CalendarAccess } from "./access.ts";
-import { resetResponses, resolveRule, type Timing, toSeriesTime } from "./event_input.ts";
+import { resetResponses, resolveRule } from "./event_input.ts";
 import { parseIcs } from "./ics_file.ts";
 import type { IcsEvent } from "./ics_reader.ts";
 import { type EventGroup, type ParsedFile, parseFile } from "./ics_parsing.ts";
-import { ATTENDEES_MAX, EXCEPTIONS_MAX, type Import, type ImportReport, type ImportStart } from "./schema.ts";
+import { ATTENDEES_MAX, EXCEPTIONS_MAX } from "./limits.ts";
+import type { Import, ImportReport, ImportStart } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow, type ImportRow } from "./store.ts";
 import { type EventWrite, type EventWriter, writeEvents } from "./writer.ts";
+import { type Timing, toSeriesTime } from "./time_zone.ts";
 
 export const IMPORT_JOB = "calendar.import";
 const PROBLEMS_MAX = 100;

@@ -2,9 +2,9 @@
 import type { Actor } from "@/core/actor.ts";
 import type { ImportContext } from "@/core/archive.ts";
 import { iso } from "@/core/clock.ts";
+import { invalidField } from "@/core/fault.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import type { Context } from "@/core/operation.ts";
-import { invalidField } from "./event_input.ts";
 import { firstOccurrence, type Occurrence } from "./occurrence.ts";
 import type { EventAggregate, EventRow } from "./store.ts";
 

@@ -21,14 +21,14 @@ import { REMINDER_JOB, ReminderSender } from "./reminders.ts";
 import {
   ATTENDEES_MAX,
   DESCRIPTION_MAX,
-  EventId,
   EXCEPTIONS_MAX,
   IMPORT_MAX_BYTES,
   OCCURRENCES_MAX,
   RANGE_DAYS_MAX,
   REMINDERS_MAX,
   TITLE_MAX,
-} from "./schema.ts";
+} from "./limits.ts";
+import { EventId } from "./schema.ts";
 import { CalendarService } from "./service.ts";
 import { CalendarSource, purgeCalendar } from "./searchable.ts";
 import { EventWriter } from "./writer.ts";

@@ -6,6 +6,21 @@ import { pageInput } from "@/core/page.ts";
 import { isLongerThan } from "@/core/text.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
+import {
+  ATTENDEES_MAX,
+  DESCRIPTION_MAX,
+  DURATION_MINUTES_MAX,
+  EXCEPTIONS_MAX,
+  FREEBUSY_MAX,
+  IF_FREE_MAX,
+  IMPORT_MAX_BYTES,
+  LOCATION_MAX,
+  OCCURRENCES_MAX,
+  RANGE_DAYS_MAX,
+  REMINDER_MINUTES_MAX,
+  REMINDERS_MAX,
+  TITLE_MAX,
+} from "./limits.ts";
 
 export const SCOPES = ["this", "following", "all"] as const;
 const Scope = z.enum(SCOPES).meta({ id: "CalendarScope" });
@@ -17,22 +32,6 @@ export const STATUSES = ["needs_action", ...RESPONSES] as const;
 const AttendeeStatus = z.enum(STATUSES).meta({ id: "CalendarAttendeeStatus" });
 export const ATTENDEE_ROLES = ["chair", "required", "optional"] as const;
 const AttendeeRole = z.enum(ATTENDEE_ROLES).meta({ id: "CalendarAttendeeRole" });
-
-export const TITLE_MAX = 255;
-export const DESCRIPTION_MAX = 16_000;
-export const LOCATION_MAX = 500;
-export const ATTENDEES_MAX = 200;
-export const REMINDERS_MAX = 5;
-/** Edited occurrences of one series, and as many excluded ones. */
-export const EXCEPTIONS_MAX = 500;
-export const RANGE_DAYS_MAX = 366;
-export const OCCURRENCES_MAX = 5000;
-const FREEBUSY_MAX = 50;
-/** Occurrences of a series that `ifFree` checks: a year of daily ones. */
-export const IF_FREE_MAX = 366;
-export const IMPORT_MAX_BYTES = 1024 * 1024;
-const DURATION_MINUTES_MAX = 60 * 24 * 366;
-const REMINDER_MINUTES_MAX = 60 * 24 * 28;
 
 /** Text that fits in one line of a file. OpenAPI publishes the pattern, and many tools do not support \p{Cc}. */
 // deno-lint-ignore no-control-regex -- it excludes control characters

@@ -2,7 +2,7 @@
 import { assertTimeZone, type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { createYielder } from "@/core/caller.ts";
 import { roomStream } from "@/core/event.ts";
-import { Fault, notVisible } from "@/core/fault.ts";
+import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -12,22 +12,21 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { assertCanCheckBusy, type CalendarAccess } from "./access.ts";
 import { AgendaStore } from "./agenda_store.ts";
 import { busyTimes } from "./busy.ts";
-import { invalidField, resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
+import { resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { filterOverlapping, findOccurrence, type Occurrence, occurrencesBetween } from "./occurrence.ts";
 import { presentEntry, presentEvent, type Reader } from "./presenter.ts";
-import {
-  type CalendarEntry,
-  type CalendarEvent,
-  type EventCreate,
-  type EventList,
-  type EventPage,
-  type EventRead,
-  type FreeBusy,
-  type FreeBusyQuery,
-  OCCURRENCES_MAX,
-  RANGE_DAYS_MAX,
-  type Rsvp,
+import { OCCURRENCES_MAX, RANGE_DAYS_MAX } from "./limits.ts";
+import type {
+  CalendarEntry,
+  CalendarEvent,
+  EventCreate,
+  EventList,
+  EventPage,
+  EventRead,
+  FreeBusy,
+  FreeBusyQuery,
+  Rsvp,
 } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow } from "./store.ts";
 import { type EventWriter, uidTaken, writeEvents } from "./writer.ts";

@@ -2,6 +2,9 @@
 import { DAY_MS } from "@/core/clock.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { When } from "./schema.ts";
+import type { EventRow } from "./store.ts";
+
+export type Timing = Pick<EventRow, "start_local" | "time_zone" | "duration_seconds">;
 
 const CLOCKS_MAX = 600;
 const EDGE_MS = 2 * DAY_MS;
@@ -20,6 +23,17 @@ export function localOf(wall: number, zone: string | null): string {
 export function instantOf(local: string, zone: string | null): number {
   if (zone === null) return wallMs(local);
   return Temporal.PlainDateTime.from(local).toZonedDateTime(zone).epochMilliseconds;
+}
+
+/** A time in a file as a start of this series. Some programs write its day only. */
+export function toSeriesTime(
+  { local, zone: from }: { local: string; zone: string | null },
+  { start_local, time_zone: zone }: Timing,
+): string {
+  if (from === zone) return local;
+  if (zone === null) return local.slice(0, 10);
+  if (from === null) return `${local}${start_local.slice(local.length)}`;
+  return localOf(wallOf(instantOf(local, from), zone), zone);
 }
 
 /** Converts many wall times of one zone. Uses the time-zone database only near a change of the clocks, else the cached offset. */

@@ -1,19 +1,20 @@
 // Updates and deletion of events: of a whole series, of one occurrence, or of one and all following.
 import { type Clock, iso } from "@/core/clock.ts";
-import { Fault, notVisible } from "@/core/fault.ts";
+import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { assertCanCheckBusy, type CalendarAccess } from "./access.ts";
-import { invalidField, resetResponses, resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
+import { resetResponses, resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
 import { countBefore, endRuleAt, lastBefore, moveRule, shiftOf } from "./expansion.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { exDatesOf, firstOccurrence, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
 import { formatRule, parseRule, withEnd } from "./rule.ts";
-import { type CalendarEvent, type EventDelete, type EventUpdate, EXCEPTIONS_MAX } from "./schema.ts";
+import { EXCEPTIONS_MAX } from "./limits.ts";
+import type { CalendarEvent, EventDelete, EventUpdate } from "./schema.ts";
 import { requireOccurrence, uidOf } from "./service.ts";
 import type { CalendarTables, EventAggregate, EventRow, OverrideRow } from "./store.ts";
 import { type EventWriter, writeEvents } from "./writer.ts";

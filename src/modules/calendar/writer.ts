@@ -14,7 +14,8 @@ import type { EventMeetings } from "./meetings.ts";
 import { type Occurrence, occurrencesBetween, timeBounds } from "./occurrence.ts";
 import { presentEntry } from "./presenter.ts";
 import { reminderJob } from "./reminders.ts";
-import { IF_FREE_MAX, type SCOPES } from "./schema.ts";
+import { IF_FREE_MAX } from "./limits.ts";
+import type { SCOPES } from "./schema.ts";
 import { calendarOf, CalendarStore, type CalendarTables, type EventAggregate } from "./store.ts";
 
 export const KIND = "event";

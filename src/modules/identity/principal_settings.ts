@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { sanitizeName } from "@/core/name.ts";
+import { sanitizeName } from "@/core/name_rules.ts";
 import { truncateText } from "@/core/text.ts";
 import { type Claims, type MeUpdate, NotificationPrefs, type Preferences } from "./schema.ts";
 import type { PrincipalRow } from "./store.ts";

@@ -1,7 +1,7 @@
 // MCP servers that admins allow: their headers are stored encrypted and never returned.
 import { type Clock, iso } from "@/core/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
@@ -115,7 +115,7 @@ export class ServerService {
   #checkAddress(text: string): string {
     assertAddressAllowed(this.#deps.outbound, text, "/url");
     const url = new URL(text);
-    if (url.hash !== "") throw Fault.forField("/url", "invalid", "expected an address without a fragment");
+    if (url.hash !== "") throw invalidField("/url", "expected an address without a fragment");
     return url.href;
   }
 }

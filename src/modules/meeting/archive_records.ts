@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import { Counter, Time } from "@/core/archive_fields.ts";
 import { DAY_MS } from "@/core/clock.ts";
-import { sanitizeName } from "@/core/name.ts";
+import { sanitizeName } from "@/core/name_rules.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import {

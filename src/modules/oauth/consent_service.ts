@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";
 import { coversScope, type IssuedTokens } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -48,7 +48,7 @@ export class ConsentService {
     }
     const granted = scopes ?? request.scopes.filter((scope) => coversScope(actor, scope));
     const excess = granted.find((scope) => !request.scopes.includes(scope));
-    if (excess !== undefined) throw Fault.forField("/scopes", "invalid", "expected only scopes that were asked for");
+    if (excess !== undefined) throw invalidField("/scopes", "expected only scopes that were asked for");
     const missing = granted.find((scope) => !coversScope(actor, scope));
     if (missing !== undefined || granted.length === 0) {
       throw new Fault("scope_missing", `The caller's token lacks the scope ${missing ?? request.scopes[0]}`);

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { Counter, Time } from "@/core/archive_fields.ts";
 import { Json, JsonObject } from "@/core/json.ts";
-import { sanitizeName } from "@/core/name.ts";
+import { sanitizeName } from "@/core/name_rules.ts";
 import { isLongerThan } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";

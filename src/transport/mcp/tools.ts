@@ -4,7 +4,7 @@ import type { CallToolResult, Tool } from "@modelcontextprotocol/server";
 import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { withTimeout } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
 import { type Json, renderJson } from "./render.ts";
 import { type ToolSchema, toolSchema } from "./tool_schema.ts";
@@ -128,7 +128,7 @@ export class Tools {
 
   async #run(context: ToolContext, name: string, { offset = 0, ...input }: Json): Promise<string> {
     if (typeof offset !== "number" || !Number.isSafeInteger(offset) || offset < 0) {
-      throw Fault.forField("/offset", "invalid", "expected a number of characters");
+      throw invalidField("/offset", "expected a number of characters");
     }
     if (name === SEARCH_TOOL.name) return cut(this.#search(context, input), offset, false);
     const entry = this.#entries.get(name);

@@ -1,5 +1,5 @@
 // Content as callers send it: Markdown, HTML or ProseMirror JSON, of which one is given.
-import { Fault } from "@/core/fault.ts";
+import { invalidField } from "@/core/fault.ts";
 import { readNodes } from "../rendering.ts";
 import type { Dialect } from "../rich/dialect.ts";
 import { parseDocument, type RichNode } from "../rich/node.ts";
@@ -22,11 +22,11 @@ export async function parseContent(
 ): Promise<ParsedContent> {
   const given = [text, html, prosemirror].filter((one) => one !== undefined);
   if (given.length !== 1) {
-    throw Fault.forField("/text", "invalid", "expected the content in one of text, html and prosemirror");
+    throw invalidField("/text", "expected the content in one of text, html and prosemirror");
   }
   if (bytesOf(text ?? html ?? "") > TEXT_MAX_BYTES) throw textTooLong();
   if (kind === "text") {
-    if (text === undefined) throw Fault.forField("/text", "invalid", "expected Markdown, as the document is not rich");
+    if (text === undefined) throw invalidField("/text", "expected Markdown, as the document is not rich");
     return { text };
   }
   if (prosemirror !== undefined) return { nodes: parseDocument(prosemirror, "/prosemirror") };

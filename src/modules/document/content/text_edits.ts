@@ -1,6 +1,6 @@
 // Plans edits of plain text as splices, independent of the CRDT.
 import { diffArrays } from "diff";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { PLACES_MAX, TEXT_MAX_BYTES } from "../limits.ts";
 import type { Anchor } from "../schema.ts";
 import type { Edit } from "./schema.ts";
@@ -60,7 +60,7 @@ function planEdit(text: string, edit: Edit, index: number): Splice[] {
   if (edit.op === "append") return [{ at: text.length, remove: 0, insert: edit.text }];
   if (edit.op === "prepend") return [{ at: 0, remove: 0, insert: edit.text }];
   if (edit.op !== "replace" && edit.op !== "insert_after") {
-    throw Fault.forField(`/edits/${index}/op`, "invalid", "blocks can be edited in rich documents only");
+    throw invalidField(`/edits/${index}/op`, "blocks can be edited in rich documents only");
   }
   const { find, occurrence } = edit;
   const matches = findOccurrences(text, find, occurrence);

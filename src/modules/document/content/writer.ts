@@ -1,7 +1,7 @@
 // Writes content: as a whole, by edits on a base revision, or from a stored revision, always on the CRDT in the store. Connected
 // editors are notified by the signal that the log sends after the commit.
 import type * as Y from "yjs";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";
 import { checkWritable, type DocumentAccess, type LockedDocument } from "../access.ts";
@@ -135,7 +135,7 @@ export class ContentWriter {
         ? { text: edit.text }
         : {};
       if (isParsed && (text === undefined) === (given === undefined)) {
-        throw Fault.forField(`/edits/${index}/text`, "invalid", "expected either text or nodes");
+        throw invalidField(`/edits/${index}/text`, "expected either text or nodes");
       }
       const blocks = given !== undefined
         ? parseNodes(given, `/edits/${index}/nodes`)

@@ -1,5 +1,5 @@
 // Applies edits to the nodes of a rich document: of text within one block, which keeps its formatting, and of whole blocks.
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { findOccurrences, indexOf } from "../content/text_edits.ts";
 import type { Edit } from "../content/schema.ts";
 import { PLACES_MAX } from "../limits.ts";
@@ -83,7 +83,7 @@ function editText(nodes: RichNode[], edit: TextEdit, index: number, places: { le
     }
     if (insert.includes("\n") && !isCode) {
       const pointer = `/edits/${index}/${edit.op === "replace" ? "with" : "text"}`;
-      throw Fault.forField(pointer, "invalid", "line breaks are possible in blocks of code only; use replace_block");
+      throw invalidField(pointer, "line breaks are possible in blocks of code only; use replace_block");
     }
     matched += matches.length;
     places.left -= matches.length;

@@ -1,6 +1,6 @@
 // Nodes of rich documents: the JSON of ProseMirror, of whatever schema. Names and attributes are the editors' own; size and depth
 // are bounded here.
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { canonicalJson } from "@/core/json.ts";
 import { NAME_MAX_CHARS, RICH_DEPTH_MAX, RICH_NODES_MAX, TEXT_MAX_BYTES } from "../limits.ts";
 
@@ -41,7 +41,7 @@ export class NodeCounter {
 /** The content of a document in ProseMirror JSON; throws `validation_failed` with a pointer that starts with `pointer`. */
 export function parseDocument(value: unknown, pointer: string): RichNode[] {
   const root = value as Attributes; // a JSON object, as the schema of the operation says
-  if (root.type !== "doc") throw invalid(`${pointer}/type`, 'expected a document, with the type "doc"');
+  if (root.type !== "doc") throw invalidField(`${pointer}/type`, 'expected a document, with the type "doc"');
   return parseNodes(root.content ?? [], `${pointer}/content`);
 }
 
@@ -53,7 +53,7 @@ export function parseNodes(value: unknown, pointer: string): RichNode[] {
 }
 
 function readNodes(value: unknown, pointer: string, depth: number, counter: NodeCounter): RichNode[] {
-  if (!Array.isArray(value)) throw invalid(pointer, "expected an array of nodes");
+  if (!Array.isArray(value)) throw invalidField(pointer, "expected an array of nodes");
   if (depth > RICH_DEPTH_MAX) {
     throw new Fault("payload_too_large", `Nodes can be nested at most ${RICH_DEPTH_MAX} levels deep`);
   }
@@ -65,10 +65,10 @@ function readNode(value: unknown, pointer: string, depth: number, counter: NodeC
   const { type, attrs, content, text, marks } = readObject(value, pointer);
   const node: RichNode = { type: readName(type, `${pointer}/type`) };
   if (node.type === "text") {
-    if (typeof text !== "string") throw invalid(`${pointer}/text`, "expected a text");
+    if (typeof text !== "string") throw invalidField(`${pointer}/text`, "expected a text");
     node.text = text;
     if (marks !== undefined) {
-      if (!Array.isArray(marks)) throw invalid(`${pointer}/marks`, "expected an array of marks");
+      if (!Array.isArray(marks)) throw invalidField(`${pointer}/marks`, "expected an array of marks");
       counter.add(marks.length);
       const read = marks.map((mark, at) => readMark(mark, `${pointer}/marks/${at}`));
       // A text has no mark twice.
@@ -100,17 +100,15 @@ function readAttributes(value: unknown, pointer: string): Attributes | undefined
 }
 
 function readObject(value: unknown, pointer: string): Attributes {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalid(pointer, "expected an object");
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalidField(pointer, "expected an object");
+  }
   return value as Attributes; // as just checked
 }
 
 function readName(value: unknown, pointer: string): string {
   if (typeof value === "string" && value !== "" && value.length <= NAME_MAX_CHARS) return value;
-  throw invalid(pointer, `expected a name of 1 to ${NAME_MAX_CHARS} characters`);
-}
-
-function invalid(pointer: string, detail: string): Fault {
-  return Fault.forField(pointer, "invalid", detail, "validation_failed");
+  throw invalidField(pointer, `expected a name of 1 to ${NAME_MAX_CHARS} characters`);
 }
 
 /** Joins adjacent texts with the same marks, and leaves out empty ones. */

@@ -1,0 +1,17 @@
+// Bounds of calendar events. Without schemas, for the worker that parses files.
+
+export const TITLE_MAX = 255;
+export const DESCRIPTION_MAX = 16_000;
+export const LOCATION_MAX = 500;
+export const ATTENDEES_MAX = 200;
+export const REMINDERS_MAX = 5;
+/** Edited occurrences of one series, and as many excluded ones. */
+export const EXCEPTIONS_MAX = 500;
+export const RANGE_DAYS_MAX = 366;
+export const OCCURRENCES_MAX = 5000;
+export const FREEBUSY_MAX = 50;
+/** Occurrences of a series that `ifFree` checks: a year of daily ones. */
+export const IF_FREE_MAX = 366;
+export const IMPORT_MAX_BYTES = 1024 * 1024;
+export const DURATION_MINUTES_MAX = 60 * 24 * 366;
+export const REMINDER_MINUTES_MAX = 60 * 24 * 28;
