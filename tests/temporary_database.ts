@@ -1,9 +1,6 @@
 // Databases for tests of the whole gateway on PostgreSQL. To make one takes longer than most tests run, so those of earlier tests are
 // emptied and used again. New ones are copies of a template that has all tables, made once for each state of the store's sources.
 import postgres from "postgres";
-import { migrateStore, openStore } from "@/adapters/open.ts";
-import { systemClock } from "@/core/clock.ts";
-import { openGateway } from "./harness.ts";
 
 type TemporaryDatabase = { url: string; release(): Promise<void> };
 
@@ -13,6 +10,8 @@ const COPY_PREFIX = "gateway_test_";
 const TEMPLATE_LOCK_KEY = 5_170_322;
 const COPY_LOCK_CLASS = 5_170_323;
 const NO_SUCH_DATABASE = "3D000";
+/** Loads the whole app, which most tests that need a database run as a process. A runtime that reads this name loads it at once. */
+const APP = new URL("./template_database.ts", import.meta.url).href;
 
 /** A database with all tables and no rows, the caller's own until it releases it. `url` names a server and a database to ask it in. */
 export async function createTemporaryDatabase(url: string): Promise<TemporaryDatabase> {
@@ -129,7 +128,8 @@ async function createTemplate(admin: postgres.Sql, url: string, template: string
     // Under its name it is seen only when it is whole.
     const unfinished = `${template}_unfinished`;
     await admin.unsafe(`create database ${unfinished}`);
-    await migrate(withDatabaseName(url, unfinished));
+    const { createTables } = await import(APP) as typeof import("./template_database.ts");
+    await createTables(withDatabaseName(url, unfinished));
     await admin.unsafe(`alter database ${unfinished} rename to ${template}`);
   }
   await admin`select pg_advisory_unlock(${TEMPLATE_LOCK_KEY})`;
@@ -143,14 +143,6 @@ async function dropUnusedCopies(admin: postgres.Sql, template: string): Promise<
     const [row] = await admin`select pg_try_advisory_lock(${COPY_LOCK_CLASS}, hashtext(${datname})) as locked`;
     if (row?.locked === true) await admin.unsafe(`drop database if exists ${datname} with (force)`);
   }
-}
-
-/** Creates the tables of a gateway. */
-async function migrate(url: string): Promise<void> {
-  await using gateway = await openGateway();
-  const store = await openStore(url, systemClock);
-  await migrateStore(store, gateway.app.modules);
-  await store.close();
 }
 
 /** Asks a server over a connection of its own. */

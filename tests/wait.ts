@@ -26,7 +26,8 @@ export async function eventually<Result>(check: () => Result | Promise<Result>, 
     } catch (error) {
       if (performance.now() > end) throw error;
     }
-    await pause(tries < 20 ? 0 : 25);
+    // What is asked is often a gateway process, which has to get on with it meanwhile.
+    await pause(Math.min(tries, 25));
   }
 }
 

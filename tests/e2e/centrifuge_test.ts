@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { until } from "../wait.ts";
-import { openTarget, type Target, uniqueName } from "./target.ts";
+import { openTarget, type Target, testOfParts, uniqueName } from "./target.ts";
+
+const clientTest = testOfParts("the client of npm, unmodified");
 
 async function openRoom(target: Target, names: string[]) {
   const subs = names.map(uniqueName);
@@ -16,8 +18,7 @@ function texts(publications: PublicationContext[]): string[] {
   return publications.filter(({ data }) => data.type === "message.created").map(({ data }) => data.data.message.text);
 }
 
-Deno.test("two clients converse over rpc, live, in order", async () => {
-  await using target = await openTarget();
+clientTest("two clients converse over rpc, live, in order", async (target) => {
   const { roomId, channel, subs, tokens } = await openRoom(target, ["alice", "bob"]);
   const heard = await Promise.all(tokens.map(async (token) => {
     const client = await target.connect(token);
@@ -42,8 +43,7 @@ Deno.test("two clients converse over rpc, live, in order", async () => {
   }
 });
 
-Deno.test("connect tells who one is; presence, history and typing work", async () => {
-  await using target = await openTarget();
+clientTest("connect tells who one is; presence, history and typing work", async (target) => {
   const { roomId, channel, subs, tokens } = await openRoom(target, ["alice", "bob"]);
   const alice = target.client({ token: tokens[0] ?? "" });
   const connected = new Promise<{ data: { principal: { id: string } } }>((resolve) =>
@@ -76,8 +76,7 @@ Deno.test("connect tells who one is; presence, history and typing work", async (
   );
 });
 
-Deno.test("errors of rpc carry the HTTP status and the problem code", async () => {
-  await using target = await openTarget();
+clientTest("errors of rpc carry the HTTP status and the problem code", async (target) => {
   const client = await target.connect(await target.token({ sub: uniqueName("carol") }));
   const failure = async (method: string, data: unknown) => {
     try {
@@ -93,8 +92,7 @@ Deno.test("errors of rpc carry the HTTP status and the problem code", async () =
   assert.equal((await failure("no.such", {})).code, 104);
 });
 
-Deno.test("a client cut off recovers what it missed, once and in order", async () => {
-  await using target = await openTarget();
+clientTest("a client cut off recovers what it missed, once and in order", async (target) => {
   const { roomId, channel, tokens } = await openRoom(target, ["alice", "bob"]);
   const bob = await target.connect(tokens[1] ?? "");
   const subscription = bob.newSubscription(channel);
@@ -122,8 +120,7 @@ Deno.test("a client cut off recovers what it missed, once and in order", async (
   assert.deepEqual(texts(publications), expected);
 });
 
-Deno.test("a token is refreshed in band, and an expired one sends the client for a new one", async () => {
-  await using target = await openTarget();
+clientTest("a token is refreshed in band, and an expired one sends the client for a new one", async (target) => {
   const sub = uniqueName("dave");
   let asked = 0;
   const client = target.client({
@@ -147,8 +144,7 @@ Deno.test("a token is refreshed in band, and an expired one sends the client for
   await late.ready();
 });
 
-Deno.test("a member removed stops hearing at once; a stranger never hears", async () => {
-  await using target = await openTarget();
+clientTest("a member removed stops hearing at once; a stranger never hears", async (target) => {
   const { roomId, channel, subs, tokens } = await openRoom(target, ["alice", "bob"]);
   const bob = await target.connect(tokens[1] ?? "");
   const subscription = bob.newSubscription(channel);
@@ -178,8 +174,7 @@ Deno.test("a member removed stops hearing at once; a stranger never hears", asyn
   assert.equal(await refused, 103);
 });
 
-Deno.test("the legacy token in the URL works and is called deprecated", async () => {
-  await using target = await openTarget();
+clientTest("the legacy token in the URL works and is called deprecated", async (target) => {
   const token = await target.token({ sub: uniqueName("frank") });
   const before = await legacyCount(target);
   const { Centrifuge } = await import("npm:centrifuge@5.8.0");
@@ -203,8 +198,7 @@ Deno.test("the legacy token in the URL can be switched off", async () => {
   assert.equal(await legacyCount(target), 0);
 });
 
-Deno.test("revoking an API token closes its sockets for good", async () => {
-  await using target = await openTarget();
+clientTest("revoking an API token closes its sockets for good", async (target) => {
   const token = await target.token({ sub: uniqueName("grace") });
   const minted = await target.call(token, "POST", "/v1/collaboration/tokens", { name: "bot", scopes: ["*"] });
   const client = await target.connect(minted.token as string);

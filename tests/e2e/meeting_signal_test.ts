@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Centrifuge, Subscription } from "npm:centrifuge@5.8.0";
 import { until, WAIT_MS } from "../wait.ts";
-import { openTarget, type Target, uniqueName } from "./target.ts";
+import { openTarget, type Target, testOfParts, uniqueName } from "./target.ts";
 
 const PATH = "/v1/collaboration/meetings";
 
@@ -15,6 +15,8 @@ type Peer = {
   channel: Subscription;
   heard: SignalEvent[];
 };
+
+const signalTest = testOfParts("signals of a meeting");
 
 async function openCall(target: Target, names: readonly string[]) {
   const people = await Promise.all(names.map(async (name) => {
@@ -64,8 +66,7 @@ async function codeOf(call: Promise<unknown>): Promise<number> {
   }
 }
 
-Deno.test("a signal reaches the participant it is for, and no other", async () => {
-  await using target = await openTarget();
+signalTest("a signal reaches the participant it is for, and no other", async (target) => {
   const { peers: [alice, bob, carol] } = await openCall(target, ["alice", "bob", "carol"]);
   assert.ok(alice && bob && carol);
   await signal(alice, bob.participantId, { sdp: "v=0", type: "offer" }, "offer");
@@ -97,32 +98,34 @@ Deno.test("a burst of candidates arrives whole and in order, within the limits a
   assert.deepEqual(bob.heard.map(({ data }) => data.payload), Array.from({ length: 100 }, (_, at) => at));
 });
 
-Deno.test("who is not in the meeting neither subscribes nor signals, and nobody signals as another", async () => {
-  await using target = await openTarget();
-  const { meeting, roomId, peers: [alice, bob, carol] } = await openCall(target, ["alice", "bob", "carol"]);
-  assert.ok(alice && bob && carol);
-  assert.equal(await codeOf(signal(alice, bob.participantId, "x", "offer", carol.participantId)), 103);
-  assert.notEqual(await codeOf(signal(alice, "part_none", "x")), 0);
-  assert.equal(await codeOf(signal(alice, bob.participantId, "x", "shout")), 107);
-  assert.equal(await codeOf(signal(alice, bob.participantId, "x".repeat(17_000))), 106);
-  await signal(alice, bob.participantId, "x".repeat(16_000));
+signalTest(
+  "who is not in the meeting neither subscribes nor signals, and nobody signals as another",
+  async (target) => {
+    const { meeting, roomId, peers: [alice, bob, carol] } = await openCall(target, ["alice", "bob", "carol"]);
+    assert.ok(alice && bob && carol);
+    assert.equal(await codeOf(signal(alice, bob.participantId, "x", "offer", carol.participantId)), 103);
+    assert.notEqual(await codeOf(signal(alice, "part_none", "x")), 0);
+    assert.equal(await codeOf(signal(alice, bob.participantId, "x", "shout")), 107);
+    assert.equal(await codeOf(signal(alice, bob.participantId, "x".repeat(17_000))), 106);
+    await signal(alice, bob.participantId, "x".repeat(16_000));
 
-  const [carolsEnd, bobsEnd, alicesEnd] = [carol, bob, alice].map(endOf);
-  await target.call(carol.token, "POST", `${PATH}/${meeting.id}/leave`, { participantId: carol.participantId });
-  assert.equal(await carolsEnd, 2000);
-  assert.equal(await codeOf(signal(carol, bob.participantId, "late")), 103);
-  assert.notEqual(await codeOf(signal(alice, carol.participantId, "late")), 0);
+    const [carolsEnd, bobsEnd, alicesEnd] = [carol, bob, alice].map(endOf);
+    await target.call(carol.token, "POST", `${PATH}/${meeting.id}/leave`, { participantId: carol.participantId });
+    assert.equal(await carolsEnd, 2000);
+    assert.equal(await codeOf(signal(carol, bob.participantId, "late")), 103);
+    assert.notEqual(await codeOf(signal(alice, carol.participantId, "late")), 0);
 
-  await target.call(alice.token, "DELETE", `/v1/rooms/${roomId}/members/${bob.sub}`);
-  assert.equal(await bobsEnd, 2000);
-  assert.notEqual(await codeOf(signal(bob, alice.participantId, "still here?")), 0);
-  const outsider = await target.connect(await target.token({ sub: uniqueName("dave") }));
-  const subscription = outsider.newSubscription(`meeting:${meeting.id}`);
-  const refused = new Promise<number>((resolve) => subscription.on("unsubscribed", ({ code }) => resolve(code)));
-  subscription.subscribe();
-  assert.equal(await refused, 103);
-  assert.deepEqual([alice.heard.length, bob.heard.length, carol.heard.length], [0, 1, 0]);
-  assert.equal(alice.channel.state, "subscribed");
-  await target.call(alice.token, "POST", `${PATH}/${meeting.id}/end`, {});
-  assert.equal(await alicesEnd, 2000);
-});
+    await target.call(alice.token, "DELETE", `/v1/rooms/${roomId}/members/${bob.sub}`);
+    assert.equal(await bobsEnd, 2000);
+    assert.notEqual(await codeOf(signal(bob, alice.participantId, "still here?")), 0);
+    const outsider = await target.connect(await target.token({ sub: uniqueName("dave") }));
+    const subscription = outsider.newSubscription(`meeting:${meeting.id}`);
+    const refused = new Promise<number>((resolve) => subscription.on("unsubscribed", ({ code }) => resolve(code)));
+    subscription.subscribe();
+    assert.equal(await refused, 103);
+    assert.deepEqual([alice.heard.length, bob.heard.length, carol.heard.length], [0, 1, 0]);
+    assert.equal(alice.channel.state, "subscribed");
+    await target.call(alice.token, "POST", `${PATH}/${meeting.id}/end`, {});
+    assert.equal(await alicesEnd, 2000);
+  },
+);

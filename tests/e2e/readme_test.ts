@@ -1,10 +1,12 @@
 // README's `chat.mjs`, `robo.mjs` and `poll.mjs`, as they are pasted: two people talk, an agent responds, and a plugin counts votes.
 import assert from "node:assert/strict";
 import { eventually, until } from "../wait.ts";
-import { openTarget, type Target, uniqueName } from "./target.ts";
+import { type Target, testOfParts, uniqueName } from "./target.ts";
 
 const SCOPES = '["command.read","message.write"]';
 const PACKAGES = { centrifuge: "npm:centrifuge@5.8.0", ws: "npm:ws@8.23.0" };
+
+const recipeTest = testOfParts("README's recipes");
 
 /** A pasted program that runs. */
 class Chat {
@@ -45,7 +47,7 @@ class Chat {
   }
 }
 
-Deno.test("README's chat runs when pasted, and two people talk", async () => {
+recipeTest("README's chat runs when pasted, and two people talk", async (target) => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const pasted = /```js\n(\/\/ .*chat\.mjs[^]*?)```/.exec(readme)?.[1];
   assert.ok(pasted !== undefined, "README has a chat.mjs");
@@ -53,7 +55,6 @@ Deno.test("README's chat runs when pasted, and two people talk", async () => {
   const file = `${folder}/chat.mjs`;
   await Deno.writeTextFile(file, withPackages(pasted));
   try {
-    await using target = await openTarget();
     const [alice, bob] = [uniqueName("alice"), uniqueName("bob")];
     await using first = new Chat(file, target, await target.token({ sub: alice }), []);
     await first.shows("room_");
@@ -69,7 +70,7 @@ Deno.test("README's chat runs when pasted, and two people talk", async () => {
   }
 });
 
-Deno.test("README's agent runs when pasted: it responds to a mention, and its run is seen", async () => {
+recipeTest("README's agent runs when pasted: it responds to a mention, and its run is seen", async (target) => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const [, pasted = "", start = "", question = ""] =
     /```js\n(\/\/ [^\n]*robo\.mjs[^]*?)```[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```/.exec(readme) ?? [];
@@ -79,7 +80,6 @@ Deno.test("README's agent runs when pasted: it responds to a mention, and its ru
   const file = `${folder}/robo.mjs`;
   await Deno.writeTextFile(file, withPackages(pasted));
   try {
-    await using target = await openTarget();
     const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
     const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
     const [createAgent, createToken, addMember, ask, ...rest] = requestsOf(
@@ -106,7 +106,7 @@ Deno.test("README's agent runs when pasted: it responds to a mention, and its ru
   }
 });
 
-Deno.test("README's plugin runs when pasted: it answers a command and counts votes", async () => {
+recipeTest("README's plugin runs when pasted: it answers a command and counts votes", async (target) => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const pasted = /```js\n(\/\/ .*poll\.mjs[^]*?)```/.exec(readme)?.[1];
   assert.ok(pasted !== undefined, "README has a poll.mjs");
@@ -117,7 +117,6 @@ Deno.test("README's plugin runs when pasted: it answers a command and counts vot
   const file = `${folder}/poll.mjs`;
   await Deno.writeTextFile(file, withPackages(pasted));
   try {
-    await using target = await openTarget();
     const token = await target.token({ sub: uniqueName("admin"), role: "admin" });
     const call = async (method: string, path: string, body: unknown = {}) => {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };

@@ -206,6 +206,16 @@ export async function openTarget(
   return new Target(process.url, process.secret, process, folder);
 }
 
+/** Registers a test; what it returns adds a part. All parts share one gateway, which takes longer to start than most of them. */
+export function testOfParts(name: string): (name: string, run: (target: Target) => Promise<void>) => void {
+  const parts: { name: string; run: (target: Target) => Promise<void> }[] = [];
+  Deno.test(name, async (t) => {
+    await using target = await openTarget();
+    for (const part of parts) await t.step(part.name, () => part.run(target));
+  });
+  return (name, run) => void parts.push({ name, run });
+}
+
 /** Names that no earlier run against the same deployment has used. */
 export function uniqueName(name: string): string {
   return `${name}-${crypto.randomUUID().slice(0, 8)}`;

@@ -13,6 +13,11 @@ import { WAIT_MS } from "../wait.ts";
 /** Tests of several nodes are skipped where PostgreSQL or Redis cannot be had. */
 export const hasServers = postgresUrl !== undefined && hasRedisServer;
 
+/** How often a test kills its nodes: as often as is usual for it, or as `KILLS` says. */
+export function killCount(usual: number): number {
+  return Number(Deno.env.get("KILLS") ?? usual);
+}
+
 export type ClusterOptions = {
   nodes?: number;
   /** All nodes listen on one port. */

@@ -1,14 +1,14 @@
 // `kill -9` in a loop while clients send: nothing that was acknowledged is lost, doubled or out of order, for anybody.
-import { Cluster, hasServers } from "./cluster.ts";
+import { Cluster, hasServers, killCount } from "./cluster.ts";
 import { History } from "./history.ts";
 import { printReport } from "./report.ts";
 import { allEnded } from "../wait.ts";
 
-const NODE_KILLS = 26;
+const NODE_KILLS = killCount(12);
 const ROOMS = 2;
 const PEOPLE = 6;
 /** What has to be acknowledged between two kills. */
-const ACKNOWLEDGED = 60;
+const ACKNOWLEDGED = 30;
 /** While a node starts, which takes as long as hundreds of messages. */
 const START_PAUSE_MS = 100;
 
