@@ -1,5 +1,5 @@
 // SQL of facts, their sources, subjects and versions.
-import { type Kysely, sql, type SqlBool } from "kysely";
+import { type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
 import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
@@ -111,15 +111,14 @@ export class MemoryStore {
    * has no sources, which more people may read.
    */
   #facts() {
-    const isSqlite = dialectOf(this.#db) === "sqlite";
-    const [group, array] = isSqlite ? ["json_group_array", "json_array"] : ["json_agg", "json_build_array"];
-    const [asGroup, asArray] = [sql.raw(group), sql.raw(array)];
-    return this.#db.selectFrom("memory").selectAll().select([
-      sql<string | null>`(select cast(${asGroup}(${asArray}(s.message_id, s.room_id, s.seq)) as text)
-        from memory_source as s where s.tenant_id = memory.tenant_id and s.memory_id = memory.id)`.as("source_list"),
-      sql<string | null>`(select cast(${asGroup}(s.principal_id) as text)
-        from memory_subject as s where s.tenant_id = memory.tenant_id and s.memory_id = memory.id)`.as("subject_list"),
-    ]);
+    return this.#db.selectFrom("memory").selectAll().select(partsOf(this.#db));
+  }
+
+  /** The same of a page, sorted by id. SQLite would look up the parts of all rows that it sorts, not only of the page. */
+  async #readPage(page: SelectQueryBuilder<MemoryTables, "memory", MemoryRow>, order: "asc" | "desc"): Promise<Fact[]> {
+    const rows = await this.#db.selectFrom(page.as("memory")).selectAll().select(partsOf(this.#db)).orderBy("id", order)
+      .execute();
+    return rows.map(factOf);
   }
 
   /** Facts before `before`, the newest first. */
@@ -131,7 +130,7 @@ export class MemoryStore {
     limit: number,
   ): Promise<Fact[]> {
     const { scopes, scopeType, status, kind, subjectId, pinned, q, now } = filter;
-    let query = this.#facts().where("tenant_id", "=", tenantId)
+    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
       .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]));
     if (scopes !== undefined) {
       query = query.where(({ or, and }) => or(scopes.map(({ type, id }) => and({ scope_type: type, scope_id: id }))));
@@ -158,7 +157,7 @@ export class MemoryStore {
     if (q !== undefined) query = query.where(containsText("text", q));
     if (subjectId !== undefined) query = query.where(isAbout(tenantId, subjectId));
     if (before !== undefined) query = query.where("id", "<", before);
-    return (await query.orderBy("id", "desc").limit(limit).execute()).map(factOf);
+    return await this.#readPage(query.orderBy("id", "desc").limit(limit), "desc");
   }
 
   /** Facts about a principal, and those of its own scope. */
@@ -169,7 +168,7 @@ export class MemoryStore {
     before: string | undefined,
     limit: number,
   ): Promise<Fact[]> {
-    let query = this.#facts().where("tenant_id", "=", tenantId)
+    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
       .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
       .where(({ eb, or, and }) =>
         or([
@@ -180,7 +179,7 @@ export class MemoryStore {
     if (status !== undefined && status.length > 0) query = query.where("status", "in", status);
     if (kind !== undefined && kind.length > 0) query = query.where("kind", "in", kind);
     if (before !== undefined) query = query.where("id", "<", before);
-    return (await query.orderBy("id", "desc").limit(limit).execute()).map(factOf);
+    return await this.#readPage(query.orderBy("id", "desc").limit(limit), "desc");
   }
 
   /** Active facts and proposals of a scope with the same text. */
@@ -288,7 +287,7 @@ export class MemoryStore {
     now: string,
     limit: number,
   ): Promise<Fact[]> {
-    let query = this.#facts().where("tenant_id", "=", tenantId)
+    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
       .where("scope_type", "=", type).where("status", "in", ["active", "superseded", "proposed"])
       .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)])).where("id", ">", after)
       .where(sql<SqlBool>`(not exists (select 1 from memory_source as s where s.tenant_id = memory.tenant_id
@@ -297,7 +296,7 @@ export class MemoryStore {
           join message as m on m.tenant_id = s.tenant_id and m.id = s.message_id
           where s.tenant_id = memory.tenant_id and s.memory_id = memory.id and m.deleted_at is null))`);
     if (id !== undefined) query = query.where("scope_id", "=", id);
-    return (await query.orderBy("id").limit(limit).execute()).map(factOf);
+    return await this.#readPage(query.orderBy("id").limit(limit), "asc");
   }
 
   /** Of these messages, those that exist and are not deleted, as sources. */
@@ -320,6 +319,19 @@ export class MemoryStore {
     await this.#db.deleteFrom("memory").where("status", "=", sql.lit("forgotten")).where("updated_at", "<", before)
       .execute();
   }
+}
+
+/** Columns for the sources and subjects of a `memory`. */
+function partsOf(db: Db) {
+  const isSqlite = dialectOf(db) === "sqlite";
+  const [group, array] = isSqlite ? ["json_group_array", "json_array"] : ["json_agg", "json_build_array"];
+  const [asGroup, asArray] = [sql.raw(group), sql.raw(array)];
+  return [
+    sql<string | null>`(select cast(${asGroup}(${asArray}(s.message_id, s.room_id, s.seq)) as text)
+      from memory_source as s where s.tenant_id = memory.tenant_id and s.memory_id = memory.id)`.as("source_list"),
+    sql<string | null>`(select cast(${asGroup}(s.principal_id) as text)
+      from memory_subject as s where s.tenant_id = memory.tenant_id and s.memory_id = memory.id)`.as("subject_list"),
+  ] as const;
 }
 
 type ListedFact = MemoryRow & { source_list: string | null; subject_list: string | null };
