@@ -7,15 +7,17 @@ import { Cluster, hasServers } from "./cluster.ts";
 import { printLine } from "./report.ts";
 
 const API = "/v1/collaboration";
-const RUNS = 60;
+const RUNS = 36;
 /** As many as have so many runs queued. */
 const AGENTS = 6;
 /** A run that is interrupted once more than this fails. */
 const KILLS = 5;
 /** A kill comes after at most so many words, so that all of them come before the last run ends. */
-const WORDS_BEFORE_KILL_MAX = 80;
+const WORDS_BEFORE_KILL_MAX = 48;
 const WORDS = Array.from({ length: 12 }, (_, n) => `word${n} `);
 const WORD_MS = 10;
+/** To list all runs costs the nodes as much as to execute one. */
+const POLL_MS = 250;
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
@@ -107,6 +109,7 @@ async function survive(cluster: Cluster, speakers: Speakers): Promise<void> {
   // A slow machine is waited for as long as another one ends.
   for (let left = RUNS; left > 0;) {
     left = await eventually(async () => {
+      await pause(POLL_MS);
       runs = (await call("GET", `${API}/ai/runs?roomId=${roomId}&limit=200`)).items;
       const unfinished = runs.filter(({ finishedAt }) => finishedAt === null).length;
       assert.ok(unfinished < left, "another one ends");

@@ -8,7 +8,7 @@ const ATTACK = new URL("./fragments_attack.ts", import.meta.url).pathname;
 const CLIENTS = 100;
 const SOCKETS = 50;
 const ATTACK_MS = 2500;
-const EVERY_MS = 20;
+const EVERY_MS = 50;
 /** Mostly one tick of the runtime, in which it reads 128 MiB; on a busy machine there may be a third before the sample. */
 const GROWTH_MAX_MIB = 450;
 /** There may be more, but not each time. What the first attack left in memory counts as grown. */

@@ -1,7 +1,7 @@
 // The disk is full under load: clear refusals, readiness says so, nothing acknowledged is lost, and it goes on when there is space.
 import assert from "node:assert/strict";
 import postgres from "postgres";
-import { eventually, repeatFor } from "../wait.ts";
+import { eventually, pause, repeatFor } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { hasPostgresServer, PostgresServer } from "./postgres_server.ts";
@@ -11,6 +11,8 @@ import { hasSmallDisk, SmallDisk } from "./small_disk.ts";
 /** A limit on the size of files stands for a full disk; a write beyond it then fails instead of ending the process. */
 const WRAPPER = ["sh", "-c", `trap '' XFSZ; exec "$@"`, "sh"];
 const FULL_MS = 3000;
+/** Between two looks at readiness meanwhile. */
+const POLL_MS = 30;
 /** Less than what the database has written by then: its log cannot start over in the space that it has either. */
 const FILE_BYTES = "65536";
 const DISK_BYTES = 48 * 1024 * 1024;
@@ -62,6 +64,7 @@ Deno.test({
         const { status, body } = await cluster.readReadiness(0);
         assert.equal(status, 503);
         assert.equal(body.checks.store, false);
+        await pause(POLL_MS);
       });
       const page = await cluster.request(0, "bob", "GET", `/v1/rooms/${history.roomId}/events?after=0&limit=10`);
       assert.equal(page.status, 200, "reading goes on");

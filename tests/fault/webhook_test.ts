@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
 import type { GatewayProcess } from "../e2e/target.ts";
 import { freePort } from "../free_port.ts";
-import { pause, until } from "../wait.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { Endpoint, type Received } from "../modules/webhook_fixture.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 
@@ -58,7 +58,8 @@ async function deliverThroughFaults(cluster: Cluster, kill: () => Promise<void>)
   });
   const sending = sendAll(cluster, rooms);
   // It is down until the first attempt has failed.
-  await until(async () => (await anyCall(cluster, "GET", `${WEBHOOKS}/${id}`)).state === "retrying");
+  const read = () => anyCall(cluster, "GET", `${WEBHOOKS}/${id}`);
+  await eventually(async () => assert.equal((await read()).state, "retrying"));
   await using endpoint = new Endpoint(port);
   const recover = () => anyCall(cluster, "PATCH", `${WEBHOOKS}/${id}`, { enabled: true });
   const accepted = (share: number) =>
@@ -75,7 +76,7 @@ async function deliverThroughFaults(cluster: Cluster, kill: () => Promise<void>)
 
   // Ill, then slow, then so late that it is cut off by the end of the process.
   endpoint.answer = () => new Response(null, { status: 503 });
-  await until(async () => (await anyCall(cluster, "GET", `${WEBHOOKS}/${id}`)).lastError === "http_503");
+  await eventually(async () => assert.equal((await read()).lastError, "http_503"));
   let slow = 10 * ROOMS;
   endpoint.answer = async (received) => {
     await pause(slow-- > 0 ? 100 : 0);
@@ -96,12 +97,13 @@ async function deliverThroughFaults(cluster: Cluster, kill: () => Promise<void>)
 
   const total = EVENTS - refusedCount();
   await until(() => distinct(endpoint.accepted).size >= total, "all events", ALL_MS);
-  const parked = async () => (await anyCall(cluster, "GET", `${WEBHOOKS}/${id}`)).parkedCount;
-  await until(async () => await parked() === refusedCount(), "refused events are parked", ALL_MS);
+  const parked = (count: number) =>
+    eventually(async () => assert.equal((await read()).parkedCount, count, "parked events"), ALL_MS);
+  await parked(refusedCount());
   const inOrder = [...endpoint.accepted];
   endpoint.answer = () => new Response(null, { status: 200 });
   await anyCall(cluster, "POST", `${WEBHOOKS}/${id}/parked/replay`, {});
-  await until(async () => await parked() === 0, "parked events are delivered", ALL_MS);
+  await parked(0);
 
   const events = distinct(endpoint.accepted);
   assert.equal(events.size, EVENTS);
