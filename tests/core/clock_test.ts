@@ -1,6 +1,6 @@
 // Times as they are written.
 import assert from "node:assert/strict";
-import { iso, nextSharedTick } from "@/core/clock.ts";
+import { iso, isTimeZone, nextSharedTick } from "@/core/clock.ts";
 
 Deno.test("iso writes years of four digits only, so that times as text are in the order of time", () => {
   assert.equal(iso(Date.parse("2026-03-01T12:00:00Z")), "2026-03-01T12:00:00.000Z");
@@ -8,6 +8,15 @@ Deno.test("iso writes years of four digits only, so that times as text are in th
   assert.equal(iso(last + 1), iso(last));
   assert.equal(iso(8.64e15 + 1), iso(last));
   assert.equal(iso(-8.64e15), "0000-01-01T00:00:00.000Z");
+});
+
+Deno.test("a time zone is known by its IANA name only, however often it is asked for", () => {
+  for (const name of ["Europe/Vienna", "UTC", "europe/vienna"]) {
+    assert.deepEqual([isTimeZone(name), isTimeZone(name)], [true, true], name);
+  }
+  for (const name of ["Europe/Nowhere", "+02:00", "PST", "", `Europe/${"x".repeat(60)}`]) {
+    assert.deepEqual([isTimeZone(name), isTimeZone(name)], [false, false], name);
+  }
 });
 
 Deno.test("those who ask for a common turn go on in the next one, step by step beside each other", async () => {
