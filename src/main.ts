@@ -1,5 +1,5 @@
 // The entry point: environment → app → serve → signals → dispose. The only file that acts when it is imported.
-import { type App, createApp } from "@/app.ts";
+import type { App } from "@/app.ts";
 import { type Config, ConfigError, processEnvironment, readConfig } from "@/config.ts";
 import { systemTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -74,6 +74,8 @@ async function serve(config: Config): Promise<number> {
   await startLogging(settings.RUST_LOG, settings.SVC_LOG_FORMAT);
   for (const warning of config.warnings) log.warn(warning);
   await ensureDirectories(config);
+  // Only here: the other commands, health checks among them, take a fraction of the time that the app takes to load.
+  const { createApp } = await import("@/app.ts");
   const app = await waitForStore(() => createApp(config, { timeSource: systemTime }));
   const ended = Promise.withResolvers<void>();
   let askedAt: number | undefined;

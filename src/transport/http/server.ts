@@ -158,7 +158,9 @@ type App = Hono<{ Bindings: RequestContext }>;
 /** Registers endpoints by path; the first match handles the request, whatever the method. Errors propagate. */
 function mount(endpoints: readonly Endpoint[], meters: Meters): App {
   const app: App = new Hono({ router: new FirstMatchRouter() });
-  for (const [path, group] of Map.groupBy(endpoints.toSorted(byPrecedence), ({ path }) => path)) {
+  const byPrecedence = Map.groupBy(endpoints, ({ path }) => precedenceOf(path));
+  const sorted = [...byPrecedence.keys()].toSorted().flatMap((key) => byPrecedence.get(key) ?? []);
+  for (const [path, group] of Map.groupBy(sorted, ({ path }) => path)) {
     const byMethod = new Map(group.map((endpoint) => [endpoint.method, endpoint]));
     app.on(ROUTED_AS, path, ({ env: context, req }) => {
       const { method } = context.request;
@@ -226,12 +228,10 @@ function assertValidHost({ url, headers }: Request): void {
   if (origin.length <= ORIGIN_MAX && !validOrigins.has(origin)) validOrigins.set(origin, true);
 }
 
-/** Literal segments before parameters, so that `/rooms/unread` is not the room `unread`. */
-function byPrecedence(a: Endpoint, b: Endpoint): number {
-  const [left, right] = [a.path.split("/"), b.path.split("/")];
-  const rank = (segment: string | undefined): number => Number(segment?.startsWith(":") ?? false);
-  if (left.length !== right.length) return left.length - right.length;
-  return left.map((segment, at) => rank(segment) - rank(right[at])).find((difference) => difference !== 0) ?? 0;
+/** Sorts short paths first, and literal segments before parameters, so that `/rooms/unread` is not the room `unread`. */
+function precedenceOf(path: string): string {
+  const segments = path.split("/");
+  return String.fromCharCode(segments.length) + segments.map((segment) => Number(segment.startsWith(":"))).join("");
 }
 
 /** The routes of modules and of the server itself; the documents list all of them. */
