@@ -332,8 +332,8 @@ Deno.test("an import of events that crashes at every turn ends as one that does 
     const { boss, series } = await createContent(gateway);
     const lines = parseRecords(await exportTenant(gateway, boss));
     const at = lines.findIndex(({ id }) => id === series.id);
-    const event = { ...lines[at], parts: 0 };
-    // More than come in at a time.
+    const event = { ...lines[at], parts: 0, attendees: lines[at].attendees.slice(0, 1) };
+    // More than come in at a time, in an archive so small that it is read without a thread: to start one takes long.
     lines.splice(at, 0, ...Array.from({ length: 70 }, (_, n) => ({ ...event, id: `cal_${n}`, uid: `u${n}` })));
     const out = toArchive(lines);
     await assertSurvivesCrashes(out, 8);

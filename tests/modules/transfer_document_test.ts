@@ -373,10 +373,12 @@ Deno.test("a document keeps as many revisions and comments as it may have, and t
 Deno.test("an import of revisions, comments and bans that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, id } = await createContent(gateway);
-    // Texts so long that each comes in on its own.
+    // The first texts are so long that each comes in on its own.
     const out = toArchive(
       parseRecords(await exportTenant(gateway, boss)).map((line) =>
-        line.type === "revision" ? { ...line, text: `${line.revision}`.repeat(1024 * 1024) } : line
+        line.type === "revision" && line.revision <= 3
+          ? { ...line, text: `${line.revision}`.repeat(1024 * 1024) }
+          : line
       ),
     );
     let whole: unknown;
