@@ -29,7 +29,7 @@ Deno.test({ name: "redis fails under load, and nobody misses anything", ignore: 
     for (let outage = 0; outage < OUTAGES; outage++) {
       await cluster.redis.stop();
       await waitForReadiness(cluster, false);
-      await history.waitForAcknowledged(300);
+      await history.waitForAcknowledged(100);
       await waitForPresence(history);
       await cluster.redis.start();
       await waitForReadiness(cluster, true);
@@ -41,7 +41,7 @@ Deno.test({ name: "redis fails under load, and nobody misses anything", ignore: 
     for (let outage = 0; outage < OUTAGES; outage++) {
       await cluster.redis.demote(master);
       await waitForReadiness(cluster, false);
-      await history.waitForAcknowledged(300);
+      await history.waitForAcknowledged(100);
       await waitForPresence(history);
       await cluster.redis.promote();
       await waitForReadiness(cluster, true);
