@@ -234,7 +234,7 @@ Deno.test("an import of meetings that crashes at every turn ends as one that doe
     const at = lines.findIndex(({ type }) => type === "meeting_segment");
     // More than come in at a time.
     const more = Array.from(
-      { length: 1100 },
+      { length: 510 },
       (_, n) => ({ ...lines[at], id: `seg_${n}`, meetingId: past.id, startMs: n }),
     );
     lines.splice(at, 0, ...more.map((one) => ({ ...one, endMs: one.startMs })));
