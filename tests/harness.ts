@@ -187,8 +187,9 @@ export async function openGateway(
     SVC_DATA_DIR: folder,
     SVC_JWT_SECRET: SECRET,
     SVC_RATE_LIMIT: "off",
-    // Clients of a test are in its own process: what they take is not the gateway's.
+    // Clients of a test are in its own process: what they take is not the gateway's. Nor is what others take of a busy machine.
     SVC_LIMIT_SOCKET_MEMORY_BYTES: "999999999999",
+    SVC_LIMIT_CPU_PERCENT: "100",
     ...environment,
   };
   const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });

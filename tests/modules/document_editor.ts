@@ -69,7 +69,10 @@ export class Editor {
   }
 
   async waitUntilSaved(): Promise<void> {
-    await until(() => this.isSaved, "everything is saved");
+    await until(() => this.isSaved, "everything is saved").catch((cause) => {
+      const { authFailures, closeReasons, rejections } = this;
+      throw new Error(`not saved: ${JSON.stringify({ authFailures, closeReasons, rejections })}`, { cause });
+    });
   }
 
   /** Disconnects; edits are queued. */

@@ -176,7 +176,7 @@ Deno.test("items that are expensive only in snapshot order are not compacted, an
 
 slowTest("thousands of offline edits of two editors are merged without refusal", async () => {
   const start = "All work and no play makes a dull text.\n".repeat(3000);
-  await using fixture = await EditorFixture.open(start, { SVC_RATE_LIMIT: "on" });
+  await using fixture = await EditorFixture.open(start, { SVC_RATE_LIMIT: "on", SVC_LIMIT_CPU_PERCENT: "10" });
   const { documents, server, id, token } = fixture;
   const editors = await allEnded(
     ["owner", "moderator", "member"].map((name) => server.openSyncedEditor(id, token(name))),
@@ -207,7 +207,7 @@ slowTest("thousands of offline edits of two editors are merged without refusal",
 });
 
 Deno.test("an editor beyond its CPU limit is disconnected, and others are not", async () => {
-  await using fixture = await EditorFixture.open("", { SVC_RATE_LIMIT: "on" });
+  await using fixture = await EditorFixture.open("", { SVC_RATE_LIMIT: "on", SVC_LIMIT_CPU_PERCENT: "10" });
   const { documents, server, id, token } = fixture;
   // By neither of those whose limits are tested.
   await writeInPieces(documents, id, 60_000, "moderator");

@@ -13,7 +13,6 @@ const LIMITED = {
   SVC_RATE_LIMIT: "on",
   SVC_LIMIT_WRITES_BURST: "1000",
   SVC_LIMIT_REQUESTS_BURST: "1000",
-  SVC_LIMIT_CPU_PERCENT: "100",
 };
 const text = "x".repeat(40_000);
 
