@@ -45,8 +45,11 @@ if (import.meta.main) {
   if (unknown !== undefined) throw new Error(`no benchmark ${unknown}; there are ${Object.keys(named).join(", ")}`);
   const all: Row[] = [];
   for (const [name, run] of Object.entries(Deno.args.length === 0 ? BENCHES : named)) {
-    if (Deno.args.length === 0 || Deno.args.includes(name)) all.push(...await run());
+    if (Deno.args.length > 0 && !Deno.args.includes(name)) continue;
+    const own = await run();
+    // What ends later may fail: what was measured before is shown by then.
+    Deno.stdout.writeSync(new TextEncoder().encode(`${table(own)}\n`));
+    all.push(...own);
   }
-  Deno.stdout.writeSync(new TextEncoder().encode(`${table(all)}\n`));
   if (Deno.args.length === 0) await Deno.writeTextFile(CHART, chart(all));
 }

@@ -5,6 +5,8 @@ import { median, type Row } from "./report.ts";
 
 const SIZES = [10_000, 100_000, 1_000_000];
 const SAMPLES = 200;
+/** Older ones may be trimmed meanwhile. */
+const EVENTS_KEPT = 50_000;
 
 type Latencies = Record<"send" | "history page" | "event page" | "search", number>;
 
@@ -40,13 +42,16 @@ export async function rows(sizes: readonly number[] = SIZES): Promise<Row[]> {
 
 async function latencies(gateway: Gateway, roomId: string): Promise<Latencies> {
   const { lastSeq } = await gateway.call("GET", `/v1/rooms/${roomId}`);
-  const anywhere = (): number => 1 + Math.floor(Math.random() * (lastSeq - 100));
+  const anywhere = (from = 1): number => from + Math.floor(Math.random() * (lastSeq - 100 - from));
+  const floor = Math.max(1, lastSeq - EVENTS_KEPT);
   return {
     "send": await sample(() => gateway.call("POST", "/v1/messages", { roomId, text: "one more" })),
     "history page": await sample(() =>
       gateway.call("GET", `/v1/messages?roomId=${roomId}&before=${anywhere()}&limit=50`)
     ),
-    "event page": await sample(() => gateway.call("GET", `/v1/rooms/${roomId}/events?after=${anywhere()}&limit=100`)),
+    "event page": await sample(() =>
+      gateway.call("GET", `/v1/rooms/${roomId}/events?after=${anywhere(floor)}&limit=100`)
+    ),
     "search": await sample(() => gateway.call("GET", `/v1/search?q=more&roomId=${roomId}`), 10),
   };
 }
