@@ -15,8 +15,8 @@ import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { EventRecord, OverrideRecord, RsvpRecord } from "./archive_records.ts";
 import type { ImportedEventWriter } from "./archive_writer.ts";
-import type { Meetings } from "./meetings.ts";
 import { EXCEPTIONS_MAX } from "./limits.ts";
+import type { Meetings } from "./meetings.ts";
 import type { CalendarTables, EventAggregate } from "./store.ts";
 
 const BATCH = 50;

@@ -1,15 +1,21 @@
 // The records of calendars in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
 import { Counter, Time } from "@/core/archive_fields.ts";
-import { DAY_SECONDS } from "@/core/clock.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
-import { ATTENDEES_MAX, DESCRIPTION_MAX, EXCEPTIONS_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./limits.ts";
+import {
+  ATTENDEES_MAX,
+  DESCRIPTION_MAX,
+  DURATION_SECONDS_MAX,
+  EXCEPTIONS_MAX,
+  LOCATION_MAX,
+  REMINDER_MINUTES_MAX,
+  REMINDERS_MAX,
+  TITLE_MAX,
+} from "./limits.ts";
 import { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES, When } from "./schema.ts";
 
-const DURATION_MAX = 366 * DAY_SECONDS;
-const REMINDER_MINUTES_MAX = 28 * 24 * 60;
 /** Calendar files have it in a line of its own. */
 const OneLine = z.string().regex(/^[^\p{Cc}\p{Zl}\p{Zp}]+$/u, "expected a single line of text");
 const EventId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected the id of an event");
@@ -18,7 +24,7 @@ const Local = z.union([Timed.shape.dateTime, Dated.shape.date]);
 const Title = z.string().overwrite(sanitizeName).min(1).max(TITLE_MAX);
 const Description = z.string().max(DESCRIPTION_MAX).nullable();
 const Location = z.string().max(LOCATION_MAX).nullable();
-const Duration = z.int().min(0).max(DURATION_MAX);
+const Duration = z.int().min(0).max(DURATION_SECONDS_MAX);
 const response = { status: z.enum(STATUSES), comment: z.string().max(500).nullable() };
 const Attending = z.object({
   principalId: PrincipalId.nullable(),

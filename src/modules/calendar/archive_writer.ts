@@ -4,8 +4,8 @@ import { nextSlice } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { resolveRule } from "./event_input.ts";
-import { EventMeetings } from "./meetings.ts";
 import { EXCEPTIONS_MAX } from "./limits.ts";
+import { EventMeetings } from "./meetings.ts";
 import type { When } from "./schema.ts";
 import {
   calendarOf,

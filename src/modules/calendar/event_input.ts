@@ -5,6 +5,7 @@ import { invalidField } from "@/core/fault.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import { validateRule } from "./expansion.ts";
+import { DURATION_DAYS_MAX, DURATION_SECONDS_MAX } from "./limits.ts";
 import type { AttendeeInput, When } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
 import { instantOf, type Timing, withSeconds } from "./time_zone.ts";
@@ -116,6 +117,6 @@ function parseWhen(when: When, pointer: string): Pick<EventRow, "start_local" | 
 }
 
 function assertDuration(seconds: number): number {
-  if (seconds > 366 * DAY_SECONDS) throw invalidField("/end", "at most 366 days after the start");
+  if (seconds > DURATION_SECONDS_MAX) throw invalidField("/end", `at most ${DURATION_DAYS_MAX} days after the start`);
   return seconds;
 }

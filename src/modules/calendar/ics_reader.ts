@@ -5,7 +5,16 @@ import { Fault, invalidField } from "@/core/fault.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { type IcsFile, rawValue } from "./ics_file.ts";
 import { IcsTimeZones } from "./ics_zone.ts";
-import { ATTENDEES_MAX, DESCRIPTION_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./limits.ts";
+import {
+  ATTENDEES_MAX,
+  DESCRIPTION_MAX,
+  DURATION_DAYS_MAX,
+  DURATION_SECONDS_MAX,
+  LOCATION_MAX,
+  REMINDER_MINUTES_MAX,
+  REMINDERS_MAX,
+  TITLE_MAX,
+} from "./limits.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
 import { instantOf, type Timing, toSeriesTime, wallMs } from "./time_zone.ts";
 
@@ -145,7 +154,7 @@ function durationOf(component: ICAL.Component, start: LocalTime, zones: IcsTimeZ
     : duration instanceof ICAL.Duration
     ? duration.toSeconds()
     : defaultSeconds;
-  if (seconds > 366 * DAY_SECONDS) throw invalidField("/text", "it is longer than 366 days");
+  if (seconds > DURATION_SECONDS_MAX) throw invalidField("/text", `it is longer than ${DURATION_DAYS_MAX} days`);
   // Some programs write an end at or before the start.
   if (start.zone === null) return Math.max(DAY_SECONDS, Math.round(seconds / DAY_SECONDS) * DAY_SECONDS);
   return seconds < 0 ? HOUR_SECONDS : Math.round(seconds);
@@ -165,7 +174,7 @@ function remindersIn(component: ICAL.Component): IcsEvent["reminders"] {
     const trigger = alarm.getFirstPropertyValue("trigger");
     if (!(trigger instanceof ICAL.Duration)) return [];
     const before = Math.round(-trigger.toSeconds() / 60);
-    return before >= 0 && before <= 60 * 24 * 28 ? [before] : [];
+    return before >= 0 && before <= REMINDER_MINUTES_MAX ? [before] : [];
   });
   return [...new Set(minutes)].slice(0, REMINDERS_MAX).map((minutesBefore) => ({ minutesBefore }));
 }

@@ -17,8 +17,8 @@ import { type EventGroup, type ParsedFile, parseFile } from "./ics_parsing.ts";
 import { ATTENDEES_MAX, EXCEPTIONS_MAX } from "./limits.ts";
 import type { Import, ImportReport, ImportStart } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow, type ImportRow } from "./store.ts";
-import { type EventWrite, type EventWriter, writeEvents } from "./writer.ts";
 import { type Timing, toSeriesTime } from "./time_zone.ts";
+import { type EventWrite, type EventWriter, writeEvents } from "./writer.ts";
 
 export const IMPORT_JOB = "calendar.import";
 const PROBLEMS_MAX = 100;

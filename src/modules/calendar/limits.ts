@@ -1,4 +1,5 @@
 // Bounds of calendar events. Without schemas, for the worker that parses files.
+import { DAY_SECONDS } from "@/core/clock.ts";
 
 export const TITLE_MAX = 255;
 export const DESCRIPTION_MAX = 16_000;
@@ -13,5 +14,6 @@ export const FREEBUSY_MAX = 50;
 /** Occurrences of a series that `ifFree` checks: a year of daily ones. */
 export const IF_FREE_MAX = 366;
 export const IMPORT_MAX_BYTES = 1024 * 1024;
-export const DURATION_MINUTES_MAX = 60 * 24 * 366;
+export const DURATION_DAYS_MAX = 366;
+export const DURATION_SECONDS_MAX = DURATION_DAYS_MAX * DAY_SECONDS;
 export const REMINDER_MINUTES_MAX = 60 * 24 * 28;

@@ -9,7 +9,7 @@ import { RoomId } from "@/modules/room/mod.ts";
 import {
   ATTENDEES_MAX,
   DESCRIPTION_MAX,
-  DURATION_MINUTES_MAX,
+  DURATION_SECONDS_MAX,
   EXCEPTIONS_MAX,
   FREEBUSY_MAX,
   IF_FREE_MAX,
@@ -85,7 +85,7 @@ const Rrule = z.string().min(1).max(1024).describe(
   "RFC 5545 rule such as FREQ=WEEKLY;BYDAY=MO, without DTSTART and EXDATE",
 );
 const ExDates = z.array(z.union([Local, Day])).max(EXCEPTIONS_MAX).describe("Starts of excluded occurrences");
-const Duration = z.int().min(0).max(DURATION_MINUTES_MAX).describe("Duration in minutes, instead of `end`");
+const Duration = z.int().min(0).max(DURATION_SECONDS_MAX / 60).describe("Duration in minutes, instead of `end`");
 const Reminder = z.strictObject({
   minutesBefore: z.int().min(0).max(REMINDER_MINUTES_MAX).describe("Minutes before the start"),
 });

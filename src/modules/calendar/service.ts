@@ -13,10 +13,10 @@ import { assertCanCheckBusy, type CalendarAccess } from "./access.ts";
 import { AgendaStore } from "./agenda_store.ts";
 import { busyTimes } from "./busy.ts";
 import { resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
+import { OCCURRENCES_MAX, RANGE_DAYS_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { filterOverlapping, findOccurrence, type Occurrence, occurrencesBetween } from "./occurrence.ts";
 import { presentEntry, presentEvent, type Reader } from "./presenter.ts";
-import { OCCURRENCES_MAX, RANGE_DAYS_MAX } from "./limits.ts";
 import type {
   CalendarEntry,
   CalendarEvent,

@@ -10,11 +10,11 @@ import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts"
 import { AgendaStore } from "./agenda_store.ts";
 import { type AccessLevel, notifiable, viewersOfEvents } from "./access.ts";
 import { busyTimes } from "./busy.ts";
+import { IF_FREE_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { type Occurrence, occurrencesBetween, timeBounds } from "./occurrence.ts";
 import { presentEntry } from "./presenter.ts";
 import { reminderJob } from "./reminders.ts";
-import { IF_FREE_MAX } from "./limits.ts";
 import type { SCOPES } from "./schema.ts";
 import { calendarOf, CalendarStore, type CalendarTables, type EventAggregate } from "./store.ts";
 
