@@ -1,6 +1,7 @@
 // A team in a room, for tests of what people do with each other.
 import assert from "node:assert/strict";
 import type { ApiResponse, Caller, Harness } from "../harness.ts";
+import { until } from "../wait.ts";
 
 /** Callers by name; each has called once, so that it exists. */
 export async function createCallers<Name extends string>(
@@ -46,6 +47,20 @@ export async function sendMessage(
   // deno-lint-ignore no-explicit-any -- as above
 ): Promise<any> {
   return ok(await who.post("/v1/messages", { roomId, text, ...more }));
+}
+
+/** The items of a search, which a busy machine may have cut short: it is then asked again. */
+export async function searchItems(
+  search: () => Promise<ApiResponse>,
+  // deno-lint-ignore no-explicit-any -- as above
+): Promise<any[]> {
+  let answer = await search();
+  await until(async () => {
+    if (answer.status !== 503 && answer.body.degraded !== true) return true;
+    answer = await search();
+    return false;
+  }, "a complete search");
+  return ok(answer).items;
 }
 
 /** Types and data of a room's events after a position. */

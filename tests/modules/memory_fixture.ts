@@ -1,7 +1,6 @@
 // Facts over HTTP, for tests.
-import type { ApiResponse, Caller } from "../harness.ts";
-import { until } from "../wait.ts";
-import { ok } from "./fixtures.ts";
+import type { Caller } from "../harness.ts";
+import { ok, searchItems } from "./fixtures.ts";
 
 export const ITEMS = "/v1/collaboration/memory/items";
 const MINE = "/v1/collaboration/me/memories";
@@ -34,22 +33,11 @@ export async function myTexts(who: Caller): Promise<string[]> {
 
 /** Texts found by the search of facts and by that of everything, which must be the same; sorted, each once. */
 export async function foundTexts(who: Caller, query: string): Promise<string[]> {
-  const own = await complete(() => who.post("/v1/collaboration/memory/search", { query, limit: 50 }));
-  const all = await complete(() => who.get(`/v1/search?types=memory&limit=100&q=${encodeURIComponent(query)}`));
+  const own = await searchItems(() => who.post("/v1/collaboration/memory/search", { query, limit: 50 }));
+  const all = await searchItems(() => who.get(`/v1/search?types=memory&limit=100&q=${encodeURIComponent(query)}`));
   const [texts, others] = [textsOf(own.map(memoryOf)), [...new Set(textsOf(all.map(memoryOf)))]];
   if (JSON.stringify(texts) !== JSON.stringify(others)) throw new Error(`Found ${texts}, and ${others} by search`);
   return texts;
-}
-
-/** The items of a search, which a busy machine may have cut short: it is then asked again. */
-async function complete(search: () => Promise<ApiResponse>): Promise<{ memory: Item }[]> {
-  let answer = await search();
-  await until(async () => {
-    if (answer.status !== 503 && answer.body.degraded !== true) return true;
-    answer = await search();
-    return false;
-  }, "a complete search");
-  return ok(answer).items;
 }
 
 type Item = { text: string };

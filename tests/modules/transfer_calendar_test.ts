@@ -3,9 +3,8 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
-import { eventually } from "../wait.ts";
 import { listEvents } from "./calendar_fixture.ts";
-import { createCallers, createRoom, ok } from "./fixtures.ts";
+import { createCallers, createRoom, ok, searchItems } from "./fixtures.ts";
 import {
   type Any,
   assertIdempotent,
@@ -22,13 +21,10 @@ import {
   withGateway,
 } from "./transfer_fixture.ts";
 
-/** The first event that is found. A search that a busy machine did not complete in time is asked again. */
+/** The first event that is found. */
 async function searchEvent(caller: Caller, query: string): Promise<Any> {
-  return await eventually(async () => {
-    const { items: [hit], degraded } = ok(await caller.get(`/v1/search?q=${query}&types=event`));
-    assert.equal(degraded, false);
-    return hit.event;
-  });
+  const [hit] = await searchItems(() => caller.get(`/v1/search?q=${query}&types=event`));
+  return hit.event;
 }
 
 const EVENTS = "/v1/collaboration/calendar/events";
