@@ -60,7 +60,6 @@ Deno.test("a line tells of one item that does not fit, however many of them ther
 Deno.test("items that do not fit, as many as a line may have, cost the thread that serves others little", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
-    const affordable = await measureReferenceMs();
     const bad = Array(MANY).fill(0);
     const lines = (...all: Any[]): string => all.map((line) => JSON.stringify(line)).join("\n");
     const post = { team: "t", channel: "c", user: "ann", message: "a", create_at: 1 };
@@ -84,12 +83,19 @@ Deno.test("items that do not fit, as many as a line may have, cost the thread th
       ["slack", createZip({ "users.json": "[]", "channels.json": lines([{ id: "C", members: numbers(MANY) }]) })],
     ];
     for (const [kind, archive] of archives) {
-      const before = cpuTimeMs();
-      const done = await importArchive(gateway, boss, kind, archive);
-      const ms = cpuTimeMs() - before;
-      assert.equal(done.state, "done", JSON.stringify(done.failure));
-      assert.deepEqual(skipCounts(done), { invalid_record: kind === "slack" ? 1 : 2 });
-      assert.ok(ms < 10 * affordable, `${kind}: ${ms} ms of work, ${affordable} are affordable`);
+      const tries: string[] = [];
+      // What else a machine does makes some work dearer: the cheapest of three tells, each beside its own reference.
+      for (let isCheap = false; !isCheap;) {
+        const affordable = await measureReferenceMs();
+        const before = cpuTimeMs();
+        const done = await importArchive(gateway, boss, kind, archive);
+        const ms = cpuTimeMs() - before;
+        assert.equal(done.state, "done", JSON.stringify(done.failure));
+        assert.deepEqual(skipCounts(done), { invalid_record: kind === "slack" ? 1 : 2 });
+        isCheap = ms < 10 * affordable;
+        tries.push(`${ms} ms of work, ${affordable} are affordable`);
+        assert.ok(isCheap || tries.length < 3, `${kind}: ${tries.join("; ")}`);
+      }
     }
   });
 });
