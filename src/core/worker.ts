@@ -37,39 +37,57 @@ const NO_PERMISSIONS = {
 export class WorkerThread<Input, Output> implements Disposable {
   readonly #worker: Worker;
   #pending: PromiseWithResolvers<Reply<Output>> | undefined;
+  /** Called when work that took too long ends after all, with its CPU time if it is known. */
+  #onLateEnd: ((cpuMs: number) => void) | undefined;
   #hasStarted = false;
 
   /** Starts a worker of the module at `url`. */
   constructor(url: URL, name: string, permissions: Deno.PermissionOptionsObject = {}) {
-    if (!mayStartWorker()) throw new Fault("unavailable", "Worker threads of this node are blocked until it restarts");
+    if (!mayStartWorker()) {
+      throw new Fault(
+        "unavailable",
+        "The worker threads of this node are busy with work that takes too long; try again later",
+      );
+    }
     this.#worker = new Worker(url, {
       type: "module",
       name,
       deno: { permissions: { ...NO_PERMISSIONS, ...permissions } },
     });
-    this.#worker.onmessage = ({ data }: MessageEvent<Reply<Output>>) => this.#pending?.resolve(data);
+    this.#worker.onmessage = ({ data }: MessageEvent<Reply<Output>>) => {
+      this.#onLateEnd?.(data.cpuMs);
+      this.#pending?.resolve(data);
+    };
     this.#worker.onerror = (event) => {
       event.preventDefault();
+      this.#onLateEnd?.(0);
       this.#pending?.reject(new Error(`The worker failed: ${event.message}`));
     };
   }
 
   /**
    * The worker's response; one request at a time. Throws when its module throws, when it is terminated meanwhile, and
-   * `limit_reached` after the timeout, since a retry would take as long. The CPU time is charged to the caller's account.
+   * `limit_reached` after the timeout, since a retry would take as long. The CPU time is charged to the caller's account,
+   * also that of work which ends after its timeout.
    */
   async run(input: Input, { transfer = [], timeoutMs }: RequestOptions = {}): Promise<Output> {
     const pending = this.#pending = Promise.withResolvers<Reply<Output>>();
     using _starting = this.#hasStarted ? undefined : countStartingThread();
     this.#hasStarted = true;
+    const account = currentAccount();
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => {
-      countStuckThread();
+      const onEnd = countStuckThread();
+      this.#onLateEnd = (cpuMs) => {
+        onEnd();
+        account?.consume(cpuMs);
+        this.#worker.terminate();
+      };
       pending.reject(new Fault("limit_reached", `Parsing takes longer than ${timeoutMs / 1000} seconds`));
     }, timeoutMs);
     try {
       this.#worker.postMessage(input, transfer);
       const { result, cpuMs } = await pending.promise;
-      currentAccount()?.consume(cpuMs);
+      account?.consume(cpuMs);
       return result;
     } finally {
       clearTimeout(timer);
@@ -78,12 +96,13 @@ export class WorkerThread<Input, Output> implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#worker.terminate();
+    // A thread that computes cannot be terminated. It is when it has ended, which is then known as well.
+    if (this.#onLateEnd === undefined) this.#worker.terminate();
     this.#pending?.reject(new Error("The worker was ended"));
   }
 }
 
-/** The response of a new worker of the module at `url`. It is terminated after its response or its timeout. */
+/** The response of a new worker of the module at `url`. It is terminated after its response, also a late one. */
 export async function runInWorker<Output>(
   url: URL,
   name: string,

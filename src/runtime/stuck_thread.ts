@@ -9,7 +9,7 @@
 // timeout any number of times.
 import { runInNewContext } from "node:vm";
 
-/** With this many stuck threads no more workers are started until the process restarts. */
+/** With this many stuck threads no more workers are started until one of them ends. */
 const STUCK_MAX = 2;
 let stuck = 0;
 
@@ -18,9 +18,10 @@ export function mayStartWorker(): boolean {
   return stuck < STUCK_MAX;
 }
 
-/** To be called for a worker that did not respond in time. */
-export function countStuckThread(): void {
+/** To be called for a worker that did not respond in time; returns what to call, once, when its work ends after all. */
+export function countStuckThread(): () => void {
   stuck++;
+  return () => stuck--;
 }
 
 /** Runs synchronous work; stops it, with all that it calls, and throws after `timeoutMs`. */

@@ -1,8 +1,9 @@
-// Workers may do nothing but compute, take one order after the other, and are given up after a deadline, not without end.
+// Workers may do nothing but compute, take one order after the other, and are given up after a deadline, until they end.
 import assert from "node:assert/strict";
 import { chargeTo } from "@/core/caller.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { runInWorker, WorkerThread } from "@/core/worker.ts";
+import { eventually, until } from "../wait.ts";
 
 const WORKER = new URL("./test_worker.ts", import.meta.url);
 
@@ -25,10 +26,22 @@ Deno.test("the CPU time of a worker is charged to whoever asks", async () => {
   assert.ok(account.consumedMs >= 10, `${account.consumedMs} ms`);
 });
 
-Deno.test("a worker that does not answer in time is given up, and after two of them no more are started", async () => {
+Deno.test("a worker that does not answer in time is given up, and after two of them no more start until one has ended", async () => {
   assert.equal(await runInWorker(WORKER, "test", "answer", { timeoutMs: 60_000 }), "answered");
-  for (let stuck = 0; stuck < 2; stuck++) {
-    await assert.rejects(runInWorker(WORKER, "test", "wait", { timeoutMs: 1 }), { code: "limit_reached" });
+  const account = new CpuBudget({ percent: 10 }).accountOfKey("principal", false);
+  // It blocks its thread as work that computes does, until the first byte is set.
+  const locks = [0, 0].map(() => new Int32Array(new SharedArrayBuffer(4)));
+  for (const lock of locks) {
+    const giveUp = () => runInWorker(WORKER, "test", lock, { timeoutMs: 1 });
+    await chargeTo(account, () => assert.rejects(giveUp, { code: "limit_reached" }));
   }
   await assert.rejects(runInWorker(WORKER, "test", "answer"), { code: "unavailable" });
+  assert.equal(account.consumedMs, 0);
+  for (const lock of locks) {
+    Atomics.store(lock, 0, 1);
+    Atomics.notify(lock, 0);
+  }
+  await eventually(async () => assert.equal(await runInWorker(WORKER, "test", "answer"), "answered"));
+  // Their work is charged to whoever asked, although it got no answer.
+  await until(() => account.consumedMs > 0);
 });
