@@ -186,6 +186,19 @@ Deno.test("mayStartWorker is no longer needed when terminate() ends the thread o
   assert.equal(code, 0, "the fault: its thread has worked on for 300 ms");
 });
 
+Deno.test("closeUnread is no longer needed when a body that nobody reads is not read", async () => {
+  const length = 64 * 1024 * 1024;
+  await using server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    () => new Response(null, { status: 401 }),
+  );
+  using client = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  await client.write(new TextEncoder().encode(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`));
+  const chunk = new Uint8Array(64 * 1024);
+  for (let sent = 0; sent < length;) sent += await client.write(chunk);
+  // The fault: all of it was sent.
+});
+
 Deno.test("runInTime stops what computes for too long", () => {
   assert.equal(runWithTimeout(() => 7, 60_000), 7);
   assert.throws(() => runWithTimeout(() => spin(), 10), { code: "ERR_SCRIPT_EXECUTION_TIMEOUT" });

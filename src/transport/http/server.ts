@@ -32,6 +32,7 @@ import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
 import { routeEndpoint } from "./route.ts";
 import { faultResponse } from "./response.ts";
+import { UnreadBodies } from "./unread_bodies.ts";
 
 export type HttpDeps = CorsRules & {
   operations: readonly Operation[];
@@ -86,6 +87,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const timeouts = new RequestTimeouts(requestTimeoutMs);
   const shared = { authenticateRequest, runOnce, timeouts, bodyMaxBytes, cpu };
   const largeBodies = new LargeBodies();
+  const unreadBodies = new UnreadBodies();
   const app = mount([
     ...operations.map((operation) => operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies })),
     ...withBuiltInRoutes(deps).map((route) => routeEndpoint(route, { ...shared, limits })),
@@ -108,6 +110,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
       response = await toProblem(context, thrown, limits);
     }
     finish(context, response.status, meters);
+    unreadBodies.release(request, client.ip);
     return response;
   };
 }

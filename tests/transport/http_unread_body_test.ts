@@ -1,0 +1,52 @@
+// Bodies of requests that are answered without them: short ones are read, of long ones no more than is cheap.
+import assert from "node:assert/strict";
+import { createHttpHandler } from "@/transport/http/server.ts";
+import { createSampleGateway } from "./http_sample.ts";
+
+const LONG_BYTES = 256 * 1024 * 1024;
+/** What the buffers of a connection take, with some room. */
+const BUFFERS_BYTES = 32 * 1024 * 1024;
+const CHUNK = new Uint8Array(64 * 1024).fill(0x78);
+
+function serve() {
+  const handle = createHttpHandler(createSampleGateway().deps);
+  return Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => handle(request, "192.0.2.1"));
+}
+
+/** Sends a body until all of it is sent or the server closes the connection, and reads until it does. */
+async function send({ port }: Deno.NetAddr, length: number): Promise<{ sent: number; response: string }> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const head = `POST /v1/rooms HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Length: ${length}\r\n\r\n`;
+  await connection.write(new TextEncoder().encode(head));
+  let sent = 0;
+  const sending = (async () => {
+    while (sent < length) sent += await connection.write(CHUNK.subarray(0, length - sent));
+  })().catch(() => {});
+  let response = "";
+  const buffer = new Uint8Array(4096);
+  for (let count; (count = await connection.read(buffer).catch(() => null)) !== null;) {
+    response += new TextDecoder().decode(buffer.subarray(0, count));
+  }
+  await sending;
+  return { sent, response };
+}
+
+Deno.test("a long body of a refused request is not read, though its client gets the response", async () => {
+  await using server = serve();
+  const { sent, response } = await send(server.addr, LONG_BYTES);
+  assert.match(response, /^HTTP\/1\.1 401 [^]*"unauthenticated"/);
+  assert.ok(sent < BUFFERS_BYTES, `${sent} bytes were read`);
+});
+
+Deno.test("bodies of refused requests are read while they are few, so that any client gets the response", async () => {
+  await using server = serve();
+  const length = 3 * 1024 * 1024;
+  for (let n = 0; n < 2; n++) assert.equal((await send(server.addr, length)).sent, length);
+  // After that, a client that reads while it sends still gets it.
+  const url = `http://127.0.0.1:${server.addr.port}/v1/rooms`;
+  const response = await fetch(url, { method: "POST", body: new Uint8Array(length) });
+  assert.equal(response.status, 401);
+  assert.equal((await response.json()).code, "unauthenticated");
+  // Its connection has been closed before this one is.
+  assert.match((await send(server.addr, LONG_BYTES)).response, /^HTTP\/1\.1 401 /);
+});
