@@ -20,8 +20,11 @@ async function openBoard({ alice, agentId }: AgentFixture): Promise<string> {
   return board;
 }
 
-/** Carol joins the agent's room; she is not in the other one. */
-async function joinCarol({ alice, gateway, roomId }: AgentFixture, role?: string): Promise<Caller> {
+/** Carol joins the agent's room, or another one. */
+async function joinCarol(
+  { alice, gateway, roomId: own }: AgentFixture,
+  { roomId = own, role }: { roomId?: string; role?: string } = {},
+): Promise<Caller> {
   const carol = await gateway.as("carol");
   ok(await carol.get("/v1/collaboration/me"));
   ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, role === undefined ? undefined : { role }));
@@ -103,7 +106,7 @@ testOnEngines("texts of a run are for those who can see all that it read", async
   );
   await fixture.mention(bob, "What is new?");
   const { id } = await fixture.settled("waiting_approval");
-  const carol = await joinCarol(fixture, "moderator");
+  const carol = await joinCarol(fixture, { role: "moderator" });
   const approvals = `/v1/collaboration/ai/approvals?roomId=${roomId}`;
   const seen = async (who: Caller) =>
     JSON.stringify([
@@ -123,6 +126,51 @@ testOnEngines("texts of a run are for those who can see all that it read", async
   assertProblem(await decide(carol), 403, "forbidden");
   fixture.answer(() => "Done");
   ok(await decide(bob));
+});
+
+testOnEngines(
+  "texts of a run are not for those who joined a room that it read after what it read there",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+    const { alice, bob, roomId } = fixture;
+    const board = await openBoard(fixture);
+    ok(await alice.patch(`/v1/rooms/${board}`, { historyVisibility: "joined" }));
+    fixture.answer(({ number }) => number % 2 === 1 ? callTools(["message_list", { roomId: board }]) : "");
+    await fixture.mention(bob, "What is new?");
+    const before = await fixture.settled();
+    await joinCarol(fixture);
+    const carol = await joinCarol(fixture, { roomId: board });
+    const textsOf = async (who: Caller, id: string): Promise<string> =>
+      JSON.stringify([ok(await who.get(`${RUNS}/${id}`)), ok(await who.get(`${RUNS}?roomId=${roomId}`))]);
+    assert.match(await textsOf(bob, before.id), /swordfish/);
+    assert.doesNotMatch(await textsOf(carol, before.id), /swordfish/);
+    // Of what the agent reads from now on, she may read everything.
+    await sendMessage(alice, board, "The new one is halibut");
+    await fixture.mention(bob, "And now?");
+    const after = await fixture.settled("succeeded", 2);
+    for (const who of [bob, carol]) assert.match(await textsOf(who, after.id), /halibut/);
+    assert.doesNotMatch(await textsOf(carol, after.id), /swordfish/);
+  },
+);
+
+testOnEngines("nothing is posted that was said in a room before somebody joined it meanwhile", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+  const { alice, bob } = fixture;
+  const board = await openBoard(fixture);
+  ok(await alice.patch(`/v1/rooms/${board}`, { historyVisibility: "joined" }));
+  fixture.answer(({ number }) =>
+    number === 1
+      ? callTools(["message_list", { roomId: board }])
+      : { parts: ["It is ", () => gate.promise, "swordfish"] }
+  );
+  await fixture.mention(bob, "What is new?");
+  await until(() => fixture.models.calls.length === 2);
+  await joinCarol(fixture, { roomId: board });
+  await joinCarol(fixture);
+  gate.resolve();
+  assert.equal((await fixture.settled("failed")).error.code, "forbidden");
+  assert.doesNotMatch(JSON.stringify(await fixture.messages()), /swordfish/);
 });
 
 testOnEngines("nothing is asked that somebody who joined meanwhile may not see", async (environment) => {

@@ -1,9 +1,12 @@
 // The audience of an agent: who will read what it says bounds what it may read.
 import { lowerOf, ROOM_ROLES, type RoomBounds, type RoomRole } from "@/core/actor.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
-import { AudienceStore } from "./audience_store.ts";
+import { AudienceStore, type CandidateRoom } from "./audience_store.ts";
 
 type Bound = { role: RoomRole; joinedSeq: number };
+
+/** Rooms of which something was read, each with the position up to and including which nothing was. */
+export type RoomsRead = ReadonlyMap<string, number>;
 
 /**
  * The rooms that all readers of a room can see: its members, and of a public one everybody who may browse it. An agent that speaks there may read these only, each with the lowest role of those
@@ -36,32 +39,32 @@ export class Audience implements RoomBounds {
       roles.set(`${row.room_id} ${row.principal_id}`, row.role);
     }
     const bounds = new Map<string, Bound>();
-    const isPublic = rooms.some(({ id, visibility }) => id === roomId && visibility === "public");
+    const floorIn = floorsOf(store, tenantId, roomId, rooms);
     for (const { id, history_visibility } of rooms) {
       const own = askerIds.map((askerId) => roles.get(`${id} ${askerId}`));
       // In the room itself only a member asks; elsewhere, who browses a public room may read it.
       if (id === roomId && own.includes(undefined)) continue;
       const role = own.reduce<RoomRole>((lowest, one) => lowerOf(ROOM_ROLES, lowest, one ?? "observer"), "owner");
-      const isShared = history_visibility === "shared";
-      // Who browses the room has joined no other one.
-      const isHidden = isPublic && id !== roomId;
-      const joinedSeq = isShared
-        ? 0
-        : isHidden
-        ? Number.MAX_SAFE_INTEGER
-        : await store.latestJoin(tenantId, roomId, id);
-      bounds.set(id, { role, joinedSeq });
+      bounds.set(id, { role, joinedSeq: await floorIn({ id, history_visibility }) });
     }
     return new Audience(bounds);
   }
 
-  /** Whether every reader of a room can see all of these rooms. */
+  /** Whether every reader of a room can see all that was read of other rooms. */
   static async canRead(
     db: AnyDatabase,
-    { tenantId, roomId, roomIds }: { tenantId: string; roomId: string; roomIds: readonly string[] },
+    { tenantId, roomId, read }: { tenantId: string; roomId: string; read: RoomsRead },
   ): Promise<boolean> {
-    const others = [...new Set(roomIds)].filter((id) => id !== roomId);
-    return (await new AudienceStore(db).filterSeenByAll(tenantId, roomId, others)).length === others.length;
+    const others = [...read].filter(([id]) => id !== roomId);
+    if (others.length === 0) return true;
+    const store = new AudienceStore(db);
+    const rooms = await store.filterSeenByAll(tenantId, roomId, [roomId, ...others.map(([id]) => id)]);
+    const floorIn = floorsOf(store, tenantId, roomId, rooms);
+    for (const [id, floor] of others) {
+      const room = rooms.find((one) => one.id === id);
+      if (room === undefined || await floorIn(room) > floor) return false;
+    }
+    return true;
   }
 
   boundIn(roomId: string): Bound | undefined {
@@ -76,7 +79,23 @@ export class Audience implements RoomBounds {
   }
 
   /** Rooms of which something may have been read: a list across rooms may return something of each. */
-  get read(): string[] {
-    return this.#isListed ? [...this.#bounds.keys()] : [...this.checked];
+  get read(): RoomsRead {
+    const bounds = [...this.#bounds].filter(([id]) => this.#isListed || this.checked.has(id));
+    return new Map(bounds.map(([id, { joinedSeq }]) => [id, joinedSeq]));
   }
+}
+
+/** Returns the position up to which a room of `rooms` is hidden from some reader of the room `readersOf`. */
+function floorsOf(
+  store: AudienceStore,
+  tenantId: string,
+  readersOf: string,
+  rooms: readonly CandidateRoom[],
+): (room: Pick<CandidateRoom, "id" | "history_visibility">) => Promise<number> {
+  const isPublic = rooms.some(({ id, visibility }) => id === readersOf && visibility === "public");
+  return async ({ id, history_visibility }) => {
+    if (history_visibility === "shared") return 0;
+    // Who browses a public room has joined no other one.
+    return isPublic && id !== readersOf ? Number.MAX_SAFE_INTEGER : await store.latestJoin(tenantId, readersOf, id);
+  };
 }

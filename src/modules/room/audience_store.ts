@@ -3,7 +3,7 @@ import { type Kysely, sql, type SqlBool } from "kysely";
 import type { RoomRole } from "@/core/actor.ts";
 import type { RoomRow, RoomTables } from "./tables.ts";
 
-type CandidateRoom = Pick<RoomRow, "id" | "history_visibility" | "visibility">;
+export type CandidateRoom = Pick<RoomRow, "id" | "history_visibility" | "visibility">;
 
 export class AudienceStore {
   readonly #db: Kysely<RoomTables>;
@@ -24,10 +24,8 @@ export class AudienceStore {
   }
 
   /** Those of these rooms that every reader of `readersOf` can see. */
-  async filterSeenByAll(tenantId: string, readersOf: string, roomIds: readonly string[]): Promise<string[]> {
-    if (roomIds.length === 0) return [];
-    const rows = await this.#rooms(tenantId, readersOf).where("room.id", "in", roomIds).execute();
-    return rows.map(({ id }) => id);
+  async filterSeenByAll(tenantId: string, readersOf: string, roomIds: readonly string[]): Promise<CandidateRoom[]> {
+    return await this.#rooms(tenantId, readersOf).where("room.id", "in", roomIds).execute();
   }
 
   /** The latest position at which a member of `readersOf` joined a room. */

@@ -14,7 +14,7 @@ export {
   viewerOf,
   withinBounds,
 } from "./room_access.ts";
-export { Audience } from "./audience.ts";
+export { Audience, type RoomsRead } from "./audience.ts";
 export { roomModule } from "./module.ts";
 export type { RoomMembers } from "./members.ts";
 export { profileJob } from "./profile_sync.ts";

@@ -1,7 +1,7 @@
 // Decides whether a call of a tool may run: by what was decided about it, by grants, and by who will read its effect.
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { newId } from "@/core/id.ts";
-import { Audience } from "@/modules/room/mod.ts";
+import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { eventBase } from "../run/lifecycle.ts";
 import type { ApprovalRow, RunRow } from "../tables.ts";
@@ -35,14 +35,14 @@ export class ApprovalGate {
   }
 
   /**
-   * Throws unless the call may change these rooms, given all that the run has read: `readRoomIds`. Denied wins over approved, an
+   * Throws unless the call may change these rooms, given all that the run has read. Denied wins over approved, an
    * approval of this very call over asking again.
    */
   async assertAllowed(
     tx: AnyTransaction,
     { run, callId, tool, asksFirst }: GatedCall,
     targetRoomIds: readonly string[],
-    readRoomIds: readonly string[],
+    read: RoomsRead,
   ): Promise<void> {
     const { tenant_id: tenantId, id: runId, agent_id: agentId, room_id: roomId } = run;
     const approvals = new ApprovalStore(tx.db);
@@ -57,7 +57,7 @@ export class ApprovalGate {
       );
       if (isApproved || grants.length > 0) continue;
       if (asksFirst) throw new NeedsApproval(targetRoomId, "The agent asks before each call of this tool");
-      if (!await Audience.canRead(tx.db, { tenantId, roomId: targetRoomId, roomIds: readRoomIds })) {
+      if (!await Audience.canRead(tx.db, { tenantId, roomId: targetRoomId, read })) {
         throw new NeedsApproval(
           targetRoomId,
           "Some members of the room that it changes cannot see everything that the agent has read",

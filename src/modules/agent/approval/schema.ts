@@ -22,7 +22,7 @@ export const Approval = z.object({
   targetRoomId: targetRoom,
   tool: z.string().describe("Tool that is called, such as `message.send`"),
   input: z.string().describe(
-    "All arguments of the call as JSON text; empty for a caller who cannot see all rooms that the run has read",
+    "All arguments of the call as JSON text; empty for a caller who cannot see all that the run has read",
   ),
   reason: z.string().describe("Why an approval is needed"),
   status: Status,

@@ -1,4 +1,4 @@
-// Access to runs: those who can see the room of a run, and its trigger, can see the run; its texts, if they can see all that it read.
+// Access to runs: those who can see the room of a run, and its trigger, can see the run; its texts, if they can see all that it has read.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import type { Actor } from "@/core/actor.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -6,7 +6,7 @@ import type { Context } from "@/core/operation.ts";
 import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
-import { askersOf, readRoomsOf } from "./presenter.ts";
+import { askersOf, roomsReadBy } from "./presenter.ts";
 import { RunStore } from "./store.ts";
 
 type Deps = { store: Store<AgentTables>; roomAccess: RoomAccess };
@@ -37,21 +37,28 @@ export class RunAccess {
   /** Throws unless the actor may read the texts of the run. */
   async assertReadable(actor: Actor, run: RunRow, db?: AnyDatabase): Promise<void> {
     if (await this.isReadable(actor, run, db)) return;
-    throw new Fault("forbidden", "The run has read rooms that the caller cannot see");
+    throw new Fault("forbidden", "The run has read what the caller cannot see");
   }
 
   async isReadable(actor: Actor, run: RunRow, db?: AnyDatabase): Promise<boolean> {
     return (await this.readable(actor, [run], db)).has(run.id);
   }
 
-  /** Ids of those of the runs whose texts the actor may read: it can see all rooms that the run has read. */
+  /** Ids of those of the runs whose texts the actor may read: it can see all that the run has read. */
   async readable(
     actor: Actor,
     runs: readonly RunRow[],
     db: AnyDatabase = this.#deps.store.db,
   ): Promise<ReadonlySet<string>> {
-    const rooms = await this.#deps.roomAccess.findMany(actor, [...new Set(runs.flatMap(readRoomsOf))], db);
-    return new Set(runs.filter((run) => readRoomsOf(run).every((id) => rooms.has(id))).map(({ id }) => id));
+    const reads = runs.map((run) => ({ id: run.id, read: roomsReadBy(run) }));
+    const grants = await this.#deps.roomAccess.findMany(actor, [
+      ...new Set(reads.flatMap(({ read }) => [...read.keys()])),
+    ], db);
+    const canSee = ([roomId, floor]: [string, number]): boolean => {
+      const grant = grants.get(roomId);
+      return grant !== undefined && hiddenUpTo(grant) <= floor;
+    };
+    return new Set(reads.filter(({ read }) => [...read].every(canSee)).map(({ id }) => id));
   }
 
   /** The same for a change, with the room locked until the commit. */

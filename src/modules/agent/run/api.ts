@@ -47,7 +47,7 @@ export function runOperations(runs: RunService): Operation[] {
       description:
         "To follow its text, subscribe to `run:<id>` on `/ws`, then get it, and apply the deltas that continue its " +
         "text. If one begins after its end, keep it and get the run again: its text is stored each second. " +
-        "`run.stream` does all of that. A day after its end a run has no texts. A caller who cannot see all rooms that it " +
+        "`run.stream` does all of that. A day after its end a run has no texts. A caller who cannot see all that it " +
         "has read gets it without texts, and may not subscribe.",
       access: { scope: "run.read", room: "observer" },
       http: { method: "GET", path: `${RUN_PATH}/:id`, status: 200 },

@@ -4,13 +4,13 @@ import { type Clock, delay, iso } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { truncateCodePoints } from "@/core/text.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
-import { Audience } from "@/modules/room/mod.ts";
+import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
-import { readRoomsOf } from "./presenter.ts";
+import { roomsReadBy } from "./presenter.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
@@ -66,7 +66,7 @@ export class RunEnding {
   ): Promise<void> {
     const { store, lifecycle } = this.#deps;
     await store.enclose(async (tx) => {
-      const ended = await this.#post(run, content, { readRoomIds: readRoomsOf({ ...run, ...set }) });
+      const ended = await this.#post(run, content, { read: roomsReadBy({ ...run, ...set }) });
       await new RunStore(tx.db).putStep(lastStep);
       if (ended instanceof Fault) {
         const error = { code: ended.code, detail: `The response could not be posted: ${ended.message}` };
@@ -106,12 +106,12 @@ export class RunEnding {
 
   /**
    * Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted: also if readers of the
-   * room cannot see all rooms that the run has read, since somebody joined one room or left another meanwhile.
+   * room cannot see all that the run has read, since somebody joined one room or left another meanwhile.
    */
   async #post(
     run: RunRow,
     content: Content,
-    { actor: external, readRoomIds = [] }: { actor?: Actor; readRoomIds?: readonly string[] } = {},
+    { actor: external, read = new Map() }: { actor?: Actor; read?: RoomsRead } = {},
   ): Promise<string | Fault | undefined> {
     if (content.text === "") return undefined;
     const { store, actors, callOperation, clock } = this.#deps;
@@ -131,7 +131,7 @@ export class RunEnding {
         }, run.id);
         // With the room locked, nobody joins it any more.
         const { tenant_id: tenantId, room_id: roomId } = run;
-        if (!await Audience.canRead(inner.db, { tenantId, roomId, roomIds: readRoomIds })) {
+        if (!await Audience.canRead(inner.db, { tenantId, roomId, read })) {
           throw new Fault("forbidden", "Some readers of the room cannot see everything that the agent has read");
         }
         await new RunStore(inner.db).addSent({

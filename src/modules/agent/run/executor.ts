@@ -18,7 +18,7 @@ import type { AssembleContext } from "./context.ts";
 import type { RunEnding } from "./ending.ts";
 import { LeaseLost, type RunFailure, type RunLifecycle } from "./lifecycle.ts";
 import type { ModelStep, ModelStepResult } from "./model_step.ts";
-import { askersOf, readRoomsOf } from "./presenter.ts";
+import { askersOf, roomsReadJson, withRoomsRead } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
@@ -158,8 +158,8 @@ export class RunExecutor {
       maxOutputTokens: Math.min(agent.max_output_tokens, Math.max(1, contextTokens - budgetTokens)),
     }, signal);
     const row = stepRowOf(run, n, result, { startedAt, endedAt: iso(clock.now()) });
-    const read = JSON.stringify([...new Set([...readRoomsOf(run), ...actor.bounds.read])]);
-    const set = { ...usageAfter(run, result), step: n, read_rooms_json: read };
+    const read_rooms_json = roomsReadJson(withRoomsRead(run, actor.bounds.read));
+    const set = { ...usageAfter(run, result), step: n, read_rooms_json };
     if (result.calls.length === 0 && result.end.reason !== "length") {
       await ending.succeed(run, textBefore(steps) + result.text, row, set, signal);
       return { ...run, ...set, status: "succeeded" };

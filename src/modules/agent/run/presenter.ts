@@ -1,4 +1,5 @@
-// Runs and steps as clients see them. Their texts are for readers who can see all rooms that the run has read.
+// Runs and steps as clients see them. Their texts are for readers who can see all that the run has read.
+import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { RunRow, StepRow } from "../tables.ts";
 import type { Run, RunStep } from "./schema.ts";
 
@@ -52,7 +53,19 @@ export function askersOf({ asker_ids_json }: Pick<RunRow, "asker_ids_json">): st
   return JSON.parse(asker_ids_json);
 }
 
-/** The rooms that a run has read; its own is always one of them. */
-export function readRoomsOf({ room_id, read_rooms_json }: Pick<RunRow, "room_id" | "read_rooms_json">): string[] {
-  return [...new Set([room_id, ...JSON.parse(read_rooms_json) as string[]])];
+/** What a run has read; its own room is always part of it. */
+export function roomsReadBy({ room_id, read_rooms_json }: Pick<RunRow, "room_id" | "read_rooms_json">): RoomsRead {
+  return new Map([[room_id, Number.MAX_SAFE_INTEGER], ...Object.entries<number>(JSON.parse(read_rooms_json))]);
+}
+
+/** The same with what was read besides: of a room that was read twice, from the earlier position on. */
+export function withRoomsRead(run: Pick<RunRow, "room_id" | "read_rooms_json">, more: RoomsRead): RoomsRead {
+  const read = new Map(roomsReadBy(run));
+  for (const [id, floor] of more) read.set(id, Math.min(floor, read.get(id) ?? floor));
+  return read;
+}
+
+/** Its column `read_rooms_json`. */
+export function roomsReadJson(read: RoomsRead): string {
+  return JSON.stringify(Object.fromEntries(read));
 }

@@ -6,7 +6,7 @@ import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
 import { truncateText } from "@/core/text.ts";
-import { Audience } from "@/modules/room/mod.ts";
+import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type ApprovalGate, CallDenied, type GatedCall, NeedsApproval } from "../approval/gate.ts";
@@ -16,7 +16,7 @@ import type { ResolvedCall, Toolbox } from "../tool/toolbox.ts";
 import type { AgentTables, RunRow, StepRow, StepStatus } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
 import { LeaseLost, type RunLifecycle } from "./lifecycle.ts";
-import { readRoomsOf } from "./presenter.ts";
+import { roomsReadBy, roomsReadJson, withRoomsRead } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
 import type { RunActor, RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
@@ -93,7 +93,7 @@ export class ToolStep {
     const { run } = step;
     const refused = await this.#askBefore(step, resolved);
     if (refused !== undefined) return refused;
-    let read: readonly string[] = [];
+    let read: RoomsRead = new Map();
     let outcome: Outcome;
     try {
       const actor = await actors.of(run);
@@ -146,7 +146,7 @@ export class ToolStep {
         const actor = await actors.of(run, inner.db);
         const output = await callOperation(actor, operation.name, resolvedInput(resolved), run.id);
         const targets = [...actor.bounds.checked];
-        const read = [...readRoomsOf(run), ...actor.bounds.read];
+        const read = withRoomsRead(run, actor.bounds.read);
         await gate.assertAllowed(inner, gated(step, resolved), targets, read);
         this.#recheckBeforeCommit(inner, run, actor);
         if (operation.name === "message.send") await this.#noteSent(inner, run, output);
@@ -199,7 +199,7 @@ export class ToolStep {
   async #askBefore(step: Step, resolved: ResolvedCall): Promise<RunRow | undefined> {
     const { store, gate } = this.#deps;
     try {
-      await store.write((tx) => gate.assertAllowed(tx, gated(step, resolved), [], []));
+      await store.write((tx) => gate.assertAllowed(tx, gated(step, resolved), [], new Map()));
       return undefined;
     } catch (thrown) {
       if (!(thrown instanceof NeedsApproval)) return await this.#record(step, resolved, outcomeOf(thrown));
@@ -216,7 +216,7 @@ export class ToolStep {
     return await store.write(async (tx) => {
       await this.#fence(tx, step.run);
       // All readers of the room read the question.
-      if (!await Audience.canRead(tx.db, { tenantId, roomId, roomIds: readRoomsOf(step.run) })) {
+      if (!await Audience.canRead(tx.db, { tenantId, roomId, read: roomsReadBy(step.run) })) {
         const hidden = new Fault("forbidden", "Some readers of the room cannot see everything that was read");
         return await this.#put(tx, step, resolved, failed(hidden));
       }
@@ -241,11 +241,11 @@ export class ToolStep {
     step: Step,
     resolved: ResolvedCall,
     outcome: Outcome,
-    readRoomIds: readonly string[] = [],
+    read: RoomsRead = new Map(),
   ): Promise<RunRow> {
     return await this.#deps.store.write(async (tx) => {
       await this.#fence(tx, step.run);
-      return await this.#put(tx, step, resolved, outcome, readRoomIds);
+      return await this.#put(tx, step, resolved, outcome, read);
     });
   }
 
@@ -254,7 +254,7 @@ export class ToolStep {
     step: Step,
     resolved: ResolvedCall,
     { status, result }: Outcome,
-    readRoomIds: readonly string[] = [],
+    read: RoomsRead = new Map(),
   ): Promise<RunRow> {
     const { run, n, call, begun } = step;
     const now = iso(this.#deps.clock.now());
@@ -277,8 +277,7 @@ export class ToolStep {
       started_at: begun?.started_at ?? now,
       ended_at: status === "started" || status === "waiting" ? null : now,
     });
-    const read = [...new Set([...readRoomsOf(run), ...readRoomIds])];
-    const set = { step: n, text: "", read_rooms_json: JSON.stringify(read), heartbeat_at: now };
+    const set = { step: n, text: "", read_rooms_json: roomsReadJson(withRoomsRead(run, read)), heartbeat_at: now };
     await runs.update(run.tenant_id, run.id, set);
     return { ...run, ...set };
   }

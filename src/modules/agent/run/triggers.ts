@@ -141,7 +141,7 @@ export function newRun(
     step: 0,
     text: "",
     active_ms: 0,
-    read_rooms_json: "[]",
+    read_rooms_json: "{}",
     model: null,
     input_tokens: 0,
     cached_tokens: 0,
