@@ -12,10 +12,31 @@ import process from "node:process";
 /** The runtime retains a buffer of the largest frame of each socket, and does not release sent frames at once. */
 const WRITE_COPIES = 2;
 
-/** Bytes that the process uses outside of the heap. */
-export function memoryOutsideHeap(): number {
-  const { rss, heapTotal, external } = Deno.memoryUsage();
-  return rss - heapTotal - external;
+export type MemoryUsage = Pick<Deno.MemoryUsage, "rss" | "heapTotal" | "external">;
+
+/**
+ * Measures the bytes that a process uses outside of its heap. When the heap shrinks, the engine keeps its pages for some time, as
+ * many as fit the space of young objects: they belong to neither. They are counted from one measurement to the next as what
+ * the heap has lost and the system has not got back, until the heap takes them again or the system gets them.
+ */
+export class MemoryOutsideHeap {
+  readonly #usage: () => MemoryUsage;
+  #last: MemoryUsage;
+  #kept = 0;
+
+  constructor(usage: () => MemoryUsage) {
+    this.#usage = usage;
+    this.#last = usage();
+  }
+
+  measure(): number {
+    const [last, usage] = [this.#last, this.#usage()];
+    const { rss, heapTotal, external } = usage;
+    const returned = Math.max(0, last.rss - rss);
+    this.#kept = Math.max(0, this.#kept + last.heapTotal - heapTotal - returned);
+    this.#last = usage;
+    return rss - heapTotal - external - this.#kept;
+  }
 }
 
 /** What a thread may add to it while it starts; mostly about 25 MiB. */

@@ -45,12 +45,19 @@ class FakeGuardedSocket implements GuardedSocket {
 class GuardHarness {
   readonly metrics = new Metrics();
   usedMib = 100;
+  heapMib = 120;
+  /** What the engine keeps of a heap that has shrunk. */
+  keptMib = 0;
   startingMib = 0;
   time = 0;
   readonly guard = new MemoryGuard({
     budgetBytes: 256 * MIB,
     metrics: this.metrics,
-    memory: () => this.usedMib * MIB,
+    usage: () => ({
+      rss: (this.usedMib + this.keptMib + this.heapMib) * MIB,
+      heapTotal: this.heapMib * MIB,
+      external: 0,
+    }),
     startingBytes: () => this.startingMib * MIB,
     now: () => this.time,
   });
@@ -74,6 +81,31 @@ class GuardHarness {
     this.guard.close();
   }
 }
+
+Deno.test("what the engine keeps of a heap that has shrunk is no message", () => {
+  using harness = new GuardHarness();
+  const strangers = Array.from({ length: 100 }, () => new FakeGuardedSocket());
+  harness.add(...strangers);
+  const closed = (): number => strangers.filter(({ isClosed }) => isClosed).length;
+  const moveHeap = (mib: number): void => {
+    harness.heapMib += mib;
+    harness.keptMib -= mib;
+    harness.pass(1000);
+  };
+  for (const mib of [-50, 30, -40]) moveHeap(mib);
+  // The system gets it back, then the heap grows again.
+  harness.keptMib = 0;
+  harness.pass(1000);
+  harness.heapMib += 60;
+  harness.pass(1000);
+  assert.equal(closed(), 0);
+  assert.equal(harness.guard.grownBytes(), 0);
+  // Messages are still seen while it is kept.
+  moveHeap(-60);
+  harness.usedMib += 50;
+  harness.pass(100);
+  assert.equal(closed(), 100);
+});
 
 Deno.test("memory pressure closes silent sockets first, then all unauthenticated ones, but no others", () => {
   using harness = new GuardHarness();

@@ -3,7 +3,7 @@
 import { MINUTE_MS } from "@/core/clock.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { memoryOutsideHeap, startingThreadBytes } from "@/runtime/memory.ts";
+import { MemoryOutsideHeap, type MemoryUsage, startingThreadBytes } from "@/runtime/memory.ts";
 
 /** A socket as the guard sees it. */
 export type GuardedSocket = {
@@ -26,8 +26,8 @@ type MemoryGuardOptions = {
   /** Growth at which unresponsive sockets are closed; unauthenticated ones are closed at an eighth of it. */
   budgetBytes: number;
   metrics: Pick<Metrics, "connectionErrors">;
-  /** Bytes outside of the heap, where the runtime buffers incomplete messages. */
-  memory?: () => number;
+  /** Bytes of the process. The runtime buffers incomplete messages outside of the heap. */
+  usage?: () => MemoryUsage;
   /** What threads of the process that start now may add to them. */
   startingBytes?: () => number;
   now?: () => number;
@@ -84,6 +84,8 @@ const log = logOf("ws");
 /** Samples memory while there are sockets. When it grows, closes unauthenticated sockets first, then unresponsive ones. */
 export class MemoryGuard {
   readonly #options: Required<MemoryGuardOptions>;
+  /** A new one whenever sampling starts: it compares what it measures in a row. */
+  #memory: MemoryOutsideHeap;
   readonly #sockets = new Map<GuardedSocket, Acceptance>();
   /** Those that were not authenticated at the last sample. */
   readonly #unauthenticated = new Set<GuardedSocket>();
@@ -100,11 +102,12 @@ export class MemoryGuard {
 
   constructor(options: MemoryGuardOptions) {
     this.#options = {
-      memory: memoryOutsideHeap,
+      usage: () => Deno.memoryUsage(),
       startingBytes: startingThreadBytes,
       now: () => performance.now(),
       ...options,
     };
+    this.#memory = new MemoryOutsideHeap(this.#options.usage);
   }
 
   /** Whether no further socket should be accepted now. */
@@ -118,10 +121,11 @@ export class MemoryGuard {
   }
 
   add(socket: GuardedSocket): void {
+    if (this.#timer === undefined) this.#memory = new MemoryOutsideHeap(this.#options.usage);
     this.#accepted++;
     const at = this.#options.now();
     if (at - this.#lastAcceptance.at >= ACCEPT_SAMPLE_MS) {
-      this.#lastAcceptance = { at, level: this.#withoutAllowance(this.#options.memory()) };
+      this.#lastAcceptance = { at, level: this.#withoutAllowance(this.#memory.measure()) };
     }
     this.#sockets.set(socket, { at, level: this.#lastAcceptance.level });
     this.#unauthenticated.add(socket);
@@ -138,7 +142,7 @@ export class MemoryGuard {
 
   /** Growth over the lowest level of the last minute, without outgoing data, in bytes. */
   grownBytes(): number {
-    return Math.max(0, this.#options.memory() - this.#floor - this.#writeBytes());
+    return Math.max(0, this.#memory.measure() - this.#floor - this.#writeBytes());
   }
 
   /** Samples memory and closes sockets if needed; runs periodically while there are sockets. */
@@ -183,7 +187,7 @@ export class MemoryGuard {
   }
 
   #measure(time: number): number {
-    const bytes = this.#options.memory();
+    const bytes = this.#memory.measure();
     this.#allowStartingThreads(bytes, time);
     const { current, endsAt } = this.#windows;
     if (time >= endsAt) {
@@ -309,7 +313,7 @@ export class MemoryGuard {
     if (time - episode.grewAt < CALM_MS) return;
     this.#episode = undefined;
     if (grown > this.#options.budgetBytes * STEP.silent) {
-      this.#windows = openWindows(this.#options.memory(), this.#accepted, time + WINDOW_MS);
+      this.#windows = openWindows(this.#memory.measure(), this.#accepted, time + WINDOW_MS);
     }
     log.debug("memory use of inbound messages is back to normal", {
       closed: episode.closed,
