@@ -464,6 +464,38 @@ Deno.test("an attendee who is invited again has no response, to any occurrence",
   assert.deepEqual(new Set(responses), new Set(["needs_action"]));
 });
 
+Deno.test("freebusy.read merges many series, a thousand times at a time", async () => {
+  await using fixture = await openCalendarFixture();
+  // Each day of some series is one time, from 8:00 to 11:25; of others each is one of its own, from 20:00 on.
+  const startsOf = (n: number): string => n < 20 ? `${8 + Math.floor(n / 6)}:${n % 6}0`.padStart(5, "0") : `${n}:00`;
+  for (const n of [...Array(20).keys(), 20, 21, 22, 23]) {
+    await createSeries(fixture, {
+      rrule: "FREQ=DAILY",
+      start: { dateTime: `2026-01-01T${startsOf(n)}:00`, timeZone: "UTC" },
+      end: undefined,
+      durationMinutes: 15,
+    });
+  }
+  const from = Date.parse("2026-02-01T00:00:00Z");
+  const days = 59;
+  const { busy, truncated } = expectStatus(
+    await fixture.carol.post(`${CALENDAR}/freebusy`, {
+      principalIds: ["alice"],
+      from: new Date(from).toISOString(),
+      to: new Date(from + days * 86_400_000).toISOString(),
+      timeZone: "UTC",
+    }),
+  ).body;
+  const expected = Array.from({ length: days }, (_, day) => {
+    const at = (time: string): string =>
+      `${new Date(from + day * 86_400_000).toISOString().slice(0, 11)}${time}:00.000Z`;
+    const late = [20, 21, 22, 23].map((hour) => [at(`${hour}:00`), at(`${hour}:15`)]);
+    return [[at("08:00"), at("11:25")], ...late];
+  }).flat();
+  assert.deepEqual(busy.map(({ start, end }: { start: string; end: string }) => [start, end]), expected);
+  assert.equal(truncated, false);
+});
+
 Deno.test("freebusy.read returns times, never titles, without declined and transparent events", async () => {
   await using fixture = await openCalendarFixture();
   await createSeries(fixture, { roomId: undefined, title: "Doctor", rrule: null, visibility: "private" });

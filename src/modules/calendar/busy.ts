@@ -20,6 +20,8 @@ type BusyQuery = {
 };
 
 const EVENTS_MAX = 5000;
+/** So many times are merged before more are looked for, then twice as many: to sort all at once would block other requests. */
+const MERGED_AT = 1000;
 /** For all expansions of one query. */
 const QUERY_BUDGET_MS = 200;
 
@@ -33,7 +35,8 @@ export async function busyTimes(
   const summaries = await agenda.findBusy(tenantId, window, principalIds, EVENTS_MAX + 1);
   const range = [from - DAY_MS, to + DAY_MS] as const;
   const ids = await filterOverlapping(agenda, tenantId, summaries.slice(0, EVENTS_MAX), range, yieldIfDue);
-  const found: Busy[] = [];
+  let found: Busy[] = [];
+  let mergeAt = MERGED_AT;
   let truncated = summaries.length > EVENTS_MAX;
   let spentMs = 0;
   for (const event of await events.findAggregates(tenantId, ids, yieldIfDue)) {
@@ -52,6 +55,10 @@ export async function busyTimes(
       for (const principalId of busyPrincipals(event, occurrence)) {
         if (principalIds.includes(principalId)) found.push({ principalId, startAt, endAt });
       }
+    }
+    if (found.length >= mergeAt) {
+      found = mergeBusy(found, principalIds);
+      mergeAt = MERGED_AT + 2 * found.length;
     }
     spentMs += performance.now() - startedAt;
     await yieldIfDue?.();
