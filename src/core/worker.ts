@@ -96,7 +96,7 @@ export class WorkerThread<Input, Output> implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // A thread that computes cannot be terminated. It is when it has ended, which is then known as well.
+    // A thread that computes cannot be terminated. One that took too long is when its work has ended.
     if (this.#onLateEnd === undefined) this.#worker.terminate();
     this.#pending?.reject(new Error("The worker was ended"));
   }
