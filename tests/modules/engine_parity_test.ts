@@ -170,8 +170,9 @@ function withQuery(path: Path, given: readonly Parameter[]): Path {
   };
 }
 
-/** What is each gateway's own. */
-function withoutOwn(name: string, value: unknown): unknown {
+/** What is each gateway's own. The random client id of one document in 64 is a byte shorter, and so is its export. */
+function withoutOwn(this: unknown, name: string, value: unknown): unknown {
+  if (name === "size" && Object.hasOwn(Object(this), "requestedBy")) return "own";
   return /^(requestId|instance|nextCursor|epoch|cursor|generation|tookMs|update)$/.test(name) && value !== null
     ? "own"
     : value;
