@@ -40,16 +40,20 @@ export function table(rows: readonly Row[]): string {
   return lines.join("\n");
 }
 
+/** Of the widest common letters at the size of the chart. */
+const LETTER_WIDTH = 6.2;
+
 /** Bars of the median ratios on a logarithmic axis; the line at 1 is the peer. */
 export function chart(rows: readonly Row[]): string {
-  const [left, width, step] = [330, 420, 30];
+  const labels = rows.map((row) => `${row.what} vs ${row.peer}`);
+  const [left, width, step] = [20 + LETTER_WIDTH * Math.max(...labels.map(({ length }) => length)), 420, 30];
   const height = rows.length * step + 50;
   const x = (ratio: number): number => left + width * (Math.log2(Math.min(32, Math.max(0.125, ratio))) + 3) / 8;
   const bars = rows.map((row, at) => {
     const ratio = median(ratios(row));
     const [from, to] = [Math.min(x(1), x(ratio)), Math.max(x(1), x(ratio))];
     const y = 30 + at * step;
-    return `<text x="${left - 10}" y="${y + 14}" text-anchor="end">${escape(`${row.what} vs ${row.peer}`)}</text>` +
+    return `<text x="${left - 10}" y="${y + 14}" text-anchor="end">${escape(labels[at] ?? "")}</text>` +
       `<rect x="${from}" y="${y}" width="${Math.max(1, to - from)}" height="18" fill="${
         ratio >= 1 ? "#2a9d8f" : "#e9a23b"
       }"/>` +
