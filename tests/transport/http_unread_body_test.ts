@@ -4,8 +4,8 @@ import { createHttpHandler } from "@/transport/http/server.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const LONG_BYTES = 256 * 1024 * 1024;
-/** What the buffers of a connection take, with some room. */
-const BUFFERS_BYTES = 32 * 1024 * 1024;
+/** More than the buffers of a connection take on any machine. */
+const BUFFERS_BYTES = LONG_BYTES / 2;
 const CHUNK = new Uint8Array(64 * 1024).fill(0x78);
 
 function serve() {
