@@ -21,17 +21,17 @@ export type MemoryUsage = Pick<Deno.MemoryUsage, "rss" | "heapTotal" | "external
  */
 export class MemoryOutsideHeap {
   readonly #usage: () => MemoryUsage;
-  #last: MemoryUsage;
+  #last: MemoryUsage | undefined;
   #kept = 0;
 
   constructor(usage: () => MemoryUsage) {
     this.#usage = usage;
-    this.#last = usage();
   }
 
   measure(): number {
-    const [last, usage] = [this.#last, this.#usage()];
+    const usage = this.#usage();
     const { rss, heapTotal, external } = usage;
+    const last = this.#last ?? usage;
     const returned = Math.max(0, last.rss - rss);
     this.#kept = Math.max(0, this.#kept + last.heapTotal - heapTotal - returned);
     this.#last = usage;

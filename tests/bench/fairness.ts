@@ -1,7 +1,7 @@
 // One principal, one budget: how long others wait for their sends while one member with forty agents takes all it can get.
 import { Gateway, SECRET } from "./gateway.ts";
 import { type AttackName, type AttackOptions, ATTACKS } from "./fairness_attack.ts";
-import type { Row } from "./report.ts";
+import { type Row, say } from "./report.ts";
 import { pin } from "./server.ts";
 import { benchToken } from "./token.ts";
 import { pause } from "../wait.ts";
@@ -55,7 +55,7 @@ export async function fairness(attacks: readonly AttackName[] = ATTACKS): Promis
     const under = await measure(clients, SECONDS);
     process.kill("SIGKILL");
     const statuses = new TextDecoder().decode((await process.output()).stdout).trim().split("\n").at(-1);
-    Deno.stdout.writeSync(new TextEncoder().encode(`answers to ${name}: ${statuses}\n`));
+    say(`answers to ${name}: ${statuses}`);
     rows.push({
       what: `p50 of others' sends, ${name}`,
       unit: "ms",

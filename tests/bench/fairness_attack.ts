@@ -1,5 +1,6 @@
 // One member with forty agents, who takes what can be had: a process of its own, run by `fairness.ts` until it is stopped.
 import { pause } from "../wait.ts";
+import { say } from "./report.ts";
 
 export const ATTACKS = ["metadata", "freebusy", "documents", "invitations", "exports"] as const;
 export type AttackName = typeof ATTACKS[number];
@@ -64,7 +65,7 @@ const ATTACK_CALLS: Readonly<Record<AttackName, (order: AttackOptions, n: number
 async function attack(order: AttackOptions): Promise<never> {
   const statuses = new Map<number, number>();
   let n = 0;
-  setInterval(() => Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify([...statuses])}\n`)), 1000);
+  setInterval(() => say(JSON.stringify([...statuses])), 1000);
   await Promise.all(order.tokens.map(async (token) => {
     while (true) {
       const { method, path, body } = ATTACK_CALLS[order.name](order, n++);

@@ -5,7 +5,7 @@ import type { AttackReport, AttackRequest } from "./hostile_attack.ts";
 import type { ClientsReport, ClientsRequest } from "./honest_clients.ts";
 import { Gateway, SECRET } from "./gateway.ts";
 import { LoadGenerator } from "./load_generator.ts";
-import type { Row } from "./report.ts";
+import { type Row, say } from "./report.ts";
 import { benchToken } from "./token.ts";
 
 const HONEST = 200;
@@ -45,15 +45,16 @@ export async function hostile(): Promise<Row[]> {
       calm.push(await crowd.request({ kind: "run", seconds: CALM_SECONDS, perSecond: PER_SECOND }));
       const attack = attackers.request({ ...order, seconds: ATTACK_SECONDS, only: ONLY });
       attacked.push(await crowd.request({ kind: "run", seconds: ATTACK_SECONDS - 5, perSecond: PER_SECOND }));
-      say({ calm: calm.at(-1), attacked: attacked.at(-1), attacks: await attack });
+      say(JSON.stringify({ calm: calm.at(-1), attacked: attacked.at(-1), attacks: await attack }, null, 1));
     }
     clearInterval(sampler);
     const grown = await bytesIn(folder) - bytes;
-    say({
+    const resources = {
       idleMiB: Math.round(idleKib / 1024),
       peakMiB: Math.round(peakKib / 1024),
       diskMiBPerMinute: Math.round(grown / (ROUNDS * ATTACK_SECONDS / 60) / 1024 / 1024),
-    });
+    };
+    say(JSON.stringify(resources, null, 1));
     return (["delivery", "acknowledgement"] as const).map((what) => ({
       what: `p95 of ${what === "delivery" ? "a delivery" : "an acknowledgement"} for ${HONEST} clients under attack`,
       unit: "ms",
@@ -126,8 +127,4 @@ async function bytesIn(folder: string): Promise<number> {
     sum += isDirectory ? await bytesIn(path) : (await Deno.stat(path).catch(() => ({ size: 0 }))).size;
   }
   return sum;
-}
-
-function say(what: unknown): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify(what, null, 1)}\n`));
 }

@@ -7,7 +7,7 @@ import { http } from "./http.ts";
 import { idle } from "./idle.ts";
 import { plugins } from "./plugins.ts";
 import { postgres } from "./postgres.ts";
-import { chart, type Row, table } from "./report.ts";
+import { chart, type Row, say, table } from "./report.ts";
 import { rows } from "./rows.ts";
 import { runs } from "./runs.ts";
 import { sends } from "./sends.ts";
@@ -48,7 +48,7 @@ if (import.meta.main) {
     if (Deno.args.length > 0 && !Deno.args.includes(name)) continue;
     const own = await run();
     // What ends later may fail: what was measured before is shown by then.
-    Deno.stdout.writeSync(new TextEncoder().encode(`${table(own)}\n`));
+    say(table(own));
     all.push(...own);
   }
   if (Deno.args.length === 0) await Deno.writeTextFile(CHART, chart(all));

@@ -68,6 +68,11 @@ export function chart(rows: readonly Row[]): string {
     `<line x1="${x(1)}" y1="24" x2="${x(1)}" y2="${height - 10}" stroke="#888"/>${bars.join("")}</svg>\n`;
 }
 
+/** Writes a line to the standard output. */
+export function say(line: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
+}
+
 function round(value: number): string {
   return value >= 100 ? String(Math.round(value)) : value.toPrecision(3);
 }

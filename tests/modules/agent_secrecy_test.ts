@@ -31,6 +31,19 @@ async function joinCarol(
   return carol;
 }
 
+/** Bob asks the agent, which has read the board by now, and says what stands there once the returned function is called. */
+async function askAboutBoard(fixture: AgentFixture, board: string): Promise<() => void> {
+  const gate = Promise.withResolvers<void>();
+  fixture.answer(({ number }) =>
+    number === 1
+      ? callTools(["message_list", { roomId: board }])
+      : { parts: ["It is ", () => gate.promise, "swordfish"] }
+  );
+  await fixture.mention(fixture.bob, "What is new?");
+  await until(() => fixture.models.calls.length === 2);
+  return gate.resolve;
+}
+
 /** Subscribes to a run on `/ws`; resolves to the socket, or to the error of the subscription. */
 async function watch({ gateway }: AgentFixture, who: Caller, runId: string) {
   const socket = new FakeSocket();
@@ -154,21 +167,14 @@ testOnEngines(
 );
 
 testOnEngines("nothing is posted that was said in a room before somebody joined it meanwhile", async (environment) => {
-  const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
-  const { alice, bob } = fixture;
+  const { alice } = fixture;
   const board = await openBoard(fixture);
   ok(await alice.patch(`/v1/rooms/${board}`, { historyVisibility: "joined" }));
-  fixture.answer(({ number }) =>
-    number === 1
-      ? callTools(["message_list", { roomId: board }])
-      : { parts: ["It is ", () => gate.promise, "swordfish"] }
-  );
-  await fixture.mention(bob, "What is new?");
-  await until(() => fixture.models.calls.length === 2);
+  const answer = await askAboutBoard(fixture, board);
   await joinCarol(fixture, { roomId: board });
   await joinCarol(fixture);
-  gate.resolve();
+  answer();
   assert.equal((await fixture.settled("failed")).error.code, "forbidden");
   assert.doesNotMatch(JSON.stringify(await fixture.messages()), /swordfish/);
 });
@@ -193,19 +199,11 @@ testOnEngines("nothing is asked that somebody who joined meanwhile may not see",
 });
 
 testOnEngines("nothing is posted that somebody who joined meanwhile may not see", async (environment) => {
-  const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
-  const { bob } = fixture;
   const board = await openBoard(fixture);
-  fixture.answer(({ number }) =>
-    number === 1
-      ? callTools(["message_list", { roomId: board }])
-      : { parts: ["It is ", () => gate.promise, "swordfish"] }
-  );
-  await fixture.mention(bob, "What is new?");
-  await until(() => fixture.models.calls.length === 2);
+  const answer = await askAboutBoard(fixture, board);
   await joinCarol(fixture);
-  gate.resolve();
+  answer();
   const run = await fixture.settled("failed");
   assert.equal(run.error.code, "forbidden");
   assert.match(run.text, /swordfish/, "who may see it still reads it in the run");

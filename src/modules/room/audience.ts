@@ -40,12 +40,13 @@ export class Audience implements RoomBounds {
     }
     const bounds = new Map<string, Bound>();
     const floorIn = floorsOf(store, tenantId, roomId, rooms);
-    for (const { id, history_visibility } of rooms) {
+    for (const room of rooms) {
+      const { id } = room;
       const own = askerIds.map((askerId) => roles.get(`${id} ${askerId}`));
       // In the room itself only a member asks; elsewhere, who browses a public room may read it.
       if (id === roomId && own.includes(undefined)) continue;
       const role = own.reduce<RoomRole>((lowest, one) => lowerOf(ROOM_ROLES, lowest, one ?? "observer"), "owner");
-      bounds.set(id, { role, joinedSeq: await floorIn({ id, history_visibility }) });
+      bounds.set(id, { role, joinedSeq: await floorIn(room) });
     }
     return new Audience(bounds);
   }
@@ -91,7 +92,7 @@ function floorsOf(
   tenantId: string,
   readersOf: string,
   rooms: readonly CandidateRoom[],
-): (room: Pick<CandidateRoom, "id" | "history_visibility">) => Promise<number> {
+): (room: CandidateRoom) => Promise<number> {
   const isPublic = rooms.some(({ id, visibility }) => id === readersOf && visibility === "public");
   return async ({ id, history_visibility }) => {
     if (history_visibility === "shared") return 0;

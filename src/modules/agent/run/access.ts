@@ -51,9 +51,7 @@ export class RunAccess {
     db: AnyDatabase = this.#deps.store.db,
   ): Promise<ReadonlySet<string>> {
     const reads = runs.map((run) => ({ id: run.id, read: roomsReadBy(run) }));
-    const grants = await this.#deps.roomAccess.findMany(actor, [
-      ...new Set(reads.flatMap(({ read }) => [...read.keys()])),
-    ], db);
+    const grants = await this.#deps.roomAccess.findMany(actor, reads.flatMap(({ read }) => [...read.keys()]), db);
     const canSee = ([roomId, floor]: [string, number]): boolean => {
       const grant = grants.get(roomId);
       return grant !== undefined && hiddenUpTo(grant) <= floor;
