@@ -14,17 +14,23 @@ import {
   type ModelTimeLimits,
   type ModelUsage,
 } from "@/ports/model.ts";
-import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import type { JsonBounds, Outbound, OutboundOptions } from "@/ports/outbound.ts";
 import { modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
+import { StepTimer } from "./step_timer.ts";
 
 const LIMITS: ModelTimeLimits = { firstPartMs: 60_000, idleMs: 30_000, totalMs: 300_000 };
 /** Longer ones are dropped: they are stored with each call. */
 const SIGNATURE_MAX_CHARS = 32 * 1024;
-const RESPONSE_MAX_BYTES = 32 * 1024 * 1024;
+/** Longest response to a step, and what each token adds: some providers say a lot with each. */
+const RESPONSE_BYTES = { base: 1024 * 1024, perToken: 1024, max: 32 * 1024 * 1024 };
+/** Bounds of an event of it, which is parsed at once: many values take about a microsecond each. */
+const EVENT_BOUNDS: JsonBounds = { bytesMax: 512 * 1024, depthMax: 64, valuesMax: 10_000 };
 /** A provider that ignores the limit of output tokens is cut off here: no tokenizer needs so many characters for one. */
 const CHARS_PER_TOKEN_MAX = 16;
-/** Google takes no more in one call. */
-const EMBEDDINGS_PER_CALL = 96;
+/** Google takes no more than 100 in one call; the response to fewer is parsed sooner. */
+const EMBEDDINGS_PER_CALL = 16;
+/** Bounds of a response for each text: 4,096 numbers with all their digits, and what says whose they are. */
+const EMBEDDING_BOUNDS: JsonBounds = { bytesMax: 128 * 1024, depthMax: 8, valuesMax: 4200 };
 /** More than any context: what reports more is wrong. */
 const TOKENS_MAX = 100_000_000;
 const OPENAI_HOST = "api.openai.com";
@@ -37,6 +43,7 @@ type StreamPart = Awaited<ReturnType<LanguageModel["doStream"]>>["stream"] exten
 type Finish = Extract<StreamPart, { type: "finish" }>;
 type JsonSchema = Extract<NonNullable<CallOptions["responseFormat"]>, { type: "json" }>["schema"];
 type Options = { signal: AbortSignal; limits?: Partial<ModelTimeLimits> };
+type ResponseBounds = Required<Pick<OutboundOptions, "bodyMaxBytes" | "json">>;
 
 const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
   stop: "stop",
@@ -67,7 +74,7 @@ export class AiSdkModels implements Models {
       isEstimated: true,
     });
     try {
-      const model = await this.#languageModel(endpoint, timer.signal);
+      const model = await this.#languageModel(endpoint, timer.signal, stepBounds(request));
       const { stream } = await model.doStream(callOptionsOf(endpoint, request, timer.signal));
       let finish: Finish | undefined;
       for await (const part of timer.watch(stream)) {
@@ -98,7 +105,7 @@ export class AiSdkModels implements Models {
     const vectors: number[][] = [];
     let reported: number | undefined = 0;
     try {
-      const model = await this.#embeddingModel(endpoint, timer.signal);
+      const model = await this.#embeddingModel(endpoint, timer.signal, embeddingBounds(texts.length));
       for (let at = 0; at < texts.length; at += EMBEDDINGS_PER_CALL) {
         const values = texts.slice(at, at + EMBEDDINGS_PER_CALL);
         const { embeddings, usage } = await model.doEmbed({ values, abortSignal: timer.signal });
@@ -118,8 +125,12 @@ export class AiSdkModels implements Models {
     return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: estimated } };
   }
 
-  async #languageModel(endpoint: ModelEndpoint, signal: AbortSignal): Promise<LanguageModel> {
-    const settings = this.#settingsOf(endpoint, signal);
+  async #languageModel(
+    endpoint: ModelEndpoint,
+    signal: AbortSignal,
+    bounds: ResponseBounds,
+  ): Promise<LanguageModel> {
+    const settings = this.#settingsOf(endpoint, signal, bounds);
     switch (endpoint.kind) {
       case "openai": {
         const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
@@ -141,8 +152,12 @@ export class AiSdkModels implements Models {
     }
   }
 
-  async #embeddingModel(endpoint: ModelEndpoint, signal: AbortSignal): Promise<EmbeddingModel> {
-    const settings = this.#settingsOf(endpoint, signal);
+  async #embeddingModel(
+    endpoint: ModelEndpoint,
+    signal: AbortSignal,
+    bounds: ResponseBounds,
+  ): Promise<EmbeddingModel> {
+    const settings = this.#settingsOf(endpoint, signal, bounds);
     if (endpoint.kind === "google") {
       const { createGoogle } = await import("@ai-sdk/google");
       return createGoogle(settings).embeddingModel(endpoint.model);
@@ -152,13 +167,13 @@ export class AiSdkModels implements Models {
     return createOpenAICompatible(settings).embeddingModel(endpoint.model);
   }
 
-  #settingsOf({ baseUrl, apiKey, allowHosts = [] }: ModelEndpoint, signal: AbortSignal): {
+  #settingsOf({ baseUrl, apiKey, allowHosts = [] }: ModelEndpoint, signal: AbortSignal, bounds: ResponseBounds): {
     name: string;
     baseURL: string;
     apiKey: string;
     fetch: typeof fetch;
   } {
-    const options = { allow: allowHosts, totalMs: LIMITS.totalMs, bodyMaxBytes: RESPONSE_MAX_BYTES };
+    const options = { ...bounds, allow: allowHosts, totalMs: LIMITS.totalMs };
     return {
       name: "provider",
       baseURL: withoutTrailingSlashes(baseUrl),
@@ -174,81 +189,6 @@ export class AiSdkModels implements Models {
         return response;
       },
     };
-  }
-}
-
-/** Ends a step that takes too long, and says why it ended. */
-class StepTimer {
-  readonly #controller = new AbortController();
-  readonly #caller: AbortSignal;
-  readonly #limits: ModelTimeLimits;
-  readonly #total: ReturnType<typeof setTimeout>;
-  readonly #cancel = (): void => this.#controller.abort(this.#caller.reason);
-  /** Whether a part of the response was received: headers and pings may be there long before. */
-  hasBegun = false;
-  #idle: ReturnType<typeof setTimeout>;
-  #isLate = false;
-
-  constructor(caller: AbortSignal, limits: ModelTimeLimits) {
-    this.#caller = caller;
-    this.#limits = limits;
-    this.#total = setTimeout(() => this.#end(), limits.totalMs);
-    this.#idle = setTimeout(() => this.#end(), limits.firstPartMs);
-    caller.addEventListener("abort", this.#cancel, { once: true });
-    if (caller.aborted) this.#cancel();
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** Something arrived. */
-  restart(): void {
-    clearTimeout(this.#idle);
-    const { firstPartMs, idleMs } = this.#limits;
-    if (!this.signal.aborted) this.#idle = setTimeout(() => this.#end(), this.hasBegun ? idleMs : firstPartMs);
-  }
-
-  /** The parts of a stream; ends at once when the step ends, whatever the stream does. */
-  async *watch<Part>(stream: ReadableStream<Part>): AsyncGenerator<Part> {
-    const reader = stream.getReader();
-    const { promise: aborted, reject } = Promise.withResolvers<never>();
-    aborted.catch(() => {}); // of use only while a read waits
-    const abort = (): void => reject(this.signal.reason);
-    this.signal.addEventListener("abort", abort, { once: true });
-    if (this.signal.aborted) abort();
-    try {
-      while (true) {
-        const { done, value } = await Promise.race([reader.read(), aborted]);
-        if (done) return;
-        // While the consumer works, the provider is not late.
-        clearTimeout(this.#idle);
-        yield value;
-        this.restart();
-      }
-    } finally {
-      this.signal.removeEventListener("abort", abort);
-      // The connection ends by the signal; a stream that fails meanwhile has nothing to add.
-      void reader.cancel().catch(() => {});
-    }
-  }
-
-  /** What a failure was really: packages report an abort in the middle of a stream as one of the provider. */
-  failure(thrown: unknown): unknown {
-    if (this.#caller.aborted) return new ModelError("cancelled", { isRetryable: false });
-    return this.#isLate ? new ModelError("timed_out", { isRetryable: true }) : thrown;
-  }
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#idle);
-    clearTimeout(this.#total);
-    this.#caller.removeEventListener("abort", this.#cancel);
-    this.#controller.abort();
-  }
-
-  #end(): void {
-    this.#isLate = true;
-    this.#controller.abort(new OutboundError("timed_out", "The model took too long"));
   }
 }
 
@@ -379,6 +319,19 @@ function writtenTokens(usage: Finish["usage"] | undefined, input = 0): number | 
 
 function isCount(value: number | undefined): value is number {
   return value !== undefined && Number.isSafeInteger(value) && value >= 0 && value <= TOKENS_MAX;
+}
+
+function stepBounds({ maxOutputTokens }: ModelRequest): ResponseBounds {
+  const { base, perToken, max } = RESPONSE_BYTES;
+  return { bodyMaxBytes: Math.min(max, base + maxOutputTokens * perToken), json: EVENT_BOUNDS };
+}
+
+/** Of the response to one of the calls for so many texts. */
+function embeddingBounds(texts: number): ResponseBounds {
+  const perCall = Math.min(texts, EMBEDDINGS_PER_CALL);
+  const { bytesMax, depthMax, valuesMax } = EMBEDDING_BOUNDS;
+  const bodyMaxBytes = perCall * bytesMax;
+  return { bodyMaxBytes, json: { bytesMax: bodyMaxBytes, depthMax, valuesMax: perCall * valuesMax } };
 }
 
 function estimateInput({ messages, tools = [], responseSchema }: ModelRequest): number {

@@ -1,11 +1,11 @@
 // Outbound calls over node:http(s), which can connect to a given address and still verify the certificate of a name; `fetch` cannot.
 import { lookup } from "node:dns/promises";
-import { once } from "node:events";
 import http from "node:http";
 import https from "node:https";
 import ipaddr from "ipaddr.js";
 import { hostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { AddressPolicy, type Resolve } from "./address_policy.ts";
+import { createBodyStream } from "./response_body.ts";
 
 const CONNECT_MS = 5000;
 const TOTAL_MS = 15_000;
@@ -50,7 +50,7 @@ export function createOutbound(
   }
 
   async function call(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
-    const { allow: own = [], totalMs = TOTAL_MS, bodyMaxBytes = BODY_MAX_BYTES } = options;
+    const { allow: own = [], totalMs = TOTAL_MS, bodyMaxBytes = BODY_MAX_BYTES, json } = options;
     const url = new URL(input);
     policy.assertUrl(url, own);
     const { signal } = init;
@@ -71,7 +71,7 @@ export function createOutbound(
         await policy.find(hostOf(url), own, { signal: call.signal, ms: connectMs }),
         (address) => openConnection(url, address, { ...init, body, call: call.signal, connectMs, ca }),
       );
-      return toResponse(response, { call, bodyMaxBytes, end });
+      return toResponse(response, { maxBytes: bodyMaxBytes, json, call: call.signal, end });
     } catch (thrown) {
       end();
       throw thrown;
@@ -172,12 +172,22 @@ async function connectToAny<Result>(
 /** Sends a body as fast as the connection takes it. */
 async function sendStream(request: http.ClientRequest, body: ReadableStream<Uint8Array>): Promise<void> {
   const reader = body.getReader();
-  const closed = new Promise<void>((resolve) => request.once("close", () => resolve()));
-  void closed.then(() => reader.cancel());
-  for (let next = await reader.read(); !next.done; next = await reader.read()) {
-    if (!request.write(next.value)) await Promise.race([once(request, "drain"), closed]);
+  request.once("close", () => void reader.cancel());
+  for (let next = await reader.read(); !next.done && !request.destroyed; next = await reader.read()) {
+    if (!request.write(next.value)) await drained(request);
   }
   if (!request.destroyed) request.end();
+}
+
+/** Resolves once the connection takes more, or has closed. */
+function drained(request: http.ClientRequest): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      request.off("drain", end).off("close", end);
+      resolve();
+    };
+    request.once("drain", end).once("close", end);
+  });
 }
 
 /** The body in bytes; those that are given as bytes are not copied. */
@@ -187,69 +197,13 @@ async function bytesOf(body: Init["body"]): Promise<Uint8Array | undefined> {
 }
 
 /** The response with its body as a stream, which ends the connection when it is cancelled, aborted or too long. */
-function toResponse(
-  incoming: http.IncomingMessage,
-  { call, bodyMaxBytes, end }: { call: AbortController; bodyMaxBytes: number; end: () => void },
-): Response {
+function toResponse(incoming: http.IncomingMessage, options: Parameters<typeof createBodyStream>[1]): Response {
   const status = incoming.statusCode ?? 0;
   const headers = new Headers();
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {
     for (const value of values ?? []) headers.append(name, value);
   }
-  const finish = (): void => {
-    end();
-    call.signal.removeEventListener("abort", abort);
-    incoming.destroy();
-  };
-  let controller: ReadableStreamDefaultController<Uint8Array>;
-  let isOver = false;
-  const fail = (reason: unknown): void => {
-    if (isOver) return;
-    isOver = true;
-    finish();
-    controller.error(reason);
-  };
-  const abort = (): void => fail(call.signal.reason);
-  const tooLarge = (): OutboundError =>
-    new OutboundError("response_too_large", `The response is longer than ${bodyMaxBytes} bytes`);
-  if (Number(incoming.headers["content-length"]) > bodyMaxBytes) {
-    finish();
-    throw tooLarge();
-  }
-  let bytes = 0;
-  const body = new ReadableStream<Uint8Array>({
-    start(opened) {
-      controller = opened;
-      incoming.on("data", (chunk: Uint8Array) => {
-        bytes += chunk.length;
-        if (bytes > bodyMaxBytes) return fail(tooLarge());
-        if (isOver) return;
-        controller.enqueue(new Uint8Array(chunk));
-        if ((controller.desiredSize ?? 1) <= 0) incoming.pause();
-      });
-      incoming.on("end", () => {
-        if (isOver) return;
-        // A body that was cut has an end, too.
-        if (!incoming.complete) return fail(new OutboundError("connection_failed", "The response was cut off"));
-        isOver = true;
-        finish();
-        controller.close();
-      });
-      const cut = (cause?: unknown): void =>
-        fail(new OutboundError("connection_failed", "The response was cut off", { cause }));
-      incoming.on("error", cut);
-      incoming.on("aborted", () => cut());
-      incoming.on("close", () => cut());
-      call.signal.addEventListener("abort", abort, { once: true });
-    },
-    pull() {
-      incoming.resume();
-    },
-    cancel() {
-      isOver = true;
-      finish();
-    },
-  });
+  const body = createBodyStream(incoming, options);
   if (!NULL_BODY_STATUSES.has(status)) return new Response(body, { status, headers });
   void body.cancel();
   return new Response(null, { status, headers });

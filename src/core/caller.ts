@@ -1,6 +1,7 @@
 // On whose behalf the running code works, known from the async context: whose validity every write checks, whichever service
 // writes, and who is charged for CPU time. One context for both, since each costs every call.
 import { AsyncLocalStorage } from "node:async_hooks";
+import process from "node:process";
 import type { Actor } from "./actor.ts";
 import { nextTick } from "./clock.ts";
 import type { CpuAccount } from "./cpu_budget.ts";
@@ -76,6 +77,14 @@ export function beginCharge(): () => void {
   if (account === undefined) return () => {};
   const [startedAt, consumedMs] = [performance.now(), account.consumedMs];
   return () => account.consume(Math.max(0, performance.now() - startedAt - (account.consumedMs - consumedMs)));
+}
+
+/** Charges the rest of this tick to the account: the running callback, and what follows from promises that it resolves. */
+export function chargeTick(account: CpuAccount | undefined): void {
+  if (account === undefined) return;
+  const end = chargeTo(account, beginCharge);
+  // A tick of node's begins when no promise has anything left to do.
+  queueMicrotask(() => process.nextTick(end));
 }
 
 /** Yields to others: resolves in the next tick that this account may use. */

@@ -7,6 +7,8 @@
 // - Redirects are not followed: their response is returned as it is.
 // - Bodies that are streams are streamed, in both directions, as fast as the other side reads them.
 // - Connecting, the whole call and the response's body are bounded. A stream that is cancelled or aborted ends the connection.
+// - What a part of the body causes in its tick, such as parsing, is charged to the caller's account, which is read slowly while it
+//   has no time left.
 // - What is refused or fails before a response throws an `OutboundError`; its message names no secret and may be shown to the
 //   person who configured the address.
 
@@ -19,7 +21,12 @@ export type OutboundOptions = {
   totalMs?: number;
   /** Longest response body in bytes; default 64 KiB. It is a stream, read no faster than its reader reads. */
   bodyMaxBytes?: number;
+  /** Bounds of that body for who parses it as JSON, or as server-sent events with JSON. */
+  json?: JsonBounds;
 };
+
+/** Bounds of a JSON body; of each event, if the body is a stream of server-sent events. */
+export type JsonBounds = { bytesMax: number; depthMax: number; valuesMax: number };
 
 /** A `fetch` with bounds. Options that `fetch` has and this type lacks are ignored. */
 export interface Outbound {

@@ -4,6 +4,7 @@ import { type AttackName, type AttackOptions, ATTACKS } from "./fairness_attack.
 import { type Row, say } from "./report.ts";
 import { pin } from "./server.ts";
 import { benchToken } from "./token.ts";
+import { freePort } from "../free_port.ts";
 import { pause } from "../wait.ts";
 
 const CLIENTS = 50;
@@ -23,13 +24,16 @@ const ATTACK = new URL("./fairness_attack.ts", import.meta.url).pathname;
 export async function fairness(attacks: readonly AttackName[] = ATTACKS): Promise<Row[]> {
   const folder = await Deno.makeTempDir({ prefix: "gateway-bench-fairness-" });
   const database = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
-  const order = await prepare(database);
+  const order = { ...await prepare(database), modelPort: freePort() };
   const rows: Row[] = [];
   for (const name of attacks) {
     const gateway = await Gateway.start({
       ...database,
       SVC_RATE_LIMIT: "on",
       SVC_LIMIT_CONNECTIONS_PER_ADDRESS: "10000",
+      SVC_AI_BASE_URL: `http://127.0.0.1:${order.modelPort}/v1`,
+      SVC_AI_MODEL: "nonsense",
+      SVC_OUTBOUND_ALLOW: "127.0.0.1",
     });
     const { url } = gateway.server;
     const clients = await Promise.all(Array.from({ length: CLIENTS }, (_, n) => createClient(url, n)));
@@ -117,7 +121,7 @@ function quantile(sorted: readonly number[], part: number): number {
 }
 
 /** What stands in the database before: the rooms of honest clients, and what the attacker has brought with it. */
-async function prepare(database: Record<string, string>): Promise<Omit<AttackOptions, "name" | "url">> {
+async function prepare(database: Record<string, string>): Promise<Omit<AttackOptions, "name" | "url" | "modelPort">> {
   const gateway = await Gateway.start(database);
   const { url } = gateway.server;
   const call = async (token: string, method: string, path: string, body?: unknown) => {

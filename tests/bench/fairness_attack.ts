@@ -2,7 +2,7 @@
 import { pause } from "../wait.ts";
 import { say } from "./report.ts";
 
-export const ATTACKS = ["metadata", "freebusy", "documents", "invitations", "exports"] as const;
+export const ATTACKS = ["metadata", "freebusy", "documents", "invitations", "exports", "completions"] as const;
 export type AttackName = typeof ATTACKS[number];
 
 /** What an attacker needs to know. */
@@ -12,6 +12,8 @@ export type AttackOptions = {
   tokens: string[];
   roomId: string;
   guestIds: string[];
+  /** Where the attacker's model is expected. */
+  modelPort: number;
 };
 
 /** As long as a client waits that is told to come back later, but has no mind to. */
@@ -20,6 +22,9 @@ const CHINESE = Array.from({ length: 330_000 }, (_, n) => String.fromCharCode(0x
 const LARGE = JSON.stringify(
   Object.fromEntries(Array.from({ length: 9000 }, (_, n) => [`key${n}`, { a: [n, `${n}`.repeat(14)] }])),
 );
+
+/** What a model says that takes long to read and says nothing. */
+const NONSENSE = new TextEncoder().encode('data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'.repeat(70_000));
 
 type AttackCall = { method: string; path: string; body: string };
 
@@ -60,11 +65,18 @@ const ATTACK_CALLS: Readonly<Record<AttackName, (order: AttackOptions, n: number
     path: "/v1/collaboration/exports",
     body: JSON.stringify({ kind: "room", roomId }),
   }),
+  completions: () => ({
+    method: "POST",
+    path: "/v1/collaboration/ai/completions",
+    body: JSON.stringify({ messages: [{ role: "user", text: "Speak" }], maxOutputTokens: 4000 }),
+  }),
 };
 
 async function attack(order: AttackOptions): Promise<never> {
   const statuses = new Map<number, number>();
   let n = 0;
+  const headers = { "content-type": "text/event-stream" };
+  Deno.serve({ port: order.modelPort, onListen() {} }, () => new Response(NONSENSE, { headers }));
   setInterval(() => say(JSON.stringify([...statuses])), 1000);
   await Promise.all(order.tokens.map(async (token) => {
     while (true) {

@@ -1,5 +1,7 @@
 // The adapter of models against a server that streams, cuts, stalls, refuses, repeats and lies.
 import assert from "node:assert/strict";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
 import { createOutbound } from "@/adapters/outbound_http.ts";
 import {
@@ -10,7 +12,7 @@ import {
   type ModelStepEnd,
   type ModelTimeLimits,
 } from "@/ports/model.ts";
-import { OutboundError } from "@/ports/outbound.ts";
+import { type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { ModelServer, SIGNATURES, USAGE, WORDS } from "../model_server.ts";
 import { until } from "../wait.ts";
 
@@ -191,8 +193,7 @@ Deno.test("a connection that ends within a response breaks the step", async () =
       else stream.enqueue(new TextEncoder().encode(next));
     },
   }, { highWaterMark: 0 });
-  const respond = () => Promise.resolve(new Response(body, { headers: { "content-type": "text/event-stream" } }));
-  const cut = new AiSdkModels(Object.assign(respond, { assertAllowed() {} }));
+  const cut = modelsBehind(() => new Response(body, { headers: { "content-type": "text/event-stream" } }));
   const endpoint = { kind: "openai", baseUrl: "https://models.test", apiKey: undefined, model: "m" } as const;
   const step = cut.step(endpoint, REQUEST, { signal: new AbortController().signal });
   assert.deepEqual((await step.next()).value, { kind: "text", text: "one " });
@@ -201,6 +202,58 @@ Deno.test("a connection that ends within a response breaks the step", async () =
     assert.deepEqual([error.code, error.isRetryable], ["stream_broken", true]);
     return true;
   });
+});
+
+/** Models behind a way out of the test's. */
+function modelsBehind(respond: (options: OutboundOptions) => Response): AiSdkModels {
+  const outbound: Outbound = Object.assign(
+    ((_url, _init, options = {}) => Promise.resolve(respond(options))) as Outbound,
+    { assertAllowed() {} },
+  );
+  return new AiSdkModels(outbound);
+}
+
+Deno.test("responses are bounded by what was asked for, and their parts by what is parsed at once", async () => {
+  const signal = new AbortController().signal;
+  const asked: OutboundOptions[] = [];
+  const models = modelsBehind((options) => {
+    asked.push(options);
+    return new Response("data: [DONE]\n\n");
+  });
+  const endpoint = { kind: "openai", baseUrl: "https://models.test", apiKey: undefined, model: "m" } as const;
+  for (const maxOutputTokens of [100, 1_000_000]) {
+    await assert.rejects(models.step(endpoint, { ...REQUEST, maxOutputTokens }, { signal }).next());
+  }
+  for (const texts of [["one"], Array(100).fill("many")]) {
+    await assert.rejects(models.embed(endpoint, texts, { signal }));
+  }
+  const [few, most, one, many] = asked.map(({ bodyMaxBytes = 0 }) => bodyMaxBytes);
+  assert.deepEqual([few, most, one, many], [1024 * 1124, 32 * 1024 * 1024, 128 * 1024, 16 * 128 * 1024]);
+  for (const { json } of asked) assert.ok(json !== undefined && json.valuesMax < 100_000);
+});
+
+Deno.test("what was read of a stream is not kept until its end", async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage: () => void = runInNewContext("gc");
+  const frame = { choices: [{ index: 0, delta: { content: "word " }, finish_reason: null }] };
+  const bytes = new TextEncoder().encode(`data: ${JSON.stringify(frame)}\n\n`);
+  const body = new ReadableStream({ pull: (controller) => controller.enqueue(bytes) });
+  const models = modelsBehind(() => new Response(body, { headers: { "content-type": "text/event-stream" } }));
+  const endpoint = { kind: "openai", baseUrl: "https://models.test", apiKey: undefined, model: "m" } as const;
+  const controller = new AbortController();
+  const step = models.step(endpoint, { ...REQUEST, maxOutputTokens: 100_000 }, controller);
+  const read = async (parts: number): Promise<number> => {
+    for (let n = 0; n < parts; n++) assert.equal((await step.next()).done, false);
+    collectGarbage();
+    return Deno.memoryUsage().heapUsed;
+  };
+  await read(2000);
+  const parts = 5000;
+  const before = await read(1);
+  const grown = await read(parts) - before;
+  assert.ok(grown < parts * 200, `${Math.round(grown / parts)} bytes a part`);
+  controller.abort();
+  await assert.rejects(step.next());
 });
 
 Deno.test("usage that is missing or cannot be is estimated, and said to be", async () => {

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { createOutbound, type OutboundDeps } from "@/adapters/outbound_http.ts";
 import { isHost } from "@/adapters/host_list.ts";
+import { chargeTo } from "@/core/caller.ts";
+import { CpuBudget } from "@/core/cpu_budget.ts";
 import { type Outbound, OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
 import { pause, until } from "../wait.ts";
 import { CERTIFICATE, PRIVATE_KEY } from "./test_certificate.ts";
@@ -203,6 +205,59 @@ Deno.test("a response without limits is read no faster than its reader reads", a
   assert.ok(sent < CHUNKS, `${sent}`);
   let received = 0;
   for await (const chunk of response.body ?? []) received += chunk.length;
+  assert.equal(received, CHUNKS * CHUNK.length);
+});
+
+Deno.test("JSON that is too complex to be parsed ends its call, in a body and in each event of a stream", async () => {
+  const bodies: Record<string, string> = {
+    fine: "data: [1,2]\n\n".repeat(1000),
+    deep: `data: [1]\n\ndata: ${"[".repeat(10)}`,
+    many: JSON.stringify(Array(100).fill(1)),
+    long: JSON.stringify("x".repeat(2000)),
+  };
+  await using server = serve((request) => new Response(bodies[new URL(request.url).pathname.slice(1)]));
+  const outbound = createOutbound(LOOPBACK);
+  const json = { bytesMax: 1000, depthMax: 5, valuesMax: 50 };
+  const read = async (kind: string) =>
+    await (await outbound(`http://127.0.0.1:${server.port}/${kind}`, {}, { json })).text();
+  assert.equal(await read("fine"), bodies.fine);
+  for (const kind of ["deep", "many", "long"]) await assertRefused(read(kind), "response_too_large");
+});
+
+Deno.test("what a response causes is charged to the caller, and is read slowly while that is in debt", async () => {
+  const CHUNK = new Uint8Array(64 * 1024);
+  const CHUNKS = 50;
+  let sent = 0;
+  await using server = serve(() =>
+    new Response(
+      new ReadableStream({
+        pull(controller) {
+          controller.enqueue(CHUNK);
+          if (++sent === CHUNKS) controller.close();
+        },
+      }),
+    )
+  );
+  const budget = new CpuBudget({ percent: 2 });
+  const account = budget.accountOfKey("caller");
+  account.consume(499);
+  budget.markActive(budget.accountOfKey("other"), budget.now());
+  const call = () => createOutbound(LOOPBACK)(`http://127.0.0.1:${server.port}/`, {}, { bodyMaxBytes: Infinity });
+  const response = await chargeTo(account, call);
+  let received = 0;
+  const reading = (async () => {
+    for await (const chunk of response.body ?? []) {
+      // Its first part takes long to parse.
+      const startedAt = performance.now();
+      while (received === 0 && performance.now() - startedAt < 10);
+      received += chunk.length;
+    }
+  })();
+  await until(() => account.consumedMs > 505);
+  // Without a pause, all of it would be here by now.
+  await pause(300);
+  assert.ok(received < CHUNKS * CHUNK.length, `${received}`);
+  await reading;
   assert.equal(received, CHUNKS * CHUNK.length);
 });
 

@@ -1,8 +1,8 @@
 // Calls of an MCP server: one connection a call, like all outbound calls bounded in address, time and size. The SDK is loaded
 // with the first one.
 import type { Client } from "@modelcontextprotocol/client";
-import { isDeeperThan } from "@/core/text.ts";
-import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import { JSON_VALUES_MAX } from "@/core/text.ts";
+import { type JsonBounds, type Outbound, OutboundError } from "@/ports/outbound.ts";
 
 type Sdk = typeof import("@modelcontextprotocol/client");
 
@@ -22,8 +22,7 @@ export class ServerError extends Error {
 }
 
 const CALL_MS = 30_000;
-const RESPONSE_MAX_BYTES = 512 * 1024;
-const DEPTH_MAX = 64;
+const RESPONSE_BOUNDS: JsonBounds = { bytesMax: 512 * 1024, depthMax: 64, valuesMax: JSON_VALUES_MAX };
 const PAGES_MAX = 4;
 const RESULT_MAX_CHARS = 24_000;
 const AUTHENTICATION = [401, 403];
@@ -106,21 +105,13 @@ export class RemoteServers {
     try {
       const all = new Headers(init?.headers);
       for (const [name, value] of Object.entries(headers)) all.set(name, value);
-      const options = { totalMs: this.#callMs, bodyMaxBytes: RESPONSE_MAX_BYTES };
+      const options = { totalMs: this.#callMs, bodyMaxBytes: RESPONSE_BOUNDS.bytesMax, json: RESPONSE_BOUNDS };
       const response = await this.#outbound(url, { ...init, headers: all, signal }, options);
       if (AUTHENTICATION.includes(response.status)) failure.code = "not_authorized";
-      const isJson = response.headers.get("Content-Type")?.includes("application/json") === true;
-      return isJson ? await bounded(response) : response;
+      return response;
     } catch (error) {
       if (error instanceof OutboundError) failure.code = error.code;
       throw error;
     }
   }
-}
-
-/** The response with its body read, unless it is nested too deep to be parsed. */
-async function bounded(response: Response): Promise<Response> {
-  const text = await response.text();
-  if (isDeeperThan(text, DEPTH_MAX)) throw new SyntaxError("The response is nested too deep");
-  return new Response(text, response);
 }

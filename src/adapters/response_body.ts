@@ -1,0 +1,148 @@
+// The body of an outbound call's response: a stream that is bounded, charged to the caller, and read no faster than it is used.
+import type http from "node:http";
+import { chargeTick, currentAccount } from "@/core/caller.ts";
+import { delay, nextTick } from "@/core/clock.ts";
+import { type JsonBounds, OutboundError } from "@/ports/outbound.ts";
+import { limitJson } from "./json_limit.ts";
+
+/** What is parsed in a tick, which takes a few milliseconds at most. */
+const JSON_PIECE_BYTES = 8 * 1024;
+/** Longest pause in reading for a caller that has used up its share of CPU time: servers wait that long for sure. */
+const DEBT_PAUSE_MAX_MS = 1000;
+
+type BodyOptions = {
+  maxBytes: number;
+  json: JsonBounds | undefined;
+  /** Aborts when the call ends. */
+  call: AbortSignal;
+  /** Called when the body has ended, in any way. */
+  end: () => void;
+};
+
+/** Throws `response_too_large` for a body whose announced length is too much. */
+export function createBodyStream(incoming: http.IncomingMessage, options: BodyOptions): ReadableStream<Uint8Array> {
+  if (Number(incoming.headers["content-length"]) > options.maxBytes) {
+    incoming.destroy();
+    options.end();
+    throw tooLarge(`longer than ${options.maxBytes} bytes`);
+  }
+  return new ReadableStream(new BodySource(incoming, options));
+}
+
+class BodySource implements UnderlyingDefaultSource<Uint8Array> {
+  readonly #incoming: http.IncomingMessage;
+  readonly #options: BodyOptions;
+  readonly #account = currentAccount();
+  readonly #excessOf: (chunk: Uint8Array) => string | undefined;
+  /** What is parsed as JSON is given out in pieces, one a tick. */
+  readonly #pieceBytes: number;
+  readonly #over = new AbortController();
+  readonly #abort = (): void => this.#fail(this.#options.call.reason);
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  #bytes = 0;
+  /** What has arrived and was not given out; all of it may have arrived. */
+  #waiting: Uint8Array[] = [];
+  #isComplete = false;
+
+  constructor(incoming: http.IncomingMessage, options: BodyOptions) {
+    const { json } = options;
+    this.#incoming = incoming;
+    this.#options = options;
+    this.#excessOf = json === undefined ? () => undefined : limitJson(json);
+    this.#pieceBytes = json === undefined ? Infinity : JSON_PIECE_BYTES;
+  }
+
+  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    this.#controller = controller;
+    this.#incoming.on("data", (chunk: Uint8Array) => this.#receive(chunk));
+    this.#incoming.on("end", () => this.#complete());
+    const cut = (cause?: unknown): void => {
+      // A body that has arrived may wait for its reader, and its connection be closed meanwhile.
+      if (!this.#isComplete) this.#fail(cutOff(cause));
+    };
+    this.#incoming.on("error", cut);
+    this.#incoming.on("aborted", () => cut());
+    this.#incoming.on("close", () => cut());
+    this.#options.call.addEventListener("abort", this.#abort, { once: true });
+  }
+
+  async pull(): Promise<void> {
+    if (this.#isInDebt) {
+      await delay(Math.min(this.#account?.waitMs ?? 0, DEBT_PAUSE_MAX_MS), this.#over.signal);
+    } else if (this.#waiting.length > 0) await nextTick();
+    if (this.#isOver) return;
+    if (this.#waiting.length > 0) this.#give();
+    else this.#incoming.resume();
+  }
+
+  cancel(): void {
+    this.#finish();
+  }
+
+  get #isOver(): boolean {
+    return this.#over.signal.aborted;
+  }
+
+  get #isInDebt(): boolean {
+    return this.#account !== undefined && this.#account.waitMs > 0;
+  }
+
+  #receive(chunk: Uint8Array): void {
+    if (this.#isOver) return;
+    const { maxBytes } = this.#options;
+    this.#bytes += chunk.length;
+    const excess = this.#bytes > maxBytes ? `longer than ${maxBytes} bytes` : this.#excessOf(chunk);
+    if (excess !== undefined) return this.#fail(tooLarge(excess));
+    this.#waiting.push(chunk);
+    if (this.#waiting.length === 1) this.#give();
+  }
+
+  /** Gives out one piece, and reads on if more is wanted now. */
+  #give(): void {
+    const [chunk, ...others] = this.#waiting;
+    if (chunk === undefined) return;
+    const rest = chunk.length > this.#pieceBytes ? [chunk.subarray(this.#pieceBytes)] : [];
+    this.#waiting = [...rest, ...others];
+    chargeTick(this.#account);
+    this.#controller?.enqueue(new Uint8Array(chunk.subarray(0, this.#pieceBytes)));
+    if (this.#waiting.length > 0) this.#incoming.pause();
+    else if (this.#isComplete) this.#close();
+    else if ((this.#controller?.desiredSize ?? 1) <= 0 || this.#isInDebt) this.#incoming.pause();
+  }
+
+  #complete(): void {
+    if (this.#isOver) return;
+    // A body that was cut has an end, too.
+    if (!this.#incoming.complete) return this.#fail(cutOff());
+    this.#isComplete = true;
+    if (this.#waiting.length === 0) this.#close();
+  }
+
+  #close(): void {
+    this.#finish();
+    // What is not a stream of events is parsed now.
+    chargeTick(this.#account);
+    this.#controller?.close();
+  }
+
+  #fail(reason: unknown): void {
+    if (this.#isOver) return;
+    this.#finish();
+    this.#controller?.error(reason);
+  }
+
+  #finish(): void {
+    this.#over.abort();
+    this.#options.call.removeEventListener("abort", this.#abort);
+    this.#incoming.destroy();
+    this.#options.end();
+  }
+}
+
+function tooLarge(how: string): OutboundError {
+  return new OutboundError("response_too_large", `The response is ${how}`);
+}
+
+function cutOff(cause?: unknown): OutboundError {
+  return new OutboundError("connection_failed", "The response was cut off", { cause });
+}
