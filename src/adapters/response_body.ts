@@ -67,9 +67,9 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   async pull(): Promise<void> {
-    if (this.#isInDebt) {
-      await delay(Math.min(this.#account?.waitMs ?? 0, DEBT_PAUSE_MAX_MS), this.#over.signal);
-    } else if (this.#waiting.length > 0) await nextTick();
+    const pauseMs = this.#pauseMs;
+    if (pauseMs > 0) await delay(pauseMs, this.#over.signal);
+    else if (this.#waiting.length > 0) await nextTick();
     if (this.#isOver) return;
     if (this.#waiting.length > 0) this.#give();
     else this.#incoming.resume();
@@ -83,8 +83,9 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     return this.#over.signal.aborted;
   }
 
-  get #isInDebt(): boolean {
-    return this.#account !== undefined && this.#account.waitMs > 0;
+  /** How long reading pauses. Only where much may have to be parsed: other calls have deadlines that a pause would exceed. */
+  get #pauseMs(): number {
+    return this.#options.json === undefined ? 0 : Math.min(this.#account?.waitMs ?? 0, DEBT_PAUSE_MAX_MS);
   }
 
   #receive(chunk: Uint8Array): void {
@@ -107,7 +108,7 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     this.#controller?.enqueue(new Uint8Array(chunk.subarray(0, this.#pieceBytes)));
     if (this.#waiting.length > 0) this.#incoming.pause();
     else if (this.#isComplete) this.#close();
-    else if ((this.#controller?.desiredSize ?? 1) <= 0 || this.#isInDebt) this.#incoming.pause();
+    else if ((this.#controller?.desiredSize ?? 1) <= 0 || this.#pauseMs > 0) this.#incoming.pause();
   }
 
   #complete(): void {

@@ -242,7 +242,9 @@ Deno.test("what a response causes is charged to the caller, and is read slowly w
   const account = budget.accountOfKey("caller");
   account.consume(499);
   budget.markActive(budget.accountOfKey("other"), budget.now());
-  const call = () => createOutbound(LOOPBACK)(`http://127.0.0.1:${server.port}/`, {}, { bodyMaxBytes: Infinity });
+  const json = { bytesMax: Infinity, depthMax: Infinity, valuesMax: Infinity };
+  const options = { bodyMaxBytes: Infinity, json };
+  const call = () => createOutbound(LOOPBACK)(`http://127.0.0.1:${server.port}/`, {}, options);
   const response = await chargeTo(account, call);
   let received = 0;
   const reading = (async () => {
