@@ -238,9 +238,8 @@ Deno.test("what a response causes is charged to the caller, and is read slowly w
       }),
     )
   );
-  const budget = new CpuBudget({ percent: 2 });
+  const budget = new CpuBudget({ percent: 1 });
   const account = budget.accountOfKey("caller");
-  account.consume(499);
   budget.markActive(budget.accountOfKey("other"), budget.now());
   const json = { bytesMax: Infinity, depthMax: Infinity, valuesMax: Infinity };
   const options = { bodyMaxBytes: Infinity, json };
@@ -249,16 +248,20 @@ Deno.test("what a response causes is charged to the caller, and is read slowly w
   let received = 0;
   const reading = (async () => {
     for await (const chunk of response.body ?? []) {
-      // Its first part takes long to parse.
-      const startedAt = performance.now();
-      while (received === 0 && performance.now() - startedAt < 10);
+      if (received === 0) {
+        // To parse it takes long.
+        const startedAt = performance.now();
+        while (performance.now() - startedAt < 10);
+        setImmediate(() => account.consume(3000));
+      }
       received += chunk.length;
     }
   })();
-  await until(() => account.consumedMs > 505);
+  await until(() => account.consumedMs >= 3010);
   // Without a pause, all of it would be here by now.
   await pause(300);
   assert.ok(received < CHUNKS * CHUNK.length, `${received}`);
+  account.consume(-3000);
   await reading;
   assert.equal(received, CHUNKS * CHUNK.length);
 });
