@@ -28,9 +28,9 @@ const EVENT_BOUNDS: JsonBounds = { bytesMax: 512 * 1024, depthMax: 64, valuesMax
 /** A provider that ignores the limit of output tokens is cut off here: no tokenizer needs so many characters for one. */
 const CHARS_PER_TOKEN_MAX = 16;
 /** Google takes no more than 100 in one call; the response to fewer is parsed sooner. */
-const EMBEDDINGS_PER_CALL = 16;
-/** Bounds of a response for each text: 4,096 numbers with all their digits, and what says whose they are. */
-const EMBEDDING_BOUNDS: JsonBounds = { bytesMax: 128 * 1024, depthMax: 8, valuesMax: 4200 };
+const EMBEDDINGS_PER_CALL = 8;
+/** Bounds of a response for each text: 8,192 numbers with all their digits, and what says whose they are. */
+const EMBEDDING_BOUNDS: JsonBounds = { bytesMax: 256 * 1024, depthMax: 8, valuesMax: 8300 };
 /** More than any context: what reports more is wrong. */
 const TOKENS_MAX = 100_000_000;
 const OPENAI_HOST = "api.openai.com";

@@ -228,7 +228,7 @@ Deno.test("responses are bounded by what was asked for, and their parts by what 
     await assert.rejects(models.embed(endpoint, texts, { signal }));
   }
   const [few, most, one, many] = asked.map(({ bodyMaxBytes = 0 }) => bodyMaxBytes);
-  assert.deepEqual([few, most, one, many], [1024 * 1124, 32 * 1024 * 1024, 128 * 1024, 16 * 128 * 1024]);
+  assert.deepEqual([few, most, one, many], [1024 * 1124, 32 * 1024 * 1024, 256 * 1024, 8 * 256 * 1024]);
   for (const { json } of asked) assert.ok(json !== undefined && json.valuesMax < 100_000);
 });
 
