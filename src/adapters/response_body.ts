@@ -1,7 +1,9 @@
-// The body of an outbound call's response: a stream that is bounded, charged to the caller, and read no faster than it is used.
+// The body of an outbound call's response: a bounded stream that is read no faster than it is used. JSON with bounds of its own is
+// charged to the caller.
 import type http from "node:http";
 import { chargeTick, currentAccount } from "@/core/caller.ts";
 import { delay, nextTick } from "@/core/clock.ts";
+import type { CpuAccount } from "@/core/cpu_budget.ts";
 import { type JsonBounds, OutboundError } from "@/ports/outbound.ts";
 import { limitJson } from "./json_limit.ts";
 
@@ -32,7 +34,8 @@ export function createBodyStream(incoming: http.IncomingMessage, options: BodyOp
 class BodySource implements UnderlyingDefaultSource<Uint8Array> {
   readonly #incoming: http.IncomingMessage;
   readonly #options: BodyOptions;
-  readonly #account = currentAccount();
+  /** Who is charged for what is parsed. */
+  readonly #account: CpuAccount | undefined;
   readonly #excessOf: (chunk: Uint8Array) => string | undefined;
   /** What is parsed as JSON is given out in pieces, one a tick. */
   readonly #pieceBytes: number;
@@ -48,6 +51,8 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     const { json } = options;
     this.#incoming = incoming;
     this.#options = options;
+    // Other calls have deadlines that a pause would exceed, and little to parse.
+    this.#account = json === undefined ? undefined : currentAccount();
     this.#excessOf = json === undefined ? () => undefined : limitJson(json);
     this.#pieceBytes = json === undefined ? Infinity : JSON_PIECE_BYTES;
   }
@@ -83,9 +88,9 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     return this.#over.signal.aborted;
   }
 
-  /** How long reading pauses. Only where much may have to be parsed: other calls have deadlines that a pause would exceed. */
+  /** How long reading pauses. */
   get #pauseMs(): number {
-    return this.#options.json === undefined ? 0 : Math.min(this.#account?.waitMs ?? 0, DEBT_PAUSE_MAX_MS);
+    return Math.min(this.#account?.waitMs ?? 0, DEBT_PAUSE_MAX_MS);
   }
 
   #receive(chunk: Uint8Array): void {

@@ -72,8 +72,7 @@ export function currentAccount(): CpuAccount | undefined {
 }
 
 /** Starts charging elapsed time to the account; the returned function stops, and charges what was not charged meanwhile. */
-export function beginCharge(): () => void {
-  const account = currentAccount();
+export function beginCharge(account = currentAccount()): () => void {
   if (account === undefined) return () => {};
   const [startedAt, consumedMs] = [performance.now(), account.consumedMs];
   return () => account.consume(Math.max(0, performance.now() - startedAt - (account.consumedMs - consumedMs)));
@@ -82,7 +81,7 @@ export function beginCharge(): () => void {
 /** Charges the rest of this tick to the account: the running callback, and what follows from promises that it resolves. */
 export function chargeTick(account: CpuAccount | undefined): void {
   if (account === undefined) return;
-  const end = chargeTo(account, beginCharge);
+  const end = beginCharge(account);
   // A tick of node's begins when no promise has anything left to do.
   queueMicrotask(() => process.nextTick(end));
 }

@@ -7,8 +7,8 @@
 // - Redirects are not followed: their response is returned as it is.
 // - Bodies that are streams are streamed, in both directions, as fast as the other side reads them.
 // - Connecting, the whole call and the response's body are bounded. A stream that is cancelled or aborted ends the connection.
-// - What a part of the body causes in its tick, such as parsing, is charged to the caller's account. JSON with bounds of its own is
-//   read slowly while that account has no time left.
+// - What a part of JSON with bounds of its own causes in its tick is charged to the caller's account, and it is read slowly while
+//   that has no time left.
 // - What is refused or fails before a response throws an `OutboundError`; its message names no secret and may be shown to the
 //   person who configured the address.
 
