@@ -43,6 +43,7 @@ type StreamPart = Awaited<ReturnType<LanguageModel["doStream"]>>["stream"] exten
 type Finish = Extract<StreamPart, { type: "finish" }>;
 type JsonSchema = Extract<NonNullable<CallOptions["responseFormat"]>, { type: "json" }>["schema"];
 type Options = { signal: AbortSignal; limits?: Partial<ModelTimeLimits> };
+type ProviderSettings = { name: string; baseURL: string; apiKey: string; fetch: typeof fetch };
 type ResponseBounds = Required<Pick<OutboundOptions, "bodyMaxBytes" | "json">>;
 
 const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
@@ -74,7 +75,7 @@ export class AiSdkModels implements Models {
       isEstimated: true,
     });
     try {
-      const model = await this.#languageModel(endpoint, timer.signal, stepBounds(request));
+      const model = await languageModel(endpoint, this.#settingsOf(endpoint, timer.signal, stepBounds(request)));
       const { stream } = await model.doStream(callOptionsOf(endpoint, request, timer.signal));
       let finish: Finish | undefined;
       for await (const part of timer.watch(stream)) {
@@ -105,7 +106,8 @@ export class AiSdkModels implements Models {
     const vectors: number[][] = [];
     let reported: number | undefined = 0;
     try {
-      const model = await this.#embeddingModel(endpoint, timer.signal, embeddingBounds(texts.length));
+      const bounds = embeddingBounds(texts.length);
+      const model = await embeddingModel(endpoint, this.#settingsOf(endpoint, timer.signal, bounds));
       for (let at = 0; at < texts.length; at += EMBEDDINGS_PER_CALL) {
         const values = texts.slice(at, at + EMBEDDINGS_PER_CALL);
         const { embeddings, usage } = await model.doEmbed({ values, abortSignal: timer.signal });
@@ -125,54 +127,11 @@ export class AiSdkModels implements Models {
     return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: estimated } };
   }
 
-  async #languageModel(
-    endpoint: ModelEndpoint,
+  #settingsOf(
+    { baseUrl, apiKey, allowHosts = [] }: ModelEndpoint,
     signal: AbortSignal,
     bounds: ResponseBounds,
-  ): Promise<LanguageModel> {
-    const settings = this.#settingsOf(endpoint, signal, bounds);
-    switch (endpoint.kind) {
-      case "openai": {
-        const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-        return createOpenAICompatible({
-          ...settings,
-          includeUsage: true,
-          supportsStructuredOutputs: true,
-          transformRequestBody: URL.parse(endpoint.baseUrl)?.hostname === OPENAI_HOST ? renameMaxTokens : keepBody,
-        }).chatModel(endpoint.model);
-      }
-      case "anthropic": {
-        const { createAnthropic } = await import("@ai-sdk/anthropic");
-        return createAnthropic(settings).languageModel(endpoint.model);
-      }
-      case "google": {
-        const { createGoogle } = await import("@ai-sdk/google");
-        return createGoogle(settings).languageModel(endpoint.model);
-      }
-    }
-  }
-
-  async #embeddingModel(
-    endpoint: ModelEndpoint,
-    signal: AbortSignal,
-    bounds: ResponseBounds,
-  ): Promise<EmbeddingModel> {
-    const settings = this.#settingsOf(endpoint, signal, bounds);
-    if (endpoint.kind === "google") {
-      const { createGoogle } = await import("@ai-sdk/google");
-      return createGoogle(settings).embeddingModel(endpoint.model);
-    }
-    if (endpoint.kind === "anthropic") throw new ModelError("request_refused", { isRetryable: false });
-    const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-    return createOpenAICompatible(settings).embeddingModel(endpoint.model);
-  }
-
-  #settingsOf({ baseUrl, apiKey, allowHosts = [] }: ModelEndpoint, signal: AbortSignal, bounds: ResponseBounds): {
-    name: string;
-    baseURL: string;
-    apiKey: string;
-    fetch: typeof fetch;
-  } {
+  ): ProviderSettings {
     const options = { ...bounds, allow: allowHosts, totalMs: LIMITS.totalMs };
     return {
       name: "provider",
@@ -190,6 +149,38 @@ export class AiSdkModels implements Models {
       },
     };
   }
+}
+
+async function languageModel(endpoint: ModelEndpoint, settings: ProviderSettings): Promise<LanguageModel> {
+  switch (endpoint.kind) {
+    case "openai": {
+      const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+      return createOpenAICompatible({
+        ...settings,
+        includeUsage: true,
+        supportsStructuredOutputs: true,
+        transformRequestBody: URL.parse(endpoint.baseUrl)?.hostname === OPENAI_HOST ? renameMaxTokens : keepBody,
+      }).chatModel(endpoint.model);
+    }
+    case "anthropic": {
+      const { createAnthropic } = await import("@ai-sdk/anthropic");
+      return createAnthropic(settings).languageModel(endpoint.model);
+    }
+    case "google": {
+      const { createGoogle } = await import("@ai-sdk/google");
+      return createGoogle(settings).languageModel(endpoint.model);
+    }
+  }
+}
+
+async function embeddingModel(endpoint: ModelEndpoint, settings: ProviderSettings): Promise<EmbeddingModel> {
+  if (endpoint.kind === "google") {
+    const { createGoogle } = await import("@ai-sdk/google");
+    return createGoogle(settings).embeddingModel(endpoint.model);
+  }
+  if (endpoint.kind === "anthropic") throw new ModelError("request_refused", { isRetryable: false });
+  const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+  return createOpenAICompatible(settings).embeddingModel(endpoint.model);
 }
 
 function callOptionsOf(endpoint: ModelEndpoint, request: ModelRequest, abortSignal: AbortSignal): CallOptions {

@@ -31,13 +31,12 @@ export function limitJson({ bytesMax, depthMax, valuesMax }: JsonBounds): (chunk
         else if (byte === BACKSLASH) isEscaped = true;
         else if (byte === QUOTE) isInString = false;
       } else if (byte === QUOTE) isInString = true;
-      else if (byte === COMMA) values++;
-      else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) {
-        values++;
-        depth++;
-      } else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) depth--;
-      if (depth > depthMax) return `nested deeper than ${depthMax} levels`;
-      if (values > valuesMax) return `more than ${valuesMax} values`;
+      else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) depth--;
+      else if (byte === COMMA || byte === OPEN_BRACKET || byte === OPEN_BRACE) {
+        // Each begins another value: the next one, or the first inside.
+        if (byte !== COMMA && ++depth > depthMax) return `nested deeper than ${depthMax} levels`;
+        if (++values > valuesMax) return `more than ${valuesMax} values`;
+      }
       if (bytes > bytesMax) return `longer than ${bytesMax} bytes`;
     }
     return undefined;

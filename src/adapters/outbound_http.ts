@@ -5,7 +5,7 @@ import https from "node:https";
 import ipaddr from "ipaddr.js";
 import { hostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { AddressPolicy, type Resolve } from "./address_policy.ts";
-import { createBodyStream } from "./response_body.ts";
+import { type BodyOptions, createBodyStream } from "./response_body.ts";
 
 const CONNECT_MS = 5000;
 const TOTAL_MS = 15_000;
@@ -197,7 +197,7 @@ async function bytesOf(body: Init["body"]): Promise<Uint8Array | undefined> {
 }
 
 /** The response with its body as a stream, which ends the connection when it is cancelled, aborted or too long. */
-function toResponse(incoming: http.IncomingMessage, options: Parameters<typeof createBodyStream>[1]): Response {
+function toResponse(incoming: http.IncomingMessage, options: BodyOptions): Response {
   const status = incoming.statusCode ?? 0;
   const headers = new Headers();
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {

@@ -12,12 +12,12 @@ const JSON_PIECE_BYTES = 8 * 1024;
 /** Longest pause in reading for a caller that has used up its share of CPU time: servers wait that long for sure. */
 const DEBT_PAUSE_MAX_MS = 1000;
 
-type BodyOptions = {
+export type BodyOptions = {
   maxBytes: number;
   json: JsonBounds | undefined;
   /** Aborts when the call ends. */
   call: AbortSignal;
-  /** Called when the body has ended, in any way. */
+  /** Called when the stream has ended, in any way. */
   end: () => void;
 };
 
@@ -25,7 +25,6 @@ type BodyOptions = {
 export function createBodyStream(incoming: http.IncomingMessage, options: BodyOptions): ReadableStream<Uint8Array> {
   if (Number(incoming.headers["content-length"]) > options.maxBytes) {
     incoming.destroy();
-    options.end();
     throw tooLarge(`longer than ${options.maxBytes} bytes`);
   }
   return new ReadableStream(new BodySource(incoming, options));
@@ -44,7 +43,7 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #bytes = 0;
   /** What has arrived and was not given out; all of it may have arrived. */
-  #waiting: Uint8Array[] = [];
+  readonly #waiting: Uint8Array[] = [];
   #isComplete = false;
 
   constructor(incoming: http.IncomingMessage, options: BodyOptions) {
@@ -105,10 +104,9 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
 
   /** Gives out one piece, and reads on if more is wanted now. */
   #give(): void {
-    const [chunk, ...others] = this.#waiting;
+    const chunk = this.#waiting.shift();
     if (chunk === undefined) return;
-    const rest = chunk.length > this.#pieceBytes ? [chunk.subarray(this.#pieceBytes)] : [];
-    this.#waiting = [...rest, ...others];
+    if (chunk.length > this.#pieceBytes) this.#waiting.unshift(chunk.subarray(this.#pieceBytes));
     chargeTick(this.#account);
     this.#controller?.enqueue(new Uint8Array(chunk.subarray(0, this.#pieceBytes)));
     if (this.#waiting.length > 0) this.#incoming.pause();

@@ -42,6 +42,32 @@ function neverEnding(onCancel: () => void): Response {
   );
 }
 
+const CHUNK = new Uint8Array(64 * 1024);
+
+/** A stream of so many chunks, which notes how many were read, and whether it was cancelled. */
+function chunkSource(
+  chunks: number,
+): { state: { sent: number; isCancelled: boolean }; stream: ReadableStream<Uint8Array> } {
+  const state = { sent: 0, isCancelled: false };
+  const stream = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      controller.enqueue(CHUNK);
+      if (++state.sent === chunks) controller.close();
+    },
+    cancel: () => void (state.isCancelled = true),
+  }, { highWaterMark: 0 });
+  return { state, stream };
+}
+
+/** Resolves once the sender has stopped, as the buffers of both sides are full. */
+async function stopped(state: { sent: number }): Promise<void> {
+  await until(async () => {
+    const before = state.sent;
+    await pause(50);
+    return before > 0 && state.sent === before;
+  });
+}
+
 /** A resolver that must not be asked. */
 const never = (name: string): Promise<string[]> => Promise.reject(new Error(`asked for ${name}`));
 
@@ -180,29 +206,14 @@ Deno.test("the request arrives as it was made, and the response as it was sent",
 });
 
 Deno.test("a response without limits is read no faster than its reader reads", async () => {
-  const CHUNK = new Uint8Array(64 * 1024);
   const CHUNKS = 2000;
-  let sent = 0;
-  await using server = serve(() =>
-    new Response(
-      new ReadableStream({
-        pull(controller) {
-          controller.enqueue(CHUNK);
-          if (++sent === CHUNKS) controller.close();
-        },
-      }, { highWaterMark: 0 }),
-    )
-  );
+  const { state, stream } = chunkSource(CHUNKS);
+  await using server = serve(() => new Response(stream));
   const bounds = { totalMs: Infinity, bodyMaxBytes: Infinity };
   const response = await createOutbound(LOOPBACK)(`http://127.0.0.1:${server.port}/`, {}, bounds);
-  // Nobody reads: the sender stops when the buffers of both sides are full.
-  let before = -1;
-  await until(async () => {
-    before = sent;
-    await pause(50);
-    return sent === before;
-  });
-  assert.ok(sent < CHUNKS, `${sent}`);
+  // Nobody reads.
+  await stopped(state);
+  assert.ok(state.sent < CHUNKS, `${state.sent}`);
   let received = 0;
   for await (const chunk of response.body ?? []) received += chunk.length;
   assert.equal(received, CHUNKS * CHUNK.length);
@@ -225,19 +236,8 @@ Deno.test("JSON that is too complex to be parsed ends its call, in a body and in
 });
 
 Deno.test("what a response causes is charged to the caller, and is read slowly while that is in debt", async () => {
-  const CHUNK = new Uint8Array(64 * 1024);
   const CHUNKS = 50;
-  let sent = 0;
-  await using server = serve(() =>
-    new Response(
-      new ReadableStream({
-        pull(controller) {
-          controller.enqueue(CHUNK);
-          if (++sent === CHUNKS) controller.close();
-        },
-      }),
-    )
-  );
+  await using server = serve(() => new Response(chunkSource(CHUNKS).stream));
   const budget = new CpuBudget({ percent: 1 });
   const account = budget.accountOfKey("caller");
   budget.markActive(budget.accountOfKey("other"), budget.now());
@@ -267,19 +267,7 @@ Deno.test("what a response causes is charged to the caller, and is read slowly w
 });
 
 Deno.test("a body that is a stream is sent as it is read, and cancelled when the call ends before it", async () => {
-  const CHUNK = new Uint8Array(64 * 1024);
   const CHUNKS = 2000;
-  const source = () => {
-    const state = { sent: 0, isCancelled: false };
-    const stream = new ReadableStream<Uint8Array>({
-      pull(controller) {
-        controller.enqueue(CHUNK);
-        if (++state.sent === CHUNKS) controller.close();
-      },
-      cancel: () => void (state.isCancelled = true),
-    }, { highWaterMark: 0 });
-    return { state, stream };
-  };
   const start = Promise.withResolvers<void>();
   await using server = serve(async (request) => {
     await start.promise;
@@ -292,17 +280,12 @@ Deno.test("a body that is a stream is sent as it is read, and cancelled when the
   });
   const url = `http://127.0.0.1:${server.port}/`;
   const outbound = createOutbound(LOOPBACK);
-  const whole = source();
+  const whole = chunkSource(CHUNKS);
   const calling = outbound(`${url}whole`, { method: "PUT", body: whole.stream }, { totalMs: Infinity });
-  // Nobody reads: the sender stops when the buffers of both sides are full.
-  let before = -1;
-  await until(async () => {
-    before = whole.state.sent;
-    await pause(50);
-    return before > 0 && whole.state.sent === before;
-  });
+  // Nobody reads.
+  await stopped(whole.state);
   assert.ok(whole.state.sent < CHUNKS, `${whole.state.sent}`);
-  const cut = source();
+  const cut = chunkSource(CHUNKS);
   const ending = new AbortController();
   const ended = outbound(`${url}aborted`, { method: "PUT", body: cut.stream, signal: ending.signal });
   await until(() => cut.state.sent > 0);
@@ -311,7 +294,7 @@ Deno.test("a body that is a stream is sent as it is read, and cancelled when the
   await until(() => cut.state.isCancelled);
   start.resolve();
   assert.equal(await (await calling).text(), `${CHUNKS * CHUNK.length} null`);
-  const refused = source();
+  const refused = chunkSource(CHUNKS);
   await assertRefused(outbound("https://10.0.0.1/", { method: "PUT", body: refused.stream }), "address_not_allowed");
   assert.ok(refused.state.isCancelled);
 });
