@@ -4,6 +4,7 @@ import type { ApiResponse, Caller } from "../harness.ts";
 import { engines, fillRoom, printLine, waitForIndex } from "./search_engines.ts";
 import { PACKAGES, readCorpus } from "./search_corpus.ts";
 import { startStopwatch } from "../cpu_time.ts";
+import { completeSearch } from "../modules/fixtures.ts";
 
 const RECALL_MIN = 0.98;
 const PRECISION_MIN = 0.9;
@@ -100,14 +101,10 @@ async function search(who: Caller, body: Record<string, unknown>): Promise<strin
   const ids: string[] = [];
   let cursor: string | null = null;
   do {
-    const answer: ApiResponse = await who.post("/v1/search", {
-      ...body,
-      limit: 100,
-      ...(cursor === null ? {} : { cursor }),
-    });
-    assert.equal(answer.status, 200, JSON.stringify(answer.body));
-    ids.push(...answer.body.items.map((item: { message: { id: string } }) => item.message.id));
-    cursor = answer.body.nextCursor;
+    const page = { ...body, limit: 100, ...(cursor === null ? {} : { cursor }) };
+    const { items, nextCursor }: ApiResponse["body"] = await completeSearch(() => who.post("/v1/search", page));
+    ids.push(...items.map((item: { message: { id: string } }) => item.message.id));
+    cursor = nextCursor;
   } while (cursor !== null);
   return ids;
 }

@@ -8,6 +8,7 @@ import { PART_TOKENS } from "@/modules/search/search_index.ts";
 import { assertYields } from "../cpu_time.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { testSearch } from "./search_engines.ts";
+import { completeSearch } from "../modules/fixtures.ts";
 
 const PATH = "/v1/collaboration/documents";
 /** Number of characters whose tokens need several parts. */
@@ -21,8 +22,7 @@ function chineseText(state: number, length = LENGTH): string {
 }
 
 async function searchDocuments(who: Caller, q: string): Promise<{ ids: string[]; degraded: boolean; total: number }> {
-  const { status, body } = await who.get(`/v1/search?types=document&q=${encodeURIComponent(q)}`);
-  assert.equal(status, 200, JSON.stringify(body));
+  const body = await completeSearch(() => who.get(`/v1/search?types=document&q=${encodeURIComponent(q)}`));
   for (const { highlights } of body.items) assert.ok(highlights.length > 0);
   const ids = body.items.map((item: { document: { id: string } }) => item.document.id);
   return { ids, degraded: body.degraded, total: body.totalEstimate };

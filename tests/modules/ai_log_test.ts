@@ -6,7 +6,7 @@ import { openGateway } from "../harness.ts";
 import { captureLog } from "../log_capture.ts";
 import { ModelServer } from "../model_server.ts";
 import { eventually } from "../wait.ts";
-import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const BASE = "/v1/collaboration";
 const KEY = "sk-swordfish";
@@ -39,7 +39,7 @@ Deno.test("neither texts nor keys are in the log, whatever the provider does", a
         assert.equal(items[0]?.status, model === "good" ? "succeeded" : "failed", model);
       });
     }
-    ok(await alice.get("/v1/search?q=swordfish&mode=hybrid"));
+    await completeSearch(() => alice.get("/v1/search?q=swordfish&mode=hybrid"));
     ok(await alice.post(`${BASE}/context`, { roomId, query: "swordfish", budgetTokens: 2000 }));
   });
   const text = JSON.stringify(records.map(({ message, rawMessage, properties }) => [message, rawMessage, properties]));

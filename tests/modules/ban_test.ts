@@ -4,7 +4,7 @@ import { testOnEngines } from "../engines.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { ok, RoomFixture } from "./room_fixture.ts";
-import { assertProblem } from "./fixtures.ts";
+import { assertProblem, completeSearch } from "./fixtures.ts";
 
 async function assertBanHides(environment: Record<string, string>): Promise<void> {
   await using fixture = await RoomFixture.open({ environment, room: { visibility: "public" } });
@@ -19,7 +19,7 @@ async function assertBanHides(environment: Record<string, string>): Promise<void
   assert.ok((await sendCommand(peer, 2, subscribe)).subscribe);
   const found = async (): Promise<number[]> => [
     ok(await visitor.get("/v1/rooms")).items.length,
-    ok(await visitor.get("/v1/search?q=heartbeat")).items.length,
+    (await completeSearch(() => visitor.get("/v1/search?q=heartbeat"))).items.length,
   ];
   assert.deepEqual(await found(), [1, 1]);
 

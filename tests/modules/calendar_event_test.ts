@@ -10,7 +10,7 @@ import {
   openCalendarFixture,
   readStreamEvents,
 } from "./calendar_fixture.ts";
-import { assertProblem, createRoom } from "./fixtures.ts";
+import { assertProblem, completeSearch, createRoom } from "./fixtures.ts";
 
 const MARCH = ["2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z"] as const;
 
@@ -639,7 +639,7 @@ Deno.test("search finds events until they are deleted", async () => {
   await using fixture = await openCalendarFixture();
   const { id } = await createSeries(fixture, { title: "Quarterly fireworks" });
   const find = async (caller: CalendarFixture["bob"]) =>
-    expectStatus(await caller.get("/v1/search?q=fireworks&types=event")).body.items.map((
+    (await completeSearch(() => caller.get("/v1/search?q=fireworks&types=event"))).items.map((
       item: { event: { id: string } },
     ) => item.event.id);
   assert.deepEqual(await find(fixture.bob), [id]);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { createCallers, createRoom, ok } from "./fixtures.ts";
+import { completeSearch, createCallers, createRoom, ok } from "./fixtures.ts";
 
 testOnEngines("search neither finds nor counts private events of others in a room", async (settings) => {
   await using gateway = await openGateway(settings);
@@ -16,7 +16,7 @@ testOnEngines("search neither finds nor counts private events of others in a roo
   await gateway.runJobs();
   for (const mode of ["keyword", "auto"]) {
     const found = async (who: typeof alice) =>
-      ok(await who.get(`/v1/search?types=event&q=layoffs&limit=1&mode=${mode}`)) as {
+      await completeSearch(() => who.get(`/v1/search?types=event&q=layoffs&limit=1&mode=${mode}`)) as {
         items: unknown[];
         totalEstimate: number;
       };

@@ -4,7 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { estimateTokens } from "@/core/tokens.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, openGateway } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, remember } from "./memory_fixture.ts";
 
 const CONTEXT = "/v1/collaboration/context";
@@ -27,7 +27,7 @@ type Context = {
 };
 
 async function assemble(who: Caller, input: Record<string, unknown>): Promise<Context> {
-  return ok(await who.post(CONTEXT, input));
+  return await completeSearch(() => who.post(CONTEXT, input));
 }
 
 function sectionsOf({ items }: Context): string[] {

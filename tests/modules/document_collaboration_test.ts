@@ -7,6 +7,7 @@ import { testOnPostgres } from "../engines.ts";
 import { allEnded, until } from "../wait.ts";
 import { EditorFixture, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
+import { completeSearch } from "./fixtures.ts";
 
 Deno.test("two editors and a REST editor see each other's changes, and the store has them all", async () => {
   await using fixture = await EditorFixture.open("start\n");
@@ -84,7 +85,7 @@ Deno.test("live edits are committed to one revision and one event after a pause"
   assert.deepEqual([event.principalIds.sort(), more.length], [["member", "owner"], 0]);
   const { body } = await documents.as("member").get(`${PATH}/${id}/revisions`);
   assert.deepEqual(body.items.map((one: { kind: string }) => one.kind), ["live", "created"]);
-  const { body: found } = await documents.as("member").get("/v1/search?q=hello&types=document");
+  const found = await completeSearch(() => documents.as("member").get("/v1/search?q=hello&types=document"));
   assert.match(JSON.stringify(found), new RegExp(id));
 
   alice.insert(0, "more ");

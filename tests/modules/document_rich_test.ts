@@ -5,7 +5,7 @@ import { testOnEngines } from "../engines.ts";
 import { until } from "../wait.ts";
 import { type Editor, EditorServer } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
-import { assertProblem } from "./fixtures.ts";
+import { assertProblem, completeSearch } from "./fixtures.ts";
 import { ok } from "./room_fixture.ts";
 
 const MARKDOWN = `# Runbook
@@ -243,7 +243,7 @@ testOnEngines("comments of a rich document follow its text, and revisions restor
   const [restored] = ok(await member.get(`${path}/comments`)).items;
   assert.match(restored.anchor.text, /brown fox$/);
   await fixture.gateway.runJobs();
-  const { items } = ok(await member.get("/v1/search?q=brown&types=document"));
+  const { items } = await completeSearch(() => member.get("/v1/search?q=brown&types=document"));
   assert.deepEqual(items.map((one: { document: { id: string } }) => one.document.id), [id]);
 });
 
@@ -273,7 +273,7 @@ Deno.test("what people type in an editor moves comments, is found, and is a revi
   assert.equal(await anchorText(), "harXXbor");
   gateway.clock.advance(20_000);
   await gateway.runJobs();
-  const found = ok(await member.get("/v1/search?q=lighthouse&types=document")).items;
+  const { items: found } = await completeSearch(() => member.get("/v1/search?q=lighthouse&types=document"));
   assert.deepEqual(found.map((one: { document: { id: string } }) => one.document.id), [id]);
   const [live] = ok(await member.get(`${path}/revisions`)).items;
   assert.deepEqual([live.kind, live.principalIds], ["live", ["owner"]]);

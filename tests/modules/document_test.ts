@@ -1,7 +1,7 @@
 // Documents over REST: creation, moves, locks, deletion, access and events.
 import assert from "node:assert/strict";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
-import { assertProblem } from "./fixtures.ts";
+import { assertProblem, completeSearch } from "./fixtures.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -206,9 +206,8 @@ Deno.test("search finds documents by title and text for those who may read them"
   const { id } = await fixture.create("the zebra crossing");
   const { body: diary } = await fixture.as("owner").post(PATH, { title: "zebra", text: "mine" });
   const find = async (who: string, q: string): Promise<string[]> => {
-    const { body } = await fixture.as(who).get(`/v1/search?q=${q}&types=document`);
-    return body.results?.map((hit: { document: { id: string } }) => hit.document.id) ??
-      body.items.map((hit: { document: { id: string } }) => hit.document.id);
+    const { items } = await completeSearch(() => fixture.as(who).get(`/v1/search?q=${q}&types=document`));
+    return items.map((hit: { document: { id: string } }) => hit.document.id);
   };
   assert.deepEqual(await find("observer", "zebra"), [id]);
   assert.deepEqual(await find("outsider", "zebra"), []);

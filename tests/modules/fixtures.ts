@@ -49,18 +49,19 @@ export async function sendMessage(
   return ok(await who.post("/v1/messages", { roomId, text, ...more }));
 }
 
-/** The items of a search, which a busy machine may have cut short: it is then asked again. */
-export async function searchItems(
+/** The body of a search's response. A busy machine may cut a search short, which its response says: it is then asked again. */
+export async function completeSearch(
   search: () => Promise<ApiResponse>,
   // deno-lint-ignore no-explicit-any -- as above
-): Promise<any[]> {
+): Promise<any> {
   let answer = await search();
   await until(async () => {
-    if (answer.status !== 503 && answer.body.degraded !== true) return true;
+    const { degraded, degradedReason = "index_incomplete" } = answer.body;
+    if (answer.status !== 503 && !(degraded === true && degradedReason === "index_incomplete")) return true;
     answer = await search();
     return false;
   }, "a complete search");
-  return ok(answer).items;
+  return ok(answer);
 }
 
 /** Types and data of a room's events after a position. */

@@ -1,6 +1,6 @@
 // Facts over HTTP, for tests.
 import type { Caller } from "../harness.ts";
-import { ok, searchItems } from "./fixtures.ts";
+import { completeSearch, ok } from "./fixtures.ts";
 
 export const ITEMS = "/v1/collaboration/memory/items";
 const MINE = "/v1/collaboration/me/memories";
@@ -33,8 +33,10 @@ export async function myTexts(who: Caller): Promise<string[]> {
 
 /** Texts found by the search of facts and by that of everything, which must be the same; sorted, each once. */
 export async function foundTexts(who: Caller, query: string): Promise<string[]> {
-  const own = await searchItems(() => who.post("/v1/collaboration/memory/search", { query, limit: 50 }));
-  const all = await searchItems(() => who.get(`/v1/search?types=memory&limit=100&q=${encodeURIComponent(query)}`));
+  const { items: own } = await completeSearch(() => who.post("/v1/collaboration/memory/search", { query, limit: 50 }));
+  const { items: all } = await completeSearch(() =>
+    who.get(`/v1/search?types=memory&limit=100&q=${encodeURIComponent(query)}`)
+  );
   const [texts, others] = [textsOf(own.map(memoryOf)), [...new Set(textsOf(all.map(memoryOf)))]];
   if (JSON.stringify(texts) !== JSON.stringify(others)) throw new Error(`Found ${texts}, and ${others} by search`);
   return texts;

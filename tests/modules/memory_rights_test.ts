@@ -2,7 +2,15 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, openGateway } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import {
+  assertProblem,
+  completeSearch,
+  createCallers,
+  createRoom,
+  ok,
+  readRoomEvents,
+  sendMessage,
+} from "./fixtures.ts";
 import { foundTexts, inRoom, ITEMS, listedTexts, myTexts, remember } from "./memory_fixture.ts";
 
 const TEXT = "The vault code is kept by Nina";
@@ -306,12 +314,15 @@ testOnEngines("neither scores nor counts of a search disclose facts that the cal
   for (let n = 0; n < 60; n++) await remember(bob, own, `Pelican number ${n} eats fish`);
   const ask = async (): Promise<unknown[]> => {
     const paths = ["sort=recent&limit=5", "sort=relevance&limit=5", "mode=keyword&limit=5"];
-    const answers = await Promise.all(paths.map((more) => bob.get(`/v1/search?types=memory&q=pelican+merger&${more}`)));
-    const plain = await bob.get("/v1/search?types=memory&q=pelican&sort=recent&limit=5");
-    return [...answers, plain].map((answer) => {
-      const { items, totalEstimate, hasMore } = ok(answer);
-      return [items.map(({ score }: { score: number }) => score), totalEstimate, hasMore];
-    });
+    const answers = await Promise.all(
+      paths.map((more) => completeSearch(() => bob.get(`/v1/search?types=memory&q=pelican+merger&${more}`))),
+    );
+    const plain = await completeSearch(() => bob.get("/v1/search?types=memory&q=pelican&sort=recent&limit=5"));
+    return [...answers, plain].map(({ items, totalEstimate, hasMore }) => [
+      items.map(({ score }: { score: number }) => score),
+      totalEstimate,
+      hasMore,
+    ]);
   };
   const before = await ask();
   await remember(boss, { type: "tenant" }, "The pelican merger is secret", { sourceMessageIds: [source] });

@@ -2,7 +2,15 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import {
+  assertProblem,
+  completeSearch,
+  createCallers,
+  createRoom,
+  ok,
+  readRoomEvents,
+  sendMessage,
+} from "./fixtures.ts";
 import { foundTexts, inRoom, ITEMS, listedTexts, myTexts, remember } from "./memory_fixture.ts";
 
 const DAY_MS = 86_400_000;
@@ -210,8 +218,8 @@ testOnEngines("facts are recalled only while they are valid, and erased when the
     "The rate code is nine",
     "The rate is twelve percent",
   ]);
-  const past = ok(
-    await alice.post("/v1/collaboration/memory/search", { query: "rate percent", at: "2026-03-01T12:00:00Z" }),
+  const past = await completeSearch(() =>
+    alice.post("/v1/collaboration/memory/search", { query: "rate percent", at: "2026-03-01T12:00:00Z" })
   );
   assert.equal(past.items.length, 2);
   assert.equal((await listedTexts(alice)).length, 4);

@@ -1,7 +1,7 @@
 // Facts with an embedding model: found by meaning, with the same rights, and gone with their vectors.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
-import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, ITEMS, remember } from "./memory_fixture.ts";
 import { countVectors, embedAll, openVectorGateway } from "./vector_fixture.ts";
 
@@ -28,9 +28,11 @@ testOnEngines(
     assert.equal(await countVectors(gateway, old.id), 0);
     const found = async (who: typeof alice, mode?: string): Promise<string[]> => {
       const query = "where is the server room";
-      const body = mode === undefined
-        ? ok(await who.post("/v1/collaboration/memory/search", { query }))
-        : ok(await who.post("/v1/search", { query, mode, filters: { types: ["memory"] } }));
+      const body = await completeSearch(() =>
+        mode === undefined
+          ? who.post("/v1/collaboration/memory/search", { query })
+          : who.post("/v1/search", { query, mode, filters: { types: ["memory"] } })
+      );
       assert.equal(body.degraded, false, JSON.stringify(body));
       return body.items.map(({ memory }: { memory: { id: string } }) => memory.id).sort();
     };

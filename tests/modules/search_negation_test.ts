@@ -3,11 +3,10 @@ import assert from "node:assert/strict";
 import { Matcher } from "@/modules/search/matcher.ts";
 import { fillRoom, testSearch, waitForIndex } from "../conformance/search_engines.ts";
 import type { ApiResponse, Caller } from "../harness.ts";
+import { completeSearch } from "./fixtures.ts";
 
 async function search(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<ApiResponse["body"]> {
-  const answer = await who.post("/v1/search", { query, ...more });
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  return answer.body;
+  return await completeSearch(() => who.post("/v1/search", { query, ...more }));
 }
 
 async function find(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<string[]> {
@@ -67,9 +66,9 @@ testSearch("search excludes a word after a hyphen, in any script and spelling", 
   ) {
     assert.deepEqual(await find(alice, query, { mode: "keyword" }), [...wanted].sort(), query);
     assert.deepEqual(await find(alice, query, { sort: "recent" }), [...wanted].sort(), `${query}, recent`);
-    const { status, body } = await alice.get(`/v1/search?mode=keyword&q=${encodeURIComponent(query)}`);
-    const texts = body.items?.map((item: { message: { text: string } }) => item.message.text);
-    assert.deepEqual([status, texts?.sort()], [200, [...wanted].sort()], `${query}, by GET`);
+    const { items } = await completeSearch(() => alice.get(`/v1/search?mode=keyword&q=${encodeURIComponent(query)}`));
+    const texts = items.map((item: { message: { text: string } }) => item.message.text);
+    assert.deepEqual(texts.sort(), [...wanted].sort(), `${query}, by GET`);
   }
   const [hit] = (await search(alice, "tea -milk -lemon")).items;
   assert.deepEqual(hit.highlights, [{ field: "text", ranges: [[13, 16]] }]);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { fillRoom, testSearch, waitForIndex } from "../conformance/search_engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { createRoom, embedAll, openVectorGateway } from "./vector_fixture.ts";
+import { completeSearch } from "./fixtures.ts";
 
 /** A message, and how somebody asks for it later. The last ones share no word with their answer. */
 const PAIRS: readonly (readonly [answer: string, question: string])[] = [
@@ -45,9 +46,7 @@ const OTHERS = [
 ];
 
 async function ask(who: Caller, body: Record<string, unknown>): Promise<ApiResponse["body"]> {
-  const answer = await who.post("/v1/search", body);
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  return answer.body;
+  return await completeSearch(() => who.post("/v1/search", body));
 }
 
 function idsOf({ items }: ApiResponse["body"]): string[] {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Actor } from "@/core/actor.ts";
 import { nextKey } from "@/modules/task/key.ts";
 import { openTaskFixture, PATH } from "./task_fixture.ts";
-import { assertProblem } from "./fixtures.ts";
+import { assertProblem, completeSearch } from "./fixtures.ts";
 
 Deno.test("task.create numbers tasks within the room and returns every field", async () => {
   await using fixture = await openTaskFixture();
@@ -450,9 +450,8 @@ Deno.test("search finds tasks in visible rooms only", async () => {
   await using fixture = await openTaskFixture();
   const { id } = await fixture.create("Replace the flux capacitor", { description: "in the basement" });
   const find = async (caller = fixture.member) => {
-    const { status, body } = await caller.get("/v1/search?q=capacitor&types=task");
-    assert.equal(status, 200, JSON.stringify(body));
-    return body.items.length;
+    const { items } = await completeSearch(() => caller.get("/v1/search?q=capacitor&types=task"));
+    return items.length;
   };
   assert.equal(await find(), 1);
   assert.equal(await find(fixture.outsider), 0);

@@ -17,7 +17,7 @@ import {
   toArchive,
   withGateway,
 } from "./transfer_fixture.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 const PATH = "/v1/bookmarks";
 const NOTES = { title: "Release notes", url: "https://example.com/notes" };
@@ -29,7 +29,7 @@ async function titles(who: Caller, roomId: string): Promise<string[]> {
 }
 
 async function found(who: Caller, query: string): Promise<unknown[]> {
-  const { items } = ok(await who.get(`/v1/search?q=${query}&types=bookmark`));
+  const { items } = await completeSearch(() => who.get(`/v1/search?q=${query}&types=bookmark`));
   return items.map(({ bookmark }: { bookmark: { title: string } }) => bookmark.title);
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { listEvents } from "./calendar_fixture.ts";
-import { createCallers, createRoom, ok, searchItems } from "./fixtures.ts";
+import { completeSearch, createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
   assertIdempotent,
@@ -23,7 +23,7 @@ import {
 
 /** The first event that is found. */
 async function searchEvent(caller: Caller, query: string): Promise<Any> {
-  const [hit] = await searchItems(() => caller.get(`/v1/search?q=${query}&types=event`));
+  const { items: [hit] } = await completeSearch(() => caller.get(`/v1/search?q=${query}&types=event`));
   return hit.event;
 }
 

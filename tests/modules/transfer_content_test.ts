@@ -5,7 +5,7 @@ import { JobRunner } from "@/adapters/job_runner.ts";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { download as downloadFile, FILES, pngHeader, sha256, upload } from "./file_harness.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import {
   type Any,
   beforeEmit,
@@ -125,7 +125,8 @@ Deno.test("documents and files go out, and come into an empty gateway without a 
       ok(await bob.patch(`${DOCUMENTS}/${read.id}/content`, { baseRevision: read.revision, edits }));
       assert.match(ok(await ann.get(`${DOCUMENTS}/${read.id}/content`)).text, /^New\. # The plan/);
       await empty.runJobs();
-      assert.match(JSON.stringify(ok(await ann.get("/v1/search?q=umlauts&types=document"))), new RegExp(read.id));
+      const found = await completeSearch(() => ann.get("/v1/search?q=umlauts&types=document"));
+      assert.match(JSON.stringify(found), new RegExp(read.id));
       // A month later what is shown is still there.
       empty.clock.advance(30 * 86_400_000);
       await empty.runJobs();

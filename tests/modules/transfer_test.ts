@@ -4,6 +4,7 @@ import { exportTenant, importArchive, normalizedRecords, putArchive, withGateway
 import { createZip } from "./transfer_zip.ts";
 import { startStopwatch } from "../cpu_time.ts";
 import { slowTest } from "../tier.ts";
+import { completeSearch } from "./fixtures.ts";
 
 /** More than an import reads between two of its checkpoints. */
 const MESSAGES = 6000;
@@ -81,8 +82,8 @@ slowTest(
       assert.ok(
         unreads.items.length === 13 && unreads.items.every((one: { unreadCount: number }) => one.unreadCount === 0),
       );
-      const found = await reader.get("/v1/search?q=zebrafish");
-      assert.match(JSON.stringify(found.body), /zebrafish swims & @user1 sees \[it\]\(https:\/\/example\.org\)/);
+      const found = await completeSearch(() => reader.get("/v1/search?q=zebrafish"));
+      assert.match(JSON.stringify(found), /zebrafish swims & @user1 sees \[it\]\(https:\/\/example\.org\)/);
 
       const out = await exportTenant(gateway, boss);
       const other = await gateway.as("boss", { role: "owner", tenant: "other" });

@@ -259,7 +259,7 @@ testOnEngines("a provider that lies about vectors is left alone, and search goes
   for (const lie of [[], [Number.NaN, 1], Array.from({ length: 20_000 }, () => 1)]) {
     models.embedder = () => lie;
     const { ids } = await createRoom(alice, ["a boiler"]);
-    const { body } = await alice.post("/v1/search", { query: "boiler", mode: "hybrid" });
+    const body = await search(alice, "boiler", { mode: "hybrid" });
     assert.ok(idsOf(body).includes(ids[0] ?? ""));
     await gateway.runJobs();
     assert.equal((await alice.get(STATUS)).body.pausedCode, "invalid_vectors");

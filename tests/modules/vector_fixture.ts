@@ -5,6 +5,7 @@ import type { ApiResponse, Caller, Harness } from "../harness.ts";
 import { openGateway } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
 import { ScriptedModels } from "../scripted_models.ts";
+import { completeSearch } from "./fixtures.ts";
 
 export const EMBEDDING = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_EMBEDDING_MODEL: "hash" };
 
@@ -22,9 +23,7 @@ export async function search(
   query: string,
   more: Record<string, unknown> = {},
 ): Promise<ApiResponse["body"]> {
-  const answer = await who.post("/v1/search", { query, ...more });
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  return answer.body;
+  return await completeSearch(() => who.post("/v1/search", { query, ...more }));
 }
 
 /** Ids of the items of a response. */

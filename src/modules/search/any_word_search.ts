@@ -36,10 +36,12 @@ export async function findByAnyWord(
   limit: number,
 ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
   const startedAt = performance.now();
-  const isLate = (): boolean => performance.now() - startedAt > LOOKUP_MS;
+  let isComplete = true;
   const found = new Map<string, { candidate: Candidate; terms: Set<Term>; weight: number }>();
-  const lookUp = async (...terms: readonly Term[]): Promise<number> => {
+  const lookUp = async (...terms: readonly Term[]): Promise<number | undefined> => {
     checkTime();
+    isComplete &&= performance.now() - startedAt <= LOOKUP_MS;
+    if (!isComplete) return undefined;
     const own = hashGrams(viewer.tenantId, terms.flatMap(({ grams }) => grams));
     const all = { ...tokens, all: [...own, ...tokens.all] };
     const candidates = await loader.filterVisible(
@@ -52,18 +54,14 @@ export async function findByAnyWord(
     }
     return candidates.length;
   };
-  const counts = new Map<Term, number>();
-  const terms = lookedUpTerms(matcher);
-  for (const term of terms) {
-    if (isLate()) break;
-    counts.set(term, await lookUp(term));
-  }
+  const counts = new Map<Term, number | undefined>();
+  for (const term of lookedUpTerms(matcher)) counts.set(term, await lookUp(term));
   // The newest documents with a frequent word are a poor choice; those with two of them are a better one.
   const frequent = matcher.terms.filter((term) => counts.get(term) === LIST_MAX);
-  if (frequent.length > 2 && !isLate()) await lookUp(...frequent);
+  if (frequent.length > 2) await lookUp(...frequent);
   for (const [at, term] of frequent.entries()) {
     const next = frequent[at + 1];
-    if (next !== undefined && !isLate()) await lookUp(term, next);
+    if (next !== undefined) await lookUp(term, next);
   }
 
   const documents = Math.max(CORPUS_MIN, found.size * CORPUS_FACTOR);
@@ -72,10 +70,7 @@ export async function findByAnyWord(
   matcher.setWeights([...weights.values()]);
   for (const entry of found.values()) for (const term of entry.terms) entry.weight += weights.get(term) ?? 0;
   const ranked = [...found.values()].sort((a, b) => b.weight - a.weight || b.candidate.n - a.candidate.n);
-  return {
-    candidates: ranked.slice(0, limit).map(({ candidate }) => candidate),
-    isComplete: counts.size === terms.length,
-  };
+  return { candidates: ranked.slice(0, limit).map(({ candidate }) => candidate), isComplete };
 }
 
 /** Stop words only if there is nothing else. */

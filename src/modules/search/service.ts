@@ -141,8 +141,8 @@ export class SearchService {
     const { hits, total, isComplete = true }: Found = keywords.termCount === 0
       ? { hits: [], total: 0 }
       : await (await this.#finder(search, request)).find(request, find);
-    const isIndexed = isCaughtUp && isComplete;
-    const degradedReason = reasonFor(request.mode, reason) ?? (isIndexed ? undefined : "index_incomplete");
+    // This one first, since the caller can do something about it: search again.
+    const degradedReason = isCaughtUp && isComplete ? reasonFor(request.mode, reason) : "index_incomplete";
 
     const key = (hit: Hit) => request.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
     const page = cursors.page(hits.slice(0, limit + 1), limit, bind, key, (hit) => hit);
