@@ -195,7 +195,7 @@ export function createModules(
     findMessage: (tx, context, id) => messages.find(tx, context, id),
     revalidate,
     toolSources,
-    assembleContext: () => runContext(() => memory.contexts),
+    assembleContext: runContext(() => memory.contexts),
   }));
   const mcp: McpModule = add(mcpModule(platform, { secrets: config.jwtSecrets, version }));
   add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));

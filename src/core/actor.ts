@@ -84,6 +84,25 @@ export function hasScope(actor: Pick<Actor, "scopes">, scope: string | null): bo
     actor.scopes.has(`${scope.slice(0, scope.indexOf("."))}.*`);
 }
 
+/** What both allow. */
+export function intersectScopes(one: Actor["scopes"], other: Actor["scopes"]): Actor["scopes"] {
+  if (one === undefined || other === undefined) return one ?? other;
+  // A scope such as `task.*` is in a set that has it or `*`, like any other scope of its module.
+  const common = (own: ReadonlySet<string>, scopes: ReadonlySet<string>): string[] =>
+    [...own].filter((scope) => hasScope({ scopes }, scope));
+  return new Set([...common(one, other), ...common(other, one)]);
+}
+
+/** Scopes as a column: separated by spaces, `null` for every scope. */
+export function scopesColumn(scopes: Actor["scopes"]): string | null {
+  return scopes === undefined ? null : [...scopes].join(" ");
+}
+
+/** Scopes from such a column. */
+export function scopesOf(column: string | null): Actor["scopes"] {
+  return column === null ? undefined : new Set(column.split(" ").filter((scope) => scope !== ""));
+}
+
 /** The first scope that a token lacks to receive events, which contain messages. */
 export function missingEventScope(actor: Actor): string | undefined {
   return ["room.read", "message.read"].find((scope) => !hasScope(actor, scope));

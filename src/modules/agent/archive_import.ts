@@ -89,7 +89,7 @@ export class AgentImporter implements SectionImporter {
     // Runs by the schedule are on behalf of who imports it: an archive cannot let an agent act for somebody else.
     const columns = columnsOf(
       { ...settings, instructions: settings.instructions ?? "", schedule, paused: true },
-      requestedBy,
+      { principalId: requestedBy, scopes: undefined },
     );
     await new AgentStore(tx.db).add({
       tenant_id: tenantId,

@@ -145,5 +145,13 @@ const baseline: Migration = {
   },
 };
 
+/** A run has no other scopes than the tokens with which it was asked for. */
+const scopes: Migration = {
+  name: "0002_scopes",
+  async up(db) {
+    await sql`alter table agent_run add column scopes text`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, scopes];

@@ -21,7 +21,7 @@ import { migrations } from "./migrations.ts";
 import { RunAccess } from "./run/access.ts";
 import { RUN_PATH, runOperations } from "./run/api.ts";
 import { runChannel } from "./run/channel.ts";
-import { type AssembleContext, type CallOperation, plainContext } from "./run/context.ts";
+import type { AssembleContext, CallOperation } from "./run/context.ts";
 import { RunEnding } from "./run/ending.ts";
 import { ACTIVE_MAX_MS, RunExecutor } from "./run/executor.ts";
 import { RunExpiry } from "./run/expiry.ts";
@@ -61,8 +61,8 @@ type Deps = {
   findMessage: FindMessage;
   /** The actor with its current rights; `undefined` if its token ended. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
-  /** What the model reads; default: instructions and the latest messages. */
-  assembleContext?: (call: CallOperation) => AssembleContext;
+  /** What the model reads. */
+  assembleContext: AssembleContext;
   /** Tools besides the operations of the gateway; complete once all modules are built. */
   toolSources: readonly ToolSource[];
 };
@@ -71,7 +71,7 @@ export type AgentModule = Module & { triggerAgents: TriggerAgents };
 
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const { store, clock, cursors, bus, cpu, metrics, modules, dispatch, nodeId } = platform;
-  const { roomAccess, identity, ai, files, findMessage, toolSources } = deps;
+  const { roomAccess, identity, ai, files, findMessage, toolSources, assembleContext } = deps;
   let known: ReturnType<typeof operationsOf> | undefined;
   const operations = () => known ??= operationsOf(modules);
   const callOperation: CallOperation = async (actor, name, input, requestId) => {
@@ -98,7 +98,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     toolSources,
     modelStep: new ModelStep({ store, clock, ai, publisher }),
     toolStep: new ToolStep({ store, clock, cpu, actors, gate, lifecycle, publisher, callOperation }),
-    assembleContext: (deps.assembleContext ?? plainContext)(callOperation),
+    assembleContext,
   });
   const runner = new Runner({ store, clock, nodeId, executor, signals });
   const access = new RunAccess({ store, roomAccess });

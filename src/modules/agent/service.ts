@@ -57,7 +57,7 @@ export class AgentService {
       const row: AgentRow = {
         tenant_id: actor.tenantId,
         id: principal.id,
-        ...columnsOf(config, actor.principalId) as AgentColumns, // of a whole configuration
+        ...columnsOf(config, actor) as AgentColumns, // of a whole configuration
         version: 1,
         created_by: actor.principalId,
         created_at: now,
@@ -106,7 +106,7 @@ export class AgentService {
         await identity.updateAgent(actor, id, { displayName, handle });
       }
       const set = {
-        ...columnsOf(config, actor.principalId),
+        ...columnsOf(config, actor),
         version: before.version + 1,
         updated_at: iso(clock.now()),
       };

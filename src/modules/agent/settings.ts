@@ -1,14 +1,15 @@
 // The settings of agents, as columns and as shown.
+import { type Actor, scopesColumn } from "@/core/actor.ts";
 import type { StoredSchedule } from "./run/schedule.ts";
 import type { AgentSchedule, AgentSettings } from "./schema.ts";
 import type { AgentRow } from "./tables.ts";
 
 export type AgentColumns = Omit<AgentRow, "tenant_id" | "id" | "version" | "created_by" | "created_at" | "updated_at">;
 
-/** The columns of those settings that are given. Runs by a schedule are on behalf of `setBy`. */
+/** The columns of those settings that are given. Runs by a schedule are on behalf of `actor`. */
 export function columnsOf(
   settings: { [Field in keyof AgentSettings]?: AgentSettings[Field] | undefined },
-  setBy: string,
+  { principalId: setBy, scopes }: Pick<Actor, "principalId" | "scopes">,
 ): Partial<AgentColumns> {
   const { model, instructions, tools, askFirst, memoryScopes, triggers, maxSteps, maxOutputTokens, paused } = settings;
   const { schedule, tokensPerDay } = settings;
@@ -19,7 +20,7 @@ export function columnsOf(
     ask_first_json: json(askFirst),
     memory_scopes_json: json(memoryScopes),
     triggers_json: json(triggers),
-    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy }),
+    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy, scopes: scopesColumn(scopes) }),
     max_steps: maxSteps,
     max_output_tokens: maxOutputTokens,
     tokens_per_day: tokensPerDay,
@@ -46,7 +47,7 @@ export function presentSettings(row: AgentRow): AgentSettings {
 
 function presentSchedule({ schedule_json }: AgentRow): AgentSchedule | null {
   if (schedule_json === null) return null;
-  const { setBy: _setBy, ...schedule }: StoredSchedule = JSON.parse(schedule_json);
+  const { setBy: _setBy, scopes: _scopes, ...schedule }: StoredSchedule = JSON.parse(schedule_json);
   return schedule;
 }
 

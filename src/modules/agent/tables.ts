@@ -35,6 +35,8 @@ export type RunRow = {
   trigger_message_id: string | null;
   /** The principals on whose behalf it runs. */
   asker_ids_json: string;
+  /** Of the tokens with which they asked: what all of them allow, see `scopesColumn`. */
+  scopes: string | null;
   chain_depth: number;
   input: string | null;
   status: RunStatus;

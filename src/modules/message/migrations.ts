@@ -86,5 +86,13 @@ const baseline: Migration = {
   },
 };
 
+/** What a scheduled message starts has no other scopes than the token that scheduled it. */
+const senderScopes: Migration = {
+  name: "0002_sender_scopes",
+  async up(db) {
+    await sql`alter table scheduled_message add column sender_scopes text`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, senderScopes];

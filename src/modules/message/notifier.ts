@@ -1,5 +1,6 @@
 // Notifications of messages: to mentioned principals, the members of a direct room, and the authors in a thread.
 import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
 import { type Clock, MINUTE_MS } from "@/core/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
@@ -27,6 +28,8 @@ const NO_MENTIONS_JSON = JSON.stringify({ principalIds: [], room: false });
 
 export const NotifyPayload = z.strictObject({
   messageId: z.string(),
+  /** Of the token that it was sent with; absent: every scope. */
+  scopes: z.array(z.string()).optional(),
   /** Mentions that an edit added; absent for a new message. */
   mentioned: Mentions.optional(),
 });
@@ -40,29 +43,45 @@ export function needsNotification(row: MessageRow, roomKind: string | undefined)
 }
 
 /** The job that notifies of a new message; `undefined` if there is nobody to notify. */
-export function notifyJob(row: MessageRow, roomKind: string | undefined): JobDraft | undefined {
-  if (!needsNotification(row, roomKind)) return undefined;
-  return { tenantId: row.tenant_id, kind: NOTIFY_JOB, payload: { messageId: row.id } };
+export function notifyJob(actor: Actor, row: MessageRow, roomKind: string | undefined): JobDraft | undefined {
+  return needsNotification(row, roomKind) ? jobOf(actor, { messageId: row.id }) : undefined;
 }
 
 /** The job that notifies principals whom an edit newly mentions. */
-export function mentionJob(row: MessageRow, before: Mentions, after: Mentions): JobDraft | undefined {
+export function mentionJob(
+  actor: Actor,
+  row: MessageRow,
+  before: Mentions,
+  after: Mentions,
+): JobDraft | undefined {
   const known = new Set(before.principalIds);
   const mentioned = {
     principalIds: after.principalIds.filter((id) => !known.has(id)),
     room: after.room && !before.room,
   };
   if (row.type === "notice" || (mentioned.principalIds.length === 0 && !mentioned.room)) return undefined;
-  return { tenantId: row.tenant_id, kind: NOTIFY_JOB, payload: { messageId: row.id, mentioned } };
+  return jobOf(actor, { messageId: row.id, mentioned });
+}
+
+function jobOf({ tenantId, scopes }: Actor, payload: NotifyPayload): JobDraft {
+  return {
+    tenantId,
+    kind: NOTIFY_JOB,
+    payload: { ...payload, ...scopes === undefined ? {} : { scopes: [...scopes] } },
+  };
 }
 
 type Kind = "mention" | "reply" | "direct_message";
+/** What it notifies of: a new message or what an edit added, and the scopes of the token behind it. */
+type Occasion = { isEdit: boolean; scopes: Actor["scopes"] };
 
 /** A message that notifies agents, each with the reason. */
 export type AgentTrigger = {
   tenantId: string;
   message: Pick<Message, "id" | "roomId" | "seq" | "threadId" | "senderId" | "senderKind"> & {
     mentionedIds: readonly string[];
+    /** Of the token that it was sent with: what it starts has no others. */
+    scopes: Actor["scopes"];
   };
   agents: readonly { id: string; reason: Kind | "command" }[];
 };
@@ -86,16 +105,20 @@ export class MessageNotifier {
   }
 
   /** Notifies of a message in its current state. Idempotent: one source creates one notification. */
-  async run(tenantId: string, { messageId, mentioned }: NotifyPayload): Promise<void> {
+  async run(tenantId: string, { messageId, mentioned, scopes }: NotifyPayload): Promise<void> {
     const row = await this.#findActive(tenantId, messageId);
     // An earlier run may have notified and been interrupted before its check for a deletion.
     if (row === undefined) return await this.#deps.notifications.withdraw(tenantId, "message_id", messageId);
     const kinds = await this.#recipients(row, mentioned);
     const mentions = mentioned ?? Mentions.parse(JSON.parse(row.mentions_json));
-    if (mentions.room) await this.#notifyAllMembers(row, kinds, mentioned !== undefined);
+    const occasion: Occasion = {
+      isEdit: mentioned !== undefined,
+      scopes: scopes === undefined ? undefined : new Set(scopes),
+    };
+    if (mentions.room) await this.#notifyAllMembers(row, kinds, occasion);
     const rest = [...kinds];
     for (let at = 0; at < rest.length; at += PAGE) {
-      await this.#notify(row, new Map(rest.slice(at, at + PAGE)), mentioned !== undefined);
+      await this.#notify(row, new Map(rest.slice(at, at + PAGE)), occasion);
     }
     // A concurrent deletion withdrew only the notifications that existed by then.
     if (await this.#findActive(tenantId, messageId) === undefined) {
@@ -109,12 +132,12 @@ export class MessageNotifier {
   }
 
   /** Notifies all members, page by page, and removes them from `kinds`. */
-  async #notifyAllMembers(row: MessageRow, kinds: Map<string, Kind>, isEdit: boolean): Promise<void> {
+  async #notifyAllMembers(row: MessageRow, kinds: Map<string, Kind>, occasion: Occasion): Promise<void> {
     const rooms = new RoomStore(this.#deps.store.db);
     const read = (last?: { principal_id: string }) =>
       rooms.members(row.tenant_id, row.room_id, {}, last?.principal_id, PAGE);
     for await (const page of paginate(PAGE, read)) {
-      await this.#notify(row, new Map(page.map((member) => [member.principal_id, "mention"])), isEdit);
+      await this.#notify(row, new Map(page.map((member) => [member.principal_id, "mention"])), occasion);
       for (const member of page) kinds.delete(member.principal_id);
     }
   }
@@ -159,7 +182,7 @@ export class MessageNotifier {
    * Notifies those recipients who can see the message now and have not read it yet. Mentions of an edit are notified
    * regardless of the read position, which is about the earlier version.
    */
-  async #notify(row: MessageRow, kinds: ReadonlyMap<string, Kind>, isEdit: boolean): Promise<void> {
+  async #notify(row: MessageRow, kinds: ReadonlyMap<string, Kind>, { isEdit, scopes }: Occasion): Promise<void> {
     const { store, clock, roomAccess, notifications } = this.#deps;
     const now = clock.now();
     await store.write(async (tx) => {
@@ -176,7 +199,8 @@ export class MessageNotifier {
         if (!triggersAgent(viewer, room, kindOf(viewer), row.sender_kind)) continue;
         if (!await this.#agentTurnLimitReached(tx.db, viewer, room, row)) notified.push(viewer);
       }
-      await this.#triggerAgents(tx, room, row, notified, kindOf);
+      const agents = notified.filter(({ id, kind }) => kind === "agent" && id !== row.sender_id);
+      if (agents.length > 0) await this.#triggerAgents(tx, room, row, { agents, kindOf, scopes });
       const recipients = notified.filter(isNew);
       const byKind = Map.groupBy(recipients, kindOf);
       await notifications.notify(...[...byKind].map(([kind, ofKind]): NotificationDraft => ({
@@ -196,11 +220,12 @@ export class MessageNotifier {
     tx: AnyTransaction,
     room: RoomRow,
     row: MessageRow,
-    viewers: readonly RoomViewer[],
-    kindOf: (viewer: RoomViewer) => Kind,
+    { agents, kindOf, scopes }: {
+      agents: readonly RoomViewer[];
+      kindOf: (viewer: RoomViewer) => Kind;
+      scopes: Actor["scopes"];
+    },
   ): Promise<void> {
-    const agents = viewers.filter(({ id, kind }) => kind === "agent" && id !== row.sender_id);
-    if (agents.length === 0) return;
     const commanded = await this.#commandedAgent(room, row, tx.db);
     const mentionedIds = Mentions.parse(JSON.parse(row.mentions_json)).principalIds;
     await this.#deps.triggerAgents(tx, {
@@ -213,6 +238,7 @@ export class MessageNotifier {
         senderId: row.sender_id,
         senderKind: row.sender_kind,
         mentionedIds,
+        scopes,
       },
       agents: agents.map((viewer) => ({
         id: viewer.id,

@@ -250,7 +250,7 @@ export class MessageSender {
       const target = { tenantId: row.tenant_id, owner: fileOwner(row.id), roomId: row.room_id, seq: row.seq };
       await this.#deps.files.attach(tx, target, fileIds);
     }
-    const jobs = numbered.flatMap(({ row, draft }) => notifyJob(row, draft.room.kind) ?? []);
+    const jobs = numbered.flatMap(({ row, draft }) => notifyJob(draft.item.context.actor, row, draft.room.kind) ?? []);
     if (jobs.length > 0) await tx.enqueue(...jobs);
   }
 

@@ -185,7 +185,7 @@ export class MessageService {
       if (mentions !== undefined) {
         await messages.removeMentions(actor.tenantId, id);
         await messages.addMentions(mentionRows(row, mentions));
-        const job = mentionJob(row, previousMentions, mentions);
+        const job = mentionJob(actor, row, previousMentions, mentions);
         if (job !== undefined) await tx.enqueue(job);
       }
       await messages.update(actor.tenantId, id, after);

@@ -1,5 +1,5 @@
 // What a webhook may deliver: what its creator may read at this moment, within the token that created it.
-import { type Actor, missingEventScope } from "@/core/actor.ts";
+import { type Actor, missingEventScope, scopesOf } from "@/core/actor.ts";
 import type { EventFilterOf, EventView } from "@/core/event_view.ts";
 import type { CredentialSnapshot } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
@@ -25,7 +25,7 @@ export class WebhookReader {
       tenantId: row.tenant_id,
       principalId: row.creator_id,
       role: row.creator_role,
-      scopes: row.scopes === null ? undefined : new Set(row.scopes.split(" ")),
+      scopes: scopesOf(row.scopes),
       // A webhook outlives the token that created it; it ends with the rights of its creator.
       tokenId: undefined,
       expiresAt: undefined,

@@ -1,5 +1,5 @@
 // Webhooks of a tenant: created, changed, rotated and deleted.
-import { chargedId } from "@/core/actor.ts";
+import { chargedId, scopesColumn } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -70,7 +70,7 @@ export class WebhookService {
         id,
         creator_id: actor.principalId,
         creator_role: actor.role,
-        scopes: actor.scopes === undefined ? null : [...actor.scopes].join(" "),
+        scopes: scopesColumn(actor.scopes),
         charged_id: chargedId(actor),
         url: input.url,
         description: input.description,

@@ -16,8 +16,9 @@ export function runOperations(runs: RunService): Operation[] {
       name: "run.create",
       summary: "Start a run of an agent in a room",
       description:
-        "Mentions, direct messages, replies and commands start runs, too. An agent outside starts a run of its own " +
-        "to report it with `run.append` and `run.finish`.",
+        "Mentions, direct messages, replies and commands start runs, too, if the token of the message has the scope " +
+        "`message.read`. A run has at most the permissions of those who asked for it, and the scopes of their tokens. An " +
+        "agent outside starts a run of its own to report it with `run.append` and `run.finish`.",
       access: { scope: "run.write", room: "member" },
       http: { method: "POST", path: RUN_PATH, status: 202 },
       rate: CREATE_RATE,

@@ -117,7 +117,7 @@ export class RunEnding {
     const { store, actors, callOperation, clock } = this.#deps;
     try {
       return await store.enclose(async (inner) => {
-        const actor = external ?? await actors.of(run, inner.db);
+        const actor = external ?? await actors.ofPost(run, inner.db);
         const isInThread = run.thread_id !== "";
         const message = await callOperation(actor, "message.send", {
           roomId: run.room_id,

@@ -113,7 +113,7 @@ export class RunExecutor {
   /** The next step; resolves to the run after it. */
   async #next(run: RunRow, agent: NamedAgentRow, steps: readonly StepRow[], signal: AbortSignal): Promise<RunRow> {
     const { toolStep, operations, toolSources } = this.#deps;
-    const toolbox = await Toolbox.of(agent, operations(), toolSources, run.room_id);
+    const toolbox = await Toolbox.of(agent, operations(), toolSources, run);
     const response = steps.findLast(({ kind }) => kind === "model");
     for (const call of callsOf(response)) {
       const begun = steps.find(({ call_id }) => call_id === call.callId);

@@ -44,7 +44,7 @@ export class RunExpiry {
     const { actors, ending } = this.#deps;
     let actor: RunActor | undefined;
     try {
-      actor = await actors.of(run, tx.db);
+      actor = await actors.ofPost(run, tx.db);
     } catch (thrown) {
       if (!(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
     }

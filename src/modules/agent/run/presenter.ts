@@ -1,4 +1,5 @@
 // Runs and steps as clients see them. Their texts are for readers who can see all that the run has read.
+import { scopesOf } from "@/core/actor.ts";
 import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { RunRow, StepRow } from "../tables.ts";
 import type { Run, RunStep } from "./schema.ts";
@@ -12,6 +13,7 @@ export function presentRun(row: RunRow, hasTexts = true): Run {
     trigger: row.trigger_kind,
     triggerMessageId: row.trigger_message_id,
     askerIds: askersOf(row),
+    scopes: row.scopes === null ? null : [...scopesOf(row.scopes) ?? []],
     chainDepth: row.chain_depth,
     status: row.status,
     attempt: row.attempt,

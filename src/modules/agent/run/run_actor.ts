@@ -1,5 +1,6 @@
-// The actor of a run: the agent with its own rights, those of its owner and those of all who asked; read again for each call.
-import { type Actor, lowerOf, TENANT_ROLES } from "@/core/actor.ts";
+// The actor of a run: the agent with its own rights, those of its owner and those of all who asked, within the tokens with which they
+// did; read again for each call.
+import { type Actor, lowerOf, scopesOf, TENANT_ROLES } from "@/core/actor.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { Audience, type RoomAccess } from "@/modules/room/mod.ts";
@@ -39,10 +40,16 @@ export class RunActors {
       ...agent,
       role,
       displayName: row?.display_name ?? agentId,
-      scopes: undefined,
+      scopes: scopesOf(run.scopes),
       tokenId: undefined,
       expiresAt: undefined,
       bounds,
     };
+  }
+
+  /** The same for what the run posts in its room: a response is what any token that may start a run has asked for. */
+  async ofPost(run: RunRow, db: AnyDatabase): Promise<RunActor> {
+    const actor = await this.of(run, db);
+    return { ...actor, scopes: actor.scopes && new Set([...actor.scopes, "message.write"]) };
   }
 }

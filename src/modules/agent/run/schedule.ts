@@ -33,8 +33,8 @@ const PERIODS_MAX: Readonly<Record<string, number>> = {
   HOURLY: 800,
 };
 
-/** As stored, with the principal that set it: runs are on its behalf. */
-export type StoredSchedule = AgentSchedule & { setBy: string };
+/** As stored, with the principal that set it and the scopes of its token: runs are on its behalf, and have no others. */
+export type StoredSchedule = AgentSchedule & { setBy: string; scopes?: string | null };
 
 /** The next time after `afterMs`. Throws `validation_failed` and `recurrence_too_complex`. */
 export function nextTime({ rrule, timeZone, startAt }: AgentSchedule, afterMs: number): number | undefined {
@@ -98,7 +98,8 @@ export class AgentScheduler {
     });
   }
 
-  async #start(tx: AnyTransaction, agent: AgentRow, { roomId, input, setBy }: StoredSchedule): Promise<void> {
+  async #start(tx: AnyTransaction, agent: AgentRow, schedule: StoredSchedule): Promise<void> {
+    const { roomId, input, setBy, scopes = null } = schedule;
     const { clock } = this.#deps;
     const { tenant_id: tenantId, id: agentId } = agent;
     if (!await this.#canSee(tx, tenantId, agentId, roomId) || !await this.#canSee(tx, tenantId, setBy, roomId)) return;
@@ -112,6 +113,7 @@ export class AgentScheduler {
       trigger_kind: "schedule",
       trigger_message_id: null,
       asker_ids_json: JSON.stringify([setBy]),
+      scopes,
       chain_depth: 1,
       input,
     });

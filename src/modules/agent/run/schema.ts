@@ -52,6 +52,9 @@ export const Run = z.object({
   trigger: RunTrigger.describe("What started it; `call`: run.create"),
   triggerMessageId: MessageId.nullable().describe("Message that started it"),
   askerIds: z.array(PrincipalId).describe("Principals on whose behalf it runs: it has at most their permissions"),
+  scopes: z.array(z.string()).nullable().describe(
+    "Scopes that it has at most: those of the token of the message or call that started it. null: every scope",
+  ),
   chainDepth: z.int().describe(
     "1 if a person or a schedule started it, one more than that of the run that did otherwise",
   ),

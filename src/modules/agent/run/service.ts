@@ -1,4 +1,5 @@
 // Runs as callers of the API start, read, cancel and answer them.
+import { hasScope, intersectScopes, scopesColumn, scopesOf } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -98,6 +99,7 @@ export class RunService {
       trigger_kind: "call",
       trigger_message_id: triggerMessageId ?? null,
       asker_ids_json: JSON.stringify(askers),
+      scopes: scopesColumn(actor.scopes),
       chain_depth: actor.kind === "agent" && !isOwn ? 2 : 1,
       input: input ?? null,
       ...isOwn ? { is_external: 1, status: "running", attempt: 1 } as const : {},
@@ -116,6 +118,9 @@ export class RunService {
     id: string,
     pointer: string,
   ): Promise<Message> {
+    if (!hasScope(context.actor, "message.read")) {
+      throw new Fault("scope_missing", `${pointer}: naming a message requires the scope message.read`);
+    }
     try {
       const message = await this.#deps.findMessage(tx, { ...context, isReadOnly: true }, id);
       if (message.roomId === roomId && message.deletedAt === null) return message;
@@ -180,6 +185,9 @@ export class RunService {
         );
       }
       await runs.putStep({ ...step, status: "succeeded", result: text, ended_at: iso(clock.now()) });
+      // The reply is a further request.
+      const scopes = scopesColumn(intersectScopes(scopesOf(run.scopes), context.actor.scopes));
+      await runs.update(run.tenant_id, id, { scopes });
       const after = await runs.find(run.tenant_id, id);
       return presentRun(after ?? run);
     });

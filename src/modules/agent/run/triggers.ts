@@ -1,4 +1,5 @@
 // What messages start: a run for each agent that they notify. While one has not started, further messages of its thread join it.
+import { hasScope, intersectScopes, scopesColumn, scopesOf } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -19,6 +20,8 @@ const ASKERS_MAX = 20;
 
 type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle };
 type Origin = { askerIds: readonly string[]; chainDepth: number };
+/** Of a token whose message starts a run: an agent reads the message that it responds to, and those before it. */
+const READ_SCOPE = "message.read";
 
 export class RunTriggers {
   readonly #deps: Deps;
@@ -58,12 +61,14 @@ export class RunTriggers {
     const threadId = message.threadId ?? "";
     const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
     const queued = await runs.findQueued(tenantId, queueKey);
-    if (queued !== undefined && chainDepth <= CHAIN_MAX) {
+    const isReader = hasScope(message, READ_SCOPE);
+    if (queued !== undefined && isReader && chainDepth <= CHAIN_MAX) {
       const askers = [...new Set([...askersOf(queued), ...askerIds])];
       const joined = {
         trigger_kind: kind,
         trigger_message_id: message.id,
         asker_ids_json: JSON.stringify(askers),
+        scopes: scopesColumn(intersectScopes(scopesOf(queued.scopes), message.scopes)),
         chain_depth: Math.max(queued.chain_depth, chainDepth),
       };
       // Not if it started meanwhile.
@@ -78,6 +83,7 @@ export class RunTriggers {
       trigger_kind: kind,
       trigger_message_id: message.id,
       asker_ids_json: JSON.stringify(askerIds.slice(0, ASKERS_MAX)),
+      scopes: scopesColumn(message.scopes),
       chain_depth: chainDepth,
     });
     const isLoop = chainDepth > CHAIN_MAX;
@@ -85,7 +91,10 @@ export class RunTriggers {
     // Another transaction may have added one with the key: then this one has no key, and takes no more messages.
     const isAdded = await runs.add({ ...row, queue_key: queueKey });
     if (!isAdded) await runs.add(row);
-    if (isLoop) {
+    if (!isReader) {
+      const detail = `The token that sent the message lacks the scope ${READ_SCOPE}`;
+      await lifecycle.stop(tx, row, "failed", { error: { code: "scope_missing", detail } });
+    } else if (isLoop) {
       const detail = `Agents may start each other ${CHAIN_MAX} times before a person writes`;
       await lifecycle.stop(tx, row, "failed", { error: { code: "loop_stopped", detail } });
     } else if (isFull) {
@@ -124,6 +133,7 @@ export function newRun(
       | "trigger_kind"
       | "trigger_message_id"
       | "asker_ids_json"
+      | "scopes"
       | "chain_depth"
     >
     & Partial<RunRow>,

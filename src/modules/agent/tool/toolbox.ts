@@ -1,9 +1,10 @@
 // The tools of an agent: operations that its configuration allows, a few of the run itself, and those of other sources.
+import { hasScope, scopesOf } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
 import type { ModelTool } from "@/ports/model.ts";
 import { TOOLS_MAX } from "../schema.ts";
-import type { AgentRow } from "../tables.ts";
+import type { AgentRow, RunRow } from "../tables.ts";
 import type { AgentTool, ToolSource } from "./tool.ts";
 import { operationTool, toolNameOf } from "./tool_schema.ts";
 
@@ -95,11 +96,12 @@ export class Toolbox {
     agent: AgentRow,
     operations: ReadonlyMap<string, Operation>,
     sources: readonly ToolSource[],
-    roomId: string,
+    { room_id: roomId, scopes }: Pick<RunRow, "room_id" | "scopes">,
   ): Promise<Toolbox> {
     const patterns: string[] = JSON.parse(agent.tools_json);
     const allowed = [...operations.values()].filter((operation) =>
-      isTool(operation) && matches(patterns, operation.name)
+      isTool(operation) && matches(patterns, operation.name) &&
+      hasScope({ scopes: scopesOf(scopes) }, operation.access.scope)
     );
     const others = patterns.filter((name) => !operations.has(name));
     const sourced = await Promise.all(

@@ -264,7 +264,7 @@ function prefixSections({ instructions, tools = [] }: ContextAssemble, pinned: r
 }
 
 function conversationSections(
-  { agentId, home, homeFloor, includes }: Request,
+  { actor, agentId, home, homeFloor, includes }: Request,
   { thread, room, names }: Conversation,
 ): Section[] {
   const candidatesOf = (messages: readonly Message[], reason: string): Candidate[] =>
@@ -282,7 +282,9 @@ function conversationSections(
       share: SHARES.room,
       isContiguous: true,
       candidates: [
-        ...home === undefined || homeFloor === Infinity || !includes("room") ? [] : [roomCandidate(home)],
+        ...home === undefined || homeFloor === Infinity || !includes("room") || !hasScope(actor, "room.read")
+          ? []
+          : [roomCandidate(home)],
         ...candidatesOf(room, "recent message of the room"),
       ],
       // What the room is about, then its messages.

@@ -1,5 +1,5 @@
 // Scheduled messages: stored until their time, then sent with the permissions that their sender has by then, or marked failed.
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, scopesColumn, scopesOf } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
@@ -78,6 +78,7 @@ export class ScheduledService {
         id: newId("sch"),
         room_id: input.roomId,
         sender_id: principalId,
+        sender_scopes: scopesColumn(context.actor.scopes),
         client_message_id: input.clientMessageId ?? null,
         message_json,
         send_at: iso(at),
@@ -202,11 +203,12 @@ export class ScheduledService {
     });
   }
 
-  /** The sender with current permissions. The scopes of the token were checked when the message was scheduled. */
+  /** The sender with current permissions, within the token that scheduled the message. */
   async #contextOf({ db }: Transaction<ScheduledTables>, row: ScheduledRow): Promise<Context> {
     const subject = await this.#deps.identity.subject(row.tenant_id, row.sender_id, db);
+    const scopes = scopesOf(row.sender_scopes);
     return {
-      actor: { ...subject, displayName: row.sender_id, scopes: undefined, tokenId: undefined, expiresAt: undefined },
+      actor: { ...subject, displayName: row.sender_id, scopes, tokenId: undefined, expiresAt: undefined },
       requestId: row.id,
       access: { scope: "message.write", room: "member" },
       operation: "message.send",

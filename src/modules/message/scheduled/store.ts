@@ -8,6 +8,8 @@ export type ScheduledRow = {
   room_id: string;
   sender_id: string;
   client_message_id: string | null;
+  /** Of the token that scheduled it, see `scopesColumn`. */
+  sender_scopes: string | null;
   /** Input of `message.send`. */
   message_json: string;
   send_at: string;
