@@ -29,6 +29,8 @@ type UpgradeOptions = {
   onEnd(): void;
 };
 
+const ONCE = { once: true };
+
 /** The socket, and the response that upgrades. To be called in the tick in which the request arrived. */
 export function upgradeWebSocket(
   request: Request,
@@ -42,13 +44,16 @@ export function upgradeWebSocket(
     clearTimeout(timer);
     onEnd();
   };
-  const timer = setTimeout(end, openTimeoutMs);
+  let timer: ReturnType<typeof setTimeout> | undefined = setTimeout(end, openTimeoutMs);
   Deno.unrefTimer(timer);
-  socket.onopen = () => {
+  // Handlers such as `onopen` take more memory than listeners, since the runtime wraps each; this one ends with its event.
+  const open = (): void => {
     clearTimeout(timer);
+    timer = undefined;
     onOpen();
   };
-  socket.onclose = end;
-  socket.onerror = end;
+  socket.addEventListener("open", open, ONCE);
+  socket.addEventListener("close", end);
+  socket.addEventListener("error", end);
   return { socket, response };
 }

@@ -7,7 +7,7 @@ import type { WsLimits } from "./socket_limits.ts";
 export type ConnectionMeta = {
   ip: string;
   /** Token of the URL's query; used when the connect command has none. */
-  legacyToken?: string;
+  legacyToken?: string | undefined;
   userAgent?: string;
   /** Whether a tenant allows the web origin; absent if all tenants do. */
   isOriginAllowed?: TenantOriginCheck;
@@ -67,7 +67,7 @@ export class ConnectionLimiter {
 /** One accepted socket, with its data for the hub. */
 export class ConnectionSlot implements ConnectionMeta {
   readonly ip: string;
-  legacyToken?: string;
+  legacyToken?: string | undefined;
   userAgent?: string;
   isOriginAllowed?: TenantOriginCheck;
   owner: string | undefined;
@@ -90,7 +90,7 @@ export class ConnectionSlot implements ConnectionMeta {
     this.owner ??= owner;
     if (this.#isUnauthenticated) this.#counts.unauthenticated--;
     this.#isUnauthenticated = false;
-    delete this.legacyToken;
+    this.legacyToken = undefined;
   }
 
   /** The socket has closed; may be called twice. */
