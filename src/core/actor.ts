@@ -93,14 +93,14 @@ export function intersectScopes(one: Actor["scopes"], other: Actor["scopes"]): A
   return new Set([...common(one, other), ...common(other, one)]);
 }
 
-/** Scopes as a column: separated by spaces, `null` for every scope. */
-export function scopesColumn(scopes: Actor["scopes"]): string | null {
+/** Scopes as text, as in columns and in tokens: separated by spaces, `null` for every scope. */
+export function textOfScopes(scopes: Actor["scopes"]): string | null {
   return scopes === undefined ? null : [...scopes].join(" ");
 }
 
-/** Scopes from such a column. */
-export function scopesOf(column: string | null): Actor["scopes"] {
-  return column === null ? undefined : new Set(column.split(" ").filter((scope) => scope !== ""));
+/** Scopes from such a text. */
+export function scopesOf(text: string | null): Actor["scopes"] {
+  return text === null ? undefined : new Set(text.split(" ").filter((scope) => scope !== ""));
 }
 
 /** The first scope that a token lacks to receive events, which contain messages. */

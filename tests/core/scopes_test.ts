@@ -1,6 +1,6 @@
 // What two tokens both allow.
 import assert from "node:assert/strict";
-import { type Actor, hasScope, intersectScopes, scopesColumn, scopesOf } from "@/core/actor.ts";
+import { type Actor, hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 
 const SCOPES = ["*", "task.*", "task.read", "task.write", "room.*", "room.read"];
 const NEEDED = ["task.read", "task.write", "room.read", "file.read"];
@@ -15,7 +15,7 @@ Deno.test("both of two tokens allow what the intersection of their scopes allows
       const scopes = intersectScopes(one, other);
       for (const needed of NEEDED) {
         const isAllowed = hasScope({ scopes: one }, needed) && hasScope({ scopes: other }, needed);
-        assert.equal(hasScope({ scopes }, needed), isAllowed, `${scopesColumn(one)} and ${scopesColumn(other)}`);
+        assert.equal(hasScope({ scopes }, needed), isAllowed, `${textOfScopes(one)} and ${textOfScopes(other)}`);
       }
     }
   }
@@ -23,6 +23,6 @@ Deno.test("both of two tokens allow what the intersection of their scopes allows
 
 Deno.test("scopes are the same after they were stored; none are not all", () => {
   for (const scopes of [undefined, new Set<string>(), new Set(["task.*", "room.read"])]) {
-    assert.deepEqual(scopesOf(scopesColumn(scopes)), scopes);
+    assert.deepEqual(scopesOf(textOfScopes(scopes)), scopes);
   }
 });

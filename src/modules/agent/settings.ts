@@ -1,5 +1,5 @@
 // The settings of agents, as columns and as shown.
-import { type Actor, scopesColumn } from "@/core/actor.ts";
+import { type Actor, textOfScopes } from "@/core/actor.ts";
 import type { StoredSchedule } from "./run/schedule.ts";
 import type { AgentSchedule, AgentSettings } from "./schema.ts";
 import type { AgentRow } from "./tables.ts";
@@ -20,7 +20,7 @@ export function columnsOf(
     ask_first_json: json(askFirst),
     memory_scopes_json: json(memoryScopes),
     triggers_json: json(triggers),
-    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy, scopes: scopesColumn(scopes) }),
+    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy, scopes: textOfScopes(scopes) }),
     max_steps: maxSteps,
     max_output_tokens: maxOutputTokens,
     tokens_per_day: tokensPerDay,

@@ -35,7 +35,7 @@ export type RunRow = {
   trigger_message_id: string | null;
   /** The principals on whose behalf it runs. */
   asker_ids_json: string;
-  /** Of the tokens with which they asked: what all of them allow, see `scopesColumn`. */
+  /** Of the tokens with which they asked: what all of them allow, see `textOfScopes`. */
   scopes: string | null;
   chain_depth: number;
   input: string | null;

@@ -1,6 +1,6 @@
 // Resolves bearer tokens to actors: verifies them, creates principals just in time, and caches the result.
 import { createHash } from "node:crypto";
-import { type Actor, hasScope, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
+import { type Actor, hasScope, lowerOf, scopesOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
@@ -145,7 +145,7 @@ export class Authenticator {
     if (principal === undefined) throw new Fault("unauthenticated", "The principal of the token no longer exists");
     await this.#markUsed(row, now);
     return await this.#actor(principal, undefined, {
-      scopes: new Set(row.scopes.split(" ")),
+      scopes: scopesOf(row.scopes),
       tokenId: row.id,
       expiresAt: Date.parse(row.expires_at),
     });
@@ -165,7 +165,7 @@ export class Authenticator {
     const isCurrent = row !== undefined && Object.keys(claimedChanges(claims, row)).length === 0;
     const principal = isCurrent ? row : await this.#upsertFromToken(tenantId, claims);
     return await this.#actor(principal, claims.role, {
-      scopes: claims.scope === undefined ? undefined : new Set(claims.scope.split(" ").filter((part) => part !== "")),
+      scopes: scopesOf(claims.scope ?? null),
       tokenId: claims.jti,
       expiresAt: claims.exp === undefined ? undefined : Math.floor(claims.exp * 1000),
     });
@@ -181,7 +181,7 @@ export class Authenticator {
     }
     await this.#markUsed(family, this.#deps.clock.now());
     return await this.#actor(principal, family.role, {
-      scopes: new Set(family.scopes.split(" ")),
+      scopes: scopesOf(family.scopes),
       tokenId: familyId,
       expiresAt: exp === undefined ? undefined : Math.floor(exp * 1000),
     });

@@ -1,5 +1,5 @@
 // Webhooks of a tenant: created, changed, rotated and deleted.
-import { chargedId, scopesColumn } from "@/core/actor.ts";
+import { chargedId, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -70,7 +70,7 @@ export class WebhookService {
         id,
         creator_id: actor.principalId,
         creator_role: actor.role,
-        scopes: scopesColumn(actor.scopes),
+        scopes: textOfScopes(actor.scopes),
         charged_id: chargedId(actor),
         url: input.url,
         description: input.description,

@@ -1,5 +1,5 @@
 // Runs as callers of the API start, read, cancel and answer them.
-import { hasScope, intersectScopes, scopesColumn, scopesOf } from "@/core/actor.ts";
+import { hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -99,7 +99,7 @@ export class RunService {
       trigger_kind: "call",
       trigger_message_id: triggerMessageId ?? null,
       asker_ids_json: JSON.stringify(askers),
-      scopes: scopesColumn(actor.scopes),
+      scopes: textOfScopes(actor.scopes),
       chain_depth: actor.kind === "agent" && !isOwn ? 2 : 1,
       input: input ?? null,
       ...isOwn ? { is_external: 1, status: "running", attempt: 1 } as const : {},
@@ -186,7 +186,7 @@ export class RunService {
       }
       await runs.putStep({ ...step, status: "succeeded", result: text, ended_at: iso(clock.now()) });
       // The reply is a further request.
-      const scopes = scopesColumn(intersectScopes(scopesOf(run.scopes), context.actor.scopes));
+      const scopes = textOfScopes(intersectScopes(scopesOf(run.scopes), context.actor.scopes));
       await runs.update(run.tenant_id, id, { scopes });
       const after = await runs.find(run.tenant_id, id);
       return presentRun(after ?? run);

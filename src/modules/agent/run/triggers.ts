@@ -1,5 +1,5 @@
 // What messages start: a run for each agent that they notify. While one has not started, further messages of its thread join it.
-import { hasScope, intersectScopes, scopesColumn, scopesOf } from "@/core/actor.ts";
+import { hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -68,7 +68,7 @@ export class RunTriggers {
         trigger_kind: kind,
         trigger_message_id: message.id,
         asker_ids_json: JSON.stringify(askers),
-        scopes: scopesColumn(intersectScopes(scopesOf(queued.scopes), message.scopes)),
+        scopes: textOfScopes(intersectScopes(scopesOf(queued.scopes), message.scopes)),
         chain_depth: Math.max(queued.chain_depth, chainDepth),
       };
       // Not if it started meanwhile.
@@ -83,7 +83,7 @@ export class RunTriggers {
       trigger_kind: kind,
       trigger_message_id: message.id,
       asker_ids_json: JSON.stringify(askerIds.slice(0, ASKERS_MAX)),
-      scopes: scopesColumn(message.scopes),
+      scopes: textOfScopes(message.scopes),
       chain_depth: chainDepth,
     });
     const isLoop = chainDepth > CHAIN_MAX;

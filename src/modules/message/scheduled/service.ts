@@ -1,5 +1,5 @@
 // Scheduled messages: stored until their time, then sent with the permissions that their sender has by then, or marked failed.
-import { type Actor, scopesColumn, scopesOf } from "@/core/actor.ts";
+import { type Actor, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
@@ -78,7 +78,7 @@ export class ScheduledService {
         id: newId("sch"),
         room_id: input.roomId,
         sender_id: principalId,
-        sender_scopes: scopesColumn(context.actor.scopes),
+        sender_scopes: textOfScopes(context.actor.scopes),
         client_message_id: input.clientMessageId ?? null,
         message_json,
         send_at: iso(at),
