@@ -6,9 +6,9 @@ import { sql } from "kysely";
 import * as Y from "yjs";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { upload } from "../modules/file_harness.ts";
-import { completeSearch, createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
+import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
 import { inRoom, remember } from "../modules/memory_fixture.ts";
-import { openVectorGateway } from "../modules/vector_fixture.ts";
+import { openVectorGateway, search } from "../modules/vector_fixture.ts";
 import { until } from "../wait.ts";
 
 const API = "/v1/collaboration";
@@ -160,7 +160,7 @@ async function waitForVectors(gateway: Harness): Promise<void> {
 async function createVectorsAndRuns(gateway: Harness, alice: Caller, admin: Caller, roomId: string): Promise<void> {
   const { id: messageId } = await sendMessage(alice, roomId, "the boiler leaks");
   await remember(alice, inRoom(roomId), "The boiler leaks", { sourceMessageIds: [messageId] });
-  await completeSearch(() => alice.post("/v1/search", { query: "boiler", mode: "hybrid" }));
+  await search(alice, "boiler", { mode: "hybrid" });
   await waitForVectors(gateway);
   await sendMessage(alice, roomId, "and the pump, too");
   ok(await admin.post(`${API}/vectors/reindex`, {}));

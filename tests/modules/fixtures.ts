@@ -49,15 +49,19 @@ export async function sendMessage(
   return ok(await who.post("/v1/messages", { roomId, text, ...more }));
 }
 
-/** The body of a search's response. A busy machine may cut a search short, which its response says: it is then asked again. */
+/**
+ * The body of a search's response. A busy machine may cut a search short, for which its response has one of these reasons: it is
+ * then asked again.
+ */
 export async function completeSearch(
   search: () => Promise<ApiResponse>,
+  transientReasons: readonly string[] = ["index_incomplete"],
   // deno-lint-ignore no-explicit-any -- as above
 ): Promise<any> {
   let answer = await search();
   await until(async () => {
     const { degraded, degradedReason = "index_incomplete" } = answer.body;
-    if (answer.status !== 503 && !(degraded === true && degradedReason === "index_incomplete")) return true;
+    if (answer.status !== 503 && !(degraded === true && transientReasons.includes(degradedReason))) return true;
     answer = await search();
     return false;
   }, "a complete search");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, ITEMS, remember } from "./memory_fixture.ts";
-import { countVectors, embedAll, openVectorGateway } from "./vector_fixture.ts";
+import { countVectors, embedAll, openVectorGateway, search } from "./vector_fixture.ts";
 
 testOnEngines(
   "facts are recalled with vectors, superseded and erased ones never, and their vectors are deleted",
@@ -28,11 +28,9 @@ testOnEngines(
     assert.equal(await countVectors(gateway, old.id), 0);
     const found = async (who: typeof alice, mode?: string): Promise<string[]> => {
       const query = "where is the server room";
-      const body = await completeSearch(() =>
-        mode === undefined
-          ? who.post("/v1/collaboration/memory/search", { query })
-          : who.post("/v1/search", { query, mode, filters: { types: ["memory"] } })
-      );
+      const body = mode === undefined
+        ? await completeSearch(() => who.post("/v1/collaboration/memory/search", { query }))
+        : await search(who, query, { mode, filters: { types: ["memory"] } });
       assert.equal(body.degraded, false, JSON.stringify(body));
       return body.items.map(({ memory }: { memory: { id: string } }) => memory.id).sort();
     };

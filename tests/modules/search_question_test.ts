@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { fillRoom, testSearch, waitForIndex } from "../conformance/search_engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
-import { createRoom, embedAll, openVectorGateway } from "./vector_fixture.ts";
+import { createRoom, embedAll, openVectorGateway, search } from "./vector_fixture.ts";
 import { completeSearch } from "./fixtures.ts";
 
 /** A message, and how somebody asks for it later. The last ones share no word with their answer. */
@@ -76,7 +76,7 @@ Deno.test("search finds no fewer answers with an embedding model, also one that 
     await embedAll(gateway, alice);
     let found = 0;
     for (const [at, [, query]] of PAIRS.entries()) {
-      const body = await ask(alice, { query, mode: "auto", limit: 5 });
+      const body = await search(alice, query, { mode: "auto", limit: 5 });
       assert.deepEqual([body.mode, body.degraded], [mode, false]);
       if (idsOf(body).includes(ids[at] ?? "")) found++;
     }

@@ -17,8 +17,18 @@ export async function openVectorGateway(environment: Record<string, string> = {}
   return { gateway, models, [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose]() };
 }
 
-/** Searches; fails unless it is answered. */
+/** Searches with a model that works. */
 export async function search(
+  who: Caller,
+  query: string,
+  more: Record<string, unknown> = {},
+): Promise<ApiResponse["body"]> {
+  const reasons = ["index_incomplete", "model_unavailable"];
+  return await completeSearch(() => who.post("/v1/search", { query, ...more }), reasons);
+}
+
+/** Searches while the model fails, or keeps the search waiting. */
+export async function searchWhileModelFails(
   who: Caller,
   query: string,
   more: Record<string, unknown> = {},
