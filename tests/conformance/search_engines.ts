@@ -5,7 +5,7 @@ import type { Context } from "@/core/operation.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl } from "../tier.ts";
-import { until } from "../wait.ts";
+import { completeSearch } from "../modules/fixtures.ts";
 
 type OpenedEngine = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
 type Engine = { name: string; open(environment?: Record<string, string>): Promise<OpenedEngine> };
@@ -76,7 +76,7 @@ export async function fillRoom(
 
 /** Waits until the index has all that the caller may search. */
 export async function waitForIndex(caller: Caller): Promise<void> {
-  await until(async () => (await caller.get("/v1/search?q=ready")).body.degraded === false, "everything is indexed");
+  await completeSearch(() => caller.get("/v1/search?q=ready"));
 }
 
 /** Prints a line to the output of the test. */

@@ -4,7 +4,7 @@ import type { ApiResponse, Caller } from "../harness.ts";
 import { engines, fillRoom, printLine, waitForIndex } from "./search_engines.ts";
 import { PACKAGES, readCorpus } from "./search_corpus.ts";
 import { startStopwatch } from "../cpu_time.ts";
-import { completeSearch } from "../modules/fixtures.ts";
+import { search as searchUntilComplete } from "../modules/fixtures.ts";
 
 const RECALL_MIN = 0.98;
 const PRECISION_MIN = 0.9;
@@ -102,7 +102,7 @@ async function search(who: Caller, body: Record<string, unknown>): Promise<strin
   let cursor: string | null = null;
   do {
     const page = { ...body, limit: 100, ...(cursor === null ? {} : { cursor }) };
-    const { items, nextCursor }: ApiResponse["body"] = await completeSearch(() => who.post("/v1/search", page));
+    const { items, nextCursor }: ApiResponse["body"] = await searchUntilComplete(who, page);
     ids.push(...items.map((item: { message: { id: string } }) => item.message.id));
     cursor = nextCursor;
   } while (cursor !== null);

@@ -50,8 +50,8 @@ export async function sendMessage(
 }
 
 /**
- * The body of a search's response. A busy machine may cut a search short, for which its response has one of these reasons: it is
- * then asked again.
+ * The body of a search's response. A busy machine may cut a search short, for which its response has one of these reasons, or none
+ * if it names no reasons: it is then asked again.
  */
 export async function completeSearch(
   search: () => Promise<ApiResponse>,
@@ -66,6 +66,16 @@ export async function completeSearch(
     return false;
   }, "a complete search");
   return ok(answer);
+}
+
+/** Searches until the search is complete, see `completeSearch`. */
+export function search(
+  who: Caller,
+  body: Record<string, unknown>,
+  transientReasons?: readonly string[],
+  // deno-lint-ignore no-explicit-any -- as above
+): Promise<any> {
+  return completeSearch(() => who.post("/v1/search", body), transientReasons);
 }
 
 /** Types and data of a room's events after a position. */

@@ -5,15 +5,7 @@ import { fillRoom } from "../conformance/search_engines.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { FILES, listFiles, openFileHarness, upload } from "./file_harness.ts";
-import {
-  assertProblem,
-  completeSearch,
-  createCallers,
-  createRoom,
-  ok,
-  readRoomEvents,
-  sendMessage,
-} from "./fixtures.ts";
+import { assertProblem, createCallers, createRoom, ok, readRoomEvents, search, sendMessage } from "./fixtures.ts";
 
 const DAY_MS = 86_400_000;
 /** Longer than the pause between batches. */
@@ -53,7 +45,7 @@ async function countsOf(who: Caller, roomId: string): Promise<[number, number]> 
 }
 
 async function find(who: Caller, query: string): Promise<string[]> {
-  const { items } = await completeSearch(() => who.post("/v1/search", { query }));
+  const { items } = await search(who, { query });
   return items.map((item: { message: { id: string } }) => item.message.id);
 }
 

@@ -2,15 +2,11 @@
 import assert from "node:assert/strict";
 import { Matcher } from "@/modules/search/matcher.ts";
 import { fillRoom, testSearch, waitForIndex } from "../conformance/search_engines.ts";
-import type { ApiResponse, Caller } from "../harness.ts";
-import { completeSearch } from "./fixtures.ts";
-
-async function search(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<ApiResponse["body"]> {
-  return await completeSearch(() => who.post("/v1/search", { query, ...more }));
-}
+import type { Caller } from "../harness.ts";
+import { completeSearch, search } from "./fixtures.ts";
 
 async function find(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<string[]> {
-  const { items } = await search(who, query, more);
+  const { items } = await search(who, { query, ...more });
   return items.map((item: { message: { text: string } }) => item.message.text).sort();
 }
 
@@ -70,7 +66,7 @@ testSearch("search excludes a word after a hyphen, in any script and spelling", 
     const texts = items.map((item: { message: { text: string } }) => item.message.text);
     assert.deepEqual(texts.sort(), [...wanted].sort(), `${query}, by GET`);
   }
-  const [hit] = (await search(alice, "tea -milk -lemon")).items;
+  const [hit] = (await search(alice, { query: "tea -milk -lemon" })).items;
   assert.deepEqual(hit.highlights, [{ field: "text", ranges: [[13, 16]] }]);
 });
 
@@ -100,12 +96,12 @@ testSearch("search finds and counts the few matches among very many excluded one
   await fillRoom(gateway, alice, Array.from({ length: 1200 }, (_, n) => `error: timeout ${n}`));
   await waitForIndex(alice);
   for (const sort of ["relevance", "recent"]) {
-    const { items, totalEstimate, hasMore } = await search(alice, "error -timeout", { sort });
+    const { items, totalEstimate, hasMore } = await search(alice, { query: "error -timeout", sort });
     const found = items.map((item: { message: { id: string } }) => item.message.id).sort();
     assert.deepEqual([found, totalEstimate, hasMore], [[...ids].sort(), 2, false], sort);
   }
-  const first = await search(alice, "error -timeout", { limit: 1 });
-  const second = await search(alice, "error -timeout", { limit: 1, cursor: first.nextCursor });
+  const first = await search(alice, { query: "error -timeout", limit: 1 });
+  const second = await search(alice, { query: "error -timeout", limit: 1, cursor: first.nextCursor });
   const both = [...first.items, ...second.items].map((item: { message: { id: string } }) => item.message.id);
   assert.deepEqual(both.sort(), [...ids].sort());
 });

@@ -1,9 +1,9 @@
 // Search by questions in plain words: any of their words finds an answer, rare words count more.
 import assert from "node:assert/strict";
 import { fillRoom, testSearch, waitForIndex } from "../conformance/search_engines.ts";
-import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
+import { type ApiResponse, type Harness, openGateway } from "../harness.ts";
 import { createRoom, embedAll, openVectorGateway, search } from "./vector_fixture.ts";
-import { completeSearch } from "./fixtures.ts";
+import { search as ask } from "./fixtures.ts";
 
 /** A message, and how somebody asks for it later. The last ones share no word with their answer. */
 const PAIRS: readonly (readonly [answer: string, question: string])[] = [
@@ -44,10 +44,6 @@ const OTHERS = [
   "I will send the file",
   "what about May?",
 ];
-
-async function ask(who: Caller, body: Record<string, unknown>): Promise<ApiResponse["body"]> {
-  return await completeSearch(() => who.post("/v1/search", body));
-}
 
 function idsOf({ items }: ApiResponse["body"]): string[] {
   return items.map((item: { message: { id: string } }) => item.message.id);

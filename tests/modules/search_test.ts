@@ -1,9 +1,9 @@
 // Search, through the API: results, permissions, freshness and responses.
 import assert from "node:assert/strict";
 import { testSearch } from "../conformance/search_engines.ts";
-import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
-import { completeSearch } from "./fixtures.ts";
+import { completeSearch, search } from "./fixtures.ts";
 
 async function createRoom(owner: Caller, fields: Record<string, unknown> = {}): Promise<string> {
   const { status, body } = await owner.post("/v1/rooms", { name: "Kitchen", ...fields });
@@ -20,10 +20,6 @@ async function sendMessage(
   const { status, body } = await who.post("/v1/messages", { roomId, text, ...more });
   assert.equal(status, 201, JSON.stringify(body));
   return body.id;
-}
-
-async function search(who: Caller, body: Record<string, unknown>): Promise<ApiResponse["body"]> {
-  return await completeSearch(() => who.post("/v1/search", body));
 }
 
 async function find(who: Caller, query: string, filters: Record<string, unknown> = {}): Promise<string[]> {

@@ -4,7 +4,7 @@ import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { uploadPicture } from "./file_harness.ts";
 import { recordQueries } from "./query_log.ts";
-import { assertProblem, completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCallers, createRoom, ok, search, sendMessage } from "./fixtures.ts";
 
 const BASE = "/v1/collaboration";
 
@@ -47,9 +47,7 @@ testOnEngines("include=senders names all authors, including those who left or ar
   const pins = ok(await alice.get(`/v1/rooms/${roomId}/pins?include=senders`));
   assert.deepEqual(sorted(pins), [all[0], all[3]]);
   assert.deepEqual(sorted(await completeSearch(() => alice.get("/v1/search?q=needle&include=senders"))), all);
-  const around = await completeSearch(() =>
-    alice.post("/v1/search", { query: '"needle root"', context: 5, include: ["senders"] })
-  );
+  const around = await search(alice, { query: '"needle root"', context: 5, include: ["senders"] });
   assert.deepEqual(sorted(around), all);
   assert.equal(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).senders, undefined);
   assert.equal((await completeSearch(() => alice.get("/v1/search?q=needle"))).senders, undefined);

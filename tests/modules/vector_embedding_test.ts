@@ -9,16 +9,8 @@ import { openGateway } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
 import { ScriptedModels } from "../scripted_models.ts";
 import { tmpdir } from "node:os";
-import {
-  countVectors,
-  createRoom,
-  embedAll,
-  EMBEDDING,
-  idsOf,
-  openVectorGateway,
-  search,
-  searchWhileModelFails,
-} from "./vector_fixture.ts";
+import { countVectors, createRoom, embedAll, EMBEDDING, idsOf, openVectorGateway, search } from "./vector_fixture.ts";
+import { search as searchWhileModelFails } from "./fixtures.ts";
 
 const STATUS = "/v1/collaboration/vectors/status";
 const REINDEX = "/v1/collaboration/vectors/reindex";
@@ -268,7 +260,7 @@ testOnEngines("a provider that lies about vectors is left alone, and search goes
   for (const lie of [[], [Number.NaN, 1], Array.from({ length: 20_000 }, () => 1)]) {
     models.embedder = () => lie;
     const { ids } = await createRoom(alice, ["a boiler"]);
-    const body = await searchWhileModelFails(alice, "boiler", { mode: "hybrid" });
+    const body = await searchWhileModelFails(alice, { query: "boiler", mode: "hybrid" });
     assert.ok(idsOf(body).includes(ids[0] ?? ""));
     await gateway.runJobs();
     assert.equal((await alice.get(STATUS)).body.pausedCode, "invalid_vectors");

@@ -5,7 +5,7 @@ import type { ApiResponse, Caller, Harness } from "../harness.ts";
 import { openGateway } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
 import { ScriptedModels } from "../scripted_models.ts";
-import { completeSearch } from "./fixtures.ts";
+import { search as searchUntilComplete } from "./fixtures.ts";
 
 export const EMBEDDING = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_EMBEDDING_MODEL: "hash" };
 
@@ -18,22 +18,12 @@ export async function openVectorGateway(environment: Record<string, string> = {}
 }
 
 /** Searches with a model that works. */
-export async function search(
+export function search(
   who: Caller,
   query: string,
   more: Record<string, unknown> = {},
 ): Promise<ApiResponse["body"]> {
-  const reasons = ["index_incomplete", "model_unavailable"];
-  return await completeSearch(() => who.post("/v1/search", { query, ...more }), reasons);
-}
-
-/** Searches while the model fails, or keeps the search waiting. */
-export async function searchWhileModelFails(
-  who: Caller,
-  query: string,
-  more: Record<string, unknown> = {},
-): Promise<ApiResponse["body"]> {
-  return await completeSearch(() => who.post("/v1/search", { query, ...more }));
+  return searchUntilComplete(who, { query, ...more }, ["index_incomplete", "model_unavailable"]);
 }
 
 /** Ids of the items of a response. */

@@ -5,7 +5,8 @@ import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
 import { cosine } from "../vector_data.ts";
-import { createRoom, embedAll, idsOf, openVectorGateway, search, searchWhileModelFails } from "./vector_fixture.ts";
+import { createRoom, embedAll, idsOf, openVectorGateway, search } from "./vector_fixture.ts";
+import { search as searchWhileModelFails } from "./fixtures.ts";
 
 testOnEngines(
   "search in 3 of 200 rooms finds ten results of these rooms, nearly all of the nearest",
@@ -76,7 +77,7 @@ testOnEngines("search while the provider is down goes on by words, and says why"
     throw new ModelError("unreachable", { isRetryable: false });
   };
   for (const mode of ["auto", "semantic", "hybrid"]) {
-    const body = await searchWhileModelFails(alice, `boiler ${mode}`, { mode });
+    const body = await searchWhileModelFails(alice, { query: `boiler ${mode}`, mode });
     assert.deepEqual([body.mode, body.degraded, body.degradedReason], ["keyword", true, "model_unavailable"]);
     if (mode === "auto") assert.deepEqual(idsOf(body), ids.slice(0, 1));
   }
@@ -95,7 +96,7 @@ Deno.test("search waits for the vector of its query for a bounded time", async (
   await embedAll(gateway, alice);
   const waiting = Promise.withResolvers<number[]>();
   models.embedder = () => waiting.promise;
-  const body = await searchWhileModelFails(alice, "leaking boilers");
+  const body = await searchWhileModelFails(alice, { query: "leaking boilers" });
   assert.deepEqual([body.mode, body.degradedReason], ["keyword", "model_unavailable"]);
   waiting.resolve(hashingVector(""));
 });

@@ -1,6 +1,6 @@
 // Notifications of messages: to mentioned principals, the members of a direct room, and the authors in a thread.
 import { z } from "@zod/zod";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, MINUTE_MS } from "@/core/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
@@ -28,8 +28,8 @@ const NO_MENTIONS_JSON = JSON.stringify({ principalIds: [], room: false });
 
 export const NotifyPayload = z.strictObject({
   messageId: z.string(),
-  /** Of the token that it was sent with; absent: every scope. */
-  scopes: z.array(z.string()).optional(),
+  /** Of the token that it was sent with, see `textOfScopes`. */
+  scopes: z.string().nullable().default(null),
   /** Mentions that an edit added; absent for a new message. */
   mentioned: Mentions.optional(),
 });
@@ -63,12 +63,8 @@ export function mentionJob(
   return jobOf(actor, { messageId: row.id, mentioned });
 }
 
-function jobOf({ tenantId, scopes }: Actor, payload: NotifyPayload): JobDraft {
-  return {
-    tenantId,
-    kind: NOTIFY_JOB,
-    payload: { ...payload, ...scopes === undefined ? {} : { scopes: [...scopes] } },
-  };
+function jobOf({ tenantId, scopes }: Actor, payload: Omit<NotifyPayload, "scopes">): JobDraft {
+  return { tenantId, kind: NOTIFY_JOB, payload: { ...payload, scopes: textOfScopes(scopes) } };
 }
 
 type Kind = "mention" | "reply" | "direct_message";
@@ -111,10 +107,7 @@ export class MessageNotifier {
     if (row === undefined) return await this.#deps.notifications.withdraw(tenantId, "message_id", messageId);
     const kinds = await this.#recipients(row, mentioned);
     const mentions = mentioned ?? Mentions.parse(JSON.parse(row.mentions_json));
-    const occasion: Occasion = {
-      isEdit: mentioned !== undefined,
-      scopes: scopes === undefined ? undefined : new Set(scopes),
-    };
+    const occasion = { isEdit: mentioned !== undefined, scopes: scopesOf(scopes) };
     if (mentions.room) await this.#notifyAllMembers(row, kinds, occasion);
     const rest = [...kinds];
     for (let at = 0; at < rest.length; at += PAGE) {

@@ -13,7 +13,7 @@ export function presentRun(row: RunRow, hasTexts = true): Run {
     trigger: row.trigger_kind,
     triggerMessageId: row.trigger_message_id,
     askerIds: askersOf(row),
-    scopes: row.scopes === null ? null : [...scopesOf(row.scopes) ?? []],
+    scopes: scopesOf(row.scopes)?.values().toArray() ?? null,
     chainDepth: row.chain_depth,
     status: row.status,
     attempt: row.attempt,

@@ -177,7 +177,9 @@ export class RunService {
       }
       const runs = new RunStore(tx.db);
       const step = (await runs.steps(run.tenant_id, id)).find(({ status }) => status === "waiting");
-      if (run.status !== "waiting_input" || step === undefined || !await lifecycle.resume(tx, run)) {
+      // The reply is a further request.
+      const scopes = textOfScopes(intersectScopes(scopesOf(run.scopes), context.actor.scopes));
+      if (run.status !== "waiting_input" || step === undefined || !await lifecycle.resume(tx, run, { scopes })) {
         const isOver = run.finished_at !== null;
         throw new Fault(
           isOver ? "run_finished" : "conflict",
@@ -185,9 +187,6 @@ export class RunService {
         );
       }
       await runs.putStep({ ...step, status: "succeeded", result: text, ended_at: iso(clock.now()) });
-      // The reply is a further request.
-      const scopes = textOfScopes(intersectScopes(scopesOf(run.scopes), context.actor.scopes));
-      await runs.update(run.tenant_id, id, { scopes });
       const after = await runs.find(run.tenant_id, id);
       return presentRun(after ?? run);
     });

@@ -7,7 +7,7 @@ import type { AgentTrigger } from "@/modules/message/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { RunRow } from "../tables.ts";
-import type { RunLifecycle } from "./lifecycle.ts";
+import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
 import { askersOf } from "./presenter.ts";
 import type { RunTrigger } from "./schema.ts";
 import { runChanged } from "./signals.ts";
@@ -17,6 +17,10 @@ import { RunStore } from "./store.ts";
 export const CHAIN_MAX = 3;
 export const QUEUED_MAX = 10;
 const ASKERS_MAX = 20;
+const FULL: RunFailure = {
+  code: "limit_reached",
+  detail: `The agent has ${QUEUED_MAX} runs that have not started`,
+};
 
 type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle };
 type Origin = { askerIds: readonly string[]; chainDepth: number };
@@ -61,8 +65,8 @@ export class RunTriggers {
     const threadId = message.threadId ?? "";
     const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
     const queued = await runs.findQueued(tenantId, queueKey);
-    const isReader = hasScope(message, READ_SCOPE);
-    if (queued !== undefined && isReader && chainDepth <= CHAIN_MAX) {
+    const refusal = refusalOf(message, chainDepth);
+    if (queued !== undefined && refusal === undefined) {
       const askers = [...new Set([...askersOf(queued), ...askerIds])];
       const joined = {
         trigger_kind: kind,
@@ -86,21 +90,13 @@ export class RunTriggers {
       scopes: textOfScopes(message.scopes),
       chain_depth: chainDepth,
     });
-    const isLoop = chainDepth > CHAIN_MAX;
     const isFull = await runs.countQueued(tenantId, agent.id) >= QUEUED_MAX;
     // Another transaction may have added one with the key: then this one has no key, and takes no more messages.
     const isAdded = await runs.add({ ...row, queue_key: queueKey });
     if (!isAdded) await runs.add(row);
-    if (!isReader) {
-      const detail = `The token that sent the message lacks the scope ${READ_SCOPE}`;
-      await lifecycle.stop(tx, row, "failed", { error: { code: "scope_missing", detail } });
-    } else if (isLoop) {
-      const detail = `Agents may start each other ${CHAIN_MAX} times before a person writes`;
-      await lifecycle.stop(tx, row, "failed", { error: { code: "loop_stopped", detail } });
-    } else if (isFull) {
-      const detail = `The agent has ${QUEUED_MAX} runs that have not started`;
-      await lifecycle.stop(tx, row, "failed", { error: { code: "limit_reached", detail } });
-    } else tx.signal(runChanged.create(tenantId, row.id));
+    const error = refusal ?? (isFull ? FULL : undefined);
+    if (error === undefined) tx.signal(runChanged.create(tenantId, row.id));
+    else await lifecycle.stop(tx, row, "failed", { error });
   }
 
   /** On whose behalf a message speaks: a person for itself, an agent for those who asked it. */
@@ -117,6 +113,15 @@ export class RunTriggers {
     const owner = (await this.#deps.identity.findEnabled(tenantId, [senderId], tx.db)).get(senderId)?.owner_id;
     return { askerIds: owner === null || owner === undefined ? [senderId] : [senderId, owner], chainDepth: 2 };
   }
+}
+
+/** Why a message cannot start a run. */
+function refusalOf(message: AgentTrigger["message"], chainDepth: number): RunFailure | undefined {
+  if (!hasScope(message, READ_SCOPE)) {
+    return { code: "scope_missing", detail: `The token that sent the message lacks the scope ${READ_SCOPE}` };
+  }
+  if (chainDepth <= CHAIN_MAX) return undefined;
+  return { code: "loop_stopped", detail: `Agents may start each other ${CHAIN_MAX} times before a person writes` };
 }
 
 /** A run that waits for a node. */

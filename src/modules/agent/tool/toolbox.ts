@@ -99,9 +99,10 @@ export class Toolbox {
     { room_id: roomId, scopes }: Pick<RunRow, "room_id" | "scopes">,
   ): Promise<Toolbox> {
     const patterns: string[] = JSON.parse(agent.tools_json);
+    const granted = { scopes: scopesOf(scopes) };
     const allowed = [...operations.values()].filter((operation) =>
       isTool(operation) && matches(patterns, operation.name) &&
-      hasScope({ scopes: scopesOf(scopes) }, operation.access.scope)
+      hasScope(granted, operation.access.scope)
     );
     const others = patterns.filter((name) => !operations.has(name));
     const sourced = await Promise.all(
