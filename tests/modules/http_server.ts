@@ -1,4 +1,5 @@
 // A gateway of the tests behind a real port, for clients that need one.
+import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { WebSocket } from "npm:ws@8.23.0";
 import type { Extensions } from "@/app.ts";
 import { type Harness, openGateway } from "../harness.ts";
@@ -22,6 +23,13 @@ export async function serveGateway(
       await gateway[Symbol.asyncDispose]();
     },
   };
+}
+
+/** The SDK of Centrifuge, which reconnects until it is disposed of. */
+export class SdkClient extends Centrifuge implements Disposable {
+  [Symbol.dispose](): void {
+    this.disconnect();
+  }
 }
 
 type WebSocketConstructor = new (url: string | URL, protocols?: string | string[]) => WebSocket;

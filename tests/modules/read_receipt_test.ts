@@ -1,6 +1,6 @@
 // Read receipts: read positions of others, in the list of members and live, for those who share theirs.
 import assert from "node:assert/strict";
-import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
+import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { SqliteConnection } from "@/adapters/sqlite_connection.ts";
 import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
@@ -11,7 +11,7 @@ import { startRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { allEnded, pause, until } from "../wait.ts";
-import { serveGateway } from "./http_server.ts";
+import { SdkClient, serveGateway } from "./http_server.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const ME = "/v1/collaboration/me";
@@ -263,7 +263,7 @@ Deno.test("over a real socket, positions of others arrive as publications, and n
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const { seq } = await sendMessage(alice, roomId, "hello");
-  const client = new Centrifuge(`${url}/ws`, { token: alice.token });
+  using client = new SdkClient(`${url}/ws`, { token: alice.token });
   const received: PublicationContext[] = [];
   const subscription = client.newSubscription(`room:${roomId}`);
   subscription.on("publication", (context) => received.push(context));
@@ -276,7 +276,6 @@ Deno.test("over a real socket, positions of others arrive as publications, and n
   assert.equal(received[0]?.offset, undefined, "not of the log");
   const forged = { type: "member.read", data: { roomId, principalId: "bob", lastReadSeq: seq + 1 } };
   await assert.rejects(subscription.publish(forged), { code: 103 });
-  client.disconnect();
 });
 
 testOnPostgres(

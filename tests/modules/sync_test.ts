@@ -1,10 +1,11 @@
 // Sync through the API: snapshots, deltas without gaps or duplicates, long polls, and authorization.
 import assert from "node:assert/strict";
-import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
+import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../harness.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
 import { pause, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { SdkClient, serveGateway } from "./http_server.ts";
 
 // deno-lint-ignore no-explicit-any -- answers as they come
 type Any = any;
@@ -232,17 +233,13 @@ Deno.test("sync.read rejects a cursor of another caller, an invalid one, and one
 });
 
 Deno.test("/ws continues from the positions of a sync, without gaps or duplicates", async () => {
-  await using gateway = await openGateway();
-  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  await using served = await serveGateway();
+  const { alice, bob } = await createCallers(served.gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
-  await using server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
-    (request) => gateway.app.fetch(request, "127.0.0.1"),
-  );
   await sendMessage(alice, roomId, "before");
   const { rooms: [room] } = await start(bob);
   for (let at = 0; at < 5; at++) await sendMessage(alice, roomId, `between ${at}`);
-  const client = new Centrifuge(`ws://127.0.0.1:${server.addr.port}/ws`, { token: bob.token });
+  using client = new SdkClient(`${served.url}/ws`, { token: bob.token });
   const subscription = client.newSubscription(`room:${roomId}`, {
     since: { offset: room.lastSeq, epoch: room.epoch },
   });
@@ -258,10 +255,6 @@ Deno.test("/ws continues from the positions of a sync, without gaps or duplicate
     for (let at = 0; at < 5; at++) await sendMessage(alice, roomId, `after ${at}`);
   })();
   await Promise.all([done.promise, writing]);
-  const closed = new Promise((resolve) => client.on("disconnected", resolve));
-  client.disconnect();
-  await closed;
-  await gateway.app.drain();
   assert.deepEqual(
     heard.map(({ offset, data }) => [offset, data.data.message.text]),
     [..."01234"].map((at, index) => [room.lastSeq + 1 + index, `between ${at}`])

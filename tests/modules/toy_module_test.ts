@@ -1,11 +1,10 @@
 // What a new module gets for its folder and one line: `tests/toy` registers everything about bookmarks, and no host knows of them.
 import assert from "node:assert/strict";
-import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../harness.ts";
 import { testOnEngines } from "../engines.ts";
 import { bookmarkModule } from "../toy/mod.ts";
 import { until } from "../wait.ts";
-import { serveGateway } from "./http_server.ts";
+import { SdkClient, serveGateway } from "./http_server.ts";
 import type { ModuleFactory } from "@/modules.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import {
@@ -153,7 +152,7 @@ Deno.test("a new module is called over /ws, and its events arrive there", async 
   await using served = await serveGateway({}, TOY);
   const { alice } = await createCallers(served.gateway, "alice");
   const roomId = await createRoom(alice, []);
-  const client = new Centrifuge(`${served.url}/ws`, { token: alice.token });
+  using client = new SdkClient(`${served.url}/ws`, { token: alice.token });
   const room = client.newSubscription(`room:${roomId}`);
   const received: string[] = [];
   room.on("publication", ({ data }) => received.push(data.type));
@@ -164,7 +163,6 @@ Deno.test("a new module is called over /ws, and its events arrive there", async 
   assert.equal(data.title, NOTES.title);
   assert.deepEqual((await client.rpc("bookmark.list", { roomId })).data.items, [data]);
   await until(() => received.includes("bookmark.created"));
-  client.disconnect();
 });
 
 Deno.test("a module with the name of an operation that is taken stops the start", async () => {

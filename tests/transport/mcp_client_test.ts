@@ -3,10 +3,9 @@ import assert from "node:assert/strict";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Client as Client1 } from "npm:@modelcontextprotocol/sdk@1.32.2/client/index.js";
 import { StreamableHTTPClientTransport as Transport1 } from "npm:@modelcontextprotocol/sdk@1.32.2/client/streamableHttp.js";
-import { Centrifuge } from "npm:centrifuge@5.8.0";
 import type { Caller } from "../harness.ts";
 import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
-import { type HttpServer, serveGateway } from "../modules/http_server.ts";
+import { type HttpServer, SdkClient, serveGateway } from "../modules/http_server.ts";
 import { allow, APPLICATIONS, exchange, PUBLIC_URL, REQUESTS } from "../modules/oauth_fixture.ts";
 
 type ToolResult = { isError?: boolean; content: { type: string; text?: string }[] };
@@ -164,14 +163,12 @@ Deno.test("the token of an application opens no socket", async () => {
   const alice = await server.gateway.as("alice");
   const { access_token: token } = ok(await exchange(server.gateway, await allow(server.gateway, alice)));
   const connected = async (token: string): Promise<string> => {
-    const client = new Centrifuge(`${server.url}/ws`, { token });
+    using client = new SdkClient(`${server.url}/ws`, { token });
     const end = Promise.withResolvers<string>();
     client.on("connected", () => end.resolve("connected"));
     client.on("disconnected", ({ reason }) => end.resolve(reason));
     client.connect();
-    const how = await end.promise;
-    client.disconnect();
-    return how;
+    return await end.promise;
   };
   assert.equal(await connected(alice.token), "connected");
   assert.equal(await connected(token), "invalid token");
