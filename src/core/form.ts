@@ -1,6 +1,7 @@
 // Forms: a few typed fields that a command, a form of a message or the configuration of a plugin asks for, and their values.
 import { z } from "@zod/zod";
 import { Fault, type FieldFault } from "./fault.ts";
+import { boundedRecord } from "./json.ts";
 import { jsonPointer } from "./text.ts";
 
 export const FIELDS_MAX = 10;
@@ -64,10 +65,8 @@ const FormValue = z.union([
   z.array(z.string().max(LABEL_MAX)).max(OPTIONS_MAX),
 ]);
 /** Values by the names of their fields. */
-export const FormValues = z.record(FieldName, FormValue).refine(
-  (values) => Object.keys(values).length <= FIELDS_MAX,
-  `expected at most ${FIELDS_MAX} values`,
-).describe("Values by the names of the fields");
+export const FormValues = boundedRecord(FieldName, FormValue, FIELDS_MAX, "values")
+  .describe("Values by the names of the fields");
 export type FormValues = z.output<typeof FormValues>;
 
 /** The values, checked against the fields; throws `validation_failed` with every error. `pointer`: where they are in the input. */

@@ -11,6 +11,23 @@ export const JsonObject = z.record(z.string(), z.unknown()).refine(isAllFinite, 
   Record<string, z.core.util.JSONType>
 >;
 
+/** A record of at most `max` entries, which are counted before they are parsed: to parse thousands of them takes long. */
+export function boundedRecord<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(
+  key: Key,
+  value: Value,
+  max: number,
+  noun: string,
+) {
+  return z.preprocess((input, context) => {
+    if (hasMoreFieldsThan(input, max)) context.addIssue(`expected at most ${max} ${noun}`);
+    return input;
+  }, z.record(key, value)).meta({ maxProperties: max });
+}
+
+function hasMoreFieldsThan(input: unknown, max: number): boolean {
+  return typeof input === "object" && input !== null && Object.keys(input).length > max;
+}
+
 /** The JSON of a value with the fields of each object sorted by name: equal values have equal texts. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(

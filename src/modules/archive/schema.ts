@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import type { AnyArchiveSection, SkipReporting } from "@/core/archive.ts";
 import { type EventType, eventTypes } from "@/core/event.ts";
+import { boundedRecord } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -108,8 +109,7 @@ export const ImportCreate = z.strictObject({
       "Distinguishes several sources of the same kind; use the same value when repeating an import. Default: " +
         "the kind",
     ),
-  principalMap: z.record(z.string().min(1).max(128), PrincipalId).default({})
-    .refine((map) => Object.keys(map).length <= MAPPED_PRINCIPALS_MAX, `at most ${MAPPED_PRINCIPALS_MAX} principals`)
+  principalMap: boundedRecord(z.string().min(1).max(128), PrincipalId, MAPPED_PRINCIPALS_MAX, "principals").default({})
     .describe(
       "Maps source ids (Slack: U…; Mattermost: usernames) to principal ids; unmapped ones become `slack:U…` and " +
         "so on",

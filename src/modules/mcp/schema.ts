@@ -1,5 +1,6 @@
 // MCP servers in the API.
 import { z } from "@zod/zod";
+import { boundedRecord } from "@/core/json.ts";
 
 export const SERVERS_MAX = 10;
 export const TOOLS_MAX = 50;
@@ -39,12 +40,10 @@ export const McpServerPut = z.strictObject({
   id: ServerId,
   url: z.url({ protocol: /^https?$/ }).max(500)
     .describe("Address of its endpoint with HTTPS; private hosts only if the operator allows them"),
-  headers: z.record(HeaderName, HeaderValue)
-    .refine((headers) => Object.keys(headers).length <= HEADERS_MAX, `expected at most ${HEADERS_MAX} headers`)
-    .nullable().optional().describe(
-      "Headers of each request, such as `Authorization`, stored encrypted; absent: unchanged, null: none. Required " +
-        "again with another address",
-    ),
+  headers: boundedRecord(HeaderName, HeaderValue, HEADERS_MAX, "headers").nullable().optional().describe(
+    "Headers of each request, such as `Authorization`, stored encrypted; absent: unchanged, null: none. Required " +
+      "again with another address",
+  ),
   tools: z.array(ToolName).max(TOOLS_MAX).default([])
     .describe("Tools that agents may use, as the server names them; empty: all"),
   needsApproval: z.boolean().default(true)
