@@ -17,7 +17,7 @@ export function boundedRecord<Key extends z.core.$ZodRecordKey, Value extends z.
   value: Value,
   max: number,
   noun: string,
-) {
+): z.ZodPreprocess<z.ZodRecord<Key, Value>> {
   return z.preprocess((input, context) => {
     if (hasMoreFieldsThan(input, max)) context.addIssue(`expected at most ${max} ${noun}`);
     return input;
