@@ -72,6 +72,23 @@ Deno.test("no two paths of the document differ only in the names of their parame
   assert.equal(new Set(shapes).size, shapes.length);
 });
 
+Deno.test("every parameter of a path is declared, once and as required", async () => {
+  await using gateway = await openGateway();
+  const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
+  const operations = Object.entries<Json>(document.paths).flatMap(([path, methods]) =>
+    Object.values<Json>(methods).map((operation) => ({ path, ...operation }))
+  );
+  for (const { path, operationId, parameters = [] } of operations) {
+    const declared = parameters.filter((parameter: Json) => parameter.in === "path");
+    const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    assert.deepEqual(declared.map(({ name }: Json) => name), names, operationId);
+    for (const parameter of declared) {
+      assert.ok(parameter.required && parameter.description && parameter.schema, operationId);
+    }
+  }
+  assert.ok(operations.length > 100);
+});
+
 Deno.test("every default and example is valid for its schema", async () => {
   await using gateway = await openGateway();
   const { body: document } = await gateway.withToken(undefined).get("/openapi.json");

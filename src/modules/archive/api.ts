@@ -153,14 +153,6 @@ function exportOperations(
   ];
 }
 
-const ID_PARAMETER = {
-  name: "id",
-  in: "path",
-  required: true,
-  description: "Id of the import or export",
-  schema: { type: "string" },
-};
-
 function uploadRoute(imports: ImportService): Route {
   return {
     name: "transfer_import.upload",
@@ -174,7 +166,6 @@ function uploadRoute(imports: ImportService): Route {
     scope: "transfer.manage",
     faults: ["not_found", "conflict", "payload_too_large", "bad_request"],
     document: {
-      parameters: [ID_PARAMETER],
       requestBody: {
         required: true,
         content: { "application/octet-stream": { schema: { type: "string", format: "binary" } } },
@@ -206,7 +197,6 @@ function downloadRoute(exports: ExportService): Route {
     scope: "transfer.manage",
     faults: ["not_found", "forbidden", "conflict", "gone"],
     document: {
-      parameters: [ID_PARAMETER],
       responses: {
         "200": {
           description: "NDJSON",

@@ -167,7 +167,6 @@ export function fileRoutes({ files, writer, roomAccess }: Deps): Route[] {
     faults: ["unknown_parameter", ...CONTENT_FAULTS],
     document: {
       parameters: [
-        { name: "id", in: "path", required: true, description: "Id of the file", schema: { type: "string" } },
         {
           name: "thumbnail",
           in: "query",

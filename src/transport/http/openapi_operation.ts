@@ -101,7 +101,8 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
     ...route.auth === "bearer" ? COMMON_CODES : ["internal", "unavailable"] as const,
     ...route.faults ?? [],
   ];
-  const { parameters, requestBody } = route.document;
+  const { requestBody } = route.document;
+  const parameters = routeParametersOf(route);
   const name = pascalCase(route.name);
   const headers = headerRefs(route.auth === "bearer" ? LIMIT_HEADERS : ["X-Request-Id"]);
   const own = Object.entries(route.document.responses).map(([status, response]) => [
@@ -116,7 +117,7 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
     tags: [tagOfRoute(route)],
     summary: route.summary,
     ...route.description === undefined ? {} : { description: route.description },
-    ...parameters === undefined ? {} : { parameters },
+    ...parameters.length === 0 ? {} : { parameters },
     ...requestBody === undefined
       ? {}
       : { requestBody: withNamedSchema(requestBody, "input", `${name}Request`, schemas) },
@@ -124,6 +125,20 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
     responses: { ...problemResponses(codes, responses), ...Object.fromEntries(own) },
     "x-problem-codes": problemCodes(codes),
   };
+}
+
+/** The parameters that a route declares, and those of its path that it does not. */
+function routeParametersOf(route: Route): Json[] {
+  const { parameters = [] } = route.document;
+  const isDeclared = (name: string): boolean => parameters.some((own) => own["in"] === "path" && own["name"] === name);
+  const derived = pathNamesOf(route.path).filter((name) => !isDeclared(name)).map((name) => ({
+    name,
+    in: "path",
+    required: true,
+    description: describeField(name, nounOf(route)),
+    schema: { type: "string" },
+  }));
+  return [...derived, ...parameters];
 }
 
 /** The body with its JSON object as a named component. */
@@ -257,7 +272,7 @@ function codesOf(
 }
 
 /** What an id in the path refers to: `scheduled message` for `scheduled_message.read`. */
-function nounOf({ name }: Operation): string {
+function nounOf({ name }: { name: string }): string {
   return name.slice(0, name.indexOf(".")).replaceAll("_", " ");
 }
 
