@@ -258,7 +258,7 @@ const MESSAGE = {
   type: "object",
   properties: {
     jsonrpc: { type: "string", const: "2.0", description: "Version of JSON-RPC" },
-    id: { type: ["string", "number", "null"], description: "Id of the request" },
+    id: { anyOf: [{ type: "string" }, { type: "number" }, { type: "null" }], description: "Id of the request" },
     method: { type: "string", description: "Method of a request or notification" },
   },
   additionalProperties: true,
