@@ -34,6 +34,44 @@ testOnEngines("a tool runs with the rights of the agent, and its result is read"
   assert.deepEqual(items.map(({ createdBy }: Body) => createdBy), [fixture.agentId]);
 });
 
+Deno.test("a model knows where and when it is asked, by whom, and calls tools for its room without naming that", async () => {
+  await using fixture = await AgentFixture.open(({ number }) => {
+    if (number === 1) return callTools(["task_create", { title: "Here", assigneeIds: ["bob"] }], ["member_list", {}]);
+    if (number === 2) {
+      return callTools(["call_tool", { name: "task.create", input: { roomId: elsewhere, title: "There" } }]);
+    }
+    return "Done";
+  }, { agent: { tools: ["task.create", "task.list", "member.list"] } });
+  const { alice, bob, roomId, agentId, gateway, models } = fixture;
+  const elsewhere = await createRoom(alice, ["bob", agentId]);
+  ok(await bob.patch("/v1/collaboration/me", { displayName: "Bob", timezone: "Asia/Tokyo" }));
+  await sendMessage(alice, roomId, "Bob has to do something");
+  await fixture.mention(bob, "Remind me tomorrow");
+  const run = await fixture.settled();
+  const statuses = run.steps.filter(({ kind }: Body) => kind === "tool").map((
+    { status, result }: Body,
+  ) => [status, result]);
+  assert.ok(statuses.every(([status]: Body) => status === "succeeded"), JSON.stringify(statuses));
+  const titlesIn = async (id: string) =>
+    ok(await bob.get(`/v1/collaboration/tasks?roomId=${id}`)).items.map(({ title }: Body) => title);
+  assert.deepEqual([await titlesIn(roomId), await titlesIn(elsewhere)], [["Here"], ["There"]]);
+  const { messages, tools = [] } = models.calls[0]?.request ?? { messages: [] };
+  const last = messages.at(-1);
+  const asked = last?.role === "user" ? last.text : "";
+  assert.equal(gateway.clock.now(), Date.parse("2026-03-01T12:00:00Z"));
+  assert.ok(
+    asked.endsWith(
+      "[Background] It is Sunday, 2026-03-01T21:00+09:00[Asia/Tokyo]. You are in the room with the id " +
+        `${roomId}, asked by Bob (id bob).\n\n[Bob] Remind me tomorrow`,
+    ),
+    asked,
+  );
+  assert.ok(asked.includes("People here: alice (id alice), Bob (id bob)"), asked);
+  const schema = tools.find(({ name }) => name === "task_create")?.inputSchema as Body;
+  assert.deepEqual(schema.required, ["title"]);
+  assert.equal(schema.properties.roomId.description, "Default: the room you are in");
+});
+
 testOnEngines("the signature of a call returns to the model with it, and is not shown", async (environment) => {
   const signature = { model: "small", text: "c2lnbmVk" };
   const signed = { kind: "tool", callId: "c0", name: "room_list", input: "{}", signature } as const;

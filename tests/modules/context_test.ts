@@ -79,7 +79,7 @@ testOnEngines("context.assemble puts the stable prefix first, then thread, room,
     [["user", "[bob] Who brings the balloons to the launch?"], ["assistant", "I look it up"]],
   );
   assert.deepEqual(textsOf(context, "room"), [
-    '[Background] This is the room "Launch".\nTopic: The launch in May',
+    '[Background] This is the room "Launch".\nPeople here: alice (id alice), bob (id bob), robo (id robo)\nTopic: The launch in May',
     "[alice] Good morning",
   ]);
   const memory = context.items.filter(({ section }) => section === "memory");

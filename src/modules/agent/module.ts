@@ -90,6 +90,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     clock,
     cpu,
     ai,
+    identity,
     actors,
     lifecycle,
     publisher,

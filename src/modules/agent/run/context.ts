@@ -1,5 +1,6 @@
 // The context of a run: what the model reads before it responds.
 import type { Actor } from "@/core/actor.ts";
+import type { PrincipalRow } from "@/modules/identity/mod.ts";
 import type { ModelMessage } from "@/ports/model.ts";
 import type { NamedAgentRow } from "../store.ts";
 import type { RunRow } from "../tables.ts";
@@ -10,6 +11,8 @@ export type ContextRequest = {
   actor: RunActor;
   agent: NamedAgentRow;
   run: RunRow;
+  /** Where and when the model is asked, and by whom; it changes with each response. */
+  situation: string;
   /** Tokens that the context may have at most. */
   budgetTokens: number;
 };
@@ -20,6 +23,21 @@ export type AssembleContext = (request: ContextRequest) => Promise<readonly Mode
 /** Calls an operation as the actor of a run; the result is the operation's output. */
 // deno-lint-ignore no-explicit-any -- outputs are typed by their operations
 export type CallOperation = (actor: Actor, operation: string, input: unknown, requestId: string) => Promise<any>;
+
+/**
+ * What the model needs to understand "here", "me" and "tomorrow", and to use ids in calls of tools. The time is in the zone of the
+ * first who asked and has one.
+ */
+export function situationText({ room_id: roomId }: RunRow, askers: readonly PrincipalRow[], now: number): string {
+  const timeZone = askers.find(({ timezone }) => timezone !== null)?.timezone ?? "UTC";
+  const time = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(timeZone);
+  const weekday = time.toLocaleString("en", { weekday: "long" });
+  const names = askers.map(({ id, display_name: name }) => `${name} (id ${id})`).join(", ");
+  return `[Background] It is ${weekday}, ${
+    time.toString({ smallestUnit: "minute" })
+  }. You are in the room with the id ${roomId}` +
+    (names === "" ? "." : `, asked by ${names}.`);
+}
 
 /** What the gateway says to every model. */
 export function systemText({ display_name: name, instructions }: NamedAgentRow): string {

@@ -8,13 +8,14 @@ import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
 import { ModelError, type ModelMessage, type ModelToolCall } from "@/ports/model.ts";
 import type { Store } from "@/ports/store.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import { Toolbox } from "../tool/toolbox.ts";
 import type { ToolSource } from "../tool/tool.ts";
-import type { AssembleContext } from "./context.ts";
+import { type AssembleContext, situationText } from "./context.ts";
 import type { RunEnding } from "./ending.ts";
 import { LeaseLost, type RunFailure, type RunLifecycle } from "./lifecycle.ts";
 import type { ModelStep, ModelStepResult } from "./model_step.ts";
@@ -37,6 +38,7 @@ type ExecutorDeps = {
   clock: Clock;
   cpu: CpuBudget;
   ai: Pick<AiService, "requireModel">;
+  identity: Pick<IdentityService, "findEnabled">;
   actors: RunActors;
   lifecycle: RunLifecycle;
   modelStep: ModelStep;
@@ -130,16 +132,19 @@ export class RunExecutor {
     toolbox: Toolbox,
     signal: AbortSignal,
   ): Promise<RunRow> {
-    const { actors, ai, modelStep, ending, assembleContext, store, clock } = this.#deps;
+    const { actors, ai, identity, modelStep, ending, assembleContext, store, clock } = this.#deps;
     if (steps.filter(({ kind }) => kind === "model").length >= agent.max_steps) {
       throw new StepsExceeded(`The agent may respond ${agent.max_steps} times in a run`);
     }
     const actor = await actors.of(run);
     const { contextTokens, id } = await ai.requireModel(run.tenant_id, agent.model ?? undefined);
     const budgetTokens = Math.floor(Math.min(CONTEXT_MAX_TOKENS, contextTokens * CONTEXT_SHARE));
-    const context = await assembleContext({ actor, agent, run, budgetTokens });
+    const askerIds = askersOf(run);
+    const askers = await identity.findEnabled(run.tenant_id, askerIds);
+    const situation = situationText(run, [...askers.values()], clock.now());
+    const context = await assembleContext({ actor, agent, run, situation, budgetTokens });
     const n = steps.length;
-    const [asker] = askersOf(run);
+    const [asker] = askerIds;
     const charge = {
       tenantId: run.tenant_id,
       principalId: asker ?? chargedId(actor),

@@ -28,6 +28,8 @@ const HIDDEN_FIELDS: ReadonlySet<string> = new Set([
   "metadata",
 ]);
 
+const ROOM_PATH = "/v1/rooms/:id";
+
 const known = new WeakMap<Operation, ModelTool>();
 
 /** The name of an operation as models see it. */
@@ -43,14 +45,34 @@ export function operationTool(operation: Operation): ModelTool {
     const description = operation.description === undefined
       ? operation.summary
       : `${operation.summary}. ${operation.description}`;
+    const roomField = roomFieldOf(operation);
+    const form = roomField === undefined ? schema : withOptional(roomField, schema);
     tool = {
       name: toolNameOf(operation.name),
       description: shortened(description),
-      inputSchema: { type: "object", ...trimmed(schema, true) as Record<string, unknown> },
+      inputSchema: { type: "object", ...trimmed(form, true) as Record<string, unknown> },
     };
     known.set(operation, tool);
   }
   return tool;
+}
+
+/** The field in which the operation requires a room, if it does. A call that names none is about the room of the run. */
+export function roomFieldOf({ input, http: { path } }: Operation): string | undefined {
+  const field = path.startsWith(ROOM_PATH) ? "id" : "roomId";
+  const fields: Record<string, z.ZodType> = input instanceof z.ZodObject ? input.shape : {};
+  return fields[field]?.safeParse(undefined).success === false ? field : undefined;
+}
+
+function withOptional(
+  field: string,
+  { required = [], properties, ...schema }: z.core.JSONSchema.BaseSchema,
+): z.core.JSONSchema.BaseSchema {
+  return {
+    ...schema,
+    required: required.filter((name) => name !== field),
+    properties: { ...properties, [field]: { type: "string", description: "Default: the room you are in" } },
+  };
 }
 
 function trimmed(schema: unknown, isRoot = false): unknown {

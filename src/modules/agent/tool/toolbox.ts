@@ -6,7 +6,7 @@ import type { ModelTool } from "@/ports/model.ts";
 import { TOOLS_MAX } from "../schema.ts";
 import type { AgentRow, RunRow } from "../tables.ts";
 import type { AgentTool, ToolSource } from "./tool.ts";
-import { operationTool, toolNameOf } from "./tool_schema.ts";
+import { operationTool, roomFieldOf, toolNameOf } from "./tool_schema.ts";
 
 /** Kinds of resources that agents may work with: all of them belong to rooms, whose access bounds them. */
 const NOUNS: ReadonlySet<string> = new Set([
@@ -77,9 +77,11 @@ export class Toolbox {
   readonly #operations: ReadonlyMap<string, Operation>;
   readonly #sourced: ReadonlyMap<string, AgentTool>;
   readonly #askFirst: readonly string[];
+  readonly #roomId: string;
 
-  private constructor(agent: AgentRow, allowed: readonly Operation[], sourced: readonly AgentTool[]) {
+  private constructor(agent: AgentRow, roomId: string, allowed: readonly Operation[], sourced: readonly AgentTool[]) {
     const named: string[] = JSON.parse(agent.tools_json);
+    this.#roomId = roomId;
     this.#operations = new Map(allowed.map((operation) => [toolNameOf(operation.name), operation]));
     this.#sourced = new Map(sourced.map((tool) => [tool.name, tool]));
     this.#askFirst = JSON.parse(agent.ask_first_json);
@@ -108,7 +110,7 @@ export class Toolbox {
     const sourced = await Promise.all(
       sources.map((source) => source.toolsOf(agent.tenant_id, agent.id, others, roomId)),
     );
-    return new Toolbox(agent, allowed, sourced.flat());
+    return new Toolbox(agent, roomId, allowed, sourced.flat());
   }
 
   /** Throws a Fault that the model reads, if the call makes no sense. */
@@ -144,7 +146,11 @@ export class Toolbox {
 
   #resolve(name: string, input: Record<string, unknown>): ResolvedCall {
     const operation = this.#operations.get(name);
-    if (operation !== undefined) return { kind: "operation", operation, name: operation.name, input };
+    if (operation !== undefined) {
+      const field = roomFieldOf(operation);
+      const room = field === undefined ? {} : { [field]: this.#roomId };
+      return { kind: "operation", operation, name: operation.name, input: { ...room, ...input } };
+    }
     const tool = this.#sourced.get(name);
     if (tool !== undefined) return { kind: "source", tool, name, input };
     throw new Fault("not_found", `There is no tool ${name.slice(0, 64)}`);

@@ -284,7 +284,7 @@ function conversationSections(
       candidates: [
         ...home === undefined || homeFloor === Infinity || !includes("room") || !hasScope(actor, "room.read")
           ? []
-          : [roomCandidate(home)],
+          : [roomCandidate(home, names)],
         ...candidatesOf(room, "recent message of the room"),
       ],
       // What the room is about, then its messages.

@@ -48,10 +48,12 @@ export function messageCandidate(
   };
 }
 
-/** What the room is about. */
-export function roomCandidate({ room }: RoomGrant): Candidate {
+/** What the room is about, and the ids of those whose messages are labelled with names. */
+export function roomCandidate({ room }: RoomGrant, names: ReadonlyMap<string, string>): Candidate {
+  const people = [...names].map(([id, name]) => `${name} (id ${id})`);
   const parts = [
     room.kind === "direct" ? "This is a direct conversation." : `This is the room "${room.name}".`,
+    ...people.length === 0 ? [] : [`People here: ${people.join(", ")}`],
     ...room.topic === null || room.topic === "" ? [] : [`Topic: ${room.topic}`],
     ...room.description === null || room.description === "" ? [] : [`Description: ${room.description}`],
   ];

@@ -16,9 +16,10 @@ const PREFIX: ReadonlySet<SectionName> = new Set(["instructions", "tools", "pinn
  * what comes before stays the same from run to run, and the model responds to the last message.
  */
 export function runContext(contexts: () => ContextAssembler): AssembleContext {
-  return async ({ actor, agent, run, budgetTokens }) => {
-    const input: ModelMessage[] = run.input === null ? [] : [{ role: "user", text: run.input }];
-    const inputTokens = run.input === null ? 0 : estimateTokens(run.input) + ITEM_TOKENS;
+  return async ({ actor, agent, run, situation, budgetTokens }) => {
+    const input = run.input === null ? [] : [run.input];
+    const ownTokens = [situation, ...input]
+      .reduce((sum, text) => sum + estimateTokens(text) + ITEM_TOKENS, MARGIN);
     const isInThread = run.thread_id !== "";
     const { items } = await contexts().assemble({
       actor,
@@ -31,7 +32,7 @@ export function runContext(contexts: () => ContextAssembler): AssembleContext {
       agentId: run.agent_id,
       instructions: systemText(agent),
       include: ["pinned", "thread", "room", "memory", "search"],
-      budgetTokens: Math.min(BUDGET.max, Math.max(BUDGET.min, budgetTokens - inputTokens - MARGIN)),
+      budgetTokens: Math.min(BUDGET.max, Math.max(BUDGET.min, budgetTokens - ownTokens)),
       scopeTypes: JSON.parse(agent.memory_scopes_json) as ScopeType[], // as its schema stores them
       ...isInThread ? { threadId: run.thread_id } : {},
       ...run.input === null ? {} : { query: run.input },
@@ -40,18 +41,24 @@ export function runContext(contexts: () => ContextAssembler): AssembleContext {
     const isConversation = ({ section, source }: ContextItem): boolean =>
       section === "thread" || !isInThread && section === "room" && source?.type === "message";
     const prefix = items.filter(({ section }) => PREFIX.has(section)).map(({ text }) => text);
-    const conversation = items.filter(isConversation).map(({ role, text }): ModelMessage => ({ role, text }));
     const background = items.filter((item) => !PREFIX.has(item.section) && !isConversation(item));
-    const asked = [...conversation, ...input];
+    const asked = [
+      ...items.filter(isConversation).map(({ role, text }) => ({ role, text })),
+      ...input.map(userMessage),
+    ];
     return [
       { role: "system", text: prefix.join("\n\n"), isCacheable: true },
       ...merged([
         ...asked.slice(0, -1),
-        ...background.map(({ text }): ModelMessage => ({ role: "user", text })),
+        ...[...background.map(({ text }) => text), situation].map(userMessage),
         ...asked.slice(-1),
       ]),
     ];
   };
+}
+
+function userMessage(text: string): ModelMessage {
+  return { role: "user", text };
 }
 
 /** Messages of one role after another as one: some models accept no others. */
