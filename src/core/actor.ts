@@ -17,8 +17,8 @@ export type PrincipalKind = z.output<typeof PrincipalKind>;
 export interface RoomBounds {
   /** The highest role in a room and its history start; `undefined`: not this room. */
   boundIn(roomId: string): { role: RoomRole; joinedSeq: number } | undefined;
-  /** All of them, for lists across rooms. */
-  roomIds(): readonly string[];
+  /** All of them with their history starts, for lists across rooms. */
+  rooms(): ReadonlyMap<string, number>;
 }
 
 /** The verified caller of one request or connection. */

@@ -166,6 +166,51 @@ testOnEngines(
   },
 );
 
+testOnEngines(
+  "an agent finds and lists nothing that was said before one of its readers joined",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(undefined, {
+      environment: { ...environment, SVC_AI_EMBEDDING_MODEL: "embedder" },
+      agent: { tools: ["message.list", "search.query", "room.list", "room.read"] },
+    });
+    const { alice, bob, roomId } = fixture;
+    ok(await alice.patch(`/v1/rooms/${roomId}`, { historyVisibility: "joined" }));
+    await sendMessage(alice, roomId, "The secret is swordfish");
+    await fixture.gateway.runJobs();
+    const carol = await joinCarol(fixture);
+    const calls: [string, unknown][] = [
+      ["search_query", { q: "secret", mode: "keyword" }],
+      ["search_query", { q: "secret", mode: "semantic" }],
+      ["search_query", { q: "what is the secret" }],
+      ["search_query", { q: "secret", sort: "recent", roomId: [roomId], context: 2 }],
+      ["message_list", {}],
+      ["room_list", { include: ["lastMessage"] }],
+      ["room_read", { include: ["lastMessage"] }],
+    ];
+    fixture.answer(({ number }) => number % 2 === 1 ? callTools(...calls) : "Done");
+    for (const [count, who] of [[1, carol], [2, bob]] as const) {
+      // What is asked matches the secret, which would be background of the context.
+      ok(await who.post(RUNS, { roomId, agentId: fixture.agentId, input: "what is the secret" }));
+      const { steps } = await fixture.settled("succeeded", count);
+      const results = steps.filter(({ kind }: Body) => kind === "tool");
+      assert.deepEqual(
+        results.map(({ status }: Body) => status),
+        calls.map(() => "succeeded"),
+        JSON.stringify(results),
+      );
+      assert.doesNotMatch(JSON.stringify([steps, fixture.models.calls]), /swordfish/);
+    }
+    // What comes later is for all of them.
+    await sendMessage(alice, roomId, "Another secret: halibut");
+    ok(await carol.post(RUNS, { roomId, agentId: fixture.agentId, input: "what is the secret" }));
+    const { steps } = await fixture.settled("succeeded", 3);
+    const results = steps.filter(({ kind }: Body) => kind === "tool").map(({ result }: Body) => result);
+    // A search may be incomplete.
+    for (const result of results.slice(4)) assert.match(result, /halibut/);
+    assert.doesNotMatch(JSON.stringify([steps, fixture.models.calls]), /swordfish/);
+  },
+);
+
 testOnEngines("nothing is posted that was said in a room before somebody joined it meanwhile", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
   const { alice } = fixture;

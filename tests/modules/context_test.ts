@@ -182,7 +182,7 @@ testOnEngines("hidden history of one reader is hidden from the context of an age
   const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
   ok(await robo.get("/v1/collaboration/me"));
   const roomId = await createRoom(alice, ["robo"], { historyVisibility: "joined" });
-  const root = await sendMessage(alice, roomId, "Otter secrets");
+  const root = await sendMessage(alice, roomId, "Secrets of otters");
   await remember(alice, inRoom(roomId), "Otters are secret", { sourceMessageIds: [root.id], pinned: true });
   const ask = async (who: Caller) =>
     (await assemble(who, { roomId, query: "otters" })).items.filter(({ text }) => /otter/i.test(text)).length;

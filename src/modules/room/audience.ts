@@ -74,14 +74,18 @@ export class Audience implements RoomBounds {
     return bound;
   }
 
-  roomIds(): readonly string[] {
+  rooms(): ReadonlyMap<string, number> {
     this.#isListed = true;
-    return [...this.#bounds.keys()];
+    return this.#starts();
   }
 
   /** Rooms of which something may have been read: a list across rooms may return something of each. */
   get read(): RoomsRead {
-    const bounds = [...this.#bounds].filter(([id]) => this.#isListed || this.checked.has(id));
+    return this.#starts((id) => this.#isListed || this.checked.has(id));
+  }
+
+  #starts(isWanted: (id: string) => boolean = () => true): ReadonlyMap<string, number> {
+    const bounds = [...this.#bounds].filter(([id]) => isWanted(id));
     return new Map(bounds.map(([id, { joinedSeq }]) => [id, joinedSeq]));
   }
 }

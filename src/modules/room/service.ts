@@ -18,7 +18,7 @@ import {
   hiddenUpTo,
   notifiableIn,
   type RoomAccess,
-  viewerOf,
+  withinBounds,
 } from "./room_access.ts";
 import { ownerMissingMessage, type RoomMembers } from "./members.ts";
 import { type CountUnread, newRoomData, profileFields, roomChanges, roomEvent, RoomPresenter } from "./presenter.ts";
@@ -27,6 +27,7 @@ import {
   canBrowsePublic,
   DEFAULT_MEMBER_SETTINGS,
   type MemberRow,
+  readerOf,
   type RoomRow,
   RoomStore,
   type RoomTables,
@@ -115,7 +116,7 @@ export class RoomService {
     const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
     const withPublic = member === "any" && canBrowsePublic(actor);
     const rows = await new RoomStore(store.db).list(
-      { ...viewerOf(actor), isOwned: actor.ownerId !== null, roomIds: actor.bounds?.roomIds() },
+      { tenantId: actor.tenantId, ...readerOf(actor) },
       { ...filter, updatedSince, withPublic },
       cursors.decode(cursor, bind),
       limit + 1,
@@ -125,9 +126,10 @@ export class RoomService {
       limit,
       bind,
       (row) => [filter.sort === "name" ? row.name : row.active_at, row.id],
-      (row) => ({ room: row, role: effectiveRole(actor, row) ?? null }),
+      (row) => withinBounds(actor, row) ?? [],
     );
-    return { ...page, items: await this.#presenter.many(actor, page.items, include) };
+    const grants = page.items.flat().map((room) => ({ room, role: effectiveRole(actor, room) ?? null }));
+    return { ...page, items: await this.#presenter.many(actor, grants, include) };
   }
 
   async update(context: Context, { id, version, state, agentPolicy, ...input }: RoomUpdate): Promise<Room> {

@@ -63,7 +63,7 @@ export function readerOf(actor: Actor): Reader {
     ownerId: ownerId ?? "",
     isOwned: ownerId !== null,
     withPublic: canBrowsePublic(actor),
-    roomIds: bounds?.roomIds(),
+    roomIds: bounds && [...bounds.rooms().keys()],
   };
 }
 

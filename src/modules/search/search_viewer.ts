@@ -10,8 +10,8 @@ export class SearchViewer {
   /** Whether public rooms are visible without membership. */
   readonly canBrowsePublic: boolean;
   readonly isGuest: boolean;
-  /** All rooms that an agent on behalf of others may read; `undefined` for other viewers. */
-  readonly roomIds: readonly string[] | undefined;
+  /** All rooms that an agent on behalf of others may read, with their history starts; `undefined` for other viewers. */
+  readonly rooms: ReadonlyMap<string, number> | undefined;
 
   private constructor(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind" | "bounds">) {
     this.tenantId = actor.tenantId;
@@ -19,7 +19,7 @@ export class SearchViewer {
     this.ownerId = actor.ownerId ?? "";
     this.canBrowsePublic = canBrowsePublic(actor);
     this.isGuest = isGuest(actor);
-    this.roomIds = actor.bounds?.roomIds();
+    this.rooms = actor.bounds?.rooms();
   }
 
   static of(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind" | "bounds">): SearchViewer {

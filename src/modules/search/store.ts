@@ -139,7 +139,7 @@ export class SearchStore {
     const rows = await this.#rooms(viewer, roomIds)
       .select(["room.id", "room.history_visibility", "me.joined_seq as mine", "owner.joined_seq as owners"])
       .execute();
-    return new Map(rows.map((row) => [row.id, row.history_visibility === "shared" ? 0 : hiddenUpToOf(row)]));
+    return new Map(rows.map((row) => [row.id, row.history_visibility === "shared" ? 0 : hiddenUpToOf(viewer, row)]));
   }
 
   /** Ids of rooms that the viewer can see, at most `limit`. */
@@ -336,8 +336,8 @@ function isVisibleTo(viewer: SearchViewer): Expression<SqlBool> {
   const isMember = viewer.ownerId === ""
     ? sql<SqlBool>`me.principal_id is not null`
     : sql<SqlBool>`me.principal_id is not null and owner.principal_id is not null`;
-  if (viewer.roomIds !== undefined) {
-    const isAllowed = viewer.roomIds.length === 0 ? sql`1 = 0` : sql`room.id in (${sql.join(viewer.roomIds)})`;
+  if (viewer.rooms !== undefined) {
+    const isAllowed = viewer.rooms.size === 0 ? sql`1 = 0` : sql`room.id in (${sql.join([...viewer.rooms.keys()])})`;
     return sql<SqlBool>`(${isMember} and ${isAllowed})`;
   }
   if (!viewer.canBrowsePublic) return sql<SqlBool>`(${isMember})`;
@@ -357,7 +357,17 @@ function isReadableBy(viewer: SearchViewer): Expression<SqlBool> {
     where room.tenant_id = ${viewer.tenantId} and room.state <> 'deleted' and ${isVisibleTo(viewer)}`;
   return sql<SqlBool>`(d.room_id in (select room.id from ${rooms} and room.history_visibility = 'shared')
     or exists (select 1 from ${rooms} and room.history_visibility <> 'shared' and room.id = d.room_id
-      and (d.seq is null or d.seq > me.joined_seq and (${viewer.ownerId} = '' or d.seq > owner.joined_seq))))`;
+      and (d.seq is null or d.seq > me.joined_seq and (${viewer.ownerId} = '' or d.seq > owner.joined_seq)
+        and d.seq > ${historyStart(viewer)})))`;
+}
+
+/** The latest history start of those on whose behalf the viewer searches. */
+function historyStart({ rooms = new Map() }: SearchViewer): Expression<number> {
+  const late = [...rooms].filter(([, start]) => start > 0);
+  if (late.length === 0) return sql.lit(0);
+  return sql<number>`case room.id ${
+    sql.join(late.map(([id, start]) => sql`when ${id} then ${start}`), sql` `)
+  } else 0 end`;
 }
 
 function narrowed(query: DocumentQuery, filter: CandidateFilter): DocumentQuery {
@@ -378,7 +388,10 @@ function narrowed(query: DocumentQuery, filter: CandidateFilter): DocumentQuery 
   );
 }
 
-function hiddenUpToOf({ mine, owners }: { mine: number | null; owners: number | null }): number {
+function hiddenUpToOf(
+  { rooms }: SearchViewer,
+  { id, mine, owners }: { id: string; mine: number | null; owners: number | null },
+): number {
   // Without membership nothing is visible; the condition on the document has excluded it already.
-  return mine === null ? Number.MAX_SAFE_INTEGER : Math.max(mine, owners ?? 0);
+  return mine === null ? Number.MAX_SAFE_INTEGER : Math.max(mine, owners ?? 0, rooms?.get(id) ?? 0);
 }

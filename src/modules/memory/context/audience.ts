@@ -66,9 +66,9 @@ export class ReaderAudience implements Audience {
   }
 
   async #floorOf(room: RoomGrant["room"]): Promise<number | undefined> {
-    if (this.#givenIds.length === 0) return 0;
     const viewers = await this.#roomAccess.filterViewers(room, this.#givenIds);
     if (viewers.size < this.#givenIds.length) return undefined;
-    return Math.max(...[...viewers.values()].map((viewer) => hiddenUpTo({ room: { ...room, ...viewer } })));
+    const floors = [...viewers.values()].map((viewer) => hiddenUpTo({ room: { ...room, ...viewer } }));
+    return Math.max(hiddenUpTo({ room }), ...floors);
   }
 }
