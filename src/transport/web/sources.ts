@@ -52,6 +52,7 @@ export const SCRIPTS: Sources = {
   "main.ts": () => import("@/web/main.ts", { with: { type: "text" } }),
   "meeting/active.ts": () => import("@/web/meeting/active.ts", { with: { type: "text" } }),
   "meeting/call.ts": () => import("@/web/meeting/call.ts", { with: { type: "text" } }),
+  "meeting/media.ts": () => import("@/web/meeting/media.ts", { with: { type: "text" } }),
   "meeting/page.ts": () => import("@/web/meeting/page.ts", { with: { type: "text" } }),
   "message/actions.ts": () => import("@/web/message/actions.ts", { with: { type: "text" } }),
   "message/commands.ts": () => import("@/web/message/commands.ts", { with: { type: "text" } }),

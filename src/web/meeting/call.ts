@@ -4,6 +4,7 @@ import { call as send, get, post } from "../core/api.ts";
 import { follow, onEvent, publishEphemeral, unfollow } from "../core/live.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
+import { type Media, openMedia } from "./media.ts";
 
 export type Participant = {
   id: string;
@@ -58,18 +59,23 @@ export class Call {
   readonly meeting: Meeting;
   readonly participantId: string;
   readonly own: MediaStream;
+  /** What is missing of microphone and camera, and what to do about it; empty: nothing. */
+  readonly hint: string;
   readonly mode: string;
   readonly participants = signal<readonly Participant[]>([]);
   readonly streams = signal<ReadonlyMap<string, MediaStream>>(new Map());
   readonly #iceServers: RTCIceServer[];
   readonly #peers = new Map<string, Peer>();
   readonly #ends: (() => void)[] = [];
+  /** Shown to the others instead of the camera. */
+  #screen: MediaStreamTrack | undefined;
 
-  constructor(joined: Joined, own: MediaStream) {
+  constructor(joined: Joined, { stream: own, hint }: Media) {
     this.meeting = joined.meeting;
     this.participantId = joined.participantId;
     this.mode = joined.media.mode;
     this.own = own;
+    this.hint = hint;
     this.#iceServers = joined.media.iceServers;
     this.participants.value = joined.participants;
     const channel = `meeting:${joined.meeting.id}`;
@@ -85,11 +91,7 @@ export class Call {
       return;
     }
     // A newcomer offers a connection to those who are there, unless it has left before.
-    subscription?.ready().then(() => {
-      for (const { id, state } of joined.participants) {
-        if (id !== this.participantId && state === "joined") void this.#offer(id);
-      }
-    }, () => undefined);
+    subscription?.ready().then(() => this.#offerAll(joined.participants), () => undefined);
   }
 
   /** Whether this page takes part with pictures and sound: it connects people directly, and to no media server. */
@@ -101,19 +103,34 @@ export class Call {
     for (const track of this.own.getTracks()) if (track.kind === kind) track.enabled = isEnabled;
   }
 
+  /** Whether there is a microphone, or a camera. */
+  has(kind: "audio" | "video"): boolean {
+    return this.own.getTracks().some((track) => track.kind === kind);
+  }
+
   /** Shows the screen instead of the camera, until it is stopped. */
   async shareScreen(): Promise<void> {
-    const screen = await navigator.mediaDevices.getDisplayMedia({ video: true });
-    const [track] = screen.getVideoTracks();
+    const [track] = (await navigator.mediaDevices.getDisplayMedia({ video: true })).getVideoTracks();
     if (track === undefined) return;
-    const camera = this.own.getVideoTracks()[0] ?? null;
-    const replace = (next: MediaStreamTrack | null): void => {
-      for (const { connection } of this.#peers.values()) {
-        void connection.getSenders().find((sender) => sender.track?.kind === "video")?.replaceTrack(next);
-      }
-    };
-    replace(track);
-    track.onended = () => replace(camera);
+    this.#screen?.stop();
+    track.onended = () => this.#show(undefined);
+    this.#show(track);
+  }
+
+  #show(screen: MediaStreamTrack | undefined): void {
+    this.#screen = screen;
+    const [camera] = this.own.getVideoTracks();
+    // Without a camera there is no picture to replace: the connections are made again.
+    if (camera === undefined) return this.#offerAll(this.participants.value);
+    for (const { connection } of this.#peers.values()) {
+      void connection.getSenders().find((sender) => sender.track?.kind === "video")?.replaceTrack(screen ?? camera);
+    }
+  }
+
+  /** What the others receive. */
+  #sent(): MediaStreamTrack[] {
+    const screen = this.#screen;
+    return screen === undefined ? this.own.getTracks() : [...this.own.getAudioTracks(), screen];
   }
 
   raiseHand(isRaised: boolean): Promise<unknown> {
@@ -124,7 +141,7 @@ export class Call {
     for (const end of this.#ends) end();
     for (const { connection } of this.#peers.values()) connection.close();
     this.#peers.clear();
-    for (const track of this.own.getTracks()) track.stop();
+    for (const track of [...this.own.getTracks(), this.#screen]) track?.stop();
     if (!hasEnded) {
       // Without it the lease ends the participation.
       post(`${PATH}/${this.meeting.id}/leave`, { participantId: this.participantId }).catch(() => undefined);
@@ -176,9 +193,21 @@ export class Call {
     for (const candidate of peer.early.splice(0)) await peer.connection.addIceCandidate(candidate);
   }
 
+  #offerAll(participants: readonly Participant[]): void {
+    for (const { id, state } of participants) {
+      if (id !== this.participantId && state === "joined") void this.#offer(id);
+    }
+  }
+
   async #offer(id: string, waitMs = OFFER_AGAIN_MS): Promise<void> {
     const peer = this.#connect(id, crypto.randomUUID().slice(0, 8), true);
     const { connection } = peer;
+    // Others can send only what is offered, also by those who send nothing.
+    for (const kind of ["audio", "video"]) {
+      if (!this.#sent().some((track) => track.kind === kind)) {
+        connection.addTransceiver(kind, { direction: "recvonly" });
+      }
+    }
     const isCurrent = (): boolean => this.#peers.get(id) === peer;
     // Signals are not stored: those sent before the other has subscribed are lost.
     setTimeout(() => {
@@ -198,7 +227,7 @@ export class Call {
     const connection = new RTCPeerConnection({ iceServers: this.#iceServers });
     const peer: Peer = { connection, attempt, isOffered, early: [] };
     this.#peers.set(id, peer);
-    for (const track of this.own.getTracks()) connection.addTrack(track, this.own);
+    for (const track of this.#sent()) connection.addTrack(track, this.own);
     connection.onicecandidate = ({ candidate }) => candidate !== null && this.#send(id, "candidate", peer, candidate);
     connection.ontrack = ({ streams: [stream] }) => {
       if (stream !== undefined) this.streams.value = new Map(this.streams.value).set(id, stream);
@@ -235,23 +264,13 @@ export function startMeeting(roomId: string): Promise<Meeting> {
 /** Joins with camera and microphone, or with what there is of them. */
 export async function joinMeeting(id: string): Promise<void> {
   call.value?.leave();
-  const own = await openMedia();
+  const media = await openMedia();
+  const { stream } = media;
   const joined = await post<Joined>(`${PATH}/${id}/join`, {
     deviceId: deviceId(),
-    capabilities: { audio: own.getAudioTracks().length > 0, video: own.getVideoTracks().length > 0 },
+    capabilities: { audio: stream.getAudioTracks().length > 0, video: stream.getVideoTracks().length > 0 },
   });
-  call.value = new Call(joined, own);
-}
-
-async function openMedia(): Promise<MediaStream> {
-  for (const wanted of [{ audio: true, video: true }, { audio: true }, { video: true }]) {
-    try {
-      return await navigator.mediaDevices.getUserMedia(wanted);
-    } catch {
-      // Without a camera, or without the permission for it, the next may work.
-    }
-  }
-  return new MediaStream();
+  call.value = new Call(joined, media);
 }
 
 /** The same for a tab, so that joining again replaces its earlier participation. */

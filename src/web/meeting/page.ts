@@ -65,6 +65,7 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
         <p class="banner"
           role="status">Pictures and sound of this call go through a LiveKit server, which this page does not connect to. Here you see who takes part, raise your hand, and end the call; use an application with LiveKit to see and hear the others.</p>
       `}
+      ${current.hasMedia && current.hint !== "" ? html`<p class="banner" role="status">${current.hint}</p>` : null}
       <div class=${classes("tiles-grid", others.length === 0 && "alone")}>
         <${Tile} name="You" principalId=${myId()} stream=${current.own} isOwn hasVideo=${hasVideo} />
         ${others.map((one) =>
@@ -91,18 +92,24 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
 function MediaButtons({ current, onVideo }: { current: Call; onVideo: (hasVideo: boolean) => void }): VNode {
   const [hasAudio, setAudio] = useState(true);
   const [hasVideo, setVideo] = useState(true);
+  const [hasMicrophone, hasCamera] = [current.has("audio"), current.has("video")];
+  const mayShare = "getDisplayMedia" in (navigator.mediaDevices ?? {});
   return html`
-    <button type="button" aria-pressed=${!hasAudio} onClick=${() => {
-      current.setEnabled("audio", !hasAudio);
-      setAudio(!hasAudio);
-    }}><${Icon} name="mic" />${hasAudio ? "Mute" : "Unmute"}</button>
-    <button type="button" aria-pressed=${!hasVideo} onClick=${() => {
-      current.setEnabled("video", !hasVideo);
-      setVideo(!hasVideo);
-      onVideo(!hasVideo);
-    }}><${Icon} name="video" />${hasVideo ? "Stop camera" : "Start camera"}</button>
-    <button type="button" onClick=${() =>
-      void attempt(() => current.shareScreen())}><${Icon} name="screen" />Share screen</button>
+    <button type="button" aria-pressed=${hasMicrophone && !hasAudio} disabled=${!hasMicrophone}
+      onClick=${() => {
+        current.setEnabled("audio", !hasAudio);
+        setAudio(!hasAudio);
+      }}><${Icon} name="mic" />${!hasMicrophone ? "No microphone" : hasAudio ? "Mute" : "Unmute"}</button>
+    <button type="button" aria-pressed=${hasCamera && !hasVideo} disabled=${!hasCamera}
+      onClick=${() => {
+        current.setEnabled("video", !hasVideo);
+        setVideo(!hasVideo);
+        onVideo(!hasVideo);
+      }}><${Icon} name="video" />${!hasCamera ? "No camera" : hasVideo ? "Stop camera" : "Start camera"}</button>
+    ${mayShare
+      ? html`<button type="button" onClick=${() =>
+        void attempt(() => current.shareScreen())}><${Icon} name="screen" />Share screen</button>`
+      : null}
   `;
 }
 

@@ -1,0 +1,104 @@
+// A call of people who lack a microphone or a camera: they read what to do, and see and hear the others all the same.
+import assert from "node:assert/strict";
+import type { Page } from "npm:playwright-core@1.65.1";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, signIn } from "./web_page.ts";
+
+/** Widths of the pictures on the screen. */
+function pictures(page: Page): Promise<number[]> {
+  return page.locator(".participant video").evaluateAll((videos) =>
+    (videos as unknown as { currentTime: number; videoWidth: number }[])
+      .filter(({ currentTime }) => currentTime > 0).map(({ videoWidth }) => videoWidth).filter((width) => width > 0)
+  );
+}
+
+/** The page without these kinds of devices: the browser refuses them with an error of this name. */
+async function refuse(page: Page, name: string, kinds: readonly ("audio" | "video")[]): Promise<void> {
+  await page.evaluate(([name, ...kinds]) => {
+    type Devices = { getUserMedia(wanted: Record<string, boolean>): Promise<unknown> };
+    const { mediaDevices } = navigator as unknown as { mediaDevices: Devices };
+    const open = mediaDevices.getUserMedia.bind(mediaDevices);
+    mediaDevices.getUserMedia = (wanted) =>
+      kinds.some((kind) => wanted[kind]) ? Promise.reject(new DOMException("", name)) : open(wanted);
+  }, [name, ...kinds]);
+}
+
+browserTest("who has no microphone or camera is told what to do, and still sees the others", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const [ada, bob, carol] = await Promise.all(
+    ["ada", "bob", "carol"].map((sub) => target.token({ sub, name: sub, role: sub === "ada" ? "owner" : "member" })),
+  );
+  assert.ok(ada !== undefined && bob !== undefined && carol !== undefined);
+  for (const token of [ada, bob, carol]) await target.call(token, "GET", "/v1/collaboration/me");
+  const room = await target.call(ada, "POST", "/v1/rooms", { name: "Talk", memberIds: ["bob", "carol"] });
+  const browser = await launchBrowser(
+    "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
+    "--allow-loopback-in-peer-connection",
+    "--disable-features=WebRtcHideLocalIpsWithMdns",
+    "--autoplay-policy=no-user-gesture-required",
+  );
+  const enter = async (token: string, action: string, refused: [string, ...("audio" | "video")[]]): Promise<Page> => {
+    const [name, ...kinds] = refused;
+    const page = await signIn(browser, target, token);
+    await refuse(page, name, kinds);
+    await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+    await page.getByRole("button", { name: action }).click();
+    await page.getByRole("button", { name: "Leave" }).waitFor();
+    return page;
+  };
+  const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+  try {
+    const first = await enter(ada, "Start a call", [""]);
+    await t.step("with both, nothing is missing", async () => {
+      assert.ok(await button(first, "Mute").isEnabled());
+      assert.ok(await button(first, "Stop camera").isEnabled());
+      assert.equal(await first.locator(".call .banner").count(), 0);
+    });
+    await t.step(
+      "without permission, the page says where to give it, and its buttons have nothing to stop",
+      async () => {
+        const page = await enter(bob, "Join", ["NotAllowedError", "audio", "video"]);
+        await page.getByText(/may not use your microphone or camera\. Allow it/).waitFor();
+        assert.ok(await button(page, "No microphone").isDisabled());
+        assert.ok(await button(page, "No camera").isDisabled());
+        await eventually(async () => assert.equal((await pictures(page)).length, 1, "of the one who has a camera"));
+        await assertNoReports(page);
+      },
+    );
+    await t.step("without a camera, the microphone is used, and the screen can be shared", async () => {
+      const page = await enter(carol, "Join", ["NotFoundError", "video"]);
+      await page.getByText("No camera was found. Connect one").waitFor();
+      assert.ok(await button(page, "Mute").isEnabled());
+      assert.ok(await button(page, "No camera").isDisabled());
+      await eventually(async () => assert.equal((await pictures(page)).length, 1, "of the one who has a camera"));
+      await page.evaluate(() => {
+        type Canvas = { width: number; getContext(kind: "2d"): Pen; captureStream(rate: number): unknown };
+        type Pen = { fillStyle: string; fillRect(...at: number[]): void };
+        const { document, navigator } = globalThis as unknown as {
+          document: { createElement(name: "canvas"): Canvas };
+          navigator: { mediaDevices: { getDisplayMedia(): Promise<unknown> } };
+        };
+        const canvas = document.createElement("canvas");
+        canvas.width = 200;
+        const pen = canvas.getContext("2d");
+        let n = 0;
+        setInterval(() => {
+          pen.fillStyle = ["red", "blue"][n++ % 2] ?? "";
+          pen.fillRect(0, 0, 200, 100);
+        }, 100);
+        navigator.mediaDevices.getDisplayMedia = () => Promise.resolve(canvas.captureStream(10));
+      });
+      assert.ok(!(await pictures(first)).includes(200));
+      await button(page, "Share screen").click();
+      await eventually(async () =>
+        assert.ok((await pictures(first)).includes(200), "a screen is seen without a camera")
+      );
+      await assertNoReports(first);
+    });
+  } finally {
+    await browser.close();
+  }
+});
