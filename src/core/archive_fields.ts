@@ -1,6 +1,7 @@
 // Fields that records of several kinds have.
 import { z } from "@zod/zod";
 import { iso } from "./clock.ts";
+import { INPUT_ERRORS } from "./input_error.ts";
 
 /** A version or another counter; a column has room for twice as many. */
 export const Counter = z.int().min(0).max(2 ** 30);
@@ -14,7 +15,7 @@ export function listOf<Item extends z.ZodType>(item: Item): z.ZodType<z.output<I
   return z.array(z.unknown()).transform((values, context) => {
     const items: z.output<Item>[] = [];
     for (const [index, value] of values.entries()) {
-      const parsed = item.safeParse(value);
+      const parsed = item.safeParse(value, INPUT_ERRORS);
       if (!parsed.success) {
         const [issue] = parsed.error.issues;
         context.addIssue({ code: "custom", path: [index, ...issue?.path ?? []], message: issue?.message });

@@ -9,6 +9,7 @@ import { logFailure, logOf } from "./log.ts";
 import type { Count, Distribution } from "./metric_family.ts";
 import type { Metrics } from "./metrics.ts";
 import { type Access, type Context, isReadOnly, type Operation, Outcome, type Rate, rateFor } from "./operation.ts";
+import { INPUT_ERRORS } from "./input_error.ts";
 import { fieldNamesAt } from "./schema_introspection.ts";
 import { suggestionFor } from "./suggestion.ts";
 import { jsonPointer } from "./text.ts";
@@ -55,9 +56,13 @@ type Prepared = {
 };
 
 const PROTO_KEY = "__proto__";
-/** Most errors in a response, and most unknown fields for which a known one is suggested. */
+/** Most errors in a response, most of them in its text, and most unknown fields for which a known one is suggested. */
 const ERRORS_MAX = 50;
+const DETAILED_MAX = 5;
 const SUGGESTIONS_MAX = 5;
+/** Most kinds of objects in a text, and most fields of each. */
+const SHAPES_MAX = 3;
+const SHAPE_FIELDS_MAX = 6;
 
 const log = logOf("operation");
 
@@ -183,22 +188,27 @@ export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown):
   if (reserved !== undefined) {
     throw Fault.forField(jsonPointer(reserved), "unknown_field", "reserved name", "unknown_field");
   }
-  const parsed = schema.safeParse(input ?? {});
+  const parsed = schema.safeParse(input ?? {}, INPUT_ERRORS);
   if (parsed.success) return parsed.data;
-  const errors = parsed.error.issues.slice(0, ERRORS_MAX).flatMap((issue) => fieldFaults(issue, schema))
-    .slice(0, ERRORS_MAX);
-  const first = errors[0];
-  const onlyUnknown = errors.every((error) => error.code === "unknown_field");
-  throw new Fault(
-    onlyUnknown ? "unknown_field" : "validation_failed",
-    first === undefined ? "Invalid input" : `${first.pointer === "" ? "input" : first.pointer}: ${first.detail}`,
-    { errors },
+  const all = parsed.error.issues.slice(0, ERRORS_MAX).flatMap((issue) => fieldFaults(issue, schema));
+  const isUnknown = ({ code }: FieldFault): boolean => code === "unknown_field";
+  // First: a misspelled name is often the reason why another is missing.
+  const errors = [...all.filter(isUnknown), ...all.filter((error) => !isUnknown(error))].slice(0, ERRORS_MAX);
+  throw new Fault(all.every(isUnknown) ? "unknown_field" : "validation_failed", describeErrors(errors), { errors });
+}
+
+/** The first errors as one text: callers of `/ws` and MCP see nothing else. */
+function describeErrors(errors: readonly FieldFault[]): string {
+  const texts = errors.slice(0, DETAILED_MAX).map(({ pointer, detail }) =>
+    `${pointer === "" ? "input" : pointer}: ${detail}`
   );
+  const more = errors.length - texts.length;
+  return [...texts, ...more === 0 ? [] : [`${more} more`]].join("; ");
 }
 
 function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
   if (issue.code === "unrecognized_keys") {
-    const known = fieldNamesAt(schema, issue.path);
+    const known = fieldNamesAt(schema, issue.path).flat();
     return issue.keys.slice(0, ERRORS_MAX).map((key, at) => ({
       pointer: jsonPointer([...issue.path, key]),
       code: "unknown_field",
@@ -212,9 +222,18 @@ function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
       return nearest.flatMap((inner) => fieldFaults({ ...inner, path: [...issue.path, ...inner.path] }, schema));
     }
   }
-  const isTime = issue.code === "invalid_format" && issue.format === "datetime";
-  const detail = isTime ? "expected a time such as 2026-03-01T09:00:00Z" : issue.message;
+  const isObject = issue.code === "invalid_type" && issue.expected === "object";
+  const shapes = isObject ? fieldNamesAt(schema, issue.path).slice(0, SHAPES_MAX).map(describeShape) : [];
+  const detail = shapes.length === 0
+    ? issue.message
+    : issue.message.replace("expected object", `expected object ${shapes.join(" or ")}`);
   return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
+}
+
+/** `{dateTime, timeZone}` */
+function describeShape(names: readonly string[]): string {
+  const more = names.length > SHAPE_FIELDS_MAX ? ", …" : "";
+  return `{${names.slice(0, SHAPE_FIELDS_MAX).join(", ")}${more}}`;
 }
 
 /** The path of a field `__proto__`, which parsing would drop silently to prevent prototype pollution. */

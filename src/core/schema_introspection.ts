@@ -41,10 +41,10 @@ function schemasAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.cor
   return next === undefined ? [] : schemasAt(next, rest);
 }
 
-/** The names of the fields that an object at `path` may have. */
-export function fieldNamesAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
+/** The names of the fields of each kind of object that may be at `path`. */
+export function fieldNamesAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[][] {
   return schemasAt(schema, path).flatMap((found) => {
     const { def } = (found as z.core.$ZodTypes)._zod; // as in `unwrapSchema`
-    return def.type === "object" ? Object.keys(def.shape) : [];
+    return def.type === "object" ? [Object.keys(def.shape)] : [];
   });
 }

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { createDispatch } from "@/core/dispatch.ts";
-import { RetryTransaction } from "@/core/fault.ts";
+import { createDispatch, parse } from "@/core/dispatch.ts";
+import { type Fault, RetryTransaction } from "@/core/fault.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { testOnPostgres } from "../engines.ts";
@@ -62,3 +62,31 @@ testOnPostgres(
     assert.match(text, /^svc_messages_received_total 120$/m);
   },
 );
+
+Deno.test("parse says which values a missing field may have", () => {
+  const Input = z.strictObject({
+    kind: z.enum(["a", "b"]),
+    one: z.literal(1),
+    count: z.int(),
+    list: z.array(z.string()),
+    time: z.iso.datetime(),
+    either: z.union([z.string(), z.number()]),
+    shape: z.discriminatedUnion("type", [z.object({ type: z.literal("x") }), z.object({ type: z.literal("y") })]),
+  });
+  assert.throws(() => parse(Input, { time: "noon", shape: {} }), (fault: Fault) => {
+    assert.deepEqual(fault.errors.map(({ pointer, detail }) => `${pointer}: ${detail}`), [
+      '/kind: required, expected "a" or "b"',
+      "/one: required, expected 1",
+      "/count: required, expected number",
+      "/list: required, expected array",
+      "/time: expected a time such as 2026-03-01T09:00:00Z",
+      "/either: required, expected string",
+      "/shape/type: Invalid discriminator value. Expected 'x' | 'y'",
+    ]);
+    return true;
+  });
+  const fields = Object.fromEntries(Array.from("abcdefgh", (name) => [name, z.string().optional()]));
+  assert.throws(() => parse(z.object({ many: z.object(fields) }), { many: 1 }), {
+    message: "/many: Invalid input: expected object {a, b, c, d, e, f, …}, received number",
+  });
+});

@@ -31,6 +31,56 @@ Deno.test("an unknown field yields a suggestion, or that the token identifies th
   assert.ok(details.includes("Unknown field; did you mean text?"), JSON.stringify(body.errors));
 });
 
+Deno.test("a missing field is said to be required, with what is expected", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const { body: { id: roomId } } = await alice.post("/v1/rooms", { name: "Room" });
+  const anchor = { dateTime: "2026-03-02T09:00:00", timeZone: "Europe/Vienna" };
+  const event = { roomId, title: "Call", start: anchor, end: anchor };
+  for (
+    const [path, body, detail] of [
+      ["/v1/messages", {}, "/roomId: required, expected string"],
+      ["/v1/collaboration/tasks", { roomId }, "/title: required, expected string"],
+      [
+        "/v1/collaboration/permissions/check",
+        { checks: [{ principalId: "bob" }] },
+        "/checks/0/action: required, expected string",
+      ],
+      [
+        "/v1/collaboration/calendar/events",
+        { ...event, start: undefined },
+        "/start: required, expected object {dateTime, timeZone} or {date}",
+      ],
+      [
+        "/v1/collaboration/calendar/events",
+        { ...event, end: "2026-03-02T09:00:00Z" },
+        "/end: Invalid input: expected object {dateTime, timeZone} or {date}, received string",
+      ],
+    ] as const
+  ) {
+    const { status, body: problem } = await alice.post(path, body);
+    assert.deepEqual([status, problem.code, problem.detail], [422, "validation_failed", detail]);
+    const [{ pointer, detail: own }] = problem.errors;
+    assert.equal(`${pointer}: ${own}`, detail);
+  }
+});
+
+Deno.test("the detail lists several errors, unknown fields first", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const { body } = await alice.post("/v1/messages", { room_id: "x", text: 5 });
+  assert.equal(
+    body.detail,
+    "/room_id: Unknown field; did you mean roomId?; /roomId: required, expected string; " +
+      "/text: Invalid input: expected string, received number",
+  );
+  assert.deepEqual(body.errors.map(({ pointer }: { pointer: string }) => pointer), ["/room_id", "/roomId", "/text"]);
+  const { body: many } = await alice.post("/v1/rooms", Object.fromEntries("abcdefgh".split("").map((x) => [x, x])));
+  assert.equal(many.errors.length, 9);
+  assert.ok(many.detail.startsWith("/a: Unknown field; /b: Unknown field; "), many.detail);
+  assert.ok(many.detail.endsWith("/e: Unknown field; 4 more"), many.detail);
+});
+
 Deno.test("an unknown nested field yields a suggestion from the same object", async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice");

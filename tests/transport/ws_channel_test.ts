@@ -364,7 +364,7 @@ Deno.test("publish accepts the ephemeral types of a channel only", async () => {
   assert.equal(invalid.code, 107);
   assert.match(invalid.message, /^bad request: data\.isTyping: Invalid input: [^\n]+$/);
   const missing = (await publish({ type: "typing" })).error;
-  assert.match(missing.message, /^bad request: data: Invalid input: expected object, [^\n]+$/);
+  assert.equal(missing.message, "bad request: data: required, expected object");
   assert.equal((await publish({ type: "signal", data: { to: "bob", text: "x".repeat(80) } })).error.code, 106);
   rooms.banned.add("alice");
   assert.equal((await publish({ type: "typing", data: { isTyping: true } })).error.code, 103);

@@ -2,6 +2,7 @@
 import type { z } from "@zod/zod";
 import type { AnyArchiveSection, ImportReport } from "@/core/archive.ts";
 import { Elements } from "@/core/element.ts";
+import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { truncateCodePoints, truncateText } from "@/core/text.ts";
 import { Metadata } from "@/modules/room/mod.ts";
@@ -145,7 +146,7 @@ export function parseRecord<Schema extends z.ZodType>(
   where: string,
   report: Report,
 ): z.output<Schema> | undefined {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, INPUT_ERRORS);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   report.skip("invalid_record", `${where}: ${issue?.path.join("/") ?? ""} ${issue?.message ?? ""}`);

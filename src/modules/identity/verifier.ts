@@ -2,6 +2,7 @@
 import { compactVerify, type CompactVerifyGetKey, errors } from "jose";
 import { type Clock, HOUR_SECONDS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { familyIdOf } from "./refresh_tokens/signer.ts";
 import { rejectClaimAliases } from "./claim_alias.ts";
 import { Claims } from "./schema.ts";
@@ -49,7 +50,7 @@ export class TokenVerifier {
     } catch (cause) {
       throw new Fault("unauthenticated", "The token's payload is not JSON", { cause });
     }
-    const claims = Claims.safeParse(json);
+    const claims = Claims.safeParse(json, INPUT_ERRORS);
     if (!claims.success) {
       const [issue] = claims.error.issues;
       const part = issue?.path.length ? `claim ${issue.path.join(".")}` : "payload";

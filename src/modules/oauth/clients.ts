@@ -3,6 +3,7 @@
 import { z } from "@zod/zod";
 import type { Clock } from "@/core/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
+import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import { isDeeperThan } from "@/core/text.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
@@ -123,7 +124,7 @@ function parseDocument(text: string): Record<string, unknown> {
 }
 
 function clientOf(metadata: unknown, host: string | null): Client {
-  const parsed = Metadata.safeParse(metadata);
+  const parsed = Metadata.safeParse(metadata, INPUT_ERRORS);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw new OauthError("invalid_client_metadata", `${issue?.path.join(".") ?? "metadata"}: ${issue?.message}`);

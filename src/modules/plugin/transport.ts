@@ -1,6 +1,7 @@
 // How a plugin is reached: what a transport is given, and how its responses are read.
 import { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
+import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { findUnsafeText, hasMoreValuesThan, isDeeperThan } from "@/core/text.ts";
 import { ResponseInput } from "@/modules/command/mod.ts";
 import type { ActivePlugin } from "./registry.ts";
@@ -41,7 +42,7 @@ export function parseResponse(kind: CallKind, raw: string): PluginResponse {
 
 /** The same for a parsed value. */
 export function checkResponse(kind: CallKind, value: unknown): PluginResponse {
-  const parsed = (kind === "message.before_send" ? Decision : Responses).safeParse(value);
+  const parsed = (kind === "message.before_send" ? Decision : Responses).safeParse(value, INPUT_ERRORS);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw invalid(`${issue?.path.join("/") ?? ""}: ${issue?.message ?? "unexpected"}`);

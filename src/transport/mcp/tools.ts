@@ -16,7 +16,6 @@ const CALL_TIMEOUT_MS = 30_000;
 const DESCRIPTION_MAX_CHARS = 240;
 const NAMES_MAX = 5;
 const QUERY_MAX_CHARS = 100;
-const ERRORS_MAX = 10;
 
 /** One request: who asks, for what, until when. */
 export type ToolContext = {
@@ -230,10 +229,9 @@ function cut(text: string, offset: number, canContinue: boolean): string {
   return `${text.slice(offset, end).toWellFormed()}\n… cut at character ${end} of ${text.length}: ${rest}`;
 }
 
-function describeFault({ code, message, errors, retryAfterMs }: Fault): string {
-  const details = errors.slice(0, ERRORS_MAX).map(({ pointer, detail }) => `${pointer}: ${detail}`);
-  const wait = retryAfterMs === undefined ? [] : [`retry after ${Math.ceil(retryAfterMs / 1000)} s`];
-  return [`${code}: ${message}`, ...errors.length > 1 ? details : [], ...wait].join("\n");
+function describeFault({ code, message, retryAfterMs }: Fault): string {
+  const wait = retryAfterMs === undefined ? "" : `\nretry after ${Math.ceil(retryAfterMs / 1000)} s`;
+  return `${code}: ${message}${wait}`;
 }
 
 function unknownOperation(name: string): Fault {

@@ -6,6 +6,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { INPUT_ERRORS } from "@/core/input_error.ts";
 import type { Operation } from "@/core/operation.ts";
 import { isLongerThan } from "@/core/text.ts";
 import type { Presence } from "@/ports/presence.ts";
@@ -131,7 +132,7 @@ export class CommandHandler {
           "everything else",
       );
     }
-    const parsed = ephemeral.data.safeParse(publication.data?.data);
+    const parsed = ephemeral.data.safeParse(publication.data?.data, INPUT_ERRORS);
     if (!parsed.success) throw new ProtocolError(ERRORS.badRequest, describeIssue(parsed.error, "data"));
     const maxBytes = ephemeral.maxBytes ?? EPHEMERAL_MAX_BYTES;
     const encoded = JSON.stringify(parsed.data) ?? "null";

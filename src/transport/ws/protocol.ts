@@ -1,6 +1,7 @@
 // The wire format: parses commands and encodes replies and pushes. See the Centrifuge client protocol, version 2.
 import { z } from "@zod/zod";
 import type { Fault, FaultCode } from "@/core/fault.ts";
+import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { findUnsafeText, hasMoreValuesThan, isDeeperThan, JSON_VALUES_MAX, unsafeTextFault } from "@/core/text.ts";
 
 const CHANNEL_MAX_CHARS = 255;
@@ -147,7 +148,7 @@ export function parseCommand(text: string): ParsedCommand | undefined {
   if (pointer !== undefined) {
     return invalidCommand(id, length, replyErrorOf(unsafeTextFault(pointer.replace(/^\/rpc\/data/, ""))));
   }
-  const body = (parsers[method] ??= z.compile(COMMAND_SCHEMAS[method])).safeParse(fields[method]);
+  const body = (parsers[method] ??= z.compile(COMMAND_SCHEMAS[method])).safeParse(fields[method], INPUT_ERRORS);
   if (!body.success) return invalidCommand(id, length, ERRORS.badRequest, describeIssue(body.error));
   // The table above ties each method to its body; the compiler cannot follow that through the lookup.
   return { method, id, length, body: body.data } as Command;
