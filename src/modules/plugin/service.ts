@@ -217,7 +217,16 @@ export class PluginService {
       : this.#deps.encryptor.decrypt(row.secret_encrypted, encryptionContext("secret", tenantId, id));
     if (url === undefined || secret === undefined) return;
     const isEnabled = row.state === "enabled";
-    await this.#deps.webhooks.put(tx, { tenantId, principalId: principalOf(id), url, secret, events, isEnabled });
+    const scopes = scopesOf(row.granted_scopes);
+    await this.#deps.webhooks.put(tx, {
+      tenantId,
+      principalId: principalOf(id),
+      url,
+      secret,
+      events,
+      scopes,
+      isEnabled,
+    });
   }
 
   async #emit(tx: Tx, actor: Actor, row: PluginRow, type: PluginEvent): Promise<void> {

@@ -1,5 +1,6 @@
 // Who may do what with a webhook. Its creator manages it; admins of the tenant list, disable and delete all.
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAtLeast, scopesOf, TENANT_ROLES } from "@/core/actor.ts";
+import type { EventType } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
@@ -21,6 +22,25 @@ export function assertOwn(actor: Actor, row: WebhookRow | undefined): WebhookRow
   const visible = assertVisible(actor, row);
   if (visible.creator_id === actor.principalId) return visible;
   throw new Fault("forbidden", "Only its creator can do this; an admin can disable or delete the webhook");
+}
+
+/**
+ * The webhook, if the caller created it, and its token has the scopes with which the webhook delivers. Otherwise a token could have
+ * events sent to itself that it may not read.
+ */
+export function assertMayDirect(
+  actor: Actor,
+  row: WebhookRow | undefined,
+  roomEvents: readonly EventType[],
+): WebhookRow {
+  const own = assertOwn(actor, row);
+  const delivered = { scopes: scopesOf(own.scopes) };
+  const lacked = roomEvents.find(({ scope }) => hasScope(delivered, scope) && !hasScope(actor, scope));
+  if (lacked === undefined) return own;
+  throw new Fault(
+    "scope_missing",
+    `The caller's token lacks the scope ${lacked.scope}, with which the webhook delivers`,
+  );
 }
 
 /** Throws unless the caller may have events of these rooms delivered: of all its rooms as an admin of the tenant, else as a moderator. */

@@ -31,6 +31,7 @@ const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const MANAGE = { scope: "webhook.manage", tenant: "member" } as const;
 const READ = { scope: "webhook.read", tenant: "member" } as const;
 const TEST_RATE: Rates = { human: { perSecond: 0.2, burst: 10 } };
+const SAME_SCOPES = "The token needs the scopes of events with which the webhook was created.";
 
 type Deps = { webhooks: WebhookService; deliveries: WebhookDeliveryService };
 
@@ -47,8 +48,10 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
     defineOperation({
       name: "webhook.create",
       summary: "Create a webhook",
-      description: "Delivers what happens from now on, and only what its creator may read at that time. Requires the " +
-        "role moderator in each of the rooms, or the tenant role admin. The secret is returned only here.",
+      description:
+        "Delivers what happens from now on, and only what its creator may read at that time, with the scopes " +
+        "of the token that creates it. Requires the role moderator in each of the rooms, or the tenant role admin. The " +
+        "secret is returned only here.",
       access: MANAGE,
       http: { method: "POST", path: PATH, status: 201 },
       isSecret: true,
@@ -87,7 +90,8 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
       summary: "Change, enable or disable a webhook",
       description:
         "Events that waited while it was disabled are delivered when it is enabled, as far as they are still " +
-        "stored. An admin of the tenant may disable webhooks of others.",
+        "stored. An admin of the tenant may disable webhooks of others. A change of more than `description`, and " +
+        "enabling, need the scopes of events with which the webhook was created.",
       access: MANAGE,
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: WebhookUpdate,
@@ -113,7 +117,8 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
     defineOperation({
       name: "webhook.rotate",
       summary: "Replace the secret of a webhook",
-      description: "For 24 hours deliveries are signed with both secrets. The new one is returned only here.",
+      description: "For 24 hours deliveries are signed with both secrets. The new one is returned only here. " +
+        SAME_SCOPES,
       access: MANAGE,
       http: { method: "POST", path: `${PATH}/:id/rotate`, status: 200 },
       isSecret: true,
@@ -155,6 +160,7 @@ function deliveryOperations(deliveries: WebhookDeliveryService): Operation[] {
     defineOperation({
       name: "delivery.replay",
       summary: "Deliver the event of an attempt again",
+      description: SAME_SCOPES,
       access: MANAGE,
       http: { method: "POST", path: `${PATH}/:id/deliveries/:deliveryId/replay`, status: 202 },
       input: DeliveryRef,
@@ -177,6 +183,7 @@ function deliveryOperations(deliveries: WebhookDeliveryService): Operation[] {
     defineOperation({
       name: "parked_event.replay",
       summary: "Deliver refused events again",
+      description: SAME_SCOPES,
       access: MANAGE,
       http: { method: "POST", path: `${PATH}/:id/parked/replay`, status: 202 },
       input: ParkedReplay,
@@ -190,7 +197,7 @@ function deliveryOperations(deliveries: WebhookDeliveryService): Operation[] {
       summary: "Set from which event of a stream a webhook continues",
       description:
         "Backward, events are delivered again with the same `webhook-id`. Events that are no longer stored " +
-        "are announced by `webhook.gap`.",
+        "are announced by `webhook.gap`. " + SAME_SCOPES,
       access: MANAGE,
       http: { method: "PUT", path: `${PATH}/:id/cursor`, status: 200 },
       input: CursorPut,

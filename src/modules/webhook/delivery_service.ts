@@ -1,11 +1,12 @@
 // What the creator of a webhook sees and does of its deliveries: attempts, parked events, replays, positions, tests.
 import { type Clock, iso } from "@/core/clock.ts";
+import type { EventType } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { Store } from "@/ports/store.ts";
-import { assertOwn } from "./access.ts";
+import { assertMayDirect, assertOwn } from "./access.ts";
 import { presentDelivery } from "./presenter.ts";
 import type {
   CursorPut,
@@ -29,6 +30,8 @@ type Deps = {
   cursors: Cursors;
   secrets: Secrets;
   sender: WebhookSender;
+  /** Types of events of rooms, complete once everything is built. */
+  roomEvents: () => readonly EventType[];
   wake: (key: { tenant_id: string; id: string }) => void;
 };
 
@@ -137,7 +140,8 @@ export class WebhookDeliveryService {
   ): Promise<Result> {
     const result = await this.#deps.store.write(async (tx) => {
       const webhooks = new WebhookStore(tx.db);
-      return await work(webhooks, assertOwn(actor, await webhooks.find(actor.tenantId, id)));
+      const row = await webhooks.find(actor.tenantId, id);
+      return await work(webhooks, assertMayDirect(actor, row, this.#deps.roomEvents()));
     });
     this.#deps.wake({ tenant_id: actor.tenantId, id });
     return result;

@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
-import { appearsOn } from "@/core/event.ts";
+import { appearsOn, type EventType } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
@@ -79,9 +79,9 @@ export function webhookModule(
     nodeId,
   });
   const wake = (key: { tenant_id: string; id: string }): void => dispatcher.wake(key);
-  const eventTypes = (): string[] =>
-    modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")).map(({ type }) => type));
-  const webhooks = new WebhookService({ store, clock, cursors, outbound, roomAccess, secrets, eventTypes, wake });
+  const roomEvents = (): EventType[] =>
+    modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")));
+  const webhooks = new WebhookService({ store, clock, cursors, outbound, roomAccess, secrets, roomEvents, wake });
   const encryptor = new Encryptor(gatewaySecrets, "hook");
   const hooks = new HookService({ store, clock, cursors, encryptor, roomAccess, members, pictures: deps.pictures });
   const receiver = new HookReceiver({
@@ -97,7 +97,7 @@ export function webhookModule(
   });
   const outgoing = webhookApi({
     webhooks,
-    deliveries: new WebhookDeliveryService({ store, clock, cursors, secrets, sender, wake }),
+    deliveries: new WebhookDeliveryService({ store, clock, cursors, secrets, sender, roomEvents, wake }),
   });
   const incoming = hookApi(hooks, receiver);
   const slashDeps = { store, clock, outbound, secrets: new Secrets(new Encryptor(gatewaySecrets, "slash command")) };

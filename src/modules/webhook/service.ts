@@ -1,7 +1,7 @@
 // Webhooks of a tenant: created, changed, rotated and deleted.
-import { chargedId, textOfScopes } from "@/core/actor.ts";
+import { type Actor, chargedId, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream, roomStream } from "@/core/event.ts";
+import { type EventType, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -10,7 +10,7 @@ import { assertVersion } from "@/core/patch.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { assertMayFollow, assertOwn, assertVisible, isTenantAdmin } from "./access.ts";
+import { assertMayDirect, assertMayFollow, assertOwn, assertVisible, isTenantAdmin } from "./access.ts";
 import { DeliveryStore } from "./delivery_store.ts";
 import { matchesPattern } from "./event_patterns.ts";
 import { presentWebhook } from "./presenter.ts";
@@ -39,7 +39,7 @@ type Deps = {
   roomAccess: RoomAccess;
   secrets: Secrets;
   /** Types of events of rooms, complete once everything is built. */
-  eventTypes: () => readonly string[];
+  roomEvents: () => readonly EventType[];
   /** Called when a webhook may have events to deliver. */
   wake: (key: { tenant_id: string; id: string }) => void;
 };
@@ -105,7 +105,7 @@ export class WebhookService {
     return (await this.#presenter(context, [row], store.db))(row);
   }
 
-  /** Changes a webhook; an admin may only enable or disable those of others. */
+  /** Changes a webhook; an admin may only disable those of others. */
   async update(context: Context, { id, version, ...input }: WebhookUpdate): Promise<Webhook> {
     const { store, clock, roomAccess } = this.#deps;
     const { actor } = context;
@@ -115,8 +115,7 @@ export class WebhookService {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
       const webhooks = new WebhookStore(tx.db);
       const found = await webhooks.find(actor.tenantId, id);
-      const onlyDisables = input.enabled === false && Object.keys(input).length === 1;
-      const row = onlyDisables ? assertVisible(actor, found) : assertOwn(actor, found);
+      const row = this.#assertMayUpdate(actor, found, input);
       assertVersion("webhook", row.version, version);
       const before: string[] | null = row.room_ids_json === null ? null : JSON.parse(row.room_ids_json);
       const roomIds = input.roomIds === undefined ? before : distinct(input.roomIds);
@@ -168,7 +167,7 @@ export class WebhookService {
     return await store.write(async (tx) => {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
       const webhooks = new WebhookStore(tx.db);
-      const row = assertOwn(actor, await webhooks.find(actor.tenantId, id));
+      const row = assertMayDirect(actor, await webhooks.find(actor.tenantId, id), this.#deps.roomEvents());
       const { secret, columns } = secrets.rotate(row, clock.now());
       const after: WebhookRow = {
         ...row,
@@ -227,10 +226,21 @@ export class WebhookService {
       });
   }
 
+  #assertMayUpdate(
+    actor: Actor,
+    row: WebhookRow | undefined,
+    { description, enabled, ...directing }: Omit<WebhookUpdate, "id" | "version">,
+  ): WebhookRow {
+    if (enabled === true || Object.keys(directing).length > 0) {
+      return assertMayDirect(actor, row, this.#deps.roomEvents());
+    }
+    return enabled === false && description === undefined ? assertVisible(actor, row) : assertOwn(actor, row);
+  }
+
   #assertKnown(patterns: readonly string[]): void {
-    const types = this.#deps.eventTypes();
+    const types = this.#deps.roomEvents();
     for (const [at, pattern] of patterns.entries()) {
-      if (types.some((type) => matchesPattern(pattern, type))) continue;
+      if (types.some(({ type }) => matchesPattern(pattern, type))) continue;
       throw Fault.forField(`/events/${at}`, "unknown_event", "no event of rooms has this type");
     }
   }

@@ -16,6 +16,8 @@ type ServiceWebhook = {
   url: string;
   secret: string;
   events: readonly string[];
+  /** Scopes of the principal. */
+  scopes: readonly string[];
   isEnabled: boolean;
 };
 
@@ -29,7 +31,7 @@ export class ServiceWebhooks {
   /** Creates or changes the webhook of a principal; without events there is none. */
   async put(tx: AnyTransaction, webhook: ServiceWebhook): Promise<void> {
     const { clock, secrets } = this.#deps;
-    const { tenantId, principalId, url, events, isEnabled } = webhook;
+    const { tenantId, principalId, url, events, scopes, isEnabled } = webhook;
     if (events.length === 0) return await this.remove(tx, tenantId, principalId);
     const webhooks = new WebhookStore(tx.db);
     const id = idOf(principalId);
@@ -38,6 +40,7 @@ export class ServiceWebhooks {
     const set = {
       url,
       events_json: JSON.stringify(events),
+      scopes: scopes.join(" "),
       secret_encrypted: secrets.encrypt({ tenant_id: tenantId, id }, webhook.secret),
       is_enabled: isEnabled ? 1 : 0,
       disabled_reason: isEnabled ? null : "requested" as const,
@@ -52,8 +55,6 @@ export class ServiceWebhooks {
       id,
       creator_id: principalId,
       creator_role: "member",
-      // The limit of the principal bounds it.
-      scopes: null,
       charged_id: principalId,
       description: null,
       room_ids_json: null,
