@@ -8,8 +8,9 @@ import { pageInput } from "@/core/page.ts";
 import { patchSchema } from "@/core/patch.ts";
 import { isSafeText } from "@/core/text.ts";
 
-const ID = "[A-Za-z0-9._@:-]{1,128}";
-const ID_MESSAGE = "expected 1 to 128 characters of A-Z a-z 0-9 . _ @ : -";
+/** Never with a space, a slash or a comma: these separate ids in keys. `|` is that of Auth0, as in `auth0|65f1`. */
+const ID = "[A-Za-z0-9._@:|-]{1,128}";
+const ID_MESSAGE = "expected 1 to 128 characters of A-Z a-z 0-9 . _ @ : | -";
 /** Ids that do not work in URLs, since clients remove dot segments, or as names of object fields. */
 const RESERVED_ID = "\\.{1,2}$|__proto__$";
 const RESERVED_ID_MESSAGE = "and not `.`, `..` or `__proto__`";

@@ -5,6 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { familyIdOf } from "./refresh_tokens/signer.ts";
 import { rejectClaimAliases } from "./claim_alias.ts";
+import { ProviderClaims } from "./provider_claims.ts";
 import { Claims } from "./schema.ts";
 
 const TOKEN_MAX_BYTES = 8192;
@@ -50,7 +51,7 @@ export class TokenVerifier {
     } catch (cause) {
       throw new Fault("unauthenticated", "The token's payload is not JSON", { cause });
     }
-    const claims = Claims.safeParse(json, INPUT_ERRORS);
+    const claims = (isOwn ? Claims : ProviderClaims).safeParse(json, INPUT_ERRORS);
     if (!claims.success) {
       const [issue] = claims.error.issues;
       const part = issue?.path.length ? `claim ${issue.path.join(".")}` : "payload";

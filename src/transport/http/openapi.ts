@@ -79,7 +79,8 @@ const TOKENS = `An API token, or a JWT signed with the gateway's secret (HS256) 
 \`sub\`: id of the principal, which is created on first use. \`tenant\`, else \`tid\`: the tenant, by default \`default\`.
 \`kind\`: \`human\`, \`agent\` or \`service\`. \`owner\`: owner of an agent. \`name\`: display name. \`role\`: role in the tenant,
 ignored if the role was changed after \`iat\`. \`scope\`: space-separated scopes; absent means all that the role allows.
-\`exp\`: required outside development. \`nbf\`. \`jti\`: required to revoke the token. \`iss\` and \`aud\`: as configured.`;
+\`exp\`: required outside development. \`nbf\`. \`jti\`: required to revoke the token. \`iss\` and \`aud\`: as configured.
+In tokens of the provider, scopes of OpenID Connect such as \`openid\` and the role \`authenticated\` are ignored.`;
 
 /** The document, as text. */
 function openapiDocument({ operations, routes, tags: described, version }: DocumentSource): string {
