@@ -102,6 +102,7 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
     defineOperation({
       name: "plugin.update",
       summary: "Upgrade a plugin to another version, or configure it",
+      description: "The caller's token needs the scopes that are granted to the plugin.",
       access: MANAGE,
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: PluginUpdate,
@@ -113,7 +114,8 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
     defineOperation({
       name: "plugin.grant",
       summary: "Grant scopes to a plugin",
-      description: "No token of the plugin has more than the granted scopes. Replaces the earlier grant.",
+      description: "No token of the plugin has more than the granted scopes. The caller's token needs them, too. " +
+        "Replaces the earlier grant.",
       access: MANAGE,
       http: { method: "POST", path: `${PATH}/:id/grant`, status: 200 },
       input: PluginGrant,
@@ -125,6 +127,7 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
     defineOperation({
       name: "plugin.enable",
       summary: "Enable a plugin",
+      description: "The caller's token needs the scopes that are granted to the plugin.",
       access: MANAGE,
       http: { method: "POST", path: `${PATH}/:id/enable`, status: 200 },
       input: PluginRef,
@@ -215,6 +218,7 @@ function ownOperations({ plugins, responder }: Deps): Operation[] {
     defineOperation({
       name: "plugin.read_own",
       summary: "Get version, scopes and configuration of the calling plugin",
+      description: "Requires a token of the plugin with all scopes that it was granted.",
       access: { scope: null },
       http: { method: "GET", path: "/v1/collaboration/plugin", status: 200 },
       isSecret: true,

@@ -55,13 +55,16 @@ export class PluginService {
   }
 
   /** What a plugin may know of itself; `undefined` for other callers. */
-  async own(
-    { tenantId, principalId }: Actor,
-  ): Promise<{ manifest: Manifest; scopes: string[]; config: FormValues } | undefined> {
+  async own(actor: Actor): Promise<{ manifest: Manifest; scopes: string[]; config: FormValues } | undefined> {
+    const { tenantId, principalId } = actor;
     const id = principalId.slice(principalOf("").length);
     if (principalOf(id) !== principalId) return undefined;
     const row = await new PluginStore(this.#deps.store.db).find(tenantId, id);
-    return row && { manifest: manifestOf(row), scopes: scopesOf(row.granted_scopes), config: this.#configOf(row) };
+    if (row === undefined) return undefined;
+    const scopes = scopesOf(row.granted_scopes);
+    // Any admin may create tokens of the plugin. One with less than the plugin has is not for its secrets.
+    assertHasScopes(actor, scopes);
+    return { manifest: manifestOf(row), scopes, config: this.#configOf(row) };
   }
 
   async install({ actor }: Context, manifest: Manifest): Promise<NewPlugin> {
@@ -98,10 +101,14 @@ export class PluginService {
     });
   }
 
-  /** Upgrades or configures a plugin. A version that needs further scopes is paused until an admin grants them. */
+  /**
+   * Upgrades or configures a plugin. A version that needs further scopes is paused until an admin grants them. With those that are
+   * granted, it does what the caller says: so the caller's token must have them, as for the grant.
+   */
   update(context: Context, { id, manifest, config, version }: PluginUpdate): Promise<Plugin> {
     if (manifest !== undefined) this.#assertReachable(manifest);
     return this.#change(context, id, (row) => {
+      assertHasScopes(context.actor, scopesOf(row.granted_scopes));
       assertVersion("plugin", row.version, version);
       const before = manifestOf(row);
       const after = manifest ?? before;
@@ -129,10 +136,8 @@ export class PluginService {
         if (!wanted.includes(scope)) {
           throw Fault.forField(`/scopes/${n}`, "invalid_value", "the manifest does not ask for it");
         }
-        if (!hasScope(context.actor, scope)) {
-          throw new Fault("scope_missing", `The caller's token lacks the scope ${scope}`);
-        }
       }
+      assertHasScopes(context.actor, scopes);
       const set: PluginRow = { ...row, granted_scopes: [...new Set(scopes)].join(" ") };
       if (row.state !== "disabled") set.state = missingScopes(set).length > 0 ? "paused" : "enabled";
       if (set.state === row.state) return { row: set };
@@ -144,6 +149,7 @@ export class PluginService {
     return this.#change(context, id, (row) => {
       const missing = missingScopes(row);
       if (missing.length > 0) throw new Fault("grant_missing", `Grant ${missing.join(", ")} first`);
+      assertHasScopes(context.actor, scopesOf(row.granted_scopes));
       const absent = manifestOf(row).configSchema.filter(({ required, name }) =>
         required && !(name in this.#configOf(row))
       );
@@ -272,6 +278,12 @@ export async function find(plugins: PluginStore, tenantId: string, id: string): 
 
 export function manifestOf(row: PluginRow): Manifest {
   return JSON.parse(row.manifest_json);
+}
+
+/** Throws unless the caller's token has all of these scopes: what it lets a plugin do, it must be able to do itself. */
+function assertHasScopes(actor: Actor, scopes: readonly string[]): void {
+  const missing = scopes.find((scope) => !hasScope(actor, scope));
+  if (missing !== undefined) throw new Fault("scope_missing", `The caller's token lacks the scope ${missing}`);
 }
 
 function scopesOf(scopes: string): string[] {
