@@ -319,6 +319,23 @@ Deno.test("the capabilities state the limits of a calendar, and one more is refu
   assertProblem(await fixture.alice.post(`${CALENDAR}/events`, many(limits.reminders + 1)), 422, "validation_failed");
 });
 
+Deno.test("members may change an event of the room, but not take it or its occurrences away from the others", async () => {
+  await using fixture = await openCalendarFixture();
+  const event = await createSeries(fixture, {});
+  const path = `${CALENDAR}/events/${event.id}`;
+  const { items: [first] } =
+    expectStatus(await fixture.bob.get(`${CALENDAR}/events?from=${MARCH[0]}&to=${MARCH[1]}`)).body;
+  const exDates = [first.start.dateTime];
+  for (const change of [{ visibility: "private" }, { visibility: "busy_only" }, { exDates }]) {
+    assertProblem(await fixture.bob.patch(path, change), 403, "forbidden");
+  }
+  expectStatus(await fixture.bob.patch(path, { title: "Changed", visibility: "room", exDates: [] }));
+  expectStatus(await fixture.alice.patch(path, { exDates }));
+  expectStatus(await fixture.bob.patch(path, { title: "Again", exDates }));
+  expectStatus(await fixture.alice.put(`/v1/rooms/${fixture.roomId}/members/bob`, { role: "moderator" }));
+  expectStatus(await fixture.bob.patch(path, { visibility: "busy_only" }));
+});
+
 Deno.test("members of the room see its events according to their visibility; others see nothing", async () => {
   await using fixture = await openCalendarFixture();
   const open = await createSeries(fixture, { rrule: null });

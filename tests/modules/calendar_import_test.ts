@@ -21,22 +21,36 @@ const numbered = (more: readonly string[] = []): string[][] =>
     ...[`UID:event-${n}`, "DTSTART:20260310T080000Z", `SUMMARY:Event ${n}`, "RRULE:FREQ=DAILY;COUNT=3", ...more],
   ]);
 
-async function startImport(fixture: CalendarFixture, text: string): Promise<string> {
-  const { roomId } = fixture;
-  return expectStatus(await fixture.alice.post(`${CALENDAR}/import`, { roomId, text }), 202).body.id;
+async function startImport({ roomId, ...fixture }: CalendarFixture, text: string, by = fixture.alice): Promise<string> {
+  return expectStatus(await by.post(`${CALENDAR}/import`, { roomId, text }), 202).body.id;
 }
 
-async function reportOf(fixture: CalendarFixture, id: string) {
-  const { state, report } = expectStatus(await fixture.alice.get(`${CALENDAR}/import/${id}`)).body;
+async function reportOf(fixture: CalendarFixture, id: string, by = fixture.alice) {
+  const { state, report } = expectStatus(await by.get(`${CALENDAR}/import/${id}`)).body;
   assert.equal(state, "done");
   return report;
 }
 
-async function importFile(fixture: CalendarFixture, text: string) {
-  const id = await startImport(fixture, text);
+async function importFile(fixture: CalendarFixture, text: string, by = fixture.alice) {
+  const id = await startImport(fixture, text, by);
   await fixture.gateway.runJobs();
-  return await reportOf(fixture, id);
+  return await reportOf(fixture, id, by);
 }
+
+Deno.test("a file hides no event of another, and none of its occurrences, unless a moderator imports it", async () => {
+  await using fixture = await openCalendarFixture();
+  const event = ["UID:shared", "DTSTART:20260310T080000Z", "SUMMARY:Shared", "RRULE:FREQ=DAILY;COUNT=3"];
+  assert.equal((await importFile(fixture, fileOf(event))).created, 1);
+  const hiding = [["CLASS:PRIVATE"], ["EXDATE:20260311T080000Z"]].map((more) => fileOf([...event, ...more]));
+  for (const file of hiding) {
+    const { updated, problems } = await importFile(fixture, file, fixture.bob);
+    assert.equal(updated, 0);
+    assert.match(problems[0].detail, /hides an event of another/);
+  }
+  assert.equal((await importFile(fixture, fileOf([...event, "LOCATION:Here"]), fixture.bob)).updated, 1);
+  expectStatus(await fixture.alice.put(`/v1/rooms/${fixture.roomId}/members/bob`, { role: "moderator" }));
+  assert.equal((await importFile(fixture, hiding[1] ?? "", fixture.bob)).updated, 1);
+});
 
 testOnEngines(
   "an import preserves the order of its file, and a repeated one counts each event once",

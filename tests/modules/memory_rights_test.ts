@@ -64,6 +64,10 @@ testOnEngines("roles in a room decide who records, changes and erases its facts"
   assertProblem(await carol.delete(`${ITEMS}/${id}`), 403, "forbidden");
   assert.equal(ok(await bob.patch(`${ITEMS}/${id}`, { subjectIds: ["carol"] })).version, 2);
   assertProblem(await bob.delete(`${ITEMS}/${id}`), 403, "forbidden");
+  // Nor in two steps.
+  assertProblem(await bob.patch(`${ITEMS}/${id}`, { subjectIds: ["bob", "carol"] }), 403, "forbidden");
+  const expiresAt = new Date(gateway.clock.now() + 1000).toISOString();
+  assertProblem(await bob.patch(`${ITEMS}/${id}`, { expiresAt }), 403, "forbidden");
   ok(await alice.patch(`/v1/rooms/${roomId}`, { state: "archived" }));
   assertProblem(await bob.patch(`${ITEMS}/${id}`, { pinned: true }), 409, "room_archived");
   assert.equal(

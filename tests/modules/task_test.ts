@@ -363,6 +363,18 @@ Deno.test("task.delete deletes subtasks as well and can be undone for 30 days", 
   assertProblem(await later.post(`${PATH}/${parent.id}/restore`), 404, "not_found");
 });
 
+Deno.test("nobody deletes the task of another by making it a subtask", async () => {
+  await using fixture = await openTaskFixture();
+  const { body: own } = await fixture.owner.post(PATH, { roomId: fixture.roomId, title: "of the owner" });
+  const parent = await fixture.create("parent");
+  await fixture.update(own.id, { parentId: parent.id });
+  const refused = await fixture.member.delete(`${PATH}/${parent.id}`);
+  assertProblem(refused, 403, "forbidden");
+  assert.ok(refused.body.detail.includes(own.key), refused.body.detail);
+  assert.equal((await fixture.listTitles("")).length, 2);
+  assert.equal((await fixture.moderator.delete(`${PATH}/${parent.id}`)).status, 204);
+});
+
 Deno.test("task.bulk returns a result for each task", async () => {
   await using fixture = await openTaskFixture();
   const [a, b] = [await fixture.create("a"), await fixture.create("b")];

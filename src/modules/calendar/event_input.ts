@@ -6,7 +6,8 @@ import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod
 import type { AnyDatabase } from "@/ports/store.ts";
 import { validateRule } from "./expansion.ts";
 import { DURATION_DAYS_MAX, DURATION_SECONDS_MAX } from "./limits.ts";
-import type { AttendeeInput, When } from "./schema.ts";
+import { exDatesOf } from "./occurrence.ts";
+import type { AttendeeInput, EventUpdate, When } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
 import { instantOf, type Timing, withSeconds } from "./time_zone.ts";
 
@@ -64,6 +65,18 @@ export function resolveRule(
     last_local: lastLocal,
     ex_dates_json: JSON.stringify([...new Set(exDates.map(withSeconds))].sort()),
   };
+}
+
+/**
+ * Whether a change takes an event, or occurrences of it, away from members of its room: like a deletion, it is not for everybody who may
+ * change it.
+ */
+export function hidesEvent(
+  before: EventRow,
+  { visibility = before.visibility, exDates = [] }: Pick<EventUpdate, "visibility" | "exDates">,
+): boolean {
+  const excluded = new Set(exDatesOf(before));
+  return visibility !== before.visibility || exDates.some((date) => !excluded.has(withSeconds(date)));
 }
 
 /** Attendees as rows; those who remain keep their response. Throws for principals that are not visible to the caller. */

@@ -10,10 +10,11 @@ import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import type { CalendarAccess } from "./access.ts";
-import { resetResponses, resolveRule } from "./event_input.ts";
+import { hidesEvent, resetResponses, resolveRule } from "./event_input.ts";
 import { parseIcs } from "./ics_file.ts";
 import type { IcsEvent } from "./ics_reader.ts";
 import { type EventGroup, type ParsedFile, parseFile } from "./ics_parsing.ts";
+import { exDatesOf } from "./occurrence.ts";
 import { ATTENDEES_MAX, EXCEPTIONS_MAX } from "./limits.ts";
 import type { Import, ImportReport, ImportStart } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow, type ImportRow } from "./store.ts";
@@ -146,7 +147,7 @@ export class CalendarImports {
     const uids = [...resolved.keys()].map(({ master }) => master.uid);
     return writeEvents(store, async (tx) => {
       const importer = await identity.subject(tenant_id, principal_id, tx.db);
-      if (roomId !== null) await this.#checkRoom(tx.db, importer, roomId);
+      const isModerator = roomId !== null && await this.#checkRoom(tx.db, importer, roomId);
       const existing = await access.lockByUid(tx, importer, roomId, uids);
       const now = iso(clock.now());
       const puts: EventWrite[] = [];
@@ -156,12 +157,15 @@ export class CalendarImports {
           group,
           one instanceof Fault ? one : attempt(() => {
             const before = existing.get(one.master.uid);
-            if (
-              before !== undefined && before.row.visibility !== "room" && before.row.created_by !== importer.principalId
-            ) {
+            const isOfOther = before !== undefined && before.row.created_by !== importer.principalId;
+            if (isOfOther && before.row.visibility !== "room") {
               throw new Fault("forbidden", "an event of another principal has this uid");
             }
             const event = eventOf(importer, roomId, one, before, now);
+            const { visibility } = event.row;
+            if (isOfOther && !isModerator && hidesEvent(before.row, { visibility, exDates: exDatesOf(event.row) })) {
+              throw new Fault("forbidden", "the file hides an event of another principal, which takes a moderator");
+            }
             if (before !== undefined && isSame(before, event)) return "unchanged";
             puts.push({ event, before, change: { actor: importer, scope: "all", invited: event } });
             return before === undefined ? "created" : "updated";
@@ -175,12 +179,14 @@ export class CalendarImports {
     });
   }
 
-  async #checkRoom(db: AnyDatabase, importer: Importer, roomId: string): Promise<void> {
+  /** Throws unless the importer may write in the room; returns whether as a moderator. */
+  async #checkRoom(db: AnyDatabase, importer: Importer, roomId: string): Promise<boolean> {
     const grant = await this.#deps.roomAccess.find(importer, roomId, db);
     if (grant === undefined || grant.role === null || !isAtLeast(ROOM_ROLES, grant.role, "member")) {
       throw new Fault("forbidden", "the room is no longer accessible to its creator");
     }
     if (grant.room.state === "archived") throw new Fault("room_archived", "the room is archived");
+    return isAtLeast(ROOM_ROLES, grant.role, "moderator");
   }
 }
 

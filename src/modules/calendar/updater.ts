@@ -7,7 +7,7 @@ import { assertVersion } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { assertCanCheckBusy, type CalendarAccess } from "./access.ts";
-import { resetResponses, resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
+import { hidesEvent, resetResponses, resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
 import { countBefore, endRuleAt, lastBefore, moveRule, shiftOf } from "./expansion.ts";
 import { EXCEPTIONS_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
@@ -44,6 +44,7 @@ export class EventUpdater {
     const { actor } = context;
     if (input.ifFree) assertCanCheckBusy(actor);
     return await this.#withLock(context, input, "member", async (tx, event) => {
+      if (hidesEvent(event.row, input)) await this.#deps.access.assertMayUpdate(tx, context, event, "moderator");
       const occurrence = occurrenceOf(event, input);
       const isFirst = occurrence?.name === firstName(event);
       const scope = input.scope === "following" && isFirst ? "all" : input.scope;

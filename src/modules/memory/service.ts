@@ -107,6 +107,9 @@ export class MemoryService {
       const subjectIds = input.subjectIds === undefined ? fact.subjectIds : [...new Set(input.subjectIds)].sort();
       if (JSON.stringify([after, subjectIds]) === JSON.stringify([row, fact.subjectIds])) return presentMemory(fact);
       assertTimes(after, iso(clock.now()));
+      // Its subjects may erase it, and so does its expiry.
+      const isNewSubject = subjectIds.includes(actor.principalId) && !fact.subjectIds.includes(actor.principalId);
+      if (isNewSubject || after.expires_at !== row.expires_at) await access.requireForget(tx, context, fact);
       if (isActivated && row.supersedes !== null) {
         const scope = { type: row.scope_type, id: row.scope_id };
         await this.#supersede(tx, actor, await this.#replaceable(tx, actor, scope, row.supersedes), id);

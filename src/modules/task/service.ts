@@ -177,16 +177,17 @@ export class TaskService {
     return { results };
   }
 
-  /** Deletes a task with its subtasks; for its creator and for moderators. */
+  /** Deletes a task with its subtasks; for the creator of all of them, and for moderators. */
   async delete(context: Context, ref: string): Promise<void> {
     const { store, writer, clock } = this.#deps;
     await store.write(async (tx) => {
       const locked = await writer.requireForUpdate(tx, context, ref);
-      assertCanDelete(context.actor, locked);
-      const { tasks, row } = locked;
+      const { tasks, row, grant } = locked;
       const now = clock.now();
-      const { rows } = await descendants(tasks, row);
-      for (const one of [row, ...rows]) {
+      const branch = [row, ...(await descendants(tasks, row)).rows];
+      // Anyone may make the task of another a subtask of theirs.
+      for (const one of branch) assertCanDelete(context.actor, { row: one, grant });
+      for (const one of branch) {
         const deleted = { ...one, deleted_at: iso(now), deletion_root_id: row.id, is_open: 0 };
         await writer.save(tx, context, one, deleted, "deleted");
       }
@@ -274,9 +275,9 @@ export class TaskService {
   }
 }
 
-function assertCanDelete(actor: Actor, { row, grant }: LockedTask): void {
+function assertCanDelete(actor: Actor, { row, grant }: Pick<LockedTask, "row" | "grant">): void {
   if (row.created_by === actor.principalId || isAtLeast(ROOM_ROLES, grant.role ?? "observer", "moderator")) return;
-  throw new Fault("forbidden", "Deleting and restoring tasks of others requires a moderator of the room");
+  throw new Fault("forbidden", `${row.key} is of another: deleting and restoring it requires a moderator of the room`);
 }
 
 /** `in ()` is not valid SQL, and a filter without values matches everything. */
