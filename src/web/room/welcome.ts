@@ -1,17 +1,19 @@
 // What is shown while no room is open: the first step for newcomers.
 import type { VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
+import type { Page, Room } from "../core/resources.ts";
 import { isGuest, me } from "../core/session.ts";
-import { createRoom, openBrowse } from "./create.ts";
+import { createRoom, openBrowse, openCreate } from "./create.ts";
 import { areRoomsRead, roomList } from "./rooms.ts";
 
 export function Welcome(): VNode {
   const isEmpty = areRoomsRead.value && roomList.value.length === 0;
   return html`
     <main class="page welcome">
-      ${isEmpty && !isGuest() ? html`<${FirstRoom} />` : areRoomsRead.value
+      ${isEmpty && !isGuest() ? html`<${FirstStep} />` : areRoomsRead.value
         ? html`
           <div class="card">
             <h1>Welcome${me.value === undefined ? "" : `, ${me.value.principal.displayName}`}</h1>
@@ -22,6 +24,32 @@ export function Welcome(): VNode {
         `
         : null}
     </main>
+  `;
+}
+
+/** Joining the rooms that others have made, or making the first one. */
+function FirstStep(): VNode | null {
+  const [hasPublic, setPublic] = useState<boolean>();
+  useEffect(() => {
+    const query = { visibility: "public", state: "active", limit: 1 };
+    // A room can be created without knowing.
+    get<Page<Room>>("v1/rooms", query).then(({ items }) => setPublic(items.length > 0), () => setPublic(false));
+  }, []);
+  if (hasPublic === undefined) return null;
+  return hasPublic ? html`<${JoinRooms} />` : html`<${FirstRoom} />`;
+}
+
+function JoinRooms(): VNode {
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => button.current?.focus(), []);
+  return html`
+    <div class="card fields">
+      <h1>Welcome${me.value === undefined ? "" : `, ${me.value.principal.displayName}`}</h1>
+      <p
+        class="dim">Your team talks in rooms. Each has its own tasks, documents and calendar, and you can join the public ones.</p>
+      <footer><button type="button" onClick=${openCreate}>Create room</button><button
+        type="button" class="primary" ref=${button} onClick=${openBrowse}>Browse rooms</button></footer>
+    </div>
   `;
 }
 
@@ -39,7 +67,7 @@ function FirstRoom(): VNode {
       <p
         class="dim">A room is a place to talk, with its own tasks, documents and calendar. Everybody in your team can join a public room.</p>
       <label>Name <input name="name" required maxlength="120" defaultValue="general" ref=${box} /></label>
-      <footer><button type="button" onClick=${openBrowse}>Browse rooms</button><button class="primary">Create room</button></footer>
+      <footer><button class="primary">Create room</button></footer>
     </form>
   `;
 }
