@@ -66,6 +66,7 @@ export const SCRIPTS: Sources = {
   "message/list.ts": () => import("@/web/message/list.ts", { with: { type: "text" } }),
   "message/markdown.ts": () => import("@/web/message/markdown.ts", { with: { type: "text" } }),
   "message/outbox.ts": () => import("@/web/message/outbox.ts", { with: { type: "text" } }),
+  "message/plain_text.ts": () => import("@/web/message/plain_text.ts", { with: { type: "text" } }),
   "message/quotes.ts": () => import("@/web/message/quotes.ts", { with: { type: "text" } }),
   "message/readers.ts": () => import("@/web/message/readers.ts", { with: { type: "text" } }),
   "message/row.ts": () => import("@/web/message/row.ts", { with: { type: "text" } }),

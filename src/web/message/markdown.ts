@@ -116,6 +116,6 @@ function mentions(text: string): ComponentChildren[] {
 const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" };
 
 /** Entities as the characters they name. */
-function unescaped(text: string): string {
+export function unescaped(text: string): string {
   return text.replaceAll(/&(amp|lt|gt|quot|#39);/g, (all, name: string) => ENTITIES[name] ?? all);
 }

@@ -7,6 +7,7 @@ import { generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Notification } from "../core/resources.ts";
+import { plainText } from "../message/plain_text.ts";
 import { Avatar } from "../part/avatar.ts";
 import { PlaceHead } from "../part/place.ts";
 import { roomName, rooms } from "../room/rooms.ts";
@@ -23,7 +24,7 @@ import {
 
 const WORDS: Readonly<Record<string, string>> = {
   mention: "mentioned you",
-  reply: "replied in a thread",
+  reply: "replied",
   direct_message: "wrote to you",
   invitation: "invited you",
   task_assigned: "assigned a task to you",
@@ -64,6 +65,7 @@ export default function InboxPage(): VNode {
 function Entry({ notification }: { notification: Notification }): VNode {
   const { kind, actor, roomId, title, preview, readAt, createdAt } = notification;
   const room = roomId === null ? undefined : rooms.value.get(roomId);
+  const text = preview ? plainText(preview) : title;
   return html`
     <li class=${classes("notification", readAt === null && "unread")}>
       ${actor === null ? null : html`<${Avatar} id=${actor.id} />`}
@@ -72,7 +74,7 @@ function Entry({ notification }: { notification: Notification }): VNode {
           ${actor === null ? null : html`<b dir="auto">${nameOf(actor.id)}</b>`}${actor === null ? "" : " "}
           ${WORDS[kind] ?? kind.replaceAll("_", " ")}${room === undefined ? "" : " in "}
           ${room === undefined ? null : html`<b dir="auto">${roomName(room)}</b>`}</a>
-        ${preview ?? title ? html`<p class="dim clip" dir="auto">${preview ?? title}</p>` : null}
+        ${text ? html`<p class="dim clip" dir="auto">${text}</p>` : null}
       </div>
       <time datetime=${createdAt}>${shortTimeOf(createdAt)}</time>
     </li>

@@ -8,6 +8,7 @@ import { attempt } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import type { Message, Person } from "../core/resources.ts";
+import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { PlaceHead } from "../part/place.ts";
 import { roomName, rooms } from "../room/rooms.ts";
@@ -26,6 +27,8 @@ type Found = { items: Result[]; nextCursor: string | null; totalEstimate: number
 
 const DELAY_MS = 250;
 const SNIPPET = { before: 60, length: 260 };
+/** Characters for private use, around a match. */
+const MATCH = { start: "\ue000", end: "\ue001" };
 const TYPES = ["message", "document", "task", "event"] as const;
 
 export default function SearchPage(): VNode {
@@ -103,7 +106,11 @@ function ResultCard({ result }: { result: Result }): VNode {
         <small class="dim"><${Icon} name="chat" /> <b dir="auto">${nameOf(message.senderId)}</b> in ${placeOf(
           message.roomId,
         )} · ${shortTimeOf(message.createdAt)}</small>
-        <p dir="auto">${marked(message.text ?? "", highlights.find(({ field }) => field === "text"))}</p></a></li>
+        <p dir="auto">${marked(
+          message.text ?? "",
+          highlights.find(({ field }) => field === "text"),
+          message.format,
+        )}</p></a></li>
     `;
   }
   const { item, icon, href, at } = titledOf(result);
@@ -137,19 +144,24 @@ async function search(q: string, roomId: string | undefined, cursor?: string): P
   return found;
 }
 
-/** A part of a text around the first match, with the matches marked. */
-function marked(text: string, highlight: Highlight | undefined): (string | VNode)[] {
-  const ranges = highlight?.ranges ?? [];
-  const start = Math.max(0, (ranges[0]?.[0] ?? 0) - SNIPPET.before);
-  const end = start + SNIPPET.length;
-  const parts: (string | VNode)[] = start > 0 ? ["…"] : [];
-  let at = start;
-  for (const [from, to] of ranges) {
-    if (from < at || to > end) continue;
-    parts.push(text.slice(at, from), html`<mark>${text.slice(from, to)}</mark>`);
-    at = to;
+/** A part of a text around the first match, with the matches marked. Ranges are of the text with its formatting. */
+function marked(text: string, highlight: Highlight | undefined, format?: Message["format"]): (string | VNode)[] {
+  const own = text.replaceAll(/[\ue000\ue001]/g, " ");
+  let source = "";
+  let end = 0;
+  for (const [from, to] of highlight?.ranges ?? []) {
+    source += own.slice(end, from) + MATCH.start + own.slice(from, to) + MATCH.end;
+    end = to;
   }
-  return [...parts, text.slice(at, end), end < text.length ? "…" : ""];
+  source += own.slice(end);
+  const line = format === "markdown" ? plainText(source) : source;
+  const start = Math.max(0, line.indexOf(MATCH.start) - SNIPPET.before);
+  const shown = line.slice(start, start + SNIPPET.length);
+  const parts = shown.split(MATCH.start).flatMap((part, n) => {
+    const [match = "", rest = ""] = n === 0 ? ["", part] : part.split(MATCH.end);
+    return [match === "" ? "" : html`<mark>${match}</mark>`, rest];
+  });
+  return [start > 0 ? "…" : "", ...parts, start + SNIPPET.length < line.length ? "…" : ""];
 }
 
 function placeOf(roomId: string | null): string {
