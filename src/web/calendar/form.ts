@@ -85,7 +85,8 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
     setMembers([]);
     if (roomId !== "") void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${roomId}/members`)));
   }, [roomId]);
-  const others = members.filter(({ principalId }) => principalId !== myId()).slice(0, 50);
+  // Services, such as hooks and plugins, attend nothing.
+  const others = members.filter(({ principalId, kind }) => principalId !== myId() && kind !== "service").slice(0, 50);
   const field = useRef<HTMLLabelElement>(null);
   const busy = useBusy(field, others.map(({ principalId }) => principalId));
   return html`

@@ -17,7 +17,8 @@ const range = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long"
 
 export default function CalendarPage({ room }: ViewProps): VNode {
   const at = route.value.query.get("at");
-  const monday = weekOf(at === null ? new Date() : new Date(`${at}T12:00:00`));
+  const day = at === null ? new Date() : new Date(`${at}T12:00:00`);
+  const monday = weekOf(day);
   const [entries, setEntries] = useState<readonly Entry[]>([]);
   const read = useLatest(() => readEntries(monday, addDays(monday, 7), room?.id), setEntries);
   useLive(read, ({ type }) => type.startsWith("calendar."), [monday.getTime(), room?.id]);
@@ -44,7 +45,7 @@ export default function CalendarPage({ room }: ViewProps): VNode {
         <button type="button" class="primary" onClick=${() =>
           openNewEvent(room, undefined, read)}><${Icon} name="add" />New event</button>
       </div>
-      <${Week} monday=${monday} entries=${entries} onOpen=${open} onCreate=${(start: Date) =>
+      <${Week} monday=${monday} wanted=${day} entries=${entries} onOpen=${open} onCreate=${(start: Date) =>
         openNewEvent(room, start, read)} />
     </div>
   `;

@@ -1,9 +1,9 @@
 // The grid of a week: a column a day, events beside each other where they overlap.
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { timeOf } from "../core/format.ts";
+import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { colorOf } from "../core/format.ts";
+import { route } from "../core/route.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { addDays, dateText, type Entry } from "./events.ts";
 
@@ -17,17 +17,28 @@ const MINUTES_MIN = 30;
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
 
-export function Week({ monday, entries, onOpen, onCreate }: {
+export function Week({ monday, wanted, entries, onOpen, onCreate }: {
   monday: Date;
+  /** The day that was asked for. */
+  wanted: Date;
   entries: readonly Entry[];
   onOpen: (entry: Entry) => void;
   onCreate: (start: Date) => void;
 }): VNode {
   const grid = useRef<HTMLDivElement>(null);
+  const days = Array.from({ length: 7 }, (_, at) => addDays(monday, at));
   useEffect(() => {
     if (grid.current !== null) grid.current.scrollTop = FIRST_HOUR_SHOWN * HOUR_PX;
   }, []);
-  const days = Array.from({ length: 7 }, (_, at) => addDays(monday, at));
+  useEffect(() => {
+    const { current } = grid;
+    if (current === null) return;
+    const { scrollTop } = current;
+    // Where the week is wider than the screen, it begins with that day.
+    const column = current.querySelectorAll(".day-column")[days.map(dateText).indexOf(dateText(wanted))];
+    column?.scrollIntoView({ inline: "start", block: "nearest" });
+    current.scrollTop = scrollTop;
+  }, [route.value]);
   const today = dateText(new Date());
   // Heads are equally high, or the hours of a day would not be beside those of the next.
   const allDayMax = Math.max(0, ...days.map((day) => entries.filter((one) => one.allDay && overlaps(one, day)).length));
@@ -35,7 +46,7 @@ export function Week({ monday, entries, onOpen, onCreate }: {
   return html`
     <div class="week" ref=${grid} tabindex="0" aria-label="Week">
       <div class="hours" aria-hidden="true"><div class="day-head" style=${head}></div>${HOURS.map((hour) =>
-        html`<span key=${hour} style=${{ height: `${HOUR_PX}px` }}>${hour === 0 ? "" : `${hour}:00`}</span>`
+        html`<span key=${hour} style=${{ height: `${HOUR_PX}px` }}>${hour === 0 ? "" : hourOf(hour)}</span>`
       )}</div>
       ${days.map((day) => {
         const key = dateText(day);

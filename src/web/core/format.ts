@@ -13,6 +13,11 @@ export function timeOf(at: string): string {
   return time.format(new Date(at));
 }
 
+/** A full hour, as times are written elsewhere. */
+export function hourOf(hour: number): string {
+  return time.format(new Date(2000, 0, 1, hour));
+}
+
 export function fullTimeOf(at: string): string {
   return full.format(new Date(at));
 }
