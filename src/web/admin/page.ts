@@ -1,6 +1,7 @@
 // The administrator's view: what happens, who is there, and what needs a decision.
 import type { ComponentType, VNode } from "preact";
 import { h } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { route } from "../core/route.ts";
 import { isAdmin } from "../core/session.ts";
@@ -29,6 +30,11 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
 
 export default function AdminPage(): VNode {
   const [, current = ""] = route.value.path;
+  const tabs = useRef<HTMLElement>(null);
+  // On a narrow screen there are more of them than it shows.
+  useEffect(() => tabs.current?.querySelector(".open")?.scrollIntoView({ inline: "center", block: "nearest" }), [
+    current,
+  ]);
   const [, , view] = TABS.find(([path]) => path === current) ?? TABS[0] ?? [];
   if (!isAdmin() || view === undefined) {
     return html`
@@ -38,7 +44,7 @@ export default function AdminPage(): VNode {
   }
   return html`
     <${PlaceHead} title="Admin" />
-    <nav class="tabs sub-tabs" aria-label="Admin">${TABS.map(([path, label]) =>
+    <nav class="tabs sub-tabs" ref=${tabs} aria-label="Admin">${TABS.map(([path, label]) =>
       html`<a key=${path} href=${`#/admin${path === "" ? "" : `/${path}`}`} class=${
         classes(path === current && "open")
       } aria-current=${path === current ? "page" : undefined}>${label}</a>`

@@ -1,0 +1,116 @@
+// What newcomers see first: where to go, what happened, and all of it on a phone.
+import assert from "node:assert/strict";
+import type { Locator } from "npm:playwright-core@1.65.1";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, signIn } from "./web_page.ts";
+
+const PHONE = { width: 360, height: 740 };
+const DAY_MS = 86_400_000;
+const TEXT =
+  "## Answer\n\n- **Sow** the _beans_, see [the plan](https://plan.example)\n- `2 < 3` & <b>\n\n| a | b |\n|-|-|\n| c | d |";
+
+/** Whether an element is between the edges of the screen. */
+async function isOnPhone(element: Locator): Promise<boolean> {
+  const { x = -1, width = 0 } = await element.boundingBox() ?? {};
+  return x >= 0 && x + width <= PHONE.width;
+}
+
+browserTest("newcomers see what to do and what happened, also on a phone", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
+  const bob = await target.token({ sub: "bob", name: "Bob" });
+  const carol = await target.token({ sub: "carol", name: "Carol" });
+  const hook = await target.token({ sub: "hook", name: "Deploy hook", kind: "service" });
+  const maximilian = await target.token({ sub: "max", name: "Maximilian Featherstone" });
+  const post = (token: string, path: string, body: unknown) => target.call(token, "POST", path, body);
+  for (const token of [ada, bob, carol, hook, maximilian]) await target.call(token, "GET", "/v1/collaboration/me");
+  const { id: roomId } = await post(ada, "/v1/rooms", {
+    name: "garden",
+    visibility: "public",
+    memberIds: ["bob", "hook"],
+  });
+  const { id: replyToId } = await post(ada, "/v1/messages", { roomId, text: "What now?" });
+  await post(bob, "/v1/messages", { roomId, text: TEXT, replyToId });
+  const { id: documentId } = await post(ada, "/v1/collaboration/documents", {
+    roomId,
+    title: "Notes",
+    text: "# Notes",
+  });
+  // The end of this week, which is furthest from where the calendar begins.
+  const sunday = new Date(Date.now() + (7 - (new Date().getUTCDay() || 7)) * DAY_MS);
+  const start = { dateTime: `${sunday.toISOString().slice(0, 10)}T12:00:00`, timeZone: "UTC" };
+  await post(ada, "/v1/collaboration/calendar/events", { roomId, title: "Harvest", start });
+  const browser = await launchBrowser();
+  try {
+    await t.step("who is in no room is led to those that there are", async () => {
+      const page = await signIn(browser, target, carol);
+      const browse = page.getByRole("main").getByRole("button", { name: "Browse rooms" });
+      await browse.waitFor();
+      assert.match(await browse.getAttribute("class") ?? "", /primary/);
+      assert.equal(await page.getByText("Create your first room").count(), 0);
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "Join" }).click();
+      await page.getByText("What now?").first().waitFor();
+      await page.close();
+    });
+    const page = await signIn(browser, target, ada);
+    const open = (place: string) => page.goto(`${target.baseUrl}/#/${place}`);
+    await t.step("the inbox and the search show texts without the marks of their formatting", async () => {
+      const text = "Answer Sow the beans, see the plan 2 < 3 & <b> a b c d";
+      await open("inbox");
+      const entry = page.locator(".notification");
+      await entry.getByText("Bob replied in garden").waitFor();
+      assert.equal(await entry.locator("p").innerText(), text);
+      await open("search?q=beans");
+      const result = page.locator(".cards li p");
+      await result.waitFor();
+      assert.equal(await result.innerText(), text);
+      assert.deepEqual(await result.locator("mark").allInnerTexts(), ["beans"]);
+    });
+    await t.step("people and agents are invited to events, not services", async () => {
+      await open(`rooms/${roomId}/calendar`);
+      await page.getByRole("button", { name: "New event" }).click();
+      await page.getByRole("dialog").getByLabel("Bob").waitFor();
+      assert.equal(await page.getByRole("dialog").getByLabel("Deploy hook").count(), 0);
+      await page.keyboard.press("Escape");
+    });
+    await t.step("the editor has no border of its own", async () => {
+      await open(`documents/${documentId}`);
+      await page.locator(".cm-content").click();
+      await page.locator(".cm-editor.cm-focused").waitFor();
+      assert.equal(await page.evaluate("getComputedStyle(document.querySelector('.cm-editor')).outlineStyle"), "none");
+    });
+    await page.setViewportSize(PHONE);
+    await t.step("on a phone, the calendar begins with today, and writes all times alike", async () => {
+      await page.clock.setFixedTime(sunday);
+      await open("calendar");
+      const today = page.locator(".day-column.today");
+      await today.waitFor();
+      await eventually(async () => assert.ok(await isOnPhone(today)));
+      const [time = ""] = (await page.locator(".event span").innerText()).split(" · ");
+      assert.ok((await page.locator(".hours span").allInnerTexts()).includes(time), time);
+      // A week later it begins with Monday, and the button leads back.
+      await page.getByRole("button", { name: "Next week" }).click();
+      await eventually(async () => assert.ok(await isOnPhone(page.locator(".day-column").first())));
+      await page.getByRole("button", { name: "Today" }).click();
+      await eventually(async () => assert.ok(await isOnPhone(today)));
+    });
+    await t.step("on a phone, the open tab and whole names of people are on the screen", async () => {
+      await open("admin/jobs");
+      await eventually(async () => assert.ok(await isOnPhone(page.locator(".sub-tabs .open", { hasText: "Jobs" }))));
+      await open("admin/people");
+      const name = page.locator(".person-link > span:last-child", { hasText: "Maximilian Featherstone" });
+      await name.waitFor();
+      const isWhole = await name.evaluate((element) => {
+        const { scrollWidth, clientWidth } = element as unknown as { scrollWidth: number; clientWidth: number };
+        return scrollWidth <= clientWidth;
+      });
+      assert.ok(isWhole);
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
