@@ -125,6 +125,23 @@ Deno.test("an unknown path yields the nearest ones, a wrong method the supported
     (await alice.get("/zzyzx/qwerty")).body.detail,
     "No such endpoint; see /docs for all endpoints",
   );
+  for (
+    const [path, meant] of [
+      ["/v1/rooms//members/robo", "DELETE, PUT /v1/rooms/:id/members/:principalId"],
+      ["/v1/messages//reactions/x", "DELETE, PUT /v1/messages/:id/reactions/:key"],
+      ["/v1/rooms/", "DELETE, GET, PATCH /v1/rooms/:id"],
+      ["//v1/rooms", "GET, POST /v1/rooms"],
+    ] as const
+  ) {
+    const { status, body } = await alice.put(path);
+    assert.deepEqual([status, body.code], [404, "route_not_found"], path);
+    const start = `No such endpoint: a segment of the path is empty; did you mean ${meant}`;
+    assert.ok(body.detail.startsWith(start), `${path}: ${body.detail}`);
+  }
+  assert.equal(
+    (await alice.get("//")).body.detail,
+    "No such endpoint: a segment of the path is empty; see /docs for all endpoints",
+  );
   const { status, headers, body } = await alice.put("/v1/rooms");
   assert.deepEqual([status, headers.get("allow")], [405, "GET, HEAD, POST"]);
   assert.equal(body.detail, "PUT is not supported here; use GET, HEAD, POST");

@@ -24,7 +24,8 @@ export function createNearestRoutes(routes: readonly Route[]): (path: string) =>
     shown: `${group.map(({ method }) => method).toSorted().join(", ")} ${path}`,
   })).filter(({ segments }) => segments.length > 0);
   return function nearestRoutes(path) {
-    const requested = segmentsOf(path.slice(0, PATH_MAX));
+    // Empty ones, too: each may be a parameter that was left out.
+    const requested = path.slice(1, PATH_MAX).split("/");
     if (path.length > PATH_MAX || requested.length > SEGMENTS_MAX) return [];
     // All paths share few literals, so each is compared with each segment once.
     const costs = requested.map(() => new Map<string, number>());

@@ -73,6 +73,7 @@ const ORIGIN_MAX = 300;
 const ROUTED_AS = "GET";
 /** What makes a path of a route match more than itself. */
 const PATTERN = /[:*{]/;
+const EMPTY_SEGMENT = /\/\/|.\/$/;
 const INVALID_HOST = /[\s/\\?#@]/;
 
 const log = logOf("http");
@@ -182,7 +183,9 @@ function mount(endpoints: readonly Endpoint[], meters: Meters): App {
   app.notFound(({ env }) => {
     const near = nearestRoutes(env.path);
     const remedy = near.length === 0 ? "; see /docs for all endpoints" : `; did you mean ${near.join(" or ")}?`;
-    throw new Fault("route_not_found", `No such endpoint${remedy}`);
+    // Often a variable of a script that is not set.
+    const reason = EMPTY_SEGMENT.test(env.path) ? ": a segment of the path is empty" : "";
+    throw new Fault("route_not_found", `No such endpoint${reason}${remedy}`);
   });
   app.onError((error) => {
     throw error;
