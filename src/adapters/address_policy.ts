@@ -34,7 +34,10 @@ export class AddressPolicy {
     if (url.protocol === "https:") return;
     const isAllowedHost = named || isLiteral && this.#isListed(host, own);
     if (url.protocol !== "http:" || !isAllowedHost) {
-      throw new OutboundError("scheme_not_allowed", "Expected a URL that starts with https://");
+      throw new OutboundError(
+        "scheme_not_allowed",
+        "Expected a URL that starts with https://; http:// only for hosts that SVC_OUTBOUND_ALLOW of the gateway names",
+      );
     }
   }
 
@@ -65,7 +68,10 @@ export class AddressPolicy {
   /** All must be allowed: a name with a public and a private address is an attack or a mistake. */
   #assertAddresses(addresses: readonly string[], own: readonly string[]): void {
     if (addresses.every((address) => isPublic(address) || this.#isListed(address, own))) return;
-    throw new OutboundError("address_not_allowed", "The address is not public, and the operator does not allow it");
+    throw new OutboundError(
+      "address_not_allowed",
+      "The address is not public, and SVC_OUTBOUND_ALLOW of the gateway does not name it",
+    );
   }
 }
 
