@@ -57,6 +57,7 @@ testOnEngines("origins allowed by a tenant can call that tenant only", async (en
   assert.equal(own.headers.get("vary"), "Origin");
   const theirs = await other.get(ME, { Origin: APP_ORIGIN });
   assertProblem(theirs, 403, "origin_not_allowed");
+  assert.ok(theirs.body.detail.startsWith(`The origin ${APP_ORIGIN} is not allowed`), theirs.body.detail);
   // So that the page can read why.
   assert.equal(theirs.headers.get("access-control-allow-origin"), APP_ORIGIN);
   assertProblem(await other.get("/v1/collaboration/calendar/feeds", { Origin: APP_ORIGIN }), 403, "origin_not_allowed");

@@ -46,7 +46,9 @@ Deno.test("a preflight returns 204 without a token, 403 for other origins", asyn
   assert.match(allowed.headers.get("Access-Control-Allow-Methods") ?? "", /PATCH/);
   assert.match(allowed.headers.get("Access-Control-Allow-Headers") ?? "", /Authorization.*Idempotency-Key.*If-Match/);
   const foreign = await preflight("https://evil.test");
-  assert.deepEqual([foreign.status, (await foreign.json()).code], [403, "origin_not_allowed"]);
+  const { code, detail } = await foreign.json();
+  assert.deepEqual([foreign.status, code], [403, "origin_not_allowed"]);
+  assert.match(detail, /^The origin https:\/\/evil\.test is not allowed.* SVC_CORS_ALLOW_ORIGINS.* allowedOrigins/);
 });
 
 Deno.test("allowing all origins needs no Vary", async () => {

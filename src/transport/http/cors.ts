@@ -1,9 +1,8 @@
 // CORS: exact origins of the configuration and of tenants. There are no cookies, so no credentials.
-import { Fault } from "@/core/fault.ts";
 import type { TenantOrigins } from "@/core/request.ts";
 import type { ResponseData } from "./response.ts";
 import type { RequestContext } from "./request_context.ts";
-import { isLocalOrigin, isSameHost, type RefusedOrigins } from "../shared/origin.ts";
+import { isLocalOrigin, isSameHost, originNotAllowed, type RefusedOrigins } from "../shared/origin.ts";
 
 const EXPOSED_HEADERS = [
   "ETag",
@@ -79,7 +78,7 @@ export function createCors(
     if (isTenantOrigin) {
       context.assertOrigin = (tenantId) => {
         if (tenantOrigins.isAllowed(tenantId, origin)) return;
-        throw new Fault("origin_not_allowed", "The tenant does not allow this origin");
+        throw originNotAllowed(origin);
       };
     }
     if (!isAllowed && !isOwnHost) refusedOrigins?.report(origin);
@@ -88,7 +87,7 @@ export function createCors(
       context.headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS;
     }
     if (context.request.method !== "OPTIONS" || !headers.has("Access-Control-Request-Method")) return undefined;
-    if (!isAllowed) throw new Fault("origin_not_allowed", "This origin is not allowed to call the API from a browser");
+    if (!isAllowed) throw originNotAllowed(origin);
     return { status: 204, headers: PREFLIGHT_HEADERS, body: null };
   };
 }

@@ -11,7 +11,7 @@ import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
 import { parseQuery, type Route, type RouteCall } from "@/core/route.ts";
 import type { Bus } from "@/ports/bus.ts";
-import { type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
+import { originNotAllowed, type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
 import { ResourceListener } from "./listener.ts";
 import { createServer, loadSdk } from "./protocol.ts";
 import { Resources } from "./resources.ts";
@@ -150,7 +150,7 @@ export class McpEndpoint {
     const { origins, metrics } = this.#deps;
     const mayUse = tenantOriginCheck(request, origins, metrics);
     if (mayUse?.(call.actor.tenantId) === false) {
-      throw new Fault("origin_not_allowed", "The tenant does not allow this origin");
+      throw originNotAllowed(request.headers.get("Origin") ?? "");
     }
     const { toolsets, readonly } = parseQuery(request, Query);
     const message = requireMessage(call.body);

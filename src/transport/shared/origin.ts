@@ -50,7 +50,21 @@ export function tenantOriginCheck(
   if (tenantOrigins?.isAllowedByAny(origin)) return (tenantId) => tenantOrigins.isAllowed(tenantId, origin);
   metrics.connectionErrors.inc({ type: "origin" });
   refusedOrigins?.report(origin);
-  throw new Fault("origin_not_allowed", "This origin is not allowed to open WebSocket connections");
+  throw originNotAllowed(origin);
+}
+
+/** The fault for an origin that neither the operator nor the caller's tenant allows. */
+export function originNotAllowed(origin: string): Fault {
+  return new Fault(
+    "origin_not_allowed",
+    `The origin ${printableOrigin(origin)} is not allowed; add it to SVC_CORS_ALLOW_ORIGINS of the gateway, or to ` +
+      "allowedOrigins of the tenant",
+  );
+}
+
+/** Clients may send anything as their origin. */
+function printableOrigin(origin: string): string {
+  return origin.slice(0, LENGTH_MAX).replaceAll(/[^\x21-\x7e]/g, "?");
 }
 
 /** Logs each rejected origin once an hour: browsers hide the reason from users, so operators must see it. */
@@ -69,7 +83,7 @@ export class RefusedOrigins {
       this.#logged.clear();
       this.#since = now;
     }
-    const shown = origin.slice(0, LENGTH_MAX).replaceAll(/[^\x21-\x7e]/g, "?");
+    const shown = printableOrigin(origin);
     if (this.#logged.has(shown) || this.#logged.size >= ORIGINS_MAX) return;
     this.#logged.add(shown);
     log.warn("request from an origin that is not allowed; to allow it, add it to SVC_CORS_ALLOW_ORIGINS", {
