@@ -211,7 +211,13 @@ Deno.test("what is hostile is bounded before it is parsed", async () => {
   assert.equal((await post(gateway, "/v1/collaboration/hooks/unknown", { text: "x" })).status, 404);
   assertProblem(await post(gateway, path, { text: "x".repeat(600_000) }), 413, "payload_too_large");
   assertProblem(await post(gateway, path, "[".repeat(100_000)), 400, "invalid_json");
-  assertProblem(await post(gateway, path, "{"), 400, "invalid_json");
+  const invalid = await post(gateway, path, "{");
+  assertProblem(invalid, 400, "invalid_json");
+  assert.equal(invalid.body.detail, "The body is not valid JSON, a form with payload, or text/plain");
+  // As curl -d sends it.
+  const form = await post(gateway, path, '{"text":"x"}', { "content-type": "application/x-www-form-urlencoded" });
+  assertProblem(form, 400, "invalid_json");
+  assert.match(form.body.detail, /; send JSON with Content-Type: application\/json$/);
   assertProblem(await post(gateway, path, {}), 422, "validation_failed");
   assertProblem(await post(gateway, path, "null"), 422, "validation_failed");
   const hostile = [

@@ -220,6 +220,23 @@ Deno.test("a payload without claims is rejected with a fitting message", async (
   }
 });
 
+Deno.test("a claim that is missing, or a time in milliseconds, is rejected with what is expected", async () => {
+  await using gateway = await openGateway();
+  const { sub: _sub, ...without } = claims(gateway);
+  for (
+    const [payload, detail] of [
+      [without, "The token's claim sub is not valid: required, expected string"],
+      [
+        claims(gateway, { exp: gateway.clock.now() + 60_000 }),
+        "The token's claim exp is not valid: expected seconds since 1970, not milliseconds",
+      ],
+    ] as const
+  ) {
+    const { status, body } = await gateway.withToken(forge(HS256, payload)).get(ME);
+    assert.deepEqual([status, body.detail], [401, detail]);
+  }
+});
+
 Deno.test("no principal can have the id me", async () => {
   await using gateway = await openGateway();
   for (const sub of [".", "..", "__proto__"]) {

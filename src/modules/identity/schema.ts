@@ -207,7 +207,7 @@ export const NewToken = Token.extend({
 export type NewToken = z.output<typeof NewToken>;
 
 /** Unix seconds up to the year 9999; larger values, such as milliseconds, are invalid. */
-const NumericDate = z.number().min(0).max(253_402_300_799);
+const NumericDate = z.number().min(0).max(253_402_300_799, "expected seconds since 1970, not milliseconds");
 const ClaimText = z.string().refine(isSafeText);
 
 /** Claims of an access token (RFC 7519); `tid` is read where `tenant` is absent. */

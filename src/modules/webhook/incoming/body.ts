@@ -35,7 +35,7 @@ function readMessage(headers: Headers, raw: string): HookMessage {
   if (!isForm && type.startsWith("text/plain") && !raw.trimStart().startsWith("{")) {
     return { source: "text", text: raw, mentionsAll: false, deliveryId: undefined };
   }
-  const body = parseJson(isForm ? new URLSearchParams(raw).get("payload") ?? "" : raw);
+  const body = parseJson(isForm ? new URLSearchParams(raw).get("payload") ?? "" : raw, type);
   const eventOf = (name: string): string | undefined => {
     const event = headers.get(name)?.toLowerCase();
     return event !== undefined && EVENT_NAME.test(event) ? event : undefined;
@@ -74,14 +74,17 @@ function readMessage(headers: Headers, raw: string): HookMessage {
   };
 }
 
-function parseJson(raw: string): unknown {
+function parseJson(raw: string, type: string): unknown {
   if (isDeeperThan(raw, JSON_DEPTH_MAX)) {
     throw new Fault("invalid_json", `The body is nested deeper than ${JSON_DEPTH_MAX} levels`);
   }
   try {
     return JSON.parse(raw);
   } catch (cause) {
-    throw new Fault("invalid_json", "The body is not valid JSON, a form with payload, or text/plain", { cause });
+    const detail = "The body is not valid JSON, a form with payload, or text/plain";
+    // Many clients, curl among them, send any body as a form by default.
+    const remedy = type.startsWith("application/json") ? "" : "; send JSON with Content-Type: application/json";
+    throw new Fault("invalid_json", detail + remedy, { cause });
   }
 }
 
