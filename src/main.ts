@@ -6,7 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
 import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
-import { mintToken } from "@/token.ts";
+import { mintToken, TOKEN_USAGE } from "@/token.ts";
 
 /** Timeouts for running requests, and for the whole stop. */
 const REQUEST_DRAIN_MS = 20_000;
@@ -18,19 +18,21 @@ const STORE_WAIT_MS = 30_000;
 const USAGE =
   "usage: gateway [serve] | token --sub <id> … | health | backup <file> | restore [<file>] | dashboard | help\n" +
   "Settings are environment variables or lines of the file .env; .env.example lists them";
+const HELP_OPTIONS: readonly string[] = ["--help", "-h"];
 /** Number of arguments of each command; `token` parses its own. */
 const ARGUMENTS_MAX: Readonly<Record<string, number>> = { serve: 0, health: 0, backup: 1, restore: 1, dashboard: 0 };
 
 const log = logOf("main");
 
 async function main([command = "serve", ...args]: readonly string[]): Promise<number> {
-  const wrong = wrongArgument(command, args);
+  const wantsHelp = command === "help" || [command, ...args].some((part) => HELP_OPTIONS.includes(part));
+  const wrong = wantsHelp ? undefined : wrongArgument(command, args);
   if (wrong !== undefined) {
     printError(`${wrong}\n${USAGE}`);
     return 2;
   }
   try {
-    switch (command) {
+    switch (wantsHelp ? "help" : command) {
       case "serve":
         return await serve(readConfig(processEnvironment()));
       case "token":
@@ -46,7 +48,7 @@ async function main([command = "serve", ...args]: readonly string[]): Promise<nu
         print((await import("@/dashboard.json", { with: { type: "text" } })).default);
         return 0;
       default:
-        print(USAGE);
+        print(command === "token" ? TOKEN_USAGE : USAGE);
         return 0;
     }
   } catch (error) {
@@ -61,7 +63,7 @@ async function main([command = "serve", ...args]: readonly string[]): Promise<nu
 
 /** The error of the command line, if there is one. */
 function wrongArgument(command: string, args: readonly string[]): string | undefined {
-  if (["token", "help", "--help", "-h"].includes(command)) return undefined;
+  if (command === "token") return undefined;
   const most = ARGUMENTS_MAX[command];
   const option = [command, ...args].find((part) => part.startsWith("-"));
   if (option !== undefined) return `Unknown option ${option}`;

@@ -5,7 +5,9 @@ import type { Config } from "@/config.ts";
 import { Claims } from "@/modules/identity/mod.ts";
 import { DAY_SECONDS, HOUR_SECONDS } from "./core/clock.ts";
 
-const USAGE = "usage: deno task token --sub <id> [--tenant <id>] [--kind human|agent|service] [--name <text>] " +
+/** The options of the command. */
+export const TOKEN_USAGE =
+  "usage: deno task token --sub <id> [--tenant <id>] [--kind human|agent|service] [--name <text>] " +
   "[--role owner|admin|member|guest] [--scope <space list>] [--ttl <seconds>]";
 
 /** The signed token for command-line arguments; throws an Error whose message is for the terminal. */
@@ -13,14 +15,14 @@ export async function mintToken(config: Config, args: readonly string[]): Promis
   const { values } = parseArguments(args);
   const { SVC_LIMIT_TOKEN_HOURS: hoursMax = Infinity } = config.settings;
   const { sub, ttl = String(Math.min(DAY_SECONDS, hoursMax * HOUR_SECONDS)), ...claims } = values;
-  if (sub === undefined) throw new Error(`--sub is missing\n${USAGE}`);
+  if (sub === undefined) throw new Error(`--sub is missing\n${TOKEN_USAGE}`);
   const seconds = Number(ttl);
-  if (!/^[1-9]\d{0,9}$/.test(ttl)) throw new Error(`--ttl must be an integer number of seconds\n${USAGE}`);
+  if (!/^[1-9]\d{0,9}$/.test(ttl)) throw new Error(`--ttl must be an integer number of seconds\n${TOKEN_USAGE}`);
   if (seconds > hoursMax * HOUR_SECONDS) {
-    throw new Error(`--ttl must be at most ${hoursMax * HOUR_SECONDS} seconds (SVC_LIMIT_TOKEN_HOURS)\n${USAGE}`);
+    throw new Error(`--ttl must be at most ${hoursMax * HOUR_SECONDS} seconds (SVC_LIMIT_TOKEN_HOURS)\n${TOKEN_USAGE}`);
   }
   const wrong = Claims.safeParse(values).error?.issues[0];
-  if (wrong !== undefined) throw new Error(`--${wrong.path.join(".")} is not valid: ${wrong.message}\n${USAGE}`);
+  if (wrong !== undefined) throw new Error(`--${wrong.path.join(".")} is not valid: ${wrong.message}\n${TOKEN_USAGE}`);
   const { SVC_JWT_ISSUER: issuer, SVC_JWT_AUDIENCE: audience } = config.settings;
   const now = Math.floor(Date.now() / 1000);
   const token = new SignJWT(claims).setProtectedHeader({ alg: "HS256", typ: "JWT" }).setSubject(sub).setIssuedAt(now)
@@ -46,6 +48,6 @@ function parseArguments(args: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : error}\n${USAGE}`);
+    throw new Error(`${error instanceof Error ? error.message : error}\n${TOKEN_USAGE}`);
   }
 }

@@ -105,9 +105,14 @@ Deno.test("an unknown command, option or argument is named, and help tells what 
     assert.deepEqual([code, error.split("\n")[0]], [2, wrong]);
     assert.match(error, /^usage: gateway [^]*environment variables/m);
   }
-  const help = await run("--help");
-  assert.equal(help.code, 0);
-  assert.match(help.out, /^usage: gateway /);
+  for (const args of [["--help"], ["help"], ["-h"], ["backup", "--help"]]) {
+    const help = await run(...args);
+    assert.equal(help.code, 0);
+    assert.match(help.out, /^usage: gateway /);
+  }
+  const help = await run("token", "--help");
+  assert.deepEqual([help.code, help.error], [0, ""]);
+  assert.match(help.out, /^usage: deno task token --sub /);
   assert.match(JSON.parse((await run("dashboard")).out).title, /Gateway/);
 });
 

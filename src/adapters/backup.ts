@@ -21,8 +21,8 @@ export async function createBackup(url: string, to: string): Promise<void> {
     throw new Error("Only SQLite databases are backed up by this command; for PostgreSQL, use pg_dump");
   }
   if (!existsSync(path)) throw new Error(`${path} does not exist`);
-  // Never overwrites a file; readable by its owner only.
-  closeSync(openSync(to, "wx", FILE_MODE));
+  // Readable by its owner only.
+  closeSync(createFile(to));
   try {
     using db = new DatabaseSync(path, { readOnly: true });
     await backup(db, to, { rate: ALL_PAGES });
@@ -74,6 +74,16 @@ export async function restore(url: string, from: string | undefined, clock: Cloc
     // Reported as failed, so it must not complete later.
     if (existsSync(path)) rmSync(restoreCandidate(path));
     throw cause;
+  }
+}
+
+/** Creates a file, and never overwrites one. */
+function createFile(path: string): number {
+  try {
+    return openSync(path, "wx", FILE_MODE);
+  } catch (cause) {
+    if (!existsSync(path)) throw cause;
+    throw new Error(`${path} already exists; name another file`);
   }
 }
 
