@@ -249,7 +249,7 @@ Deno.test("what README's own commands write is ignored by git", async () => {
   const written = [...file("README.md").matchAll(/deno task (?:backup|compile)(?: (\S+\.db))?/g)]
     .map(([, copy]) => copy ?? "dist/gateway");
   assert.deepEqual(new Set(written), new Set(["copy.db", "dist/gateway"]));
-  for (const path of [...written, "data/gateway.db", ".env"]) {
+  for (const path of [...written, "data/gateway.db", ".env", "team.ndjson", "dice.js"]) {
     const { code } = await new Deno.Command("git", { args: ["check-ignore", "--quiet", path], cwd: ROOT }).output();
     assert.equal(code, 0, path);
   }

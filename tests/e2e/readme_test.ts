@@ -1,4 +1,4 @@
-// README's `chat.mjs`, `robo.mjs` and `poll.mjs`, as they are pasted: two people talk, an agent responds, and a plugin counts votes.
+// README's `chat.mjs`, `robo.mjs`, `poll.mjs` and requests of recipes, as they are pasted.
 import assert from "node:assert/strict";
 import { eventually, until } from "../wait.ts";
 import { type Target, testOfParts, uniqueName } from "./target.ts";
@@ -101,6 +101,7 @@ recipeTest("README's agent runs when pasted: it responds to a mention, and its r
     assert.equal(run.triggerMessageId, questionId);
     const answer = await target.call(token, "GET", `/v1/messages/${run.outputMessageId}`);
     assert.deepEqual([answer.senderId, answer.text], ["robo", "there hello"]);
+    assert.deepEqual([answer.replyToId, answer.threadId], [questionId, null]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -150,6 +151,44 @@ recipeTest("README's plugin runs when pasted: it answers a command and counts vo
   }
 });
 
+recipeTest("README's script posts into a room, and its export comes in again", async (target) => {
+  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+  const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
+  const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
+  const [, script = "", exporting = "", importing = ""] =
+    /\*\*A script, or [^]*?```sh\n([^]*?)```[^]*?\*\*Out and in again[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```/
+      .exec(readme) ?? [];
+  const [createHook, post, createExport, createImport, upload, readImport, ...rest] = requestsOf(
+    `${script}${exporting}${importing}`.replaceAll("'$ROOM'", roomId),
+  );
+  assert.ok(createHook && post && createExport && createImport && upload && readImport && rest.length === 0);
+  const send = ({ method, path, body }: PastedRequest) => target.call(token, method, path, body);
+  const sendRaw = async (path: string, init: RequestInit) => {
+    const response = await fetch(`${target.baseUrl}${path}`, init);
+    const answer = await response.text();
+    assert.ok(response.ok, `${path}: ${answer}`);
+    return answer;
+  };
+  const { path } = await send(createHook);
+  assert.equal(post.path, "$HOOK");
+  const text = String(post.body);
+  await sendRaw(path, { method: "POST", headers: { "content-type": "text/plain" }, body: text });
+  const { items } = await target.call(token, "GET", `/v1/messages?roomId=${roomId}`);
+  assert.deepEqual(items.map((message: { text: string }) => message.text), [text]);
+
+  const made = await send(createExport);
+  const headers = { authorization: `Bearer ${token}` };
+  const archive = await eventually(() => sendRaw(`/v1/collaboration/exports/${made.id}/content`, { headers }));
+  const { id: importId } = await send(createImport);
+  await sendRaw(upload.path.replace("$IMPORT", importId), { method: "PUT", headers, body: archive });
+  const done = await eventually(async () => {
+    const read = await send({ ...readImport, path: readImport.path.replace("$IMPORT", importId) });
+    assert.equal(read.state, "done");
+    return read;
+  });
+  assert.deepEqual([done.report, done.progress.added.messages], [[], 0]);
+});
+
 type PastedRequest = { method: string; path: string; body: unknown };
 
 /** What the `curl` commands of a recipe send. */
@@ -158,7 +197,11 @@ function requestsOf(commands: string): PastedRequest[] {
     const [, method, path = ""] = /(?:-X (\w+) )?localhost:8080(\S+)/.exec(line) ?? [];
     const [, quoted, escaped] = / -d (?:'([^']*)'|"((?:\\.|[^"])*)")/.exec(line) ?? [];
     const text = quoted ?? escaped?.replaceAll('\\"', '"');
-    return { method: method ?? (text === undefined ? "GET" : "POST"), path, body: text && JSON.parse(text) };
+    return {
+      method: method ?? (text === undefined ? "GET" : "POST"),
+      path,
+      body: text?.startsWith("{") ? JSON.parse(text) : text,
+    };
   });
 }
 
