@@ -246,6 +246,23 @@ Deno.test("path parameters are decoded, and malformed escapes are not an interna
   }
 });
 
+Deno.test("a path of many malformed escapes is decoded once", async () => {
+  const { call } = createSampleGateway();
+  const own = { decodeURI, decodeURIComponent };
+  let calls = 0;
+  const counted = (decode: (text: string) => string) => (text: string) => {
+    calls++;
+    return decode(text);
+  };
+  Object.assign(globalThis, { decodeURI: counted(decodeURI), decodeURIComponent: counted(decodeURIComponent) });
+  try {
+    const { code, status } = await problemOf(await call(`/v1/rooms/${"%FFa".repeat(14_500)}`));
+    assert.deepEqual([status, code, calls], [404, "route_not_found", 1]);
+  } finally {
+    Object.assign(globalThis, own);
+  }
+});
+
 Deno.test("a body of more than 20,000 values returns 413 before it is parsed; commas in texts do not count", async () => {
   const { call } = createSampleGateway();
   const headers = { "Content-Type": "application/json" };
