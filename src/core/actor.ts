@@ -19,6 +19,8 @@ export interface RoomBounds {
   boundIn(roomId: string): { role: RoomRole; joinedSeq: number } | undefined;
   /** All of them with their history starts, for lists across rooms. */
   rooms(): ReadonlyMap<string, number>;
+  /** Reports who can read what a write leaves, besides the readers of the rooms that it checked. */
+  addReaders(principalIds: Iterable<string>): void;
 }
 
 /** The verified caller of one request or connection. */

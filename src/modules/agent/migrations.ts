@@ -153,5 +153,14 @@ const scopes: Migration = {
   },
 };
 
+/** What a call writes may be read by others than the readers of rooms, such as the attendees of an event. */
+const readers: Migration = {
+  name: "0003_readers",
+  async up(db) {
+    await sql`alter table agent_approval add column reader_ids_json text not null default '[]'`.execute(db);
+    await sql`alter table agent_grant add column reader_ids_json text not null default '[]'`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, scopes];
+export const migrations: readonly Migration[] = [baseline, scopes, readers];

@@ -83,7 +83,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const lifecycle = new RunLifecycle({ clock, ai, metrics });
   const publisher = new RunPublisher({ bus, clock });
   const actors = new RunActors({ store, identity, roomAccess });
-  const gate = new ApprovalGate(clock);
+  const access = new RunAccess({ store, roomAccess });
+  const gate = new ApprovalGate({ clock, identity, access });
   const ending = new RunEnding({ store, clock, actors, lifecycle, files, callOperation });
   const executor = new RunExecutor({
     store,
@@ -102,7 +103,6 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     assembleContext,
   });
   const runner = new Runner({ store, clock, nodeId, executor, signals });
-  const access = new RunAccess({ store, roomAccess });
   const waiter = new RunWaiter({ store, signals });
   const triggers = new RunTriggers({ clock, identity, lifecycle });
   const toolNames = new ToolNames({ operations, sources: toolSources });

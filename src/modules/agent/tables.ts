@@ -120,6 +120,8 @@ export type ApprovalRow = {
   room_id: string;
   /** Room that the call changes. */
   target_room_id: string;
+  /** Others who will read what the call writes, and cannot see all that the run has read. */
+  reader_ids_json: string;
   seq: number;
   tool: string;
   input: string;
@@ -139,6 +141,8 @@ export type GrantRow = {
   tool: string;
   room_id: string;
   target_room_id: string;
+  /** As in the approval. */
+  reader_ids_json: string;
   /** Empty unless it holds for one run only. */
   run_id: string;
   effect: "allow" | "deny";

@@ -186,7 +186,7 @@ export class CalendarService {
         after.rsvps = [...others, rsvp];
         await events.saveRsvp(rsvp);
       }
-      const recipients = (await this.#deps.writer.audience(tx, event)).filter(({ principalId, level }) =>
+      const recipients = (await this.#deps.writer.audience(tx, event, actor)).filter(({ principalId, level }) =>
         level === "full" &&
         (principalId === null ? isMember : [actor.principalId, row.created_by].includes(principalId))
       );

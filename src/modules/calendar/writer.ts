@@ -38,7 +38,7 @@ type Deps = {
 };
 type Tx = Transaction<CalendarTables>;
 type Change = {
-  actor: Pick<Actor, "principalId" | "kind">;
+  actor: Pick<Actor, "principalId" | "kind" | "bounds">;
   scope: (typeof SCOPES)[number];
   occurrence?: Occurrence | undefined;
   ifFree?: boolean;
@@ -161,9 +161,11 @@ export class EventWriter {
     await this.#publish(tx, [{ what: "cancelled", event, change }]);
   }
 
-  /** The streams of an event, with recipient and access level. */
-  async audience(tx: Tx, event: EventAggregate): Promise<EventRecipient[]> {
-    return (await audiencesOf(tx, [event]))(event);
+  /** The streams of an event that the actor changes, with recipient and access level. */
+  async audience(tx: Tx, event: EventAggregate, actor: Change["actor"]): Promise<EventRecipient[]> {
+    const audience = (await audiencesOf(tx, [event]))(event);
+    reportReaders(actor, audience);
+    return audience;
   }
 
   async #publish(
@@ -181,6 +183,7 @@ export class EventWriter {
     );
     await tx.emit(...changes.flatMap(({ what, event, change, before }) => {
       const audience = audienceOf(event);
+      if (what !== "cancelled") reportReaders(change.actor, audience);
       const drafts = audience.map((to) => eventDraftOf(what, event, to, change));
       // For former attendees the event is cancelled.
       for (const to of before === undefined ? [] : audienceOf(before)) {
@@ -253,6 +256,11 @@ async function audiencesOf(
     const level: AccessLevel = visibility === "room" && room.visibility === "private" ? "full" : "busy";
     return [{ stream: roomStream(room.id), principalId: null, level }, ...personal];
   };
+}
+
+/** Attendees read the event as a whole, whether or not they can see its room. */
+function reportReaders(actor: Change["actor"] | undefined, audience: readonly EventRecipient[]): void {
+  actor?.bounds?.addReaders(audience.flatMap(({ principalId }) => principalId ?? []));
 }
 
 function eventDraftOf(

@@ -88,7 +88,9 @@ export class DocumentService {
       const documents = new DocumentStore(tx.db);
       await documents.add(row);
       if (roomId === null) {
-        for (const [principalId, role] of privateOwners(actor)) {
+        const owners = privateOwners(actor);
+        actor.bounds?.addReaders(owners.map(([principalId]) => principalId));
+        for (const [principalId, role] of owners) {
           await documents.putReader({ tenant_id: row.tenant_id, document_id: row.id, principal_id: principalId, role });
         }
       }

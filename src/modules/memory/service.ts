@@ -88,6 +88,7 @@ export class MemoryService {
         (found) => access.requireWrite(tx, context, { type: found.row.scope_type, id: found.row.scope_id }),
       );
       const { row } = fact;
+      assertSourcesKnown(actor, fact);
       if (row.status === "superseded") throw new Fault("already_superseded", "The fact was replaced by a newer one");
       assertMayDecide(actor, fact, status === undefined);
       assertVersion("fact", row.version, version);
@@ -237,6 +238,15 @@ function newRow(
 function assertMayDecide({ kind, principalId }: Actor, { row }: Fact, isOwnEnough: boolean): void {
   if (kind === "human" || isOwnEnough && row.status === "proposed" && row.created_by === principalId) return;
   throw new Fault("forbidden", "Only people change, activate and erase facts; an agent or a service may propose one");
+}
+
+/**
+ * Who sees any source of a fact may read it. So on behalf of others, an agent changes only a fact whose sources are all in rooms
+ * that it may read: what it writes is for the readers of these.
+ */
+function assertSourcesKnown({ bounds }: Actor, { row, sources, visibleSources }: ReadableFact): void {
+  if (bounds === undefined || row.scope_type === "room" || visibleSources.length === sources.length) return;
+  throw new Fault("forbidden", "The fact has sources that some of those who asked, or who read the room, cannot see");
 }
 
 function assertTimes({ valid_from, valid_to, expires_at }: MemoryRow, now: string): void {

@@ -15,6 +15,8 @@ export type RoomsRead = ReadonlyMap<string, number>;
 export class Audience implements RoomBounds {
   /** Rooms whose access was checked: all that a call changes are among them. */
   readonly checked = new Set<string>();
+  /** Principals who can read what a call changes, besides the readers of these rooms. */
+  readonly readerIds = new Set<string>();
   #isListed = false;
   readonly #bounds: ReadonlyMap<string, Bound>;
 
@@ -77,6 +79,10 @@ export class Audience implements RoomBounds {
   rooms(): ReadonlyMap<string, number> {
     this.#isListed = true;
     return this.#starts();
+  }
+
+  addReaders(principalIds: Iterable<string>): void {
+    for (const id of principalIds) this.readerIds.add(id);
   }
 
   /** Rooms of which something may have been read: a list across rooms may return something of each. */

@@ -11,7 +11,10 @@ const ApprovalStatus = z.enum(["pending", "approved", "denied", "void"]).meta({ 
 
 const Status = ApprovalStatus.describe("`void`: the run ended before the decision");
 const roomOfRun = RoomId.describe("Room of the run");
-const targetRoom = RoomId.describe("Room that the call changes");
+const targetRoom = RoomId.describe("Room that the call changes; that of the run if it changes none");
+const readers = z.array(PrincipalId).describe(
+  "Other principals, such as attendees of an event, that will read it and cannot see all that the run has read",
+);
 
 export const Approval = z.object({
   id: z.string(),
@@ -20,6 +23,7 @@ export const Approval = z.object({
   agentId: AgentId,
   roomId: roomOfRun,
   targetRoomId: targetRoom,
+  readerIds: readers,
   tool: z.string().describe("Tool that is called, such as `message.send`"),
   input: z.string().describe(
     "All arguments of the call as JSON text; empty for a caller who cannot see all that the run has read",
@@ -49,7 +53,7 @@ export const ApprovalDecide = z.strictObject({
   id: ApprovalId,
   decision: z.enum(["approve", "deny"]).describe("Whether the call may run"),
   remember: z.enum(["once", "run", "room"]).default("once").describe(
-    "How far the decision holds: for this call; for calls of the tool with the same target in this run; or in this room, for 30 days",
+    "How far the decision holds: for this call; for calls of the tool with the same target and no further `readerIds` in this run; or in this room, for 30 days",
   ),
   comment: z.string().min(1).max(1000).optional().describe("Reason that the agent reads"),
 });
@@ -61,6 +65,7 @@ export const Grant = z.object({
   tool: z.string().describe("Tool that it is about"),
   roomId: roomOfRun,
   targetRoomId: targetRoom,
+  readerIds: readers,
   runId: z.string().nullable().describe("Run that it holds for; null: all in the room"),
   effect: z.enum(["allow", "deny"]).describe("`deny` wins over `allow`"),
   createdBy: PrincipalId.describe("Principal that decided"),

@@ -160,7 +160,7 @@ export class ApprovalService {
 
   #grantOf(
     { principalId }: Actor,
-    { tenant_id, agent_id, tool, room_id, target_room_id, run_id }: ApprovalRow,
+    { tenant_id, agent_id, tool, room_id, target_room_id, reader_ids_json, run_id }: ApprovalRow,
     decision: "approve" | "deny",
     remember: "run" | "room",
   ) {
@@ -172,6 +172,7 @@ export class ApprovalService {
       tool,
       room_id,
       target_room_id,
+      reader_ids_json,
       run_id: remember === "run" ? run_id : "",
       effect: decision === "approve" ? "allow" as const : "deny" as const,
       created_by: principalId,

@@ -3,7 +3,7 @@ import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import type { Actor } from "@/core/actor.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
+import { hiddenUpTo, type RoomAccess, type RoomGrant, type RoomsRead } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { askersOf, roomsReadBy } from "./presenter.ts";
@@ -52,11 +52,16 @@ export class RunAccess {
   ): Promise<ReadonlySet<string>> {
     const reads = runs.map((run) => ({ id: run.id, read: roomsReadBy(run) }));
     const grants = await this.#deps.roomAccess.findMany(actor, reads.flatMap(({ read }) => [...read.keys()]), db);
-    const canSee = ([roomId, floor]: [string, number]): boolean => {
-      const grant = grants.get(roomId);
-      return grant !== undefined && hiddenUpTo(grant) <= floor;
-    };
-    return new Set(reads.filter(({ read }) => [...read].every(canSee)).map(({ id }) => id));
+    return new Set(reads.filter(({ read }) => showAll(grants, read)).map(({ id }) => id));
+  }
+
+  /** Whether a principal can see all of this. */
+  async canSee(
+    principal: Pick<Actor, "tenantId" | "principalId" | "kind" | "role" | "ownerId">,
+    read: RoomsRead,
+    db: AnyDatabase,
+  ): Promise<boolean> {
+    return showAll(await this.#deps.roomAccess.findMany(principal, read.keys(), db), read);
   }
 
   /** The same for a change, with the room locked until the commit. */
@@ -86,6 +91,13 @@ export class RunAccess {
       "Only the principal that asked for a run, its agent and moderators of the room may cancel it",
     );
   }
+}
+
+function showAll(grants: ReadonlyMap<string, RoomGrant>, read: RoomsRead): boolean {
+  return [...read].every(([roomId, floor]) => {
+    const grant = grants.get(roomId);
+    return grant !== undefined && hiddenUpTo(grant) <= floor;
+  });
 }
 
 function isVisible(run: RunRow, grant: RoomGrant | undefined): boolean {

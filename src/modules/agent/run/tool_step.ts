@@ -9,7 +9,7 @@ import { truncateText } from "@/core/text.ts";
 import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { type ApprovalGate, CallDenied, type GatedCall, NeedsApproval } from "../approval/gate.ts";
+import { type ApprovalGate, CallDenied, type CallEffect, type GatedCall, NeedsApproval } from "../approval/gate.ts";
 import { ApprovalStore } from "../approval/store.ts";
 import type { AgentTool } from "../tool/tool.ts";
 import type { ResolvedCall, Toolbox } from "../tool/toolbox.ts";
@@ -22,6 +22,8 @@ import type { RunActor, RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
 const RESULT_MAX = 16_000;
+/** Of a call that is asked about before it runs. */
+const NO_EFFECT: CallEffect = { roomIds: [], readerIds: [] };
 
 type ToolStepCall = {
   run: RunRow;
@@ -145,9 +147,9 @@ export class ToolStep {
       const outcome = await store.enclose(async (inner) => {
         const actor = await actors.of(run, inner.db);
         const output = await callOperation(actor, operation.name, resolvedInput(resolved), run.id);
-        const targets = [...actor.bounds.checked];
-        const read = withRoomsRead(run, actor.bounds.read);
-        await gate.assertAllowed(inner, gated(step, resolved), targets, read);
+        const { checked, readerIds, read } = actor.bounds;
+        const effect = { roomIds: checked, readerIds };
+        await gate.assertAllowed(inner, gated(step, resolved), effect, withRoomsRead(run, read));
         this.#recheckBeforeCommit(inner, run, actor);
         if (operation.name === "message.send") await this.#noteSent(inner, run, output);
         return succeeded(output);
@@ -199,7 +201,7 @@ export class ToolStep {
   async #askBefore(step: Step, resolved: ResolvedCall): Promise<RunRow | undefined> {
     const { store, gate } = this.#deps;
     try {
-      await store.write((tx) => gate.assertAllowed(tx, gated(step, resolved), [], new Map()));
+      await store.write((tx) => gate.assertAllowed(tx, gated(step, resolved), NO_EFFECT, new Map()));
       return undefined;
     } catch (thrown) {
       if (!(thrown instanceof NeedsApproval)) return await this.#record(step, resolved, outcomeOf(thrown));

@@ -8,7 +8,10 @@ import type { AgentRow, RunRow } from "../tables.ts";
 import type { AgentTool, ToolSource } from "./tool.ts";
 import { operationTool, roomFieldOf, toolNameOf } from "./tool_schema.ts";
 
-/** Kinds of resources that agents may work with: all of them belong to rooms, whose access bounds them. */
+/**
+ * Kinds of resources that agents may work with: all of them belong to rooms, whose access bounds them. An operation whose result
+ * others read as well reports these to the bounds of its actor, which `ApprovalGate` compares with what was read.
+ */
 const NOUNS: ReadonlySet<string> = new Set([
   "room",
   "member",
