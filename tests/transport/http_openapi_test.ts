@@ -6,6 +6,7 @@ import { parse } from "@/core/dispatch.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { jsonPointer } from "@/core/text.ts";
 import { propertiesOf, Schemas } from "@/transport/shared/json_schema.ts";
+import { FIRST_TAGS } from "@/transport/http/openapi.ts";
 import { webSocketRoute } from "@/transport/ws/server.ts";
 import { openGateway } from "../harness.ts";
 import { createSampleGateway } from "./http_sample.ts";
@@ -63,6 +64,29 @@ Deno.test("the document has every operation and every route, each with its own o
   const tags = new Set(document.tags.map(({ name }: Json) => name));
   const described = Object.values(document.paths).flatMap((path: Json) => Object.values(path));
   for (const operation of described as Json[]) assert.ok(tags.has(operation.tags[0]), operation.operationId);
+});
+
+Deno.test("tags that newcomers look for come first, and each starts with its collection", async () => {
+  await using gateway = await openGateway();
+  const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
+  const names: string[] = document.tags.map(({ name }: Json) => name);
+  assert.deepEqual(names.slice(0, 2), ["rooms", "messages"]);
+  assert.deepEqual(names.slice(0, FIRST_TAGS.length), FIRST_TAGS);
+  assert.ok(names.indexOf("jobs") >= FIRST_TAGS.length);
+  const pathsOf = Map.groupBy(
+    Object.keys(document.paths),
+    (path) => Object.values<Json>(document.paths[path])[0].tags[0],
+  );
+  for (const [tag, paths] of pathsOf) {
+    const collection = paths.find((path) => [`/v1/${tag}`, `/v1/collaboration/${tag}`].includes(path));
+    if (collection !== undefined) assert.equal(paths[0], collection, tag);
+  }
+  assert.equal(Object.keys(document.paths["/v1/messages"])[0], "post");
+});
+
+Deno.test("the server is described, since its relative URL says nothing to a reader", async () => {
+  const { servers } = await documentOf();
+  assert.deepEqual(servers, [{ url: ".", description: "The gateway that serves this document" }]);
 });
 
 Deno.test("no two paths of the document differ only in the names of their parameters", async () => {

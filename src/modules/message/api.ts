@@ -65,11 +65,11 @@ export function messageApi(deps: Deps): ModuleApi {
     },
     events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READ_STATE_EVENTS, ...SCHEDULED_EVENTS],
     operations: [
+      ...messageOperations(deps),
       ...reactionOperations(reactions),
       ...pinOperations(pins),
       ...readStateOperations(readState),
       ...scheduledOperations(scheduled),
-      ...messageOperations(deps),
     ],
   };
 }

@@ -74,6 +74,27 @@ const TRANSPORT_TAGS: Readonly<Record<string, string>> = {
   operation: "Health, metrics and documentation of the gateway.",
 };
 
+/** What newcomers look for, before what administers and extends it. */
+export const FIRST_TAGS: readonly string[] = [
+  "rooms",
+  "messages",
+  "unreads",
+  "notifications",
+  "search",
+  "files",
+  "documents",
+  "tasks",
+  "calendar",
+  "meetings",
+  "me",
+  "principals",
+  "invitations",
+  "tokens",
+  "auth",
+  "agents",
+  "ai",
+];
+
 /** The claims that the identity module reads; a test compares the names. */
 const TOKENS = `An API token, or a JWT signed with the gateway's secret (HS256) or by its identity provider. JWT claims:
 \`sub\`: id of the principal, which is created on first use. \`tenant\`, else \`tid\`: the tenant, by default \`default\`.
@@ -104,10 +125,10 @@ function openapiDocument({ operations, routes, tags: described, version }: Docum
       license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     },
     // Relative to this document, so that it works behind a path prefix of a proxy.
-    servers: [{ url: "." }],
+    servers: [{ url: ".", description: "The gateway that serves this document" }],
     security: [{ bearer: [] }],
-    // In the order of their first operation, which is the order of the modules.
-    tags: [...tags].map((name) => ({ name, description: descriptions[name] ?? name })),
+    // After the first ones in the order of their first operation, which is the order of the modules.
+    tags: [...new Set([...FIRST_TAGS.filter((name) => tags.has(name)), ...tags])].map((name) => ({ name, description: descriptions[name] ?? name })),
     paths,
     components: {
       securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: TOKENS } },
