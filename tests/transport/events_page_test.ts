@@ -29,6 +29,7 @@ Deno.test("/docs/events names every event, code and limit of /asyncapi.json, and
   const ids = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id));
   for (const [, id] of page.matchAll(/href="#([^"]+)"/g)) assert.ok(ids.has(id), `#${id} leads nowhere`);
   assert.match(page, /href="\.\.\/docs"/);
+  assert.match(page, /<a href="\.\.\/">Web client<\/a>/);
   assert.match((await anybody.get("/docs")).body, /href="docs\/events"/);
 });
 

@@ -7,6 +7,13 @@ import { createSampleGateway } from "./http_sample.ts";
 
 const SCREENSHOT = Deno.env.get("DOCS_SCREENSHOT");
 
+/** The background of the page, and whether its text is bright. */
+const COLORS = `[
+  getComputedStyle(document.documentElement).backgroundColor,
+  Number(getComputedStyle(document.querySelector(".swagger-ui")).color.match(/\\d+/)[0]) > 180,
+]`;
+const COLORS_OF = { light: ["rgba(0, 0, 0, 0)", false], dark: ["rgb(28, 32, 34)", true] };
+
 /** A path prefix of a proxy. */
 const PREFIX = "/team/gateway";
 
@@ -16,6 +23,7 @@ Deno.test("/docs names no other host and has no inline script or style", async (
   assert.doesNotMatch(page, /https?:\/\//);
   assert.doesNotMatch(page, /<style|style=|<script>|onload=/);
   assert.match(page, /href="openapi.json"/);
+  assert.match(page, /<a href="\.\/">Web client<\/a>/);
   assert.doesNotMatch(page, /asyncapi/);
   for (const [, file = ""] of page.matchAll(/(?:src|href)="(docs\/[^"]+)"/g)) {
     const response = await call(`/${file}`, { token: null });
@@ -97,7 +105,14 @@ Deno.test({
         "--disable-component-update",
         "--disable-sync",
       );
-      await tryOut(await openPage(browser), `http://127.0.0.1:${server.addr.port}`);
+      const origin = `http://127.0.0.1:${server.addr.port}`;
+      await tryOut(await openPage(browser), origin);
+      for (const colorScheme of ["light", "dark"] as const) {
+        const page = await openPage(browser, { colorScheme });
+        await page.goto(`${origin}${PREFIX}/docs`);
+        await page.locator(".btn.authorize").first().waitFor();
+        assert.deepEqual(await page.evaluate(COLORS), COLORS_OF[colorScheme]);
+      }
     } finally {
       await browser?.close();
       await server.shutdown();

@@ -7,7 +7,11 @@ import type { Endpoint } from "./endpoint.ts";
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const INIT = `SwaggerUIBundle({
+const INIT = `const dark = matchMedia("(prefers-color-scheme: dark)");
+const followScheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", followScheme);
+followScheme();
+SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#ui",
   deepLinking: true,
@@ -24,9 +28,11 @@ const INIT = `SwaggerUIBundle({
 const ICON =
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f6feb"/><path d="M7 9h18v11H15l-5 4v-4H7z" fill="#fff"/></svg>`;
 
-const STYLE = `body { margin: 0 }
+const STYLE = `:root { color-scheme: light dark }
+body { margin: 0 }
 nav { padding: 10px 20px; font: 14px sans-serif; background: #1b1b1b }
 nav a { color: #fff; margin-right: 16px }
+.dark-mode .swagger-ui .header-col { color: inherit }
 `;
 
 const CSS = "text/css; charset=utf-8";
@@ -124,7 +130,7 @@ function pageOf(documents: readonly string[]): string {
 <link rel="stylesheet" href="docs/page.css">
 </head>
 <body>
-<nav>${links}</nav>
+<nav><a href="./">Web client</a>${links}</nav>
 <div id="ui"></div>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/init.js"></script>

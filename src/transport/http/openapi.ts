@@ -128,7 +128,10 @@ function openapiDocument({ operations, routes, tags: described, version }: Docum
     servers: [{ url: ".", description: "The gateway that serves this document" }],
     security: [{ bearer: [] }],
     // After the first ones in the order of their first operation, which is the order of the modules.
-    tags: [...new Set([...FIRST_TAGS.filter((name) => tags.has(name)), ...tags])].map((name) => ({ name, description: descriptions[name] ?? name })),
+    tags: [...new Set([...FIRST_TAGS.filter((name) => tags.has(name)), ...tags])].map((name) => ({
+      name,
+      description: descriptions[name] ?? name,
+    })),
     paths,
     components: {
       securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: TOKENS } },

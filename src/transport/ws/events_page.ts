@@ -81,7 +81,7 @@ function eventsPage(document: Document): string {
 </head>
 <body>
 <header><nav aria-label="Documentation"><strong>Collaboration Gateway</strong>
-<a href="../docs">HTTP API</a><a href="../asyncapi.json">asyncapi.json</a><a href="../openapi.json">openapi.json</a></nav></header>
+<a href="../">Web client</a><a href="../docs">HTTP API</a><a href="../asyncapi.json">asyncapi.json</a><a href="../openapi.json">openapi.json</a></nav></header>
 <div class="page">
 <nav class="toc" aria-label="Contents"><ul>${contents}</ul></nav>
 <main>
