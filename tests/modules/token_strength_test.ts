@@ -4,7 +4,43 @@ import { testOnEngines } from "../engines.ts";
 import { eventually, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { installPlugin, manifestOf, PLUGINS, PluginServer } from "./plugin_fixture.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { createWebhook, Endpoint, openWithEndpoints, untilWebhook, WEBHOOKS } from "./webhook_fixture.ts";
+
+const AGENTS = "/v1/collaboration/agents";
+const RUNS = "/v1/collaboration/ai/runs";
+const DAY_MS = 86_400_000;
+
+// deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
+type Body = any;
+
+/** A room with an agent of Alice, which has a daily schedule there. */
+async function openScheduled(
+  environment: Record<string, string>,
+  answer?: Parameters<typeof AgentFixture.open>[0],
+): Promise<{ fixture: AgentFixture; path: string; nextRun: (status?: string) => Promise<Body> }> {
+  const fixture = await AgentFixture.open(answer, {
+    environment,
+    agent: { instructions: "Be kind", tools: ["task.*"], askFirst: ["task.create"] },
+  });
+  const { alice, agentId, roomId, gateway } = fixture;
+  const path = `${AGENTS}/${agentId}`;
+  const schedule = { rrule: "FREQ=DAILY", startAt: "2026-03-02T12:00", timeZone: "UTC", roomId, input: "Greet" };
+  ok(await alice.patch(path, { schedule }));
+  const runs = async (): Promise<Body[]> =>
+    ok(await (await gateway.as("alice")).get(`${RUNS}?roomId=${roomId}&limit=200`)).items;
+  const nextRun = async (status = "succeeded") => {
+    const count = (await runs()).length;
+    gateway.clock.advance(DAY_MS);
+    await gateway.runJobs();
+    return await eventually(async () => {
+      const [last, ...earlier] = await runs();
+      assert.deepEqual([earlier.length, last?.status], [count, status], JSON.stringify(last));
+      return last;
+    });
+  };
+  return { fixture, path, nextRun };
+}
 
 testOnEngines("a webhook is directed only by tokens with the scopes that it delivers with", async (environment) => {
   await using gateway = await openWithEndpoints(environment);
@@ -116,3 +152,82 @@ testOnEngines(
     assert.deepEqual(ok(await whole.get("/v1/collaboration/plugin")).config, { forwardTo: "#general" });
   },
 );
+
+testOnEngines(
+  "a change of what an agent does makes the caller responsible for its schedule, within its token",
+  async (environment) => {
+    const { fixture: opened, path, nextRun } = await openScheduled(environment);
+    await using fixture = opened;
+    const { gateway, roomId } = fixture;
+    const as = (name: string, scope?: string, role?: "admin") =>
+      gateway.as(name, { ...scope === undefined ? {} : { scope }, ...role === undefined ? {} : { role } });
+    const first = await nextRun();
+    assert.deepEqual([first.askerIds, first.scopes], [["alice"], null]);
+    const stored = ok(await (await as("alice")).get(path));
+
+    // What does not decide what it does, or changes nothing, leaves the schedule alone.
+    const same = { instructions: stored.instructions, tools: stored.tools, askFirst: stored.askFirst, paused: false };
+    ok(await (await as("alice", "agent.*")).patch(path, { ...same, displayName: "Kind helper", maxSteps: 3 }));
+    assert.equal((await nextRun()).scopes, null);
+
+    const decisive = [
+      { instructions: "Be evil" },
+      { tools: ["*"] },
+      { askFirst: [] },
+      { memoryScopes: ["tenant"] },
+      { model: "small" },
+    ];
+    for (const change of decisive) {
+      ok(await (await as("alice", "agent.* task.*")).patch(path, change));
+      const run = await nextRun();
+      assert.deepEqual([run.askerIds, run.scopes], [["alice"], ["agent.*", "task.*"]], JSON.stringify(change));
+      // Who sets the schedule again does so with their own token.
+      ok(await (await as("alice")).patch(path, { schedule: stored.schedule }));
+      assert.equal((await nextRun()).scopes, null);
+    }
+    ok(await (await as("alice", "agent.*")).patch(path, { paused: true }));
+    ok(await (await as("alice", "agent.* task.*")).patch(path, { paused: false }));
+    assert.deepEqual((await nextRun()).scopes, ["agent.*", "task.*"]);
+    // It has no more scopes for a stronger token.
+    ok(await (await as("alice")).patch(path, { instructions: "Be kind again" }));
+    assert.deepEqual((await nextRun()).scopes, ["agent.*", "task.*"]);
+
+    // An admin is responsible only for runs in rooms that it is a member of.
+    const refused = await (await as("adam", undefined, "admin")).patch(path, { instructions: "Be evil" });
+    assertProblem(refused, 403, "forbidden");
+    assert.match(refused.body.detail, /schedule/);
+    ok(await (await as("adam", undefined, "admin")).patch(path, { paused: true }));
+    assertProblem(await (await as("adam", undefined, "admin")).patch(path, { paused: false }), 403, "forbidden");
+    assert.equal(ok(await (await as("alice")).get(path)).instructions, "Be kind again");
+    ok(await (await as("alice")).put(`/v1/rooms/${roomId}/members/adam`));
+    ok(await (await as("adam", undefined, "admin")).patch(path, { instructions: "Be fair", paused: false }));
+    assert.deepEqual((await nextRun()).askerIds, ["adam"]);
+    ok(await (await as("alice")).delete(`/v1/rooms/${roomId}/members/adam`));
+    const { instructions, schedule } = ok(
+      await (await as("adam", undefined, "admin")).patch(path, { instructions: "Be silent", schedule: null }),
+    );
+    assert.deepEqual([instructions, schedule], ["Be silent", null]);
+  },
+);
+
+testOnEngines("a run of a schedule that waits is bounded by a change of its agent, too", async (environment) => {
+  const { fixture: opened, path, nextRun } = await openScheduled(
+    environment,
+    ({ messages, toolNames }) =>
+      messages.at(-1)?.role === "tool" ? toolNames.join(" ") : callTools(["ask_user", { question: "Shall I?" }]),
+  );
+  await using fixture = opened;
+  const { gateway } = fixture;
+  const { id } = await nextRun("waiting_input");
+  ok(await (await gateway.as("alice", { scope: "agent.*" })).patch(path, { schedule: null, tools: ["*"] }));
+  const alice = await gateway.as("alice");
+  ok(await alice.post(`${RUNS}/${id}/reply`, { text: "Yes" }));
+  const run = await eventually(async () => {
+    const found = ok(await alice.get(`${RUNS}/${id}`));
+    assert.equal(found.status, "succeeded");
+    return found;
+  });
+  assert.deepEqual(run.scopes, ["agent.*"]);
+  const { text } = ok(await alice.get(`/v1/messages/${run.outputMessageId}`));
+  assert.equal(text, "ask_user");
+});

@@ -103,10 +103,17 @@ testOnEngines("agents are exported with their settings and imported once, paused
     target.clock.advance(DAY_MS);
     await target.runJobs();
     assert.deepEqual(await runs(), []);
-    ok(await (await target.as("alice")).patch(`${AGENTS}/${agentId}`, { paused: false }));
+    ok(await (await target.as("boss", { role: "owner" })).patch(`${AGENTS}/${agentId}`, { paused: false }));
     target.clock.advance(DAY_MS);
     await target.runJobs();
     assert.deepEqual((await runs()).map(({ trigger, askerIds }: Any) => [trigger, askerIds]), [["schedule", ["boss"]]]);
+    // Resuming it makes its owner responsible, within the token that does so.
+    const narrow = await target.as("alice", { scope: "agent.*" });
+    for (const isPausedNow of [true, false]) ok(await narrow.patch(`${AGENTS}/${agentId}`, { paused: isPausedNow }));
+    target.clock.advance(DAY_MS);
+    await target.runJobs();
+    const { trigger, askerIds, scopes } = (await runs())[0];
+    assert.deepEqual([trigger, askerIds, scopes], ["schedule", ["alice"], ["agent.*"]]);
     // What was imported and then deleted is not imported again.
     const owner = await target.as("boss", { role: "owner" });
     ok(await owner.delete(`${AGENTS}/${agentId}`));

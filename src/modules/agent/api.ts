@@ -61,6 +61,11 @@ export function agentOperations(agents: AgentService): Operation[] {
     defineOperation({
       name: "agent.update",
       summary: "Update, pause or resume an agent",
+      description:
+        "A change of what an agent does (`model`, `instructions`, `tools`, `askFirst`, `memoryScopes`), or resuming it, " +
+        "makes the caller responsible for its schedule: its runs are then on behalf of the caller, with those scopes of " +
+        "the schedule that the caller's token also has. The caller must be a member of the room of the schedule, or set " +
+        "`schedule` as well. A `schedule` that is given has the scopes of the caller's token.",
       access: { scope: "agent.manage", tenant: "member" },
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version", bodyMaxBytes: 256 * 1024 },
       input: AgentUpdate,

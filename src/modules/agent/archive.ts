@@ -22,8 +22,8 @@ export function agentArchive(store: Store<Tables>): ArchiveSection<Transaction<T
         "agents with their settings (`agent`), without their runs; in the export of a room those that are members, " +
         "with instructions only for who owns the agent",
       imported:
-        "Imported agents are paused; their schedules are on behalf of who imports them, who also owns those whose " +
-        "owner is unknown.",
+        "Imported agents are paused; their schedules are on behalf of who resumes them. Who imports them owns those " +
+        "whose owner is unknown.",
     },
     counts: { agents: "Settings of agents" },
     skipCodes: { not_an_agent: "each_run", schedule_invalid: "once" },

@@ -39,6 +39,7 @@ import { type FindMessage, RunService } from "./run/service.ts";
 import { RunSignals } from "./run/signals.ts";
 import { RunStore } from "./run/store.ts";
 import { RunStreams } from "./run/stream_route.ts";
+import { ScheduleTakeover } from "./run/takeover.ts";
 import { ToolStep } from "./run/tool_step.ts";
 import { CHAIN_MAX, QUEUED_MAX, RunTriggers } from "./run/triggers.ts";
 import { RunWaiter } from "./run/waiter.ts";
@@ -106,7 +107,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const waiter = new RunWaiter({ store, signals });
   const triggers = new RunTriggers({ clock, identity, lifecycle });
   const toolNames = new ToolNames({ operations, sources: toolSources });
-  const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle, roomAccess, toolNames });
+  const takeover = new ScheduleTakeover({ roomAccess });
+  const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle, takeover, roomAccess, toolNames });
   const scheduler = new AgentScheduler({ store, clock, identity, roomAccess });
   const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
   const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });

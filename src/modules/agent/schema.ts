@@ -57,7 +57,8 @@ export const AgentSettings = z.strictObject({
     "What starts a run: a mention, a message in a direct room, a reply to the agent, a message that begins with /handle",
   ),
   schedule: AgentSchedule.nullable().default(null).describe(
-    "Starts runs by a schedule, on behalf of the principal that set it; null: none",
+    "Starts runs by a schedule, on behalf of the principal that set it or last changed what the agent does, within the " +
+      "scopes of their tokens; null: none",
   ),
   maxSteps: z.int().min(1).max(STEPS_MAX).default(STEPS_MAX).describe("Responses of the model in one run"),
   maxOutputTokens: z.int().min(1).max(OUTPUT_TOKENS_MAX).default(OUTPUT_TOKENS_MAX).describe(

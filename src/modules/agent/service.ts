@@ -13,6 +13,7 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { ApprovalStore } from "./approval/store.ts";
 import type { RunLifecycle } from "./run/lifecycle.ts";
 import { RunStore } from "./run/store.ts";
+import type { ScheduleTakeover } from "./run/takeover.ts";
 import { nextTime, scheduleJob } from "./run/schedule.ts";
 import type { Agent, AgentCreate, AgentList, AgentSchedule, AgentUpdate } from "./schema.ts";
 import { type AgentColumns, columnsOf, presentSettings } from "./settings.ts";
@@ -27,6 +28,7 @@ type Deps = {
   identity: IdentityService;
   ai: Pick<AiService, "requireModel">;
   lifecycle: RunLifecycle;
+  takeover: ScheduleTakeover;
   roomAccess: RoomAccess;
   toolNames: ToolNames;
 };
@@ -90,7 +92,7 @@ export class AgentService {
 
   async update(context: Context, { id, version, handle, displayName, ...config }: AgentUpdate): Promise<Agent> {
     const { actor } = context;
-    const { store, clock, identity, toolNames } = this.#deps;
+    const { store, clock, identity, toolNames, takeover } = this.#deps;
     await identity.read(actor, id);
     await this.#assertModel(actor, config.model);
     await this.#assertSchedule(context, config.schedule);
@@ -105,11 +107,13 @@ export class AgentService {
       if (handle !== undefined || displayName !== undefined) {
         await identity.updateAgent(actor, id, { displayName, handle });
       }
-      const set = {
+      const changed = {
         ...columnsOf(config, actor),
         version: before.version + 1,
         updated_at: iso(clock.now()),
       };
+      const schedule_json = await takeover.afterChange(tx, actor, before, { ...before, ...changed });
+      const set = { ...changed, schedule_json };
       await agents.update(actor.tenantId, id, set);
       const after = { ...before, ...set };
       if (config.schedule !== undefined) await this.#schedule(tx, after);

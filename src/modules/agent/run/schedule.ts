@@ -7,7 +7,7 @@ import type { JobDraft } from "@/core/job.ts";
 import { RecurrenceRuleParser } from "@/core/recurrence_rule.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
-import { roomStream } from "@/core/event.ts";
+import { principalStream, roomStream } from "@/core/event.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentSchedule } from "../schema.ts";
 import { AgentStore } from "../store.ts";
@@ -33,7 +33,10 @@ const PERIODS_MAX: Readonly<Record<string, number>> = {
   HOURLY: 800,
 };
 
-/** As stored, with the principal that set it and the scopes of its token: runs are on its behalf, and have no others. */
+/**
+ * As stored, with the principal that set it, or is responsible for it since (`ScheduleTakeover`), and the scopes of the token: runs are
+ * on its behalf, and have no others.
+ */
 export type StoredSchedule = AgentSchedule & { setBy: string; scopes?: string | null };
 
 /** The next time after `afterMs`. Throws `validation_failed` and `recurrence_too_complex`. */
@@ -98,12 +101,17 @@ export class AgentScheduler {
     });
   }
 
-  async #start(tx: AnyTransaction, agent: AgentRow, schedule: StoredSchedule): Promise<void> {
-    const { roomId, input, setBy, scopes = null } = schedule;
+  async #start(tx: AnyTransaction, { tenant_id: tenantId, id: agentId }: AgentRow, due: StoredSchedule): Promise<void> {
     const { clock } = this.#deps;
-    const { tenant_id: tenantId, id: agentId } = agent;
-    if (!await this.#canSee(tx, tenantId, agentId, roomId) || !await this.#canSee(tx, tenantId, setBy, roomId)) return;
+    const { roomId } = due;
+    if (!await this.#canSee(tx, tenantId, agentId, roomId)) return;
     const head = await tx.reserve(tenantId, roomStream(roomId), 0);
+    // A concurrent change of the agent either comes first, and its schedule counts, or finds this run.
+    await tx.reserve(tenantId, principalStream(agentId), 0);
+    const agent = await new AgentStore(tx.db).find(tenantId, agentId);
+    if (agent === undefined || agent.is_paused === 1 || agent.schedule_json === null) return;
+    const { input, setBy, scopes = null, ...schedule }: StoredSchedule = JSON.parse(agent.schedule_json);
+    if (schedule.roomId !== roomId || !await this.#canSee(tx, tenantId, setBy, roomId)) return;
     const run = newRun(iso(clock.now()), {
       tenant_id: tenantId,
       agent_id: agentId,
