@@ -254,7 +254,7 @@ export function createModules(
     secrets: config.jwtSecrets,
   }));
   // Before the archive, which is made of the sections of the modules before it.
-  const skill: SkillModule = add(skillModule(platform, { roomAccess, identity }));
+  const skill: SkillModule = add(skillModule(platform, { roomAccess, identity, takeover: agents.takeover }));
   for (const create of more) add(create(platform, shared));
   add(archiveModule(platform, {
     roomAccess,

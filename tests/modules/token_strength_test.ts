@@ -9,6 +9,7 @@ import { createWebhook, Endpoint, openWithEndpoints, untilWebhook, WEBHOOKS } fr
 
 const AGENTS = "/v1/collaboration/agents";
 const RUNS = "/v1/collaboration/ai/runs";
+const SKILLS = "/v1/collaboration/skills";
 const DAY_MS = 86_400_000;
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
@@ -230,4 +231,28 @@ testOnEngines("a run of a schedule that waits is bounded by a change of its agen
   assert.deepEqual(run.scopes, ["agent.*"]);
   const { text } = ok(await alice.get(`/v1/messages/${run.outputMessageId}`));
   assert.equal(text, "ask_user");
+});
+
+testOnEngines("a skill of an agent is a change of what it does", async (environment) => {
+  const { fixture: opened, path, nextRun } = await openScheduled(environment);
+  await using fixture = opened;
+  const { gateway, agentId } = fixture;
+  const content = "---\nname: greetings\ndescription: Greets. Use it for greetings.\n---\n\nGreet everybody.\n";
+  const admin = await gateway.as("adam", { role: "admin" });
+  const { version: { digest } } = ok(await admin.post(SKILLS, { files: [{ path: "SKILL.md", content }] }));
+  ok(await admin.post(`${SKILLS}/greetings/approve`, { digest }));
+  const of = { kind: "agent", subjectId: agentId };
+  assertProblem(await admin.post(`${SKILLS}/greetings/attach`, { ...of, digest }), 403, "forbidden");
+  const { schedule } = ok(await fixture.alice.get(path));
+  for (const [change, body] of [["attach", { ...of, digest }], ["detach", of]] as const) {
+    const weak = await gateway.as("alice", { scope: "skill.* task.read" });
+    ok(await weak.post(`${SKILLS}/greetings/${change}`, body));
+    assert.deepEqual((await nextRun()).scopes, ["skill.*", "task.read"], change);
+    ok(await (await gateway.as("alice")).patch(path, { schedule }));
+    // What is attached already changes nothing.
+    if (change === "attach") {
+      ok(await (await gateway.as("alice", { scope: "skill.*" })).post(`${SKILLS}/greetings/attach`, body));
+    }
+    assert.equal((await nextRun()).scopes, null);
+  }
 });

@@ -13,4 +13,5 @@ export { agentModule } from "./module.ts";
 export type { AgentModule } from "./module.ts";
 export type { AssembleContext } from "./run/context.ts";
 export { systemText } from "./run/context.ts";
+export type { ScheduleTakeover } from "./run/takeover.ts";
 export type { AgentTool, ToolCall, ToolSource } from "./tool/tool.ts";

@@ -68,7 +68,7 @@ type Deps = {
   toolSources: readonly ToolSource[];
 };
 
-export type AgentModule = Module & { triggerAgents: TriggerAgents };
+export type AgentModule = Module & { triggerAgents: TriggerAgents; takeover: ScheduleTakeover };
 
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const { store, clock, cursors, bus, cpu, metrics, modules, dispatch, nodeId } = platform;
@@ -196,5 +196,6 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
       },
     }),
     triggerAgents: (tx, trigger) => triggers.onMessage(tx, trigger),
+    takeover,
   };
 }

@@ -27,6 +27,8 @@ const PATH = "/v1/collaboration/skills";
 const READ = { scope: "skill.read", tenant: "member" } as const;
 const WRITE = { scope: "skill.write", tenant: "member" } as const;
 const IMPORT_RATE: Rates = { human: { perSecond: 0.2, burst: 10 } };
+const RESPONSIBLE =
+  "For an agent, the caller becomes responsible for its schedule, as by a change of its instructions with `agent.update`.";
 const NAME = "release-notes";
 const DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const FILES = [{
@@ -137,7 +139,8 @@ export function skillApi(skills: SkillService, attachments: SkillAttachments): M
         name: "skill.attach",
         summary: "Attach a version of a skill to an agent or to a room",
         description:
-          "The version stays until another one is attached. Owners of agents, moderators of rooms and admins attach.",
+          "The version stays until another one is attached. Owners of agents, moderators of rooms and admins attach. " +
+          RESPONSIBLE,
         access: WRITE,
         http: { method: "POST", path: `${PATH}/:name/attach`, status: 204 },
         input: SkillAttach,
@@ -149,6 +152,7 @@ export function skillApi(skills: SkillService, attachments: SkillAttachments): M
       defineOperation({
         name: "skill.detach",
         summary: "Detach a skill from an agent or a room",
+        description: RESPONSIBLE,
         access: WRITE,
         http: { method: "POST", path: `${PATH}/:name/detach`, status: 204 },
         input: SkillDetach,

@@ -3,13 +3,20 @@ import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
+import type { ScheduleTakeover } from "@/modules/agent/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { ATTACHMENTS_MAX, type Skill, type SkillDetach } from "./schema.ts";
 import { SkillStore, type SkillTables, type Subject } from "./store.ts";
 
-type Deps = { store: Store<SkillTables>; clock: Clock; roomAccess: RoomAccess; identity: IdentityService };
+type Deps = {
+  store: Store<SkillTables>;
+  clock: Clock;
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  takeover: Pick<ScheduleTakeover, "take">;
+};
 
 export class SkillAttachments {
   readonly #deps: Deps;
@@ -33,6 +40,7 @@ export class SkillAttachments {
       if (attached.length >= ATTACHMENTS_MAX && attached.every(({ skill_name }) => skill_name !== name)) {
         throw new Fault("limit_reached", `An agent or a room has at most ${ATTACHMENTS_MAX} skills`);
       }
+      if (attached.some((other) => other.skill_name === name && other.digest === digest)) return;
       await skills.attach({
         tenant_id: tenantId,
         ...subject,
@@ -41,6 +49,7 @@ export class SkillAttachments {
         attached_by: principalId,
         attached_at: iso(clock.now()),
       });
+      await this.#onChange(tx, context.actor, of);
     });
   }
 
@@ -49,6 +58,7 @@ export class SkillAttachments {
       await this.#assertMayAttach(tx, context, of);
       const isAttached = await new SkillStore(tx.db).detach(context.actor.tenantId, subjectOf(of), name);
       if (!isAttached) throw notFound("attachment of the skill");
+      await this.#onChange(tx, context.actor, of);
     });
   }
 
@@ -93,6 +103,15 @@ export class SkillAttachments {
 
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     await this.#deps.store.write((tx) => new SkillStore(tx.db).detach(tenantId, { kind: "room", subject_id: roomId }));
+  }
+
+  /** Skills of an agent are part of its instructions; those of a room are what its moderators say there. */
+  async #onChange(
+    tx: AnyTransaction,
+    actor: Actor,
+    { kind, subjectId }: Pick<SkillDetach, "kind" | "subjectId">,
+  ): Promise<void> {
+    if (kind === "agent") await this.#deps.takeover.take(tx, actor, subjectId);
   }
 
   /** The owner of an agent and admins decide about the agent, moderators about their room. */

@@ -1,5 +1,6 @@
 // The skill module.
 import type { Module } from "@/core/module.ts";
+import type { ScheduleTakeover } from "@/modules/agent/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
@@ -13,12 +14,12 @@ import { SkillService } from "./service.ts";
 import { SkillStore } from "./store.ts";
 import { SkillWriter } from "./writer.ts";
 
-type Deps = { roomAccess: RoomAccess; identity: IdentityService };
+type Deps = { roomAccess: RoomAccess; identity: IdentityService; takeover: ScheduleTakeover };
 
 export type SkillModule = Module & { skills: SkillService; tools: SkillTools };
 
-export function skillModule({ store, clock, metrics }: Platform, { roomAccess, identity }: Deps): SkillModule {
-  const attachments = new SkillAttachments({ store, clock, roomAccess, identity });
+export function skillModule({ store, clock, metrics }: Platform, deps: Deps): SkillModule {
+  const attachments = new SkillAttachments({ store, clock, ...deps });
   const writer = new SkillWriter(clock);
   const skills = new SkillService({ store, metrics, attachments, writer });
   return {
