@@ -162,5 +162,13 @@ const readers: Migration = {
   },
 };
 
+/** Grants hold while their maker has the role that the decision was based on. */
+const makers: Migration = {
+  name: "0004_makers",
+  async up(db) {
+    await sql`alter table agent_grant add column maker_role text not null default 'member'`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, scopes, readers];
+export const migrations: readonly Migration[] = [baseline, scopes, readers, makers];

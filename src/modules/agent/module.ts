@@ -13,6 +13,7 @@ import type { Platform } from "@/ports/platform.ts";
 import { agentOperations } from "./api.ts";
 import { agentArchive } from "./archive.ts";
 import { approvalOperations } from "./approval/api.ts";
+import { Deciders } from "./approval/deciders.ts";
 import { ApprovalGate } from "./approval/gate.ts";
 import { APPROVAL_EVENTS } from "./approval/schema.ts";
 import { ApprovalService } from "./approval/service.ts";
@@ -85,7 +86,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const publisher = new RunPublisher({ bus, clock });
   const actors = new RunActors({ store, identity, roomAccess });
   const access = new RunAccess({ store, roomAccess });
-  const gate = new ApprovalGate({ clock, identity, access });
+  const deciders = new Deciders({ identity, roomAccess, access, operations });
+  const gate = new ApprovalGate({ clock, identity, access, deciders });
   const ending = new RunEnding({ store, clock, actors, lifecycle, files, callOperation });
   const executor = new RunExecutor({
     store,
@@ -113,7 +115,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
   const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });
   const streams = new RunStreams({ store, bus, access, waiter, revalidate: deps.revalidate });
-  const approvals = new ApprovalService({ store, clock, cursors, roomAccess, access, lifecycle, operations });
+  const approvals = new ApprovalService({ store, clock, cursors, roomAccess, access, lifecycle, deciders });
   const expiry = new RunExpiry({ store, clock, lifecycle, ending, actors });
   return {
     name: "agent",

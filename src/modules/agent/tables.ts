@@ -147,6 +147,8 @@ export type GrantRow = {
   run_id: string;
   effect: "allow" | "deny";
   created_by: string;
+  /** Role in the room of the run that the decision was based on. */
+  maker_role: "member" | "moderator";
   created_at: string;
   expires_at: string;
 };

@@ -6,7 +6,9 @@ import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { RunAccess } from "../run/access.ts";
 import { eventBase } from "../run/lifecycle.ts";
+import { withRoomsRead } from "../run/presenter.ts";
 import type { ApprovalRow, GrantRow, RunRow } from "../tables.ts";
+import type { Deciders } from "./deciders.ts";
 import { presentApproval } from "./presenter.ts";
 import { ApprovalStore } from "./store.ts";
 
@@ -33,7 +35,7 @@ type Target = { roomId: string; readerIds: readonly string[] };
 export type CallEffect = { roomIds: Iterable<string>; readerIds: Iterable<string> };
 export type GatedCall = { run: RunRow; callId: string; tool: string; asksFirst: boolean };
 
-type Deps = { clock: Clock; identity: Pick<IdentityService, "findEnabled">; access: RunAccess };
+type Deps = { clock: Clock; identity: Pick<IdentityService, "findEnabled">; access: RunAccess; deciders: Deciders };
 
 export class ApprovalGate {
   readonly #deps: Deps;
@@ -63,7 +65,8 @@ export class ApprovalGate {
       const isApproved = decided.some((approval) =>
         approval.status === "approved" && approval.target_room_id === targetRoomId && covers(approval, target)
       );
-      if (isApproved || grants.some((grant) => covers(grant, target))) continue;
+      const call = { read: withRoomsRead(run, read), tool, targetRoomId };
+      if (isApproved || await this.#isGranted(tx, grants.filter((grant) => covers(grant, target)), call)) continue;
       if (asksFirst) throw new NeedsApproval(target, "The agent asks before each call of this tool");
       if (target.readerIds.length > 0) {
         throw new NeedsApproval(
@@ -78,6 +81,15 @@ export class ApprovalGate {
         );
       }
     }
+  }
+
+  async #isGranted(
+    { db }: AnyTransaction,
+    grants: readonly GrantRow[],
+    call: Parameters<Deciders["couldDecide"]>[1],
+  ): Promise<boolean> {
+    for (const grant of grants) if (await this.#deps.deciders.couldDecide(grant, call, db)) return true;
+    return false;
   }
 
   /** One approval is for the readers: that of the first room, or of the room of the run where it changes none. */

@@ -67,7 +67,9 @@ export const Grant = z.object({
   targetRoomId: targetRoom,
   readerIds: readers,
   runId: z.string().nullable().describe("Run that it holds for; null: all in the room"),
-  effect: z.enum(["allow", "deny"]).describe("`deny` wins over `allow`"),
+  effect: z.enum(["allow", "deny"]).describe(
+    "`deny` wins over `allow`, which holds while the principal that decided could still decide",
+  ),
   createdBy: PrincipalId.describe("Principal that decided"),
   createdAt: z.iso.datetime(),
   expiresAt: z.iso.datetime().describe("When it ends"),

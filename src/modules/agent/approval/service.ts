@@ -1,18 +1,18 @@
 // Approvals and grants as people see and decide them.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { authorize } from "@/core/dispatch.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import { type Context, type Operation, requiredRoomRole } from "@/core/operation.ts";
+import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { RunAccess } from "../run/access.ts";
 import { eventBase, type RunLifecycle } from "../run/lifecycle.ts";
-import { askersOf } from "../run/presenter.ts";
+import { roomsReadBy } from "../run/presenter.ts";
 import { RunStore } from "../run/store.ts";
 import type { AgentTables, ApprovalRow, RunRow } from "../tables.ts";
+import type { DeciderRole, Deciders } from "./deciders.ts";
 import { presentApproval, presentGrant } from "./presenter.ts";
 import type { Approval, ApprovalDecide, ApprovalList, Grant, GrantList } from "./schema.ts";
 import { ApprovalStore } from "./store.ts";
@@ -26,7 +26,7 @@ type Deps = {
   roomAccess: RoomAccess;
   access: RunAccess;
   lifecycle: RunLifecycle;
-  operations: () => ReadonlyMap<string, Operation>;
+  deciders: Deciders;
 };
 
 export class ApprovalService {
@@ -52,14 +52,15 @@ export class ApprovalService {
 
   /** Decides a call. Its run continues once no other call of it waits. */
   async decide(context: Context, { id, decision, remember, comment }: ApprovalDecide): Promise<Approval> {
-    const { store, clock, lifecycle } = this.#deps;
+    const { store, clock, lifecycle, deciders } = this.#deps;
     const { actor } = context;
     return await store.write(async (tx) => {
       const approvals = new ApprovalStore(tx.db);
       const found = await approvals.find(actor.tenantId, id);
       if (found === undefined) throw notVisible("approval");
       const { run, grant } = await this.#requireRun(tx, context, found);
-      await this.#assertMayDecide(tx, actor, run, grant, found);
+      const call = { read: roomsReadBy(run), tool: found.tool, targetRoomId: found.target_room_id };
+      const makerRole = await deciders.require(actor, run, grant, call, tx.db);
       const status = decision === "approve" ? "approved" as const : "denied" as const;
       const set = {
         status,
@@ -70,7 +71,7 @@ export class ApprovalService {
       if (!await approvals.decide(actor.tenantId, id, set)) {
         throw new Fault("already_decided", "The approval was decided before, or its run has ended");
       }
-      if (remember !== "once") await approvals.putGrant(this.#grantOf(actor, found, decision, remember));
+      if (remember !== "once") await approvals.putGrant(this.#grantOf(actor, makerRole, found, decision, remember));
       await tx.emit({
         ...eventBase(run),
         type: "approval.decided",
@@ -131,35 +132,9 @@ export class ApprovalService {
     }
   }
 
-  /** The one who asked, or a moderator; and only what they could do themselves. No agent decides. */
-  async #assertMayDecide(
-    tx: AnyTransaction,
-    actor: Actor,
-    run: RunRow,
-    { role }: RoomGrant,
-    { tool, target_room_id: targetRoomId }: ApprovalRow,
-  ): Promise<void> {
-    if (actor.kind === "agent") throw new Fault("forbidden", "Agents do not decide approvals");
-    const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
-    if (!isModerator && !askersOf(run).includes(actor.principalId)) {
-      throw new Fault(
-        "forbidden",
-        "Only principals that asked for the run and moderators of the room decide its approvals",
-      );
-    }
-    await this.#deps.access.assertReadable(actor, run, tx.db);
-    const operation = this.#deps.operations().get(tool);
-    if (operation === undefined) return;
-    authorize(operation, actor);
-    const target = await this.#deps.roomAccess.find(actor, targetRoomId, tx.db);
-    const least = requiredRoomRole(target?.room.kind, operation.access) ?? "member";
-    if (target?.role === undefined || target.role === null || !isAtLeast(ROOM_ROLES, target.role, least)) {
-      throw new Fault("forbidden", `Only principals that may call ${tool} in the room themselves decide this`);
-    }
-  }
-
   #grantOf(
     { principalId }: Actor,
+    makerRole: DeciderRole,
     { tenant_id, agent_id, tool, room_id, target_room_id, reader_ids_json, run_id }: ApprovalRow,
     decision: "approve" | "deny",
     remember: "run" | "room",
@@ -176,6 +151,7 @@ export class ApprovalService {
       run_id: remember === "run" ? run_id : "",
       effect: decision === "approve" ? "allow" as const : "deny" as const,
       created_by: principalId,
+      maker_role: makerRole,
       created_at: iso(now),
       expires_at: iso(now + GRANT_MS),
     };

@@ -62,11 +62,11 @@ export class ApprovalStore {
 
   /** Adds a grant, or replaces the one for the same agent, tool and rooms. */
   async putGrant(row: GrantRow): Promise<void> {
-    const { reader_ids_json, effect, created_by, created_at, expires_at } = row;
+    const { reader_ids_json, effect, created_by, maker_role, created_at, expires_at } = row;
     await this.#db.insertInto("agent_grant").values(row)
       .onConflict((conflict) =>
         conflict.columns(["tenant_id", "agent_id", "tool", "room_id", "target_room_id", "run_id"])
-          .doUpdateSet({ reader_ids_json, effect, created_by, created_at, expires_at })
+          .doUpdateSet({ reader_ids_json, effect, created_by, maker_role, created_at, expires_at })
       ).execute();
   }
 

@@ -9,6 +9,7 @@ import type { AgentTables, RunRow } from "../tables.ts";
 import { askersOf, roomsReadBy } from "./presenter.ts";
 import { RunStore } from "./store.ts";
 
+type Reader = Pick<Actor, "tenantId" | "principalId" | "kind" | "role" | "ownerId" | "bounds">;
 type Deps = { store: Store<AgentTables>; roomAccess: RoomAccess };
 
 export class RunAccess {
@@ -30,18 +31,13 @@ export class RunAccess {
   /** The same, for who reads its texts. */
   async findReadable(actor: Actor, id: string): Promise<RunRow> {
     const run = await this.find(actor, id);
-    await this.assertReadable(actor, run);
+    await this.assertCanSee(actor, roomsReadBy(run));
     return run;
   }
 
-  /** Throws unless the actor may read the texts of the run. */
-  async assertReadable(actor: Actor, run: RunRow, db?: AnyDatabase): Promise<void> {
-    if (await this.isReadable(actor, run, db)) return;
-    throw new Fault("forbidden", "The run has read what the caller cannot see");
-  }
-
+  /** Whether the actor may read the texts of the run. */
   async isReadable(actor: Actor, run: RunRow, db?: AnyDatabase): Promise<boolean> {
-    return (await this.readable(actor, [run], db)).has(run.id);
+    return await this.canSee(actor, roomsReadBy(run), db);
   }
 
   /** Ids of those of the runs whose texts the actor may read: it can see all that the run has read. */
@@ -55,12 +51,14 @@ export class RunAccess {
     return new Set(reads.filter(({ read }) => showAll(grants, read)).map(({ id }) => id));
   }
 
+  /** Throws unless the principal can see all that a run has read, and so may read its texts. */
+  async assertCanSee(principal: Reader, read: RoomsRead, db: AnyDatabase = this.#deps.store.db): Promise<void> {
+    if (await this.canSee(principal, read, db)) return;
+    throw new Fault("forbidden", "The run has read what the caller cannot see");
+  }
+
   /** Whether a principal can see all of this. */
-  async canSee(
-    principal: Pick<Actor, "tenantId" | "principalId" | "kind" | "role" | "ownerId">,
-    read: RoomsRead,
-    db: AnyDatabase,
-  ): Promise<boolean> {
+  async canSee(principal: Reader, read: RoomsRead, db: AnyDatabase = this.#deps.store.db): Promise<boolean> {
     return showAll(await this.#deps.roomAccess.findMany(principal, read.keys(), db), read);
   }
 
