@@ -1,11 +1,11 @@
 // Signing in: by a one-time address, by an invitation, or with an access token.
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, call, post } from "./core/api.ts";
+import { ApiError, call, get, post } from "./core/api.ts";
 import { html } from "./core/html.ts";
 import { messageOf } from "./core/notice.ts";
 import type { Me } from "./core/resources.ts";
-import { replaceRoute } from "./core/route.ts";
+import { replaceRoute, route } from "./core/route.ts";
 import { signedOutReason, startSession } from "./core/session.ts";
 
 type Joined = { token: string };
@@ -54,6 +54,7 @@ export function SignIn(): VNode {
         <h1>Collaboration Gateway</h1>
         ${signedOutReason === "" || failure !== "" ? null : html`<p role="status">${signedOutReason}</p>`}
         ${failure === "" ? null : html`<p class="problem-text" role="alert">${failure}</p>`}
+        ${route.value.path[0] === "oauth" ? html`<${Asking} />` : null}
         ${current?.kind === "code"
           ? failure === "" || isBusy
             ? html`<p class="dim">Signing in…</p>`
@@ -64,6 +65,24 @@ export function SignIn(): VNode {
         <p class="links"><a href="docs">API documentation</a></p>
       </div>
     </main>
+  `;
+}
+
+/** Says which application sent the browser here, and will ask for access once somebody has signed in. */
+function Asking(): VNode | null {
+  const [asking, setAsking] = useState<{ clientName: string; clientHost: string | null }>();
+  const id = route.value.query.get("request") ?? "";
+  useEffect(() => {
+    // The page after this one says what is wrong with a request.
+    get<typeof asking>(`v1/collaboration/oauth/requests/${encodeURIComponent(id)}/client`)
+      .then(setAsking, () => setAsking(undefined));
+  }, [id]);
+  if (asking === undefined) return null;
+  return html`
+    <p
+      role="status"><b dir="auto">${asking.clientName}</b>${asking.clientHost === null
+        ? ""
+        : ` of ${asking.clientHost}`} asks for access. Sign in to see what it may do, and to allow or deny it.</p>
   `;
 }
 

@@ -267,6 +267,21 @@ Deno.test("a person can deny; what is no request, or has expired, is not found",
   assert.equal((await alice.post(`${REQUESTS}/${id}/decision`, { decision: "allow" })).status, 404);
 });
 
+Deno.test("whoever is about to sign in reads which application asks, and no more", async () => {
+  await using gateway = await openGateway({ ...SETTINGS, SVC_RATE_LIMIT: "on" });
+  const anyone = gateway.withToken(undefined);
+  const id = requestIdOf(await authorize(gateway, authorizeQuery(await register(gateway))));
+  const asking = await anyone.get(`${REQUESTS}/${id}/client`);
+  assert.deepEqual(ok(asking), { clientName: "Desk", clientHost: null, redirectHost: "127.0.0.1:7777" });
+  assert.equal((await anyone.get(`${REQUESTS}/${id}`)).status, 401);
+  assert.equal((await anyone.get(`${REQUESTS}/${id.slice(0, -1)}/client`)).status, 404);
+  gateway.clock.advance(10 * MINUTE_MS);
+  const statuses = [];
+  for (let n = 0; n < 31; n++) statuses.push((await anyone.get(`${REQUESTS}/${id}/client`)).status);
+  assert.equal(statuses[0], 404, "it has expired");
+  assert.equal(statuses.at(-1), 429);
+});
+
 Deno.test("only a person decides, and grants no more than was asked for and its own token allows", async () => {
   await using gateway = await openGateway(SETTINGS);
   const alice = await gateway.as("alice");

@@ -6,8 +6,12 @@ import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";
 import { coversScope, type IssuedTokens } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { type AuthorizationRequest, type AuthorizationRequests, redirectWith } from "./authorization_request.ts";
-import { redirectHost } from "./redirect_uri.ts";
+import {
+  type AuthorizationRequest,
+  type AuthorizationRequests,
+  clientOf,
+  redirectWith,
+} from "./authorization_request.ts";
 import type { OauthApplication, OauthDecision, OauthRequest } from "./schema.ts";
 import { OauthStore, type OauthTables } from "./store.ts";
 
@@ -32,9 +36,7 @@ export class ConsentService {
   read(actor: Actor, id: string): OauthRequest {
     const request = this.#require(actor, id);
     return {
-      clientName: request.clientName,
-      clientHost: request.clientHost,
-      redirectHost: redirectHost(request.redirectUri),
+      ...clientOf(request),
       scopes: request.scopes.filter((scope) => coversScope(actor, scope)),
       expiresAt: iso(request.expiresAt),
     };

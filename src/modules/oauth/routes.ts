@@ -2,9 +2,9 @@
 import { Fault } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
 import { readBytes } from "@/core/request.ts";
-import type { Route } from "@/core/route.ts";
+import { type Route, routeSchema } from "@/core/route.ts";
 import { isSafeText } from "@/core/text.ts";
-import type { AuthorizationRequests } from "./authorization_request.ts";
+import { type AuthorizationRequests, clientOf } from "./authorization_request.ts";
 import type { Clients } from "./clients.ts";
 import { OauthError, toOauthResponse } from "./error.ts";
 import type { GrantService } from "./grant_service.ts";
@@ -16,6 +16,7 @@ import {
   queryDocument,
   registrationDocument,
 } from "./route_document.ts";
+import { OauthClient } from "./schema.ts";
 
 const FORM_MAX_BYTES = 8 * 1024;
 const FORM_FIELDS_MAX = 20;
@@ -34,7 +35,7 @@ type Deps = {
 };
 
 export function oauthRoutes(deps: Deps): Route[] {
-  return [authorizeRoute(deps), tokenRoute(deps), registerRoute(deps), revokeRoute(deps)];
+  return [authorizeRoute(deps), clientRoute(deps), tokenRoute(deps), registerRoute(deps), revokeRoute(deps)];
 }
 
 function authorizeRoute({ issuer, requests }: Deps): Route {
@@ -72,6 +73,30 @@ function authorizeRoute({ issuer, requests }: Deps): Route {
         const location = "id" in opened ? `${base}/#/oauth?request=${opened.id}` : opened.redirectTo;
         return new Response(null, { status: 302, headers: { Location: location } });
       }),
+  };
+}
+
+function clientRoute({ requests }: Deps): Route {
+  return {
+    name: "oauth_request.client",
+    summary: "Get the application that asks for authorization",
+    description:
+      "Requires no bearer token: the page where people sign in names the application that sent the browser there.",
+    tag: "oauth",
+    method: "GET",
+    path: "/v1/collaboration/oauth/requests/:id/client",
+    auth: "public",
+    rate: AUTHORIZE_RATE,
+    faults: ["not_found", "rate_limited"],
+    document: {
+      responses: {
+        "200": {
+          description: "The application, as it names itself",
+          content: { "application/json": { schema: routeSchema(OauthClient) } },
+        },
+      },
+    },
+    handle: (_request, { params: { id = "" } }) => Response.json(clientOf(requests.require(id))),
   };
 }
 

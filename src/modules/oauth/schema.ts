@@ -10,10 +10,14 @@ const ClientHost = z.string().nullable()
 
 export const OauthRequestRef = z.strictObject({ id: RequestId });
 
-export const OauthRequest = z.object({
+export const OauthClient = z.object({
   clientName: z.string().describe("Name of the application, as it names itself"),
   clientHost: ClientHost,
   redirectHost: z.string().describe("Host to which the browser returns, or the scheme of a desktop application"),
+});
+export type OauthClient = z.output<typeof OauthClient>;
+
+export const OauthRequest = OauthClient.extend({
   scopes: Scopes.describe("Scopes that the application requests, without those that the caller does not have"),
   expiresAt: z.iso.datetime().describe("When the request expires"),
 }).meta({ id: "OauthRequest" });

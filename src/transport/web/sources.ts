@@ -89,6 +89,7 @@ export const SCRIPTS: Sources = {
   "people/consent.ts": () => import("@/web/people/consent.ts", { with: { type: "text" } }),
   "people/page.ts": () => import("@/web/people/page.ts", { with: { type: "text" } }),
   "people/profile.ts": () => import("@/web/people/profile.ts", { with: { type: "text" } }),
+  "people/scope_areas.ts": () => import("@/web/people/scope_areas.ts", { with: { type: "text" } }),
   "room/create.ts": () => import("@/web/room/create.ts", { with: { type: "text" } }),
   "room/members.ts": () => import("@/web/room/members.ts", { with: { type: "text" } }),
   "room/page.ts": () => import("@/web/room/page.ts", { with: { type: "text" } }),

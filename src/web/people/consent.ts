@@ -6,6 +6,7 @@ import { html } from "../core/html.ts";
 import { messageOf } from "../core/notice.ts";
 import { route } from "../core/route.ts";
 import { me } from "../core/session.ts";
+import { areasOf, LEVELS } from "./scope_areas.ts";
 
 type Request = { clientName: string; clientHost: string | null; redirectHost: string; scopes: string[] };
 
@@ -15,13 +16,18 @@ export default function ConsentPage(): VNode {
   const [request, setRequest] = useState<Request>();
   const [failure, setFailure] = useState("");
   const [isBusy, setBusy] = useState(false);
+  /** Those that are ticked: exactly these are granted. */
+  const [granted, setGranted] = useState<ReadonlySet<string>>(new Set());
   useEffect(() => {
-    get<Request>(path).then(setRequest, (error) => setFailure(messageOf(error)));
+    get<Request>(path).then((read) => {
+      setRequest(read);
+      setGranted(new Set(read.scopes));
+    }, (error) => setFailure(messageOf(error)));
   }, [path]);
-  async function decide(decision: "allow" | "deny", scopes: FormDataEntryValue[] = []): Promise<void> {
+  async function decide(decision: "allow" | "deny"): Promise<void> {
     setBusy(true);
     try {
-      const body = decision === "allow" ? { decision, scopes } : { decision };
+      const body = decision === "allow" ? { decision, scopes: [...granted] } : { decision };
       const { redirectTo } = await post<{ redirectTo: string }>(`${path}/decision`, body);
       location.assign(redirectTo);
     } catch (error) {
@@ -31,9 +37,9 @@ export default function ConsentPage(): VNode {
   }
   return html`
     <div class="welcome page">
-      <form class="card fields" onSubmit=${(event: SubmitEvent) => {
+      <form class="card fields consent" onSubmit=${(event: SubmitEvent) => {
         event.preventDefault();
-        void decide("allow", new FormData(event.currentTarget as HTMLFormElement).getAll("scope"));
+        void decide("allow");
       }}>
       ${failure === "" ? null : html`<p class="problem-text" role="alert">${failure}</p>`}
       ${request === undefined ? null : html`
@@ -43,16 +49,43 @@ export default function ConsentPage(): VNode {
           : html`. It comes from <b>${request.clientHost}</b>`},
           ${" "}and you will return to <b>${request
             .redirectHost}</b>. Allow it only if you have just started this there.</p>
-        <fieldset><legend class="dim">It may</legend>${request.scopes.map((scope) =>
-          html`
-            <label class="check"
-              key=${scope}><input type="checkbox" name="scope" value=${scope} defaultChecked /> <code>${scope}</code></label>
-          `
-        )}</fieldset>
+        <${Scopes} requested=${request.scopes} granted=${granted} onChange=${setGranted} />
         <footer><button type="button" disabled=${isBusy} onClick=${() =>
-          void decide("deny")}>Deny</button><button class="primary" disabled=${isBusy}>Allow</button></footer>
+          void decide("deny")}>Deny</button><button class="primary" disabled=${isBusy ||
+          granted.size === 0}>Allow</button></footer>
       `}
       </form>
     </div>
+  `;
+}
+
+function Scopes({ requested, granted, onChange }: {
+  requested: readonly string[];
+  granted: ReadonlySet<string>;
+  onChange: (granted: ReadonlySet<string>) => void;
+}): VNode {
+  const areas = areasOf(requested);
+  const levels = LEVELS.filter((level) => areas.some(({ scopes }) => scopes.has(level)));
+  const toggle = (scopes: readonly string[], isGranted: boolean): void =>
+    onChange(isGranted ? granted.union(new Set(scopes)) : granted.difference(new Set(scopes)));
+  return html`
+    <table>
+      <thead>
+        <tr><th scope="col">It may</th>${levels.map((level) => html`<th key=${level} scope="col">${level}</th>`)}</tr>
+      </thead>
+      <tbody>${areas.map(({ label, scopes }) =>
+        html`<tr key=${label}><th scope="row">${label}</th>${
+          levels.map((level) => {
+            const own = scopes.get(level);
+            return html`<td key=${level}>${
+              own === undefined ? null : html`<label title=${own.join(", ")}><input type="checkbox"
+            aria-label=${`${level}: ${label}`} checked=${own.every((scope) => granted.has(scope))}
+            onChange=${(event: Event) => toggle(own, (event.target as HTMLInputElement).checked)} /></label>`
+            }</td>`;
+          })
+        }</tr>`
+      )}</tbody>
+    </table>
+    <details><summary class="dim">Names of these permissions</summary><code>${[...granted].join(" ")}</code></details>
   `;
 }
