@@ -23,6 +23,8 @@ export type RouteCall = {
   assertOrigin(tenantId: string): void;
   /** Runs `work` once for the request's Idempotency-Key, if it has one; `content` is the part of the request outside of its URL. */
   runOnce<Result>(content: string, work: () => Promise<Result>): Promise<Result>;
+  /** A body for a Response that may be long: its memory is charged to the caller until it is read. */
+  toBody(content: string | Uint8Array<ArrayBuffer>): BodyInit;
   /** Aborts when the client disconnects or the request times out. */
   readonly signal: AbortSignal;
 };

@@ -265,10 +265,10 @@ function feedRoute(feeds: CalendarFeeds): Route {
         },
       },
     },
-    async handle(_request, { params }) {
+    async handle(_request, { params, toBody }) {
       const [, secret] = /^([A-Za-z0-9_-]{22,64})\.ics$/.exec(params["id"] ?? "") ?? [];
       if (secret === undefined) throw notFound("feed");
-      return new Response(await feeds.render(secret), {
+      return new Response(toBody(await feeds.render(secret)), {
         headers: { "Content-Type": "text/calendar; charset=utf-8", "Cache-Control": "private, max-age=300" },
       });
     },

@@ -49,7 +49,7 @@ export function documentRoutes(contents: ContentService): Route[] {
         },
       },
     },
-    async handle(request, { actor, requestId, params }) {
+    async handle(request, { actor, requestId, params, toBody }) {
       const { format } = parseQuery(request, ExportQuery);
       if (format !== "markdown" && format !== "html") {
         throw new Fault("not_acceptable", "Expected the format markdown or html");
@@ -57,7 +57,7 @@ export function documentRoutes(contents: ContentService): Route[] {
       const context = callContext(actor, requestId, "document.export", "read");
       const id = idOf(params);
       const { title, text } = await contents.export(context, id, format);
-      return new Response(text, {
+      return new Response(toBody(text), {
         headers: {
           "Content-Type": `text/${format}; charset=utf-8`,
           "Content-Disposition": contentDisposition("attachment", fileNameOf(title, format === "html" ? "html" : "md")),
@@ -86,12 +86,12 @@ export function documentRoutes(contents: ContentService): Route[] {
       }],
       responses: { 200: { description: "Yjs update (v1)", content: binary } },
     },
-    async handle(request, { actor, requestId, params }) {
+    async handle(request, { actor, requestId, params, toBody }) {
       const { vector } = parseQuery(request, YjsQuery);
       const context = callContext(actor, requestId, "document.read_yjs", "read");
       const { update, revision } = await contents.readUpdate(context, idOf(params), parseVector(vector));
       // The type allows any kind of buffer; Yjs allocates plain ones.
-      return new Response(update as Uint8Array<ArrayBuffer>, {
+      return new Response(toBody(update as Uint8Array<ArrayBuffer>), {
         headers: {
           "Content-Type": "application/octet-stream",
           ETag: `"${revision}"`,

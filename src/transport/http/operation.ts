@@ -1,5 +1,5 @@
 // Operations as endpoints: authentication, input, dispatch, response.
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { authorize, type Call, type Dispatch } from "@/core/dispatch.ts";
 import { matchesIfNoneMatch } from "@/core/request.ts";
@@ -15,6 +15,7 @@ import type { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { idempotencyKeyOf, respondOnce } from "./idempotency.ts";
 import { createReadInput } from "./input.ts";
 import { fieldsOf } from "./query.ts";
+import type { UnreadResponses } from "./unread_responses.ts";
 
 const EMPTY_BODY = new Uint8Array();
 
@@ -26,6 +27,7 @@ type OperationDeps = {
   /** Default limit of bodies. */
   bodyMaxBytes: number;
   largeBodies: LargeBodies;
+  unreadResponses: UnreadResponses;
   /** CPU time of callers; absent if it is not limited. */
   cpu: CpuBudget | undefined;
 };
@@ -56,6 +58,7 @@ export function operationEndpoint(
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     assertAcceptsJson(context.request);
     const actor = await authenticateRequest(context);
+    deps.unreadResponses.assertRead(chargedTo(actor));
     // Before the body is read: a caller beyond its CPU share must wait here.
     const account = cpu?.accountOf(actor);
     const delay = account?.beginCall(context.startedAt);
@@ -100,7 +103,8 @@ export function operationEndpoint(
     const result = once === undefined || key === undefined
       ? await run()
       : await respondOnce(once, context, actor, key, body?.bytes ?? EMPTY_BODY, run, operation.isSecret === true);
-    return context.toResponse(method === "GET" ? applyIfNoneMatch(request, result) : result);
+    const response = method === "GET" ? applyIfNoneMatch(request, result) : result;
+    return context.toResponse(response, (text) => deps.unreadResponses.bodyOf(chargedTo(actor), text, { isReading }));
   }
 
   return {

@@ -67,13 +67,19 @@ export class RequestContext {
     return this.#controller?.signal.aborted ?? false;
   }
 
-  /** The Response of response data, with the common headers. */
-  toResponse({ status, headers, body }: ResponseData): Response {
+  /** The Response of response data, with the common headers. `toBody` replaces a long body by one in pieces. */
+  toResponse(
+    { status, headers, body }: ResponseData,
+    toBody: (text: string) => { body: BodyInit; length?: number } = (text) => ({ body: text }),
+  ): Response {
     const all: Record<string, string> = { ...this.headers, ...headers };
     const isHead = this.request.method === "HEAD" && body !== null;
     // Without it the runtime would send a length of 0.
     if (isHead) all["Content-Length"] = String(Buffer.byteLength(body));
-    return new Response(isHead ? null : body, { status, headers: all });
+    if (isHead || body === null) return new Response(null, { status, headers: all });
+    const sent = toBody(body);
+    if (sent.length !== undefined) all["Content-Length"] = String(sent.length);
+    return new Response(sent.body, { status, headers: all });
   }
 
   /** Adds the common headers to a Response of a route; its own have precedence. */

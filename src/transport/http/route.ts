@@ -1,5 +1,5 @@
 // Routes as endpoints, with the same authentication, limits, timeout and problems as operations.
-import { type Actor, hasScope } from "@/core/actor.ts";
+import { type Actor, chargedTo, hasScope } from "@/core/actor.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { chargeTo, currentAccount, runAsCaller } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
@@ -17,6 +17,8 @@ import { readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { idempotencyKeyOf, runOnceForKey } from "./idempotency.ts";
+import { addressLimitKey } from "../shared/client_address.ts";
+import type { UnreadResponses } from "./unread_responses.ts";
 
 export function routeEndpoint(
   route: Route,
@@ -27,6 +29,7 @@ export function routeEndpoint(
     timeouts: RequestTimeouts;
     bodyMaxBytes: number;
     cpu: CpuBudget | undefined;
+    unreadResponses: UnreadResponses;
   },
 ): Endpoint {
   const { method, path } = route;
@@ -38,20 +41,26 @@ export function routeEndpoint(
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     if (route.auth === "bearer") context.challenge = route.challenge?.(context.request);
     const actor = route.auth === "bearer" ? await authenticateRequest(context) : undefined;
+    const owner = actor === undefined ? addressLimitKey(context.ip) : chargedTo(actor);
     const account = actor === undefined ? undefined : deps.cpu?.accountOf(actor);
-    if (account === undefined) return await execute(context, params, actor);
+    if (account === undefined) return await execute(context, params, owner, actor);
     const delay = account.beginCall(context.startedAt);
     if (delay !== undefined) await delay;
     // A transfer may take minutes, most of it without using CPU time.
     if (route.hasNoTimeout) account.endCall();
     try {
-      return await chargeTo(account, () => execute(context, params, actor));
+      return await chargeTo(account, () => execute(context, params, owner, actor));
     } finally {
       if (!route.hasNoTimeout) account.endCall();
     }
   }
 
-  async function execute(context: RequestContext, params: Record<string, string>, actor?: Actor): Promise<Response> {
+  async function execute(
+    context: RequestContext,
+    params: Record<string, string>,
+    owner: string,
+    actor?: Actor,
+  ): Promise<Response> {
     const { request } = context;
     if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
       throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
@@ -70,7 +79,9 @@ export function routeEndpoint(
       : undefined;
     const timed = reading !== undefined && route.hasNoTimeout ? deps.timeouts.run(context, reading) : reading;
     const body = (await timed)?.value;
-    const call = new HttpRouteCall(context, params, body, async (fingerprint, work) => {
+    const toBody = (content: string | Uint8Array<ArrayBuffer>): BodyInit =>
+      deps.unreadResponses.bodyOf(owner, content, { isReading: true }).body;
+    const call = new HttpRouteCall(context, params, body, toBody, async (fingerprint, work) => {
       const key = actor === undefined ? undefined : idempotencyKeyOf(request);
       if (actor === undefined || key === undefined) return await work();
       const { result, isReplay } = await runOnceForKey(deps.runOnce, context, actor, key, fingerprint, work);
@@ -109,6 +120,7 @@ class HttpRouteCall implements RouteCall {
   readonly requestId: string;
   readonly headers: Record<string, string>;
   readonly ip: string;
+  readonly toBody: RouteCall["toBody"];
   readonly runOnce: RouteCall["runOnce"];
   readonly #context: RequestContext;
 
@@ -116,6 +128,7 @@ class HttpRouteCall implements RouteCall {
     context: RequestContext,
     params: Readonly<Record<string, string>>,
     body: unknown,
+    toBody: RouteCall["toBody"],
     runOnce: RouteCall["runOnce"],
   ) {
     this.params = params;
@@ -123,6 +136,7 @@ class HttpRouteCall implements RouteCall {
     this.requestId = context.requestId;
     this.headers = context.headers;
     this.ip = context.ip;
+    this.toBody = toBody;
     this.runOnce = runOnce;
     this.#context = context;
   }

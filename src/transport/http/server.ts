@@ -33,6 +33,7 @@ import { probeRoutes, type Readiness } from "./probe.ts";
 import { routeEndpoint } from "./route.ts";
 import { faultResponse } from "./response.ts";
 import { UnreadBodies } from "./unread_bodies.ts";
+import { UnreadResponses } from "./unread_responses.ts";
 
 export type HttpDeps = CorsRules & {
   operations: readonly Operation[];
@@ -88,10 +89,13 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const timeouts = new RequestTimeouts(requestTimeoutMs);
   const shared = { authenticateRequest, runOnce, timeouts, bodyMaxBytes, cpu };
   const largeBodies = new LargeBodies();
+  const unreadResponses = new UnreadResponses();
   const unreadBodies = new UnreadBodies();
   const app = mount([
-    ...operations.map((operation) => operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies })),
-    ...withBuiltInRoutes(deps).map((route) => routeEndpoint(route, { ...shared, limits })),
+    ...operations.map((operation) =>
+      operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies, unreadResponses })
+    ),
+    ...withBuiltInRoutes(deps).map((route) => routeEndpoint(route, { ...shared, limits, unreadResponses })),
     docsRedirect,
   ], meters);
 

@@ -1,11 +1,13 @@
 // Static texts: loaded at first use, revalidated by ETag, and compressed once. They must not contain secrets, since the
 // compressed length reveals content.
+import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { parseAccept } from "@hono/hono/utils/accept";
 import { matchesIfNoneMatch, readListHeader } from "@/core/request.ts";
 import type { RouteDocument } from "@/core/route.ts";
+import { LONG_BYTES, pieceStream } from "./piece_stream.ts";
 
 /** Smaller responses fit in one packet anyway. */
 const COMPRESSED_MIN_BYTES = 1400;
@@ -20,7 +22,7 @@ export const ASSET_RESPONSES: RouteDocument["responses"] = { 304: { description:
 
 /** Preferred encodings first. */
 type Encoding = "br" | "gzip";
-type Variant = { body: BodyInit; headers: Record<string, string> };
+type Variant = { body: Uint8Array<ArrayBuffer>; headers: Record<string, string> };
 type Options = {
   /** Added to every response with content. */
   headers?: Readonly<Record<string, string>>;
@@ -64,8 +66,9 @@ export class StaticAsset {
       // Browsers store the headers of a 304 in place of those that they have, also the policy of a page.
       return new Response(null, { status: 304, headers: { ...this.#headers, ...cacheHeaders, ETag } });
     }
-    return new Response(body, {
-      headers: { ...this.#headers, "Content-Type": this.#type, ...cacheHeaders, ...headers },
+    const length = { "Content-Length": String(body.length) };
+    return new Response(body.length < LONG_BYTES ? body : pieceStream(body), {
+      headers: { ...this.#headers, "Content-Type": this.#type, ...cacheHeaders, ...length, ...headers },
     });
   }
 
@@ -77,7 +80,7 @@ export class StaticAsset {
   }
 
   async #loadPlain(): Promise<Variant> {
-    const body = await this.#load();
+    const body = Buffer.from(await this.#load());
     const hash = createHash("sha256").update(body).digest("base64url").slice(0, 22);
     return { body, headers: { ETag: `"${hash}"` } };
   }
@@ -85,7 +88,7 @@ export class StaticAsset {
   /** The compressed variant has its own ETag: a strong ETag identifies exact bytes. */
   async #compress(encoding: Encoding): Promise<Variant> {
     const plain = await this.#variant("plain");
-    const bytes = await new Response(plain.body).bytes();
+    const bytes = plain.body;
     if (bytes.length < COMPRESSED_MIN_BYTES) return plain;
     const ETag = plain.headers["ETag"]?.replace(/"$/, `-${encoding}"`) ?? "";
     return { body: new Uint8Array(await COMPRESS[encoding](bytes)), headers: { ETag, "Content-Encoding": encoding } };
