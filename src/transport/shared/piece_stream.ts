@@ -3,7 +3,7 @@
 /** A shorter body costs less than a stream. */
 export const LONG_BYTES = 128 * 1024;
 const PIECE_BYTES = 64 * 1024;
-/** A reader that takes no piece for so long has gone, and its response is cut off. */
+/** A response of which nothing is read for so long is cut off. */
 const STALLED_MS = 60_000;
 
 /**
