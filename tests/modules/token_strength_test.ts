@@ -256,3 +256,61 @@ testOnEngines("a skill of an agent is a change of what it does", async (environm
     assert.equal((await nextRun()).scopes, null);
   }
 });
+
+testOnEngines(
+  "what hooks and commands ask of agents is within the token that gave them their address",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(() => "Done", {
+      environment: { SVC_OUTBOUND_ALLOW: "127.0.0.1", ...environment },
+      agent: { tools: ["task.*"] },
+    });
+    const { alice, gateway, roomId } = fixture;
+    await using endpoint = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen() {} },
+      () => Response.json({ response_type: "in_channel", text: "/helper go on" }),
+    );
+    let count = 0;
+    const lastRun = async (): Promise<Body> => {
+      await gateway.runJobs();
+      return await fixture.settled("succeeded", ++count);
+    };
+    const asked = async (path: string): Promise<Body> => {
+      const headers = { "content-type": "application/json" };
+      const body = JSON.stringify({ text: "/helper go on" });
+      const answer = await gateway.send(new Request(`http://gateway.test${path}`, { method: "POST", headers, body }));
+      assert.equal(answer.body, "ok");
+      return (await lastRun()).scopes;
+    };
+    const weak = await gateway.as("alice", { scope: "webhook.* message.read" });
+    const bounded = ["webhook.*", "message.read", "message.write"];
+    const hooks = "/v1/collaboration/incoming";
+    const hook = ok(await alice.post(hooks, { roomId, displayName: "CI" }));
+    assert.equal(await asked(hook.path), null);
+    assert.deepEqual(await asked(ok(await weak.post(`${hooks}/${hook.id}/rotate`)).path), bounded);
+    assert.equal(await asked(ok(await alice.post(`${hooks}/${hook.id}/rotate`)).path), null);
+    assert.deepEqual(await asked(ok(await weak.post(hooks, { roomId, displayName: "Other" })).path), bounded);
+
+    const commands = "/v1/collaboration/slash-commands";
+    const url = (path: string) => `http://127.0.0.1:${endpoint.addr.port}/${path}`;
+    const input = { roomId, name: "deploy", description: "Deploy", displayName: "CI", url: url("one") };
+    const command = ok(await alice.post(commands, input));
+    const run = async (): Promise<Body> => {
+      const { response } = ok(await fixture.bob.post("/v1/collaboration/commands/run", { roomId, text: "/deploy" }));
+      assert.equal(response.kind, "message");
+      return (await lastRun()).scopes;
+    };
+    assert.equal(await run(), null);
+    ok(await weak.patch(`${commands}/${command.id}`, { description: "Deploy it" }));
+    assert.equal(await run(), null);
+    ok(await weak.patch(`${commands}/${command.id}`, { url: url("two") }));
+    assert.deepEqual(await run(), bounded);
+    ok(await alice.post(`${commands}/${command.id}/rotate`));
+    assert.deepEqual(await run(), bounded);
+    // A moderator who gives it another address is responsible for it.
+    ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, { role: "moderator" }));
+    assert.equal(ok(await fixture.bob.patch(`${commands}/${command.id}`, { url: url("three") })).responsibleId, "bob");
+    assert.equal(await run(), null);
+    ok(await weak.post(`${commands}/${command.id}/rotate`));
+    assert.deepEqual(await run(), bounded);
+  },
+);

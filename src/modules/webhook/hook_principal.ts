@@ -1,5 +1,5 @@
 // What hooks and commands of rooms have in common: each belongs to a room, is changed by its moderators, and posts as a principal.
-import { type Actor, chargedTo } from "@/core/actor.ts";
+import { type Actor, chargedTo, scopesOf } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
@@ -50,7 +50,20 @@ export async function disablePrincipals(
   }
 }
 
-type Principal = { tenant_id: string; principal_id: string; responsible_id: string; display_name: string };
+type Principal = {
+  tenant_id: string;
+  principal_id: string;
+  responsible_id: string;
+  display_name: string;
+  scopes: string | null;
+};
+
+/** What messages of the principal may start, such as runs of agents: what the token could that gave it its address. */
+export function hookScopes({ scopes }: Pick<Principal, "scopes">): Actor["scopes"] {
+  const given = scopesOf(scopes);
+  // To post in its room is what it is for.
+  return given && new Set([...given, "message.write"]);
+}
 
 /** The principal as it posts: bounded by who is responsible for it, and charged to that one. */
 export function hookActor(row: Principal): Actor {
@@ -61,7 +74,7 @@ export function hookActor(row: Principal): Actor {
     role: "guest",
     displayName: row.display_name,
     ownerId: row.responsible_id,
-    scopes: undefined,
+    scopes: hookScopes(row),
     tokenId: undefined,
     expiresAt: undefined,
   };

@@ -126,5 +126,14 @@ const baseline: Migration = {
   },
 };
 
+/** What hooks and commands of rooms ask of agents has no other scopes than the token that gave them their address. */
+const hookScopes: Migration = {
+  name: "0002_hook_scopes",
+  async up(db) {
+    await sql`alter table incoming_hook add column scopes text`.execute(db);
+    await sql`alter table slash_command add column scopes text`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, hookScopes];

@@ -28,7 +28,8 @@ export function hookApi(hooks: HookService, receiver: HookReceiver): ModuleApi {
         summary: "Create a hook in a room",
         description:
           "Adds a principal to the room, which posts what the hook receives while the caller may post there. " +
-          "The address and the signing secret are returned only here.",
+          "Agents that it asks have the scopes of the caller's token. The address and the signing secret are returned " +
+          "only here.",
         access: MANAGE,
         http: { method: "POST", path: PATH, status: 201 },
         isSecret: true,
@@ -79,7 +80,7 @@ export function hookApi(hooks: HookService, receiver: HookReceiver): ModuleApi {
         summary: "Replace the address of a hook",
         description:
           "The old address stops working at once; a signed hook also gets a new secret. The caller becomes " +
-          "responsible for the hook. Both are returned only here.",
+          "responsible for the hook, with the scopes of its token. Both are returned only here.",
         access: MANAGE,
         http: { method: "POST", path: `${PATH}/:id/rotate`, status: 200 },
         isSecret: true,

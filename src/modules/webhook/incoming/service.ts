@@ -1,6 +1,6 @@
 // Incoming hooks of rooms: addresses to which other programs post, each with a principal of its own.
 import { createHash } from "node:crypto";
-import { chargedId } from "@/core/actor.ts";
+import { chargedId, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { roomStream } from "@/core/event.ts";
@@ -68,6 +68,7 @@ export class HookService {
         room_id: room.id,
         principal_id: `${HOOK_PREFIX}${id}`,
         responsible_id: chargedId(actor),
+        scopes: textOfScopes(actor.scopes),
         display_name: input.displayName,
         avatar_file_id: input.avatarFileId,
         description: input.description,
@@ -143,6 +144,7 @@ export class HookService {
         ...row,
         hash: hashOf(token),
         responsible_id: chargedId(context.actor),
+        scopes: textOfScopes(context.actor.scopes),
         signing_secret_encrypted: this.#encrypt(row.tenant_id, id, signingSecret),
       });
       return { ...present(after), path: pathOf(token), signingSecret };

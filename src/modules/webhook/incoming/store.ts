@@ -9,6 +9,8 @@ type HookColumns = {
   principal_id: string;
   /** Who created it or rotated it last. */
   responsible_id: string;
+  /** Of that one's token, see `textOfScopes`. */
+  scopes: string | null;
   display_name: string;
   description: string | null;
   /** Hash of the secret part of its address. */

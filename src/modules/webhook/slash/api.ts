@@ -33,8 +33,8 @@ export function slashCommandApi(commands: SlashCommandService, late: LateRespons
         description: "When a member runs it, the address gets a form as from Slack or Mattermost, signed by Standard " +
           "Webhooks. It responds within 3 s with a text, or with JSON: `response_type` `in_channel` sends to the room, " +
           "all else is for the caller alone. What takes longer responds 202, then posts the same JSON to `response_url`: " +
-          "up to 5 times, within 15 minutes. A call that is repeated has the same `webhook-id`. The secret is returned " +
-          "only here.",
+          "up to 5 times, within 15 minutes. A call that is repeated has the same `webhook-id`. Agents that its " +
+          "responses ask have the scopes of the caller's token. The secret is returned only here.",
         access: MANAGE,
         http: { method: "POST", path: PATH, status: 201 },
         isSecret: true,
@@ -66,6 +66,8 @@ export function slashCommandApi(commands: SlashCommandService, late: LateRespons
       defineOperation({
         name: "slash_command.update",
         summary: "Change a command of a room",
+        description:
+          "A caller that changes its address becomes responsible for the command, with the scopes of its token.",
         access: MANAGE,
         http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
         input: SlashCommandUpdate,
@@ -78,8 +80,8 @@ export function slashCommandApi(commands: SlashCommandService, late: LateRespons
         name: "slash_command.rotate",
         summary: "Replace the secret of a command",
         description:
-          "For 24 hours, calls are signed with both secrets. The caller becomes responsible for the command. The " +
-          "secret is returned only here.",
+          "For 24 hours, calls are signed with both secrets. The caller becomes responsible for the command, which " +
+          "loses scopes that the caller's token lacks. The secret is returned only here.",
         access: MANAGE,
         http: { method: "POST", path: `${PATH}/:id/rotate`, status: 200 },
         isSecret: true,

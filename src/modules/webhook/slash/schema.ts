@@ -45,7 +45,9 @@ export const SlashCommand = z.object({
   url: z.string().describe("Address that is called"),
   displayName: z.string().describe("Name under which it posts"),
   principalId: PrincipalId.describe("Principal that sends its messages"),
-  responsibleId: PrincipalId.describe("Principal that created it; the command works while it may post in the room"),
+  responsibleId: PrincipalId.describe(
+    "Principal that created it, or last set its address or secret; the command works while it may post in the room",
+  ),
   version: z.int().describe("Increases with every change"),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),

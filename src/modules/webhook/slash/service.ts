@@ -1,5 +1,5 @@
 // Commands of rooms that an endpoint handles: created, changed and deleted by moderators.
-import { chargedId } from "@/core/actor.ts";
+import { type Actor, chargedId, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -67,7 +67,7 @@ export class SlashCommandService {
         url: input.url,
         display_name: input.displayName,
         principal_id: `${HOOK_PREFIX}${id}`,
-        responsible_id: chargedId(actor),
+        ...responsible(actor),
         secret_encrypted: encrypted,
         previous_secret_encrypted: null,
         previous_until: null,
@@ -107,6 +107,7 @@ export class SlashCommandService {
         ...row,
         name: input.name ?? row.name,
         description: input.description ?? row.description,
+        ...input.url === undefined || input.url === row.url ? {} : responsible(context.actor),
         url: input.url ?? row.url,
         display_name: input.displayName ?? row.display_name,
       });
@@ -119,13 +120,18 @@ export class SlashCommandService {
     });
   }
 
-  /** Replaces the secret; the one before signs as well for 24 hours. The caller becomes responsible for the command. */
+  /**
+   * Replaces the secret; the one before signs as well for 24 hours. The caller becomes responsible for the command, which has no more
+   * scopes for that: another token gave it its address.
+   */
   async rotate(context: Context, id: string): Promise<NewSlashCommand> {
     const { clock, secrets } = this.#deps;
     return await this.#change(context, id, async (tx, row) => {
       const { secret, columns } = secrets.rotate(row, clock.now());
-      const responsible_id = chargedId(context.actor);
-      return { ...present(await this.#store(tx, context, { ...row, ...columns, responsible_id })), secret };
+      const { actor } = context;
+      const scopes = textOfScopes(intersectScopes(scopesOf(row.scopes), actor.scopes));
+      const after = { ...row, ...columns, responsible_id: chargedId(actor), scopes };
+      return { ...present(await this.#store(tx, context, after)), secret };
     });
   }
 
@@ -171,6 +177,11 @@ export class SlashCommandService {
       await commands.removeOfRoom(tenantId, roomId);
     });
   }
+}
+
+/** Of a caller that sets the address: it is responsible for what comes from there. */
+function responsible(actor: Actor): Pick<SlashCommandRow, "responsible_id" | "scopes"> {
+  return { responsible_id: chargedId(actor), scopes: textOfScopes(actor.scopes) };
 }
 
 function nameTaken(name: string): Fault {

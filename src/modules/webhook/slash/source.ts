@@ -4,6 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import type { CommandCall, CommandSource, InteractionResponse, OfferedCommand } from "@/core/interaction.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import type { Store } from "@/ports/store.ts";
+import { hookScopes } from "../hook_principal.ts";
 import type { Secrets } from "../secrets.ts";
 import { signaturesOf } from "../signature.ts";
 import type { SlashCommandAccess } from "./access.ts";
@@ -42,7 +43,7 @@ export class SlashCommandSource implements CommandSource {
       sourceId: row.id,
       sourceName: row.display_name,
       fields: [],
-      responder: { principalId: row.principal_id },
+      responder: { principalId: row.principal_id, scopes: hookScopes(row) },
     }));
   }
 

@@ -10,7 +10,10 @@ export type SlashCommandRow = {
   url: string;
   display_name: string;
   principal_id: string;
+  /** Who created it, rotated its secret or changed its address last. */
   responsible_id: string;
+  /** Of the tokens that did so, see `textOfScopes`. */
+  scopes: string | null;
   secret_encrypted: string;
   previous_secret_encrypted: string | null;
   previous_until: string | null;
