@@ -4,6 +4,7 @@ import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { eventually } from "../wait.ts";
+import { RunExpiry } from "@/modules/agent/run/expiry.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 const RUNS = "/v1/collaboration/ai/runs";
@@ -47,6 +48,28 @@ testOnEngines("a bot streams its text, reports steps, and finishes with one mess
   const own = events.filter(({ type }) => /^(run|message)\./.test(type));
   assert.deepEqual(own.map(({ type }) => type), ["run.started", "message.created", "run.finished"]);
   assert.equal(own[1]?.data.message.text, "It snows");
+});
+
+Deno.test("a bot is not silent while there is no gateway: after a start it has its two minutes", async () => {
+  await using gateway = await openGateway();
+  const { robo, roomId } = await openRoom(gateway);
+  const { id } = ok(await robo.post(RUNS, { roomId }));
+  const { clock, app } = gateway;
+  clock.advance(600_000);
+  const refuse = () => assert.fail("it expired");
+  // As a gateway that has just started would check it.
+  const expiry = new RunExpiry({
+    store: app.store as never,
+    clock,
+    lifecycle: { stop: refuse } as never,
+    ending: { endExternal: refuse } as never,
+    actors: { ofPost: refuse } as never,
+  });
+  await expiry.check("default", id);
+  clock.advance(119_000);
+  await expiry.check("default", id);
+  clock.advance(1000);
+  await assert.rejects(expiry.check("default", id), { message: "it expired" });
 });
 
 testOnEngines("a bot that is silent for two minutes expires, and its text is posted", async (environment) => {

@@ -370,6 +370,21 @@ testOnEngines("a run asks who asked it, and continues with the reply", async (en
   assertProblem(await bob.post(path, { text: "No" }), 409, "run_finished");
 });
 
+Deno.test("a run may ask as often as it may respond", async () => {
+  const questions = 8;
+  await using fixture = await AgentFixture.open(({ number }) =>
+    number <= questions ? callTools(["ask_user", { question: `Question ${number}` }]) : "Thank you"
+  );
+  await fixture.mention(fixture.bob, "Go");
+  for (let number = 1; number <= questions; number++) {
+    const { id, question, attempt } = await fixture.settled("waiting_input");
+    assert.deepEqual([question, attempt], [`Question ${number}`, 1]);
+    ok(await fixture.bob.post(`/v1/collaboration/ai/runs/${id}/reply`, { text: "Yes" }));
+    await until(async () => (await fixture.run(id)).question !== question);
+  }
+  assert.equal((await fixture.settled()).attempt, 1);
+});
+
 Deno.test("a run that calls tools without end fails with steps_exceeded", async () => {
   await using fixture = await AgentFixture.open(() => callTools(["task_list", {}]), {
     agent: { ...TOOLS, maxSteps: 4 },

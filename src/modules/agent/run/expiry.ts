@@ -19,9 +19,11 @@ type Deps = {
 
 export class RunExpiry {
   readonly #deps: Deps;
+  readonly #startedAt: number;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.#startedAt = deps.clock.now();
   }
 
   async check(tenantId: string, runId: string): Promise<void> {
@@ -31,7 +33,9 @@ export class RunExpiry {
       const isWaiting = run?.status === "waiting_approval" || run?.status === "waiting_input" ||
         run?.status === "running" && run.is_external === 1;
       if (run === undefined || !isWaiting) return;
-      const next = expiryJob(run, Date.parse(run.heartbeat_at));
+      // An agent outside is not silent while there is no gateway to speak to.
+      const heardAt = Date.parse(run.heartbeat_at);
+      const next = expiryJob(run, run.is_external === 1 ? Math.max(heardAt, this.#startedAt) : heardAt);
       if ((next.runAt ?? 0) > clock.now()) return await tx.enqueue(next);
       if (run.is_external === 1) return await this.#expireExternal(tx, run);
       const error = { code: "expired", detail: "It waited for a decision or a reply for too long" };

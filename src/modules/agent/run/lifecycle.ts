@@ -53,7 +53,9 @@ export class RunLifecycle {
   /** Continues a run that waited; false if it does not wait. */
   async resume(tx: AnyTransaction, run: RunRow, given: Partial<RunRow> = {}): Promise<boolean> {
     const now = this.#now();
-    const set = { ...given, status: "queued", question: null, queued_at: now, heartbeat_at: now } as const;
+    // To continue is no further attempt.
+    const attempt = Math.max(0, run.attempt - 1);
+    const set = { ...given, status: "queued", attempt, question: null, queued_at: now, heartbeat_at: now } as const;
     const status = ["waiting_approval", "waiting_input"] as const;
     if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, { status })) return false;
     tx.signal(runChanged.create(run.tenant_id, run.id));

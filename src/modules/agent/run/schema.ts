@@ -59,7 +59,7 @@ export const Run = z.object({
     "1 if a person or a schedule started it, one more than that of the run that did otherwise",
   ),
   status: RunStatus,
-  attempt: z.int().describe("How often a node began to execute it"),
+  attempt: z.int().describe("How often a node began to execute it; continuing after a wait does not count"),
   step: z.int().describe("Number of the current step"),
   text: z.string().describe("Text of the current step so far; deltas continue it"),
   question: z.string().nullable().describe("Question that it waits for a reply to"),
