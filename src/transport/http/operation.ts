@@ -3,6 +3,7 @@ import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { authorize, type Call, type Dispatch } from "@/core/dispatch.ts";
 import { matchesIfNoneMatch } from "@/core/request.ts";
+import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import { isReadOnly, type Operation, type Outcome } from "@/core/operation.ts";
 import { jsonResponse, type ResponseData } from "./response.ts";
@@ -53,6 +54,9 @@ export function operationEndpoint(
   const readsBody = hasBody(operation);
   const isReading = isReadOnly(operation);
   const once = supportsIdempotency(operation) ? runOnce : undefined;
+  const instead = fieldsOf(operation.input).has("clientMessageId")
+    ? `${operation.name} takes clientMessageId instead`
+    : `${operation.name} calls a service outside, which may happen twice; leave it out`;
   const isWaiting = operation.callsOut === true || fieldsOf(operation.input).has("wait");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
@@ -81,7 +85,9 @@ export function operationEndpoint(
     const { request } = context;
     // Dispatch rejects a disabled operation before its input is read.
     if (operation.disabled !== undefined) await dispatch(operation, new HttpCall(context, actor, undefined));
-    const key = once === undefined ? undefined : idempotencyKeyOf(request);
+    const key = isReading ? undefined : idempotencyKeyOf(request);
+    // Ignored, it would promise what cannot be kept: a service outside may be called twice.
+    if (key !== undefined && once === undefined) throw new Fault("bad_request", `Idempotency-Key: ${instead}`);
     // A body would be ignored, and more deleted than intended.
     if (method === "DELETE") await assertNoBody(request);
     using large = readsBody ? deps.largeBodies.bodyOf(actor) : undefined;
