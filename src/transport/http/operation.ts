@@ -86,7 +86,7 @@ export function operationEndpoint(
     // Dispatch rejects a disabled operation before its input is read.
     if (operation.disabled !== undefined) await dispatch(operation, new HttpCall(context, actor, undefined));
     const key = isReading ? undefined : idempotencyKeyOf(request);
-    // Ignored, it would promise what cannot be kept: a service outside may be called twice.
+    // Ignored, it would be a false promise: a service outside may be called twice.
     if (key !== undefined && once === undefined) throw new Fault("bad_request", `Idempotency-Key: ${instead}`);
     // A body would be ignored, and more deleted than intended.
     if (method === "DELETE") await assertNoBody(request);
