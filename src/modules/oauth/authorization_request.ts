@@ -7,8 +7,7 @@ import { isSafeText } from "@/core/text.ts";
 import type { Issuer } from "./metadata.ts";
 import { CLIENT_ID_MAX_CHARS, type Clients } from "./clients.ts";
 import { OauthError, type OauthErrorCode } from "./error.ts";
-import { matchesRedirectUri, REDIRECT_URI_MAX_CHARS, redirectHost } from "./redirect_uri.ts";
-import type { OauthClient } from "./schema.ts";
+import { matchesRedirectUri, REDIRECT_URI_MAX_CHARS } from "./redirect_uri.ts";
 
 /** How long a person has to decide. */
 const VALID_MS = 10 * 60_000;
@@ -110,11 +109,6 @@ export class AuthorizationRequests {
     if (scopes.length === 0) refuse("invalid_scope", "None of these scopes is offered");
     return { challenge, scopes, resource };
   }
-}
-
-/** Who asks, as people see it. */
-export function clientOf({ clientName, clientHost, redirectUri }: AuthorizationRequest): OauthClient {
-  return { clientName, clientHost, redirectHost: redirectHost(redirectUri) };
 }
 
 /** The address to which the browser is sent, with these parameters. */

@@ -6,13 +6,9 @@ import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";
 import { coversScope, type IssuedTokens } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import {
-  type AuthorizationRequest,
-  type AuthorizationRequests,
-  clientOf,
-  redirectWith,
-} from "./authorization_request.ts";
-import type { OauthApplication, OauthDecision, OauthRequest } from "./schema.ts";
+import { type AuthorizationRequest, type AuthorizationRequests, redirectWith } from "./authorization_request.ts";
+import { redirectHost } from "./redirect_uri.ts";
+import type { OauthApplication, OauthClient, OauthDecision, OauthRequest } from "./schema.ts";
 import { OauthStore, type OauthTables } from "./store.ts";
 
 const CODE_MS = MINUTE_MS;
@@ -120,4 +116,9 @@ export class ConsentService {
     });
     return code;
   }
+}
+
+/** Who asks, as people see it. */
+export function clientOf({ clientName, clientHost, redirectUri }: AuthorizationRequest): OauthClient {
+  return { clientName, clientHost, redirectHost: redirectHost(redirectUri) };
 }
