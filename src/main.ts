@@ -81,6 +81,13 @@ async function serve(config: Config): Promise<number> {
   const app = await waitForStore(() => createApp(config, { timeSource: systemTime }));
   const ended = Promise.withResolvers<void>();
   let askedAt: number | undefined;
+  const running = new Set<Promise<Response>>();
+
+  function track(response: Promise<Response>): Promise<Response> {
+    running.add(response);
+    void response.then(() => running.delete(response));
+    return response;
+  }
 
   async function stop(signal: keyof typeof EXIT_CODES): Promise<void> {
     if (askedAt !== undefined) {
@@ -100,7 +107,8 @@ async function serve(config: Config): Promise<number> {
     const enough = Promise.withResolvers<void>();
     const drainTimer = setTimeout(enough.resolve, REQUEST_DRAIN_MS);
     await app.drain();
-    await Promise.race([server.shutdown(), enough.promise]);
+    // To shut down breaks off bodies that are arriving, so requests that have begun end first.
+    await Promise.race([Promise.all(running).then(() => server.shutdown()), enough.promise]);
     clearTimeout(drainTimer);
     await metricsServer?.shutdown();
     await app[Symbol.asyncDispose]();
@@ -123,7 +131,10 @@ async function serve(config: Config): Promise<number> {
     reusePort: settings.SVC_REUSE_PORT,
     onListen: ({ hostname, port }) =>
       log.info("listening", { url: `http://${hostname}:${port}`, env: settings.SVC_ENV }),
-  }, (request, info) => app.fetch(request, info.remoteAddr.hostname));
+  }, (request, info) => {
+    const response = app.fetch(request, info.remoteAddr.hostname);
+    return response instanceof Promise ? track(response) : response;
+  });
   // Only here: logs of other environments must not contain secrets.
   if (settings.SVC_ENV === "development") {
     await logOwnerAddress(app, settings.SVC_PUBLIC_URL ?? `http://localhost:${server.addr.port}`);

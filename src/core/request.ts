@@ -52,8 +52,16 @@ export async function readBytes(
     }
     return Buffer.concat(chunks, size);
   } catch (cause) {
-    throw cause instanceof Fault ? cause : new Fault("bad_request", "The request body ended early", { cause });
+    throw faultOfBody(cause);
   }
+}
+
+/** Why a body could not be read to its end: a process that stops takes no more of it, and the client may repeat the request. */
+export function faultOfBody(cause: unknown): Fault {
+  if (cause instanceof Fault) return cause;
+  return cause instanceof Deno.errors.BadResource
+    ? new Fault("unavailable", "The gateway stops; repeat the request", { cause })
+    : new Fault("bad_request", "The request body ended early", { cause });
 }
 
 /** A header that contains a list; `null` when it was not sent. Throws `bad_request` when it is too long. */

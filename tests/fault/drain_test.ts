@@ -59,6 +59,31 @@ async function stopInOrder(windowSeconds: number): Promise<boolean> {
   return isShown;
 }
 
+Deno.test("a request whose body is arriving at SIGTERM is served", async () => {
+  await using target = await openTarget({ isOwn: true });
+  const { process, baseUrl } = target;
+  assert.ok(process);
+  const token = await target.token({ sub: "ann" });
+  const room = await target.call(token, "POST", "/v1/rooms", { name: "drain" });
+  const body = JSON.stringify({ roomId: room.id, text: "in two parts" });
+  const { hostname, port } = new URL(baseUrl);
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  const send = (text: string) => connection.write(new TextEncoder().encode(text));
+  await send(
+    `POST /v1/messages HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
+  );
+  // By then the first part has been read.
+  await target.call(token, "GET", `/v1/rooms/${room.id}`);
+  Deno.kill(process.pid, "SIGTERM");
+  await eventually(() => assert.match(process.log, /"stopping"/));
+  await pause(500);
+  await send(body.slice(20));
+  const response = await new Response(connection.readable).text();
+  assert.match(response, /^HTTP\/1.1 201 /);
+  assert.equal((await process.waitForExit())?.code, 0);
+});
+
 Deno.test("a second SIGTERM ends the window at once", async () => {
   await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: "300" } });
   const { process } = target;

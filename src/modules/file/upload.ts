@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { withTimeout } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { readListHeader } from "@/core/request.ts";
+import { faultOfBody, readListHeader } from "@/core/request.ts";
 
 /** An upload is aborted if it is silent for this long, or falls this far behind the rate. */
 const MINIMUM_RATE = { silentMs: 30_000, bytesPerMs: 4 };
@@ -53,7 +53,7 @@ export async function* enforceMinimumRate(
     for (;;) {
       const startedAt = performance.now();
       const next = await withTimeout(reader.read(), silentMs).catch((cause) => {
-        throw cause instanceof Fault ? cause : new Fault("bad_request", "The request body ended early", { cause });
+        throw faultOfBody(cause);
       });
       if (next === undefined) throw new Fault("bad_request", `No data received for ${silentMs / 1000} s`);
       if (next.done) return;
