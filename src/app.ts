@@ -25,7 +25,7 @@ import { MaintenanceScheduler } from "@/core/maintenance.ts";
 import { type Clock, DAY_MS, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { type ConsumeRate, createDispatch } from "@/core/dispatch.ts";
-import type { StoredEvent } from "@/core/event.ts";
+import { accessSignalsOf, type StoredEvent } from "@/core/event.ts";
 import { createEventFilter } from "@/core/event_view.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -246,7 +246,9 @@ function publishCommits({ store, bus, modules }: Adapters, jobs: JobRunner): voi
     for (const group of groupByStream(events)) {
       bus.publish(streamKey(group[0].tenantId, group[0].stream), { kind: "events", events: group });
     }
-    for (const signal of signals) bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
+    for (const signal of [...signals, ...accessSignalsOf(events)]) {
+      bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
+    }
     if (added > 0) jobs.wake();
     for (const listener of listeners) listener(events);
   };

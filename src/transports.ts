@@ -196,6 +196,7 @@ async function subscribeToSignals(
   await bus.subscribe(CONTROL_TOPIC, (message) => {
     if (message.kind !== "signal") return;
     const { signal } = message;
+    hub.onSignal(signal);
     const { tenantId, id } = signal;
     if (originsChanged.matches(signal)) void origins.reload().then(() => hub.revalidateOrigins(tenantId));
     if (!principalChanged.matches(signal)) return;

@@ -23,8 +23,6 @@ export type NoticeKind = Pick<EphemeralKind, "summary" | "data">;
 export type ChannelGrant = {
   /** Positions up to here are never shown: a recovery or a history starts after it, later events about them are redacted. */
   hiddenUpTo?: number;
-  /** A stream whose evictions end the subscription as well. */
-  follows?: string;
 };
 
 /** One kind of channel, named by the prefix before the colon. */
@@ -36,6 +34,11 @@ export type ChannelKind = {
   isDurable: boolean;
   /** Presence and join/leave are served while the channel has at most this many subscribers; 0 = never. */
   presenceMax: number;
+  /**
+   * What is published may be from any stream: a subscription ends when its principal loses access to one. The client subscribes
+   * again, and is authorized.
+   */
+  spansStreams?: boolean;
   /** Throws the Fault that the caller receives when the actor may not do this now. */
   authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<ChannelGrant | void>;
   /** Publication kinds by name; a client publishes `{type, data}`. */

@@ -69,6 +69,27 @@ export function defineSignal(name: string): SignalKind {
   };
 }
 
+const ALL = "*";
+const accessEnded = defineSignal("access_ended");
+
+/** What all nodes are sent about evictions: subscriptions may depend on other streams than their own. */
+export function accessSignalsOf(events: readonly StoredEvent[]): Signal[] {
+  const signals = new Map<string, Signal>();
+  for (const { tenantId, effect } of events) {
+    if (effect?.kind !== "evict") continue;
+    for (const id of effect.principalIds === "*" ? [ALL] : effect.principalIds) {
+      signals.set(`${tenantId}/${id}`, accessEnded.create(tenantId, id));
+    }
+  }
+  return [...signals.values()];
+}
+
+/** Whether the signal says that a principal may have lost access to a stream. */
+export function mayEndAccess(signal: Signal, tenantId: string, principalIds: readonly (string | null)[]): boolean {
+  return accessEnded.matches(signal) && signal.tenantId === tenantId &&
+    (signal.id === ALL || principalIds.includes(signal.id));
+}
+
 /** The state of a stream: `floor` is the last seq that was trimmed from the log (0 = none). */
 export type StreamPosition = { epoch: string; head: number; floor: number };
 

@@ -1,12 +1,14 @@
 // Who reads what a run says and has read: not those who left, nor those who cannot see all that it has read.
 import assert from "node:assert/strict";
-import type { Caller } from "../harness.ts";
-import { testOnEngines } from "../engines.ts";
+import { type Caller, openGateway } from "../harness.ts";
+import { startRedis } from "../conformance/redis_server.ts";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
+const AI = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small" };
 const RUNS = "/v1/collaboration/ai/runs";
 const TOOLS = { tools: ["message.*", "task.create"], askFirst: ["task.create"] };
 
@@ -45,7 +47,7 @@ async function askAboutBoard(fixture: AgentFixture, board: string): Promise<() =
 }
 
 /** Subscribes to a run on `/ws`; resolves to the socket, or to the error of the subscription. */
-async function watch({ gateway }: AgentFixture, who: Caller, runId: string) {
+async function watch({ gateway }: Pick<AgentFixture, "gateway">, who: Caller, runId: string) {
   const socket = new FakeSocket();
   const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
   assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
@@ -84,13 +86,75 @@ testOnEngines("who is removed from the room receives nothing more of its runs", 
   await Promise.all([stays.ended, leaves.ended]);
   assert.match(stays.text, /after/);
   assert.doesNotMatch(leaves.text, /after/);
-  const textOf = ({ socket }: { socket: FakeSocket }): string =>
-    pushesOn(socket, `run:${id}`).map(({ data }: Body) => data.data.text ?? "").join("");
   const [own, other] = watchers;
-  await eventually(() => assert.match(own === undefined ? "" : textOf(own), /after/));
-  assert.doesNotMatch(other === undefined ? "" : textOf(other), /after/);
+  await eventually(() => assert.match(own === undefined ? "" : textOn(own.socket, id), /after/));
+  assert.doesNotMatch(other === undefined ? "" : textOn(other.socket, id), /after/);
   assert.match(other?.socket.frames.join("") ?? "", /"unsubscribe"/);
   for (const { close } of watchers) close();
+});
+
+/** The text that a socket has received of a run. */
+function textOn(socket: FakeSocket, runId: string): string {
+  return pushesOn(socket, `run:${runId}`).map(({ data }: Body) => data.data.text ?? "").join("");
+}
+
+testOnEngines("who loses a room that a run has read receives nothing more of the run", async (environment) => {
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+  const { alice, bob, agentId } = fixture;
+  const board = await openBoard(fixture);
+  const open = await createRoom(alice, [agentId], { visibility: "public" });
+  const losses: [string, () => ReturnType<Caller["get"]>][] = [
+    [board, () => alice.delete(`/v1/rooms/${board}/members/bob`)],
+    [open, () => alice.patch(`/v1/rooms/${open}`, { visibility: "private" })],
+  ];
+  for (const [n, [roomId, lose]] of losses.entries()) {
+    fixture.models.calls.length = 0;
+    const answer = await askAboutBoard(fixture, roomId);
+    const { id } = await fixture.settled("running", n + 1);
+    const [own, other] = [await watch(fixture, alice, id), await watch(fixture, bob, id)];
+    const [stays, leaves] = [await openStream(fixture, alice, id), await openStream(fixture, bob, id)];
+    await eventually(() => assert.match(leaves.text, /It is/));
+    ok(await lose());
+    // A change of the room itself ends all subscriptions; who still sees it subscribes again.
+    const again = await watch(fixture, alice, id);
+    assert.equal(again.error, undefined);
+    answer();
+    await Promise.all([stays.ended, leaves.ended]);
+    const reading = roomId === board ? [own, again] : [again];
+    await eventually(() => {
+      for (const { socket } of reading) assert.match(textOn(socket, id), /swordfish/);
+    });
+    assert.match(stays.text, /"delta":"swordfish"/);
+    assert.doesNotMatch(leaves.text, /"delta":"swordfish"/);
+    assert.doesNotMatch(textOn(other.socket, id), /swordfish/);
+    assert.equal(pushesOn(other.socket, `run:${id}`, "unsubscribe")[0].code, 2500);
+    const refused = await watch(fixture, bob, id);
+    assert.equal(refused.error?.code, 103);
+    for (const { close } of [own, other, again, refused]) close();
+    await fixture.settled("failed", n + 1);
+  }
+});
+
+testOnPostgres("who loses such a room by another node receives nothing more of the run", async (environment) => {
+  await using redis = await startRedis();
+  const shared = { ...environment, SVC_REDIS_URL: redis.url };
+  await using fixture = await AgentFixture.open(undefined, { environment: shared, agent: TOOLS });
+  const { alice, bob, models } = fixture;
+  await using elsewhere = await openGateway({ ...AI, ...shared }, { models });
+  const board = await openBoard(fixture);
+  const answer = await askAboutBoard(fixture, board);
+  const { id } = await fixture.settled("running");
+  const [stays, leaves] = [
+    await watch({ gateway: elsewhere }, alice, id),
+    await watch({ gateway: elsewhere }, bob, id),
+  ];
+  ok(await alice.delete(`/v1/rooms/${board}/members/bob`));
+  await until(() => pushesOn(leaves.socket, `run:${id}`, "unsubscribe").length > 0);
+  answer();
+  await until(() => /swordfish/.test(textOn(stays.socket, id)));
+  assert.doesNotMatch(textOn(leaves.socket, id), /swordfish/);
+  for (const { close } of [stays, leaves]) close();
+  await fixture.settled("failed");
 });
 
 Deno.test("a stream ends with the token that opened it", async () => {

@@ -4,7 +4,7 @@ import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { coalesce } from "@/core/coalesce.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { pause, until } from "../wait.ts";
-import { createHubHarness, pushesOn, sendCommand } from "./ws_harness.ts";
+import { createHubHarness, pushesOn, sendCommand, TENANT } from "./ws_harness.ts";
 
 const room = "room:a";
 const typing = { publish: { channel: room, data: { type: "typing", data: { isTyping: true } } } };
@@ -51,6 +51,24 @@ Deno.test("during a bus outage removals are read from the log before a broadcast
   await until(() => countTyping(carol) === 1);
   assert.equal(countTyping(bob), 0);
   assert.equal(pushesOn(bob.socket, room, "unsubscribe")[0].code, 2000);
+  await hub.drain();
+});
+
+Deno.test("what may be of any stream is not broadcast during a bus outage, and is authorized again after it", async () => {
+  const { hub, bus, alice, carol } = await openRoomOfThree();
+  const channel = "run:1";
+  assert.ok((await sendCommand(carol, 3, { subscribe: { channel } })).subscribe);
+  bus.isHealthy = false;
+  bus.onLost();
+  hub.publish({ tenantId: TENANT, channel, json: "{}" });
+  // Published later, and received.
+  await sendCommand(alice, 4, typing);
+  await until(() => pushesOn(carol.socket, room).length > 0);
+  assert.deepEqual(pushesOn(carol.socket, channel), []);
+  bus.isHealthy = true;
+  bus.onRecovered();
+  await until(() => pushesOn(carol.socket, channel, "unsubscribe").length > 0);
+  assert.equal(pushesOn(carol.socket, channel, "unsubscribe")[0].code, 2500);
   await hub.drain();
 });
 

@@ -190,6 +190,7 @@ const runChannel: ChannelKind = {
   summary: "Deltas",
   isDurable: false,
   presenceMax: 0,
+  spansStreams: true,
   authorize: () => Promise.resolve(),
   ephemeral: {},
 };

@@ -1,7 +1,7 @@
 // One channel of one tenant on this node: its subscriptions, what they receive, and when they end.
 import { Buffer } from "node:buffer";
 import type { Actor } from "@/core/actor.ts";
-import type { EphemeralEvent, EventEffect, StoredEvent } from "@/core/event.ts";
+import { type EphemeralEvent, type EventEffect, mayEndAccess, type Signal, type StoredEvent } from "@/core/event.ts";
 import { type EventFilter, type EventView, isHidden, redact } from "@/core/event_view.ts";
 import { logOf } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
@@ -13,7 +13,7 @@ import type { RecoveryCache } from "./recovery_cache.ts";
 import { StreamReader, type StreamReaderOwner } from "./stream_reader.ts";
 
 /** The properties of a channel kind that delivery depends on. */
-export type ChannelRules = { prefix: string; isDurable: boolean; presenceMax: number };
+export type ChannelRules = { prefix: string; isDurable: boolean; presenceMax: number; spansStreams?: boolean };
 
 export type ChannelFanoutDeps = {
   bus: Bus;
@@ -82,8 +82,6 @@ export class ChannelFanout implements StreamReaderOwner {
   readonly #subscriptions = new Set<ChannelSubscriber>();
   readonly #encodedPushes = new WeakMap<StoredEvent, EncodedPush>();
   #bus: BusSubscription | undefined;
-  #followed: Promise<BusSubscription> | undefined;
-  #isFollowing = false;
   #isReady = false;
   #isClosed = false;
 
@@ -135,17 +133,14 @@ export class ChannelFanout implements StreamReaderOwner {
     this.#announce("join", subscription);
   }
 
-  /** From now on, evictions from this stream end subscriptions as well; resolves to whether they did not before. */
-  async follow(stream: string): Promise<boolean> {
-    if (this.#isClosed) return false;
-    const isNew = !this.#isFollowing;
-    this.#followed ??= this.#deps.bus.subscribe(streamKey(this.tenantId, stream), (message) => {
-      if (message.kind !== "events") return;
-      for (const { effect } of message.events) if (effect?.kind === "evict") this.#applyEffect(effect);
-    });
-    await this.#followed;
-    this.#isFollowing = true;
-    return isNew;
+  /** Ends subscriptions whose principal may have lost access to a stream; by default all. The clients subscribe again. */
+  revalidate(signal?: Signal): void {
+    for (const subscription of [...this.#subscriptions]) {
+      const { actor } = subscription.connection;
+      const ids = [actor?.principalId ?? null, actor?.ownerId ?? null];
+      if (signal !== undefined && !mayEndAccess(signal, this.tenantId, ids)) continue;
+      subscription.end(UNSUBSCRIBE.insufficientState, "access may have ended");
+    }
   }
 
   /** Removes a subscription; `wasLive` if its join was announced. */
@@ -217,8 +212,6 @@ export class ChannelFanout implements StreamReaderOwner {
     this.#deps.recoveryCache.invalidate(this.tenantId, this.channel);
     this.streamReader?.close();
     this.#bus?.close();
-    // It may not be open yet, or fail: then there is nothing to close.
-    void this.#followed?.then((subscription) => subscription.close(), () => {});
     this.#onEmpty(this);
   }
 
@@ -236,12 +229,16 @@ export class ChannelFanout implements StreamReaderOwner {
     else if (message.kind === "ephemeral") this.#onEphemeral(message.event);
   }
 
-  /** During a bus outage a removal on another node is only in the log, so the log is read before a broadcast. */
+  /**
+   * During a bus outage a removal on another node is only in the log, so the log is read before a broadcast: of this channel, and
+   * not of others that it may depend on.
+   */
   #onEphemeral(event: EphemeralEvent): void {
     const checked = this.#deps.checkUpToDate();
     if (checked === undefined) return this.#broadcastEphemeral(event);
     void checked.then((isUpToDate) => {
-      if (isUpToDate && !this.#isClosed) this.#broadcastEphemeral(event);
+      const isKnown = isUpToDate && this.rules.spansStreams !== true;
+      if (isKnown && !this.#isClosed) this.#broadcastEphemeral(event);
       else log.debug("ephemeral publication dropped", { channel: this.channel });
     });
   }

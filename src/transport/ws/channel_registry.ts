@@ -1,6 +1,6 @@
 // The channels of this node: opened with their first subscription, closed with their last, compared with the log periodically.
 import { coalesce } from "@/core/coalesce.ts";
-import type { StreamPosition } from "@/core/event.ts";
+import type { Signal, StreamPosition } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
 import { streamKey } from "@/ports/store.ts";
 import {
@@ -20,6 +20,8 @@ const log = logOf("ws");
 export class ChannelRegistry {
   readonly #deps: ChannelFanoutDeps;
   readonly #fanouts = new Map<string, ChannelFanout>();
+  /** Those of channels that span streams. */
+  readonly #spanning = new Set<ChannelFanout>();
   readonly #countByPrefix = new Map<string, number>();
   readonly #compare = coalesce(() => this.#compareAll());
   /** How often the bus may have lost events, and how many of these a comparison of heads has covered. */
@@ -59,6 +61,7 @@ export class ChannelRegistry {
     if (fanout === undefined) {
       fanout = new ChannelFanout(this.#deps, tenantId, channel, rules, this.#onEmpty);
       this.#fanouts.set(key, fanout);
+      if (rules.spansStreams === true) this.#spanning.add(fanout);
       this.#count(rules.prefix, 1);
     }
     return new Subscription(fanout, connection, options);
@@ -76,6 +79,11 @@ export class ChannelRegistry {
   suspectLoss(): void {
     this.#suspectedLosses++;
     void this.compareHeads();
+  }
+
+  /** Ends subscriptions that depend on other streams, if their principal may have lost access to one; by default all. */
+  revalidateSpanning(signal?: Signal): void {
+    for (const fanout of [...this.#spanning]) fanout.revalidate(signal);
   }
 
   close(): void {
@@ -119,6 +127,7 @@ export class ChannelRegistry {
   readonly #onEmpty = (fanout: ChannelFanout): void => {
     if (this.#fanouts.get(fanout.key) !== fanout) return;
     this.#fanouts.delete(fanout.key);
+    this.#spanning.delete(fanout);
     this.#count(fanout.rules.prefix, -1);
   };
 

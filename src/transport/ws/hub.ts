@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
-import type { EphemeralEvent } from "@/core/event.ts";
+import type { EphemeralEvent, Signal } from "@/core/event.ts";
 import type { EventFilter, EventFilterOf } from "@/core/event_view.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
@@ -136,6 +136,7 @@ export class Hub implements ConnectionHost {
     bus.onRecovered = () => {
       onRecovered();
       this.#channelRegistry.suspectLoss();
+      this.#channelRegistry.revalidateSpanning();
     };
   }
 
@@ -177,6 +178,11 @@ export class Hub implements ConnectionHost {
       if (actor?.tenantId !== tenantId) continue;
       if (actor.principalId === principalId || actor.ownerId === principalId) this.#revalidation.add(connection);
     }
+  }
+
+  /** Called with every signal: ends subscriptions to what may be from a stream that their principal has lost access to. */
+  onSignal(signal: Signal): void {
+    this.#channelRegistry.revalidateSpanning(signal);
   }
 
   /** Revalidates connections from web origins after the allowed origins of a tenant changed. */

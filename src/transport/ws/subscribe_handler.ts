@@ -103,19 +103,16 @@ export class SubscribeHandler {
       await authorize();
       this.#assertCapacity(connection, channel);
     }
-    const { prefix, isDurable, presenceMax } = rules;
-    const subscription = channelRegistry.subscribe(tenantId, channel, { prefix, isDurable, presenceMax }, connection, {
+    const { prefix, isDurable, presenceMax, spansStreams = false } = rules;
+    const delivery = { prefix, isDurable, presenceMax, spansStreams };
+    const subscription = channelRegistry.subscribe(tenantId, channel, delivery, connection, {
       isServerSide,
       wantsJoinLeave: request.join_leave && presenceMax > 0,
     });
     connection.subscriptions.set(channel, subscription);
     try {
       await subscription.fanout.ready;
-      let granted = await authorize();
-      // Its rights may have ended before their end was listened for.
-      if (granted?.follows !== undefined && await subscription.fanout.follow(granted.follows)) {
-        granted = await authorize();
-      }
+      const granted = await authorize();
       subscription.hiddenUpTo = granted?.hiddenUpTo ?? 0;
       return { subscription, body: await this.#prepareReply(subscription, request) };
     } catch (thrown) {

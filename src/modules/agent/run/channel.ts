@@ -1,7 +1,6 @@
 // The channel `run:<id>`: what a run says while it says it.
 import { hasScope } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
-import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunAccess } from "./access.ts";
 import { RunDelta, RunReset, RunStepNotice } from "./schema.ts";
@@ -12,11 +11,12 @@ export function runChannel(access: RunAccess): ChannelKind {
     summary: "Text and steps of a run while it runs; get the run after subscribing, and continue its text",
     isDurable: false,
     presenceMax: 0,
+    // A run may have read any room that all readers of its own room can see.
+    spansStreams: true,
     async authorize(actor, id, intent) {
       if (intent === "publish") throw new Fault("forbidden", "Only the gateway publishes here; agents call run.append");
       if (!hasScope(actor, "run.read")) throw new Fault("scope_missing", "The token lacks the scope run.read");
-      const run = await access.findReadable(actor, id);
-      return { follows: roomStream(run.room_id) };
+      await access.findReadable(actor, id);
     },
     ephemeral: {},
     notices: {

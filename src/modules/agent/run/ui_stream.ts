@@ -1,6 +1,6 @@
 // A run as parts of the AI SDK's UI message stream: what is stored, then what is published, without a gap and without a repeat.
 import type { Actor } from "@/core/actor.ts";
-import { type EphemeralEvent, roomStream } from "@/core/event.ts";
+import { type EphemeralEvent, mayEndAccess } from "@/core/event.ts";
 import { fnv1a } from "@/core/hash.ts";
 import { principalChanged } from "@/modules/identity/mod.ts";
 import { type Bus, type BusMessage, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
@@ -31,7 +31,7 @@ export class RunNotices implements Disposable {
 
   static async of(
     bus: Bus,
-    { tenant_id, id, room_id }: Pick<RunRow, "tenant_id" | "id" | "room_id">,
+    { tenant_id, id }: Pick<RunRow, "tenant_id" | "id">,
     reader: Pick<Actor, "principalId" | "ownerId">,
   ): Promise<RunNotices> {
     const notices = new RunNotices();
@@ -41,16 +41,12 @@ export class RunNotices implements Disposable {
     await listen(streamKey(tenant_id, runChannelOf(id)), (message) => {
       if (message.kind === "ephemeral") notices.#add(message.event);
     });
-    await listen(streamKey(tenant_id, roomStream(room_id)), (message) => {
-      if (message.kind === "events" && message.events.some(({ effect }) => effect?.kind === "evict")) {
-        notices.#interrupt();
-      }
-    });
     await listen(CONTROL_TOPIC, (message) => {
-      if (message.kind !== "signal" || !principalChanged.matches(message.signal)) return;
-      const { tenantId, id: changedId } = message.signal;
-      const concerns = changedId === reader.principalId || changedId === reader.ownerId;
-      if (tenantId === tenant_id && concerns) notices.#interrupt();
+      if (message.kind !== "signal") return;
+      const { signal } = message;
+      const ids = [reader.principalId, reader.ownerId];
+      const isChanged = principalChanged.matches(signal) && signal.tenantId === tenant_id && ids.includes(signal.id);
+      if (isChanged || mayEndAccess(signal, tenant_id, ids)) notices.#interrupt();
     });
     return notices;
   }
