@@ -84,13 +84,14 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
     });
     await page.setViewportSize(PHONE);
     await t.step("on a phone, the calendar begins with today, and writes all times alike", async () => {
-      await page.clock.setFixedTime(sunday);
+      await page.clock.setFixedTime(`${start.dateTime}Z`);
       await open("calendar");
       const today = page.locator(".day-column.today");
       await today.waitFor();
       await eventually(async () => assert.ok(await isOnPhone(today)));
       const [time = ""] = (await page.locator(".event span").innerText()).split(" · ");
-      assert.ok((await page.locator(".hours span").allInnerTexts()).includes(time), time);
+      const shapes = (await page.locator(".hours span").allInnerTexts()).map((text) => text.replaceAll(/\d+/g, "0"));
+      assert.ok(shapes.includes(time.replaceAll(/\d+/g, "0")), time);
       // A week later it begins with Monday, and the button leads back.
       await page.getByRole("button", { name: "Next week" }).click();
       await eventually(async () => assert.ok(await isOnPhone(page.locator(".day-column").first())));
