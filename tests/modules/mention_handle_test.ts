@@ -1,11 +1,11 @@
-// Mentions by handle: what a text mentions on request, what remains text, and that the work is linear.
+// Mentions by handle and id: what a text mentions on request, what remains text, and that the work is linear.
 // Runs alone: it measures the work of its thread.
 import assert from "node:assert/strict";
-import { handlesIn } from "@/modules/message/mentions.ts";
+import { namesIn } from "@/modules/message/mentions.ts";
 import { cpuTimeMs } from "../cpu_time.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
-import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const NONE = { principalIds: [], room: false };
 
@@ -16,26 +16,44 @@ async function createWithHandles(gateway: Harness, handles: Record<string, strin
   }
 }
 
-Deno.test("handlesIn finds distinct handles at word boundaries and outside of code", () => {
+Deno.test("namesIn finds distinct handles at word boundaries and outside of code", () => {
   const first = (text: string, format: "markdown" | "plain" = "markdown") =>
-    handlesIn(text, format).map((readings) => readings.at(-1));
+    namesIn(text, format).map((readings) => readings.at(-1));
   assert.deepEqual(first("@bob, (@carol) and @Dan.K. @bob"), ["bob", "carol", "dan.k"]);
-  assert.deepEqual(handlesIn("@bob.", "plain"), [["bob.", "bob"]]);
+  assert.deepEqual(namesIn("@bob.", "plain"), [["bob.", "bob"]]);
   assert.deepEqual(first("mail bob@example.org or see /@bob, \\@bob, @@bob"), []);
   assert.deepEqual(first(`@${"a".repeat(65)}`), []);
   assert.deepEqual(first("`@a` @b ``@c ` @d`` @e ` @f"), ["b", "e", "f"]);
   assert.deepEqual(first("@a\n```ts\n@b\n```\n@c\n~~~\n@d\n```\n@e"), ["a", "c"]);
   assert.deepEqual(first("`@a`", "plain"), ["a"]);
-  assert.equal(handlesIn(Array.from({ length: 200 }, (_, n) => `@p${n}`).join(" "), "plain").length, 50);
+  assert.deepEqual(namesIn("Hi @Ada@example.org: @Bob.", "plain"), [
+    ["Ada@example.org:", "Ada@example.org", "Ada", "ada"],
+    ["Bob.", "Bob", "bob.", "bob"],
+  ]);
+  assert.deepEqual(first("@bob:@carol"), ["bob", "carol"]);
+  assert.equal(namesIn(Array.from({ length: 200 }, (_, n) => `@p${n}`).join(" "), "plain").length, 50);
 });
 
-Deno.test("handlesIn takes linear time for any text", () => {
+Deno.test("namesIn takes linear time for any text", () => {
   const worked = (text: string): number => {
     const before = cpuTimeMs();
-    handlesIn(text, "markdown");
+    namesIn(text, "markdown");
     return cpuTimeMs() - before;
   };
-  for (const piece of ["`", "`a``b```", "@", "@a.", "@-", "~~~\n", "```\n", "@".padEnd(65, ".")]) {
+  for (
+    const piece of [
+      "`",
+      "`a``b```",
+      "@",
+      "@a.",
+      "@-",
+      "~~~\n",
+      "```\n",
+      "@".padEnd(65, "."),
+      "@a:",
+      "@a".padEnd(128, ":") + "b",
+    ]
+  ) {
     const [small, large] = [20_000, 160_000].map((size) => worked(piece.repeat(size / piece.length) + "@x"));
     assert.ok((large ?? 0) < Math.max(10, small ?? 0) * 40, `${piece}: ${small} and ${large} ms`);
   }
@@ -71,6 +89,32 @@ testOnEngines("message.send with parseMentions mentions members by handle", asyn
   );
   assert.deepEqual(edited.mentions, { principalIds: ["carol"], room: false });
 });
+
+testOnEngines(
+  "message.send with parseMentions mentions members by id, which others cannot take",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob, mallory } = await createCallers(gateway, "alice", "bob", "mallory", "ada@example.org", "eve");
+    const { id: agentId } = ok(
+      await alice.post("/v1/collaboration/principals", { kind: "agent", displayName: "Помощник" }),
+    );
+    const roomId = await createRoom(alice, ["bob", "mallory", "ada@example.org", agentId], { visibility: "public" });
+    const text = `@bob, @Mallory and @ada@example.org: ask @${agentId}. Not @eve, @nobody, \\@alice`;
+    const { mentions } = await sendMessage(alice, roomId, text, { parseMentions: true });
+    assert.deepEqual(mentions.principalIds, ["bob", "mallory", "ada@example.org", agentId]);
+    await gateway.runJobs();
+    assert.equal(ok(await bob.get("/v1/collaboration/notifications?kinds=mention")).items.length, 1);
+    assertProblem(await mallory.patch("/v1/collaboration/me", { handle: "bob" }), 409, "handle_taken");
+    const agent = { kind: "agent", displayName: "Robo" };
+    assertProblem(await mallory.post("/v1/collaboration/principals", { ...agent, handle: "bob" }), 409, "handle_taken");
+    // One that had the handle before there was such an id keeps its mentions.
+    ok(await mallory.patch("/v1/collaboration/me", { handle: "zoe" }));
+    await createCallers(gateway, "zoe");
+    ok(await alice.put(`/v1/rooms/${roomId}/members/zoe`));
+    const late = await sendMessage(alice, roomId, "@zoe", { parseMentions: true });
+    assert.deepEqual(late.mentions.principalIds, ["mallory"]);
+  },
+);
 
 Deno.test("@all and @here mention all members if the caller may, and remain text otherwise", async () => {
   await using gateway = await openGateway();

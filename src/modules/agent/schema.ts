@@ -75,7 +75,7 @@ export type AgentSettings = z.output<typeof AgentSettings>;
 
 export const Agent = z.object({
   id: AgentId,
-  handle: z.string().nullable().describe("Unique within the tenant; used for mentions as `@handle`"),
+  handle: z.string().nullable().describe("Unique within the tenant; used for mentions as `@handle`. null: `@id`"),
   displayName: z.string().describe("Name of the agent"),
   ownerId: PrincipalId.nullable().describe("Owner: the agent never has more permissions"),
   model: z.string().nullable().describe("Id of the model; null: the default of `model.list`"),
@@ -100,7 +100,7 @@ export type Agent = z.output<typeof Agent>;
 export const AgentRef = z.strictObject({ id: AgentId });
 
 export const AgentCreate = z.strictObject({
-  handle: Handle.optional(),
+  handle: Handle.optional().describe("Handle for mentions. Default: a free one like the display name"),
   displayName: DisplayName.describe("Name of the agent"),
   ownerId: PrincipalRef.optional().describe("Owner of the agent; others than the caller need the tenant role admin"),
   ...AgentSettings.shape,

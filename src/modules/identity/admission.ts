@@ -2,12 +2,12 @@
 import type { TenantRole } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
-import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { API_TOKEN_PREFIX, effectiveTenantRole, hashToken } from "./authenticator.ts";
 import { lockCredential, publishTokenRevoked, tokenLock } from "./credential_guard.ts";
+import { addWithHandle } from "./handle.ts";
 import { presentPrincipal, presentToken } from "./presenter.ts";
 import { roleSetAt } from "./principal_change.ts";
 import { nameSetByApi } from "./principal_settings.ts";
@@ -29,9 +29,6 @@ const SESSION_DAYS = 30;
 const SESSIONS_MAX = 20;
 const TOKENS_MAX = 100;
 const TOKEN_NAME = "browser";
-const HANDLE_MAX = 32;
-/** Handles that are tried before a principal is left without. */
-const HANDLES_TRIED = 5;
 
 export class Admission {
   readonly #deps: Deps;
@@ -79,14 +76,14 @@ export class Admission {
       tenant_id: tenantId,
       id,
       kind: "human",
-      handle: await freeHandle(identities, tenantId, displayName),
       role,
       role_set_at: roleSetAt(this.#deps.clock),
       ...nameSetByApi({ prefs_json: "{}" }, displayName),
       display_name: displayName,
     });
-    if (!await identities.addPrincipal(row)) throw new Fault("handle_taken", "Handle already taken; retry");
-    return row;
+    const added = await addWithHandle(identities, row, displayName) ?? await identities.principal(tenantId, id);
+    if (added === undefined) throw new Error("Expected the principal just written, received none");
+    return added;
   }
 
   /** Codes can be used again and again, so sessions they started must not pile up. */
@@ -101,15 +98,4 @@ export class Admission {
     await identities.removeToken(tenant_id, oldest.id);
     await publishTokenRevoked(tx, { tenantId: tenant_id, principalId: id, tokenId: oldest.id });
   }
-}
-
-/** A handle for mentions like the name, such as `ada-lovelace`; null if all that were tried are taken. */
-async function freeHandle(identities: IdentityStore, tenantId: string, name: string): Promise<string | null> {
-  const base = name.normalize("NFKD").toLowerCase().replaceAll(/[^a-z0-9]+/g, " ").trim().replaceAll(" ", "-")
-    .slice(0, HANDLE_MAX);
-  if (base === "") return null;
-  const tried = Array.from({ length: HANDLES_TRIED }, (_, at) => at === 0 ? base : `${base}-${at + 1}`)
-    .filter((handle) => !["me", "all", "here"].includes(handle));
-  const taken = await identities.takenHandles(tenantId, tried);
-  return tried.find((handle) => !taken.includes(handle)) ?? null;
 }

@@ -13,9 +13,10 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import { assertMayOwnAgent } from "./principal_rules.ts";
 import { familyIdOf, isStoredTokenId } from "./refresh_tokens/signer.ts";
+import { addWithHandle } from "./handle.ts";
 import type { Claims } from "./schema.ts";
 import { presentPrincipal } from "./presenter.ts";
-import { initialName, nameSetByToken } from "./principal_settings.ts";
+import { claimedName, initialName, nameSetByToken } from "./principal_settings.ts";
 import {
   IdentityStore,
   type IdentityTables,
@@ -198,7 +199,7 @@ export class Authenticator {
       if (ownerId !== undefined && await identities.principal(tenantId, claims.sub) === undefined) {
         await this.#assertMayOwn(tx, tenantId, ownerId);
       }
-      const isNew = await identities.addPrincipal(newPrincipal(now, {
+      const draft = newPrincipal(now, {
         tenant_id: tenantId,
         id: claims.sub,
         kind: claims.kind ?? "human",
@@ -206,7 +207,10 @@ export class Authenticator {
         role: claims.role ?? "member",
         role_set_at: claims.role === undefined || claims.iat === undefined ? null : iso(claims.iat * 1000),
         owner_id: ownerId ?? null,
-      }));
+      });
+      // An id is a mention as it is; one that is an address would be a link as well.
+      const name = claimedName(claims) ?? (claims.sub.includes("@") ? claims.sub : undefined);
+      const isNew = await addWithHandle(identities, draft, name) !== undefined;
       // As in every change of a principal: of two concurrent tokens, each sees what the other changed.
       if (!isNew) {
         await lockCredential(tx, store, principalLock(tenantId, claims.sub));

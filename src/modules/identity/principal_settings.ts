@@ -67,7 +67,7 @@ export function initialName(claims: Claims): Pick<PrincipalRow, "display_name" |
 }
 
 /** The name in the claims of a token, if any. */
-function claimedName({ name = "" }: Claims): string | undefined {
+export function claimedName({ name = "" }: Claims): string | undefined {
   const sanitized = truncateText(sanitizeName(name), NAME_MAX);
   return sanitized === "" ? undefined : sanitized;
 }

@@ -85,7 +85,7 @@ export type Preferences = z.output<typeof Preferences>;
 export const Principal = z.object({
   id: PrincipalId,
   kind: PrincipalKind,
-  handle: z.string().nullable().describe("Unique within the tenant; used for mentions as `@handle`"),
+  handle: z.string().nullable().describe("Unique within the tenant; used for mentions as `@handle`. null: `@id`"),
   displayName: z.string(),
   role: TenantRole,
   ownerId: PrincipalId.nullable().describe("Owner of an agent; an agent never has more permissions than its owner"),
@@ -129,7 +129,7 @@ export const PrincipalCreate = z.strictObject({
     "Id of the principal, the `sub` of its tokens; only admins can choose it. Default: generated",
   ),
   kind: PrincipalKind,
-  handle: Handle.optional(),
+  handle: Handle.optional().describe("Handle for mentions. Default: a free one like the display name"),
   displayName: DisplayName,
   ownerId: PrincipalRef.optional().describe("Owner of an agent. Default: the caller"),
   role: TenantRole.default("member"),

@@ -14,6 +14,7 @@ import { API_TOKEN_PREFIX, hashToken } from "./authenticator.ts";
 import type { RefreshTokenService, Rotation } from "./refresh_tokens/service.ts";
 import { isStoredTokenId } from "./refresh_tokens/signer.ts";
 import { presentPrincipal, presentToken } from "./presenter.ts";
+import { addNew, assertHandleFree, handleTaken } from "./handle.ts";
 import type {
   MeUpdate,
   NewToken,
@@ -165,10 +166,7 @@ export class IdentityService {
     });
     return this.#write(async (tx) => {
       if (ownerId !== null) await assertMayOwnAgent(tx, actor.tenantId, ownerId, this.#deps.agentsPerOwner);
-      if (!await new IdentityStore(tx.db).addPrincipal(row)) {
-        throw new Fault("conflict", `The principal ${row.id} already exists`);
-      }
-      return this.#present(row);
+      return this.#present(await addNew(new IdentityStore(tx.db), row));
     });
   }
 
@@ -365,6 +363,8 @@ export class IdentityService {
       const values = await set(before, tx);
       // Without a difference nothing is published: disabling is idempotent.
       if (isUnchanged(before, values)) return this.#present(before);
+      const { handle = null } = values;
+      if (handle !== null && handle !== before.handle) await assertHandleFree(new IdentityStore(tx.db), before, handle);
       const changed = {
         ...values,
         version: before.version + 1,
@@ -391,7 +391,7 @@ export class IdentityService {
     try {
       return await this.#deps.store.write(work);
     } catch (error) {
-      if (error instanceof UniqueViolation) throw new Fault("handle_taken", "Handle already taken", { cause: error });
+      if (error instanceof UniqueViolation) throw handleTaken(error);
       throw error;
     }
   }

@@ -136,10 +136,10 @@ export class IdentityStore {
       .where((row) => row.or([row("principal.owner_id", "is", null), row("owner.is_disabled", "=", 0)])).execute();
   }
 
-  /** Adds the principal unless it exists; returns whether it was added. */
+  /** Adds the principal unless its id or handle exists; returns whether it was added. */
   async addPrincipal(row: PrincipalRow): Promise<boolean> {
-    const added = await this.#db.insertInto("principal").values(row)
-      .onConflict((conflict) => conflict.columns(["tenant_id", "id"]).doNothing()).returning("id").execute();
+    const added = await this.#db.insertInto("principal").values(row).onConflict((conflict) => conflict.doNothing())
+      .returning("id").execute();
     return added.length > 0;
   }
 
@@ -166,11 +166,12 @@ export class IdentityStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
-  /** Those of these handles that principals have. */
-  async takenHandles(tenantId: string, handles: readonly string[]): Promise<string[]> {
-    const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
-      .where("handle", "in", handles).execute();
-    return rows.flatMap(({ handle }) => handle ?? []);
+  /** Those of these names that are handles or ids of other principals than `id`. */
+  async takenNames(tenantId: string, names: readonly string[], id: string): Promise<ReadonlySet<string>> {
+    const others = this.#db.selectFrom("principal").where("tenant_id", "=", tenantId).where("id", "<>", id);
+    const rows = await others.select("handle as name").where("handle", "in", names)
+      .unionAll(others.select("id as name").where("id", "in", names)).execute();
+    return new Set(rows.flatMap(({ name }) => name ?? []));
   }
 
   /** Number of enabled owners of the tenant except one principal; owned agents do not count. */

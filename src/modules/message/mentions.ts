@@ -1,4 +1,4 @@
-// Mentions: whom a message may mention, and which handles a text names.
+// Mentions: whom a message may mention, and which names are in a text.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { MENTION_ALL_HANDLES } from "@/modules/identity/mod.ts";
@@ -10,8 +10,11 @@ import { type Mentions, MENTIONS_MAX } from "./schema.ts";
 const ROOM_MENTION_MEMBERS = 100;
 /** The start or the end of a code block in Markdown. */
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
-/** Not within a word, an address or a path, not escaped, and no longer than a handle can be. */
-const HANDLE = /(?<![\p{L}\p{N}._@/\\-])@([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/gu;
+/**
+ * Not within a word, an address or a path, not escaped, and no longer than a handle can be. What follows may belong to an
+ * id, such as that of `@ada@example.org`.
+ */
+const NAME = /(?<![\p{L}\p{N}._@/\\-])@([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])(?=([@:][A-Za-z0-9._@:-]{0,127})?)/gu;
 
 /** Throws unless every mentioned principal exists and can see the room. No query without mentions. */
 export async function assertCanMention(
@@ -41,10 +44,10 @@ export async function assertCanMention(
 }
 
 /**
- * Adds the mentions of the text: `@handle` of members visible to the caller, and `@all` or `@here` where the caller may use
- * it. Unknown names remain text.
+ * Adds the mentions of the text: `@handle` or `@id` of members visible to the caller, and `@all` or `@here` where the caller
+ * may use it. Unknown names remain text.
  */
-export async function addHandleMentions(
+export async function addNamedMentions(
   db: AnyDatabase,
   roomAccess: RoomAccess,
   actor: Actor,
@@ -52,11 +55,13 @@ export async function addHandleMentions(
   { text, format }: { text: string; format: "markdown" | "plain" },
   { principalIds, room: everybody }: Mentions,
 ): Promise<Mentions> {
-  const handles = handlesIn(text, format);
-  if (handles.length === 0) return { principalIds, room: everybody };
-  const members = await roomAccess.membersByHandle(actor, grant.room, handles.flat(), db);
-  const ids = handles.flatMap((readings) => members.get(readings.find((handle) => members.has(handle)) ?? "") ?? []);
-  const isForAll = handles.some((readings) => readings.some((handle) => MENTION_ALL_HANDLES.includes(handle)));
+  const names = namesIn(text, format);
+  if (names.length === 0) return { principalIds, room: everybody };
+  const members = await roomAccess.membersByName(actor, grant.room, names.flat(), db);
+  const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);
+  const meant = names.map((readings) => readings.find((one) => isForEverybody(one) || members.has(one)) ?? "");
+  const ids = meant.flatMap((reading) => isForEverybody(reading) ? [] : members.get(reading) ?? []);
+  const isForAll = meant.some(isForEverybody);
   return {
     principalIds: [...new Set([...principalIds, ...ids])].slice(0, Math.max(MENTIONS_MAX, principalIds.length)),
     room: everybody || (isForAll && canMentionAll(grant)),
@@ -68,21 +73,27 @@ function canMentionAll({ room, role }: SendGrant): boolean {
 }
 
 /**
- * The distinct handles in a text in the order of their first use, at most `MENTIONS_MAX`. Each is a list of possible
- * readings, because a dot or hyphen at the end may belong to the sentence.
+ * The distinct names in a text in the order of their first use, at most `MENTIONS_MAX`. Each is a list of possible
+ * readings: a dot or hyphen at the end may belong to the sentence, and only handles are the same in capitals.
  */
-export function handlesIn(text: string, format: "markdown" | "plain"): string[][] {
+export function namesIn(text: string, format: "markdown" | "plain"): string[][] {
   if (!text.includes("@")) return [];
   const found = new Map<string, string[]>();
   for (const part of format === "plain" ? [text] : outsideCode(text)) {
-    for (const [, handle = ""] of part.matchAll(HANDLE)) {
-      const whole = handle.toLowerCase();
-      const trimmed = whole.replace(/[._-]{1,64}$/, "");
-      found.set(whole, [whole, trimmed].filter((reading, n) => reading !== "" && (n === 0 || reading !== whole)));
+    for (const [, name = "", rest = ""] of part.matchAll(NAME)) {
+      const id = name + rest;
+      if (found.has(id)) continue;
+      const readings = [id, name, name.toLowerCase()].flatMap((one) => [one, withoutEnd(one)]);
+      found.set(id, [...new Set(readings)].filter((reading) => reading !== ""));
       if (found.size >= MENTIONS_MAX) return [...found.values()];
     }
   }
   return [...found.values()];
+}
+
+/** The name without what ends a sentence. */
+function withoutEnd(name: string): string {
+  return name.replace(/[._@:-]{1,192}$/, "");
 }
 
 /** The parts of a Markdown text that are not code: neither in fences nor between backticks. */

@@ -157,16 +157,16 @@ export class MessageNotifier {
     return kinds;
   }
 
-  /** The agent whose handle begins the text, as in `/helper what is open?`. */
+  /** The agent whose handle or id begins the text, as in `/helper what is open?`. */
   async #commandedAgent(
     room: RoomRow,
     { tenant_id: tenantId, text }: MessageRow,
     db: AnyDatabase,
   ): Promise<string | undefined> {
-    const handle = commandOf(text);
-    if (handle === undefined) return undefined;
+    const name = commandOf(text);
+    if (name === undefined) return undefined;
     const { roomAccess } = this.#deps;
-    const found = await roomAccess.membersByHandle({ tenantId }, room, [handle], db);
+    const found = await roomAccess.membersByName({ tenantId }, room, [name], db);
     const viewers = await roomAccess.filterViewers(room, [...found.values()], db);
     return [...viewers.values()].find(({ kind }) => kind === "agent")?.id;
   }
@@ -263,7 +263,7 @@ export class MessageNotifier {
   }
 }
 
-/** The handle in a text that begins with a command. */
+/** The name in a text that begins with a command. */
 function commandOf(text: string | null): string | undefined {
   return /^\/([a-z0-9._-]{1,64})(?:\s|$)/.exec(text?.slice(0, 80) ?? "")?.[1];
 }

@@ -104,7 +104,7 @@ export const Message = z.object({
 export type Message = z.output<typeof Message>;
 
 const ParseMentions = z.boolean().optional().describe(
-  `Also mention the members that the text names as \`@handle\`, at most ${MENTIONS_MAX}, and everybody for ` +
+  `Also mention the members that the text names as \`@handle\` or \`@id\`, at most ${MENTIONS_MAX}, and everybody for ` +
     "`@all` or `@here` if the caller may. Code and escaped @ are ignored; unknown names remain text",
 );
 

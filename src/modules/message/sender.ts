@@ -13,7 +13,7 @@ import type { CredentialGuard } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
 import type { AnyDatabase, SeqRange, Store, Transaction } from "@/ports/store.ts";
 import { BatchQueue } from "./batch_queue.ts";
-import { addHandleMentions, assertCanMention } from "./mentions.ts";
+import { addNamedMentions, assertCanMention } from "./mentions.ts";
 import { notifyJob } from "./notifier.ts";
 import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
 import type { Mentions, Message, MessageSend } from "./schema.ts";
@@ -281,7 +281,7 @@ export class MessageSender {
       row?.room_id === room.id && row.seq > hiddenUpTo({ room });
     await assertCanMention(db, this.#deps.roomAccess, context.actor, { room, role }, input.mentions);
     const mentions = input.parseMentions === true
-      ? await addHandleMentions(db, this.#deps.roomAccess, context.actor, { room, role }, input, input.mentions)
+      ? await addNamedMentions(db, this.#deps.roomAccess, context.actor, { room, role }, input, input.mentions)
       : input.mentions;
     if (input.threadId !== undefined) {
       const root = await messages.find(tenantId, input.threadId);

@@ -14,7 +14,7 @@ import type { TenantService } from "@/modules/tenant/mod.ts";
 import { redactEvents } from "@/ports/event_redaction.ts";
 import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { MessageAccess } from "./message_access.ts";
-import { addHandleMentions, assertCanMention } from "./mentions.ts";
+import { addNamedMentions, assertCanMention } from "./mentions.ts";
 import { mentionJob, needsNotification } from "./notifier.ts";
 import { mentionRows, messageEvent, presentMessage, presentMessages } from "./presenter.ts";
 import {
@@ -161,7 +161,7 @@ export class MessageService {
       if (given !== undefined) await assertCanMention(tx.db, roomAccess, actor, grant, given);
       const content = { text: input.text ?? row.text ?? "", format: input.format ?? row.format };
       const mentions = parseMentions === true
-        ? await addHandleMentions(tx.db, roomAccess, actor, grant, content, given ?? { principalIds: [], room: false })
+        ? await addNamedMentions(tx.db, roomAccess, actor, grant, content, given ?? { principalIds: [], room: false })
         : given;
       const values = [input.text, input.format, mentions, metadata, elements];
       if (values.every((value) => value === undefined)) {

@@ -164,16 +164,22 @@ export class RoomAccess {
     return new Map(viewers.filter((viewer) => canSee(viewer, room)).map((viewer) => [viewer.id, viewer]));
   }
 
-  /** Ids of enabled members of a room that have one of these handles, by handle. */
-  async membersByHandle(
+  /** Ids of enabled members of a room by those of these names that are their handles or ids, first handles. */
+  async membersByName(
     { tenantId }: Pick<Actor, "tenantId">,
     room: Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">,
-    handles: readonly string[],
+    names: readonly string[],
     db: AnyDatabase = this.#store.db,
   ): Promise<Map<string, string>> {
-    const found = await new RoomStore(db).membersByHandle(tenantId, room.id, handles);
-    const viewers = await this.filterViewers(room, found.map(({ id }) => id), db);
-    return new Map(found.flatMap(({ handle, id }) => handle !== null && viewers.has(id) ? [[handle, id]] : []));
+    const found = await new RoomStore(db).membersByHandle(tenantId, room.id, names);
+    const viewers = await this.filterViewers(room, [...found.map(({ id }) => id), ...names], db);
+    const members = new Set([...viewers.values()].flatMap(({ id, my_role }) => my_role === null ? [] : [id]));
+    return new Map([
+      ...names.flatMap((name): [string, string][] => members.has(name) ? [[name, name]] : []),
+      ...found.flatMap(({ handle, id }): [string, string][] =>
+        handle !== null && members.has(id) ? [[handle, id]] : []
+      ),
+    ]);
   }
 
   /** Of these principals, those that share a room with the subject. */

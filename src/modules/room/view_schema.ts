@@ -6,7 +6,7 @@ import { PrincipalId, Status } from "@/modules/identity/mod.ts";
 export const Person = z.object({
   id: PrincipalId.describe("Id of the principal, as in `senderId`"),
   kind: PrincipalKind.describe("Whether it is a person, an agent or a service"),
-  handle: z.string().nullable().describe("Handle for mentions as `@handle`"),
+  handle: z.string().nullable().describe("Handle for mentions as `@handle`. null: `@id`"),
   displayName: z.string().describe("Current display name"),
   avatarFileId: z.string().nullable().describe("Current profile picture; the caller may read its content"),
   status: Status.nullable().describe("Current status; null if none"),
