@@ -27,7 +27,6 @@ browserTest("two people work together in two browsers, through a cut network and
     bob: await target.token({ sub: "bob", name: "Bob", ttlSeconds: 36_000 }),
   };
   for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
-  await target.call(tokens.bob, "PATCH", "/v1/collaboration/me", { handle: "bob" });
   const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Launch", memberIds: ["bob"] });
   await addGardener(target, tokens.ada, room.id);
   const browser = await launchBrowser(

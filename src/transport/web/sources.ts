@@ -65,6 +65,7 @@ export const SCRIPTS: Sources = {
   "message/files.ts": () => import("@/web/message/files.ts", { with: { type: "text" } }),
   "message/list.ts": () => import("@/web/message/list.ts", { with: { type: "text" } }),
   "message/markdown.ts": () => import("@/web/message/markdown.ts", { with: { type: "text" } }),
+  "message/mention_names.ts": () => import("@/web/message/mention_names.ts", { with: { type: "text" } }),
   "message/outbox.ts": () => import("@/web/message/outbox.ts", { with: { type: "text" } }),
   "message/plain_text.ts": () => import("@/web/message/plain_text.ts", { with: { type: "text" } }),
   "message/quotes.ts": () => import("@/web/message/quotes.ts", { with: { type: "text" } }),

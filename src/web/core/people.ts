@@ -14,6 +14,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 export function addPeople(list: readonly Person[]): void {
   const changed = list.filter((person) =>
     people.value.get(person.id)?.displayName !== person.displayName ||
+    people.value.get(person.id)?.handle !== person.handle ||
     people.value.get(person.id)?.avatarFileId !== person.avatarFileId ||
     people.value.get(person.id)?.status?.text !== person.status?.text ||
     people.value.get(person.id)?.status?.emoji !== person.status?.emoji

@@ -92,7 +92,7 @@ export type MessageFile = {
   width: number | null;
   height: number | null;
 };
-type Mentions = { principalIds: string[]; room: boolean };
+export type Mentions = { principalIds: string[]; room: boolean };
 export type Message = {
   id: string;
   roomId: string;

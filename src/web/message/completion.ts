@@ -14,7 +14,7 @@ type Open = { choices: readonly Choice[]; at: number; pick: (choice: Choice) => 
 
 const SHOWN_MAX = 6;
 const MEMBERS_MAX = 200;
-const TYPED = /(?:^|\s)@([A-Za-z0-9._-]{0,40})$/;
+const TYPED = /(?:^|\s)@([\p{L}\p{N}._-]{0,40})$/u;
 
 /** The list that is open; one at a time. */
 const open = signal<Open | undefined>(undefined);
@@ -119,11 +119,13 @@ function readChoices(roomId: string): Promise<Choice[]> {
 async function findPeople(q: string): Promise<Choice[]> {
   const { items } = await get<Page<Person>>("v1/collaboration/principals", { q, limit: SHOWN_MAX });
   addPeople(items);
-  return items.map(choiceOf);
+  return choicesAmong(items);
 }
 
-function choiceOf({ id, handle, displayName }: Person): Choice {
-  return { id, handle: handle ?? id, name: displayName };
+/** Those who read what mentions them: not hooks, plugins and other services. */
+function choicesAmong(people: readonly Person[]): Choice[] {
+  return people.filter(({ kind }) => kind !== "service")
+    .map(({ id, handle, displayName }) => ({ id, handle: handle ?? id, name: displayName }));
 }
 
 async function readMembers(roomId: string): Promise<Choice[]> {
@@ -133,7 +135,7 @@ async function readMembers(roomId: string): Promise<Choice[]> {
   for (let at = 0; at < ids.length; at += 100) {
     const page = await get<Page<Person>>("v1/collaboration/principals", { ids: ids.slice(at, at + 100), limit: 100 });
     addPeople(page.items);
-    choices.push(...page.items.map(choiceOf));
+    choices.push(...choicesAmong(page.items));
   }
   return [...choices, { id: "", handle: "all", name: "Everybody in this room" }];
 }

@@ -2,57 +2,57 @@
 import { marked, type Token, type Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { html } from "../core/html.ts";
+import { type MentionNames, splitMentions } from "./mention_names.ts";
 
 const SAFE_LINK = /^(?:https?:|mailto:|#)/i;
-const MENTION = /(^|[^\p{L}\p{N}_@.])(@[A-Za-z0-9._-]{1,64})/gu;
 
-/** A text as formatted nodes. */
-export function markdown(text: string): ComponentChildren {
-  return blocks(marked.lexer(text, { gfm: true, breaks: true }));
+/** A text as formatted nodes; the mentions with these names are marked. */
+export function markdown(text: string, names: MentionNames = new Map()): ComponentChildren {
+  return blocks(marked.lexer(text, { gfm: true, breaks: true }), names);
 }
 
-function blocks(tokens: readonly Token[]): ComponentChildren[] {
-  return tokens.map(block);
+function blocks(tokens: readonly Token[], names: MentionNames): ComponentChildren[] {
+  return tokens.map((token) => block(token, names));
 }
 
-function block(token: Token): ComponentChildren {
+function block(token: Token, names: MentionNames): ComponentChildren {
   switch (token.type) {
     case "space":
     case "def":
       return null;
     case "heading":
-      return html`<p class="heading">${inlines(token.tokens ?? [])}</p>`;
+      return html`<p class="heading">${inlines(token.tokens ?? [], names)}</p>`;
     case "paragraph":
-      return html`<p>${inlines(token.tokens ?? [])}</p>`;
+      return html`<p>${inlines(token.tokens ?? [], names)}</p>`;
     case "blockquote":
-      return html`<blockquote>${blocks(token.tokens ?? [])}</blockquote>`;
+      return html`<blockquote>${blocks(token.tokens ?? [], names)}</blockquote>`;
     case "code":
       return html`<pre tabindex="0"><code>${token.text}</code></pre>`;
     case "hr":
       return html`<hr />`;
     case "list":
-      return list(token as Tokens.List);
+      return list(token as Tokens.List, names);
     case "table":
-      return table(token as Tokens.Table);
+      return table(token as Tokens.Table, names);
     case "text":
-      return token.tokens === undefined ? inline(token) : inlines(token.tokens);
+      return token.tokens === undefined ? inline(token, names) : inlines(token.tokens, names);
     default:
       return html`<p>${token.raw}</p>`;
   }
 }
 
-function list({ ordered, start, items }: Tokens.List): VNode {
+function list({ ordered, start, items }: Tokens.List, names: MentionNames): VNode {
   const entries = items.map(({ task, checked, tokens }) =>
     html`<li class=${task ? "task" : ""}>${task ? (checked ? "☑ " : "☐ ") : null}${
-      blocks(tokens.filter(({ type }) => type !== "checkbox"))
+      blocks(tokens.filter(({ type }) => type !== "checkbox"), names)
     }</li>`
   );
   return ordered ? html`<ol start=${start === "" ? 1 : start}>${entries}</ol>` : html`<ul>${entries}</ul>`;
 }
 
-function table({ header, rows }: Tokens.Table): VNode {
+function table({ header, rows }: Tokens.Table, names: MentionNames): VNode {
   const cells = (row: readonly Tokens.TableCell[], name: "th" | "td") =>
-    row.map(({ tokens }) => html`<${name}>${inlines(tokens)}<//>`);
+    row.map(({ tokens }) => html`<${name}>${inlines(tokens, names)}<//>`);
   return html`
     <div class="scroll-x" tabindex="0">
       <table>
@@ -65,52 +65,49 @@ function table({ header, rows }: Tokens.Table): VNode {
   `;
 }
 
-function inlines(tokens: readonly Token[]): ComponentChildren[] {
-  return tokens.map(inline);
+function inlines(tokens: readonly Token[], names: MentionNames): ComponentChildren[] {
+  return tokens.map((token) => inline(token, names));
 }
 
-function inline(token: Token): ComponentChildren {
+function inline(token: Token, names: MentionNames): ComponentChildren {
   switch (token.type) {
     case "strong":
-      return html`<strong>${inlines(token.tokens ?? [])}</strong>`;
+      return html`<strong>${inlines(token.tokens ?? [], names)}</strong>`;
     case "em":
-      return html`<em>${inlines(token.tokens ?? [])}</em>`;
+      return html`<em>${inlines(token.tokens ?? [], names)}</em>`;
     case "del":
-      return html`<del>${inlines(token.tokens ?? [])}</del>`;
+      return html`<del>${inlines(token.tokens ?? [], names)}</del>`;
     case "codespan":
       return html`<code>${token.text}</code>`;
     case "br":
       return html`<br />`;
     case "link":
-      return link(token as Tokens.Link);
+      return link(token as Tokens.Link, names);
     // Pictures of other hosts would see who reads; so only their address is shown.
     case "image":
-      return link({ ...(token as Tokens.Image), tokens: [] });
+      return link({ ...(token as Tokens.Image), tokens: [] }, names);
     case "escape":
       return token.text;
     case "text":
-      return token.tokens === undefined ? mentions(unescaped(token.text)) : inlines(token.tokens);
+      return token.tokens === undefined ? mentions(unescaped(token.text), names) : inlines(token.tokens, names);
     default:
       return token.raw;
   }
 }
 
-function link({ href, text, tokens }: { href: string; text: string; tokens: readonly Token[] }): ComponentChildren {
-  const content = tokens.length > 0 ? inlines(tokens) : text === "" ? href : text;
+function link(
+  { href, text, tokens }: { href: string; text: string; tokens: readonly Token[] },
+  names: MentionNames,
+): ComponentChildren {
+  const content = tokens.length > 0 ? inlines(tokens, names) : text === "" ? href : text;
   if (!SAFE_LINK.test(href)) return content;
   return html`<a href=${href} target="_blank" rel="noopener noreferrer">${content}</a>`;
 }
 
-/** Names after an @ are marked. */
-function mentions(text: string): ComponentChildren[] {
-  const parts: ComponentChildren[] = [];
-  let end = 0;
-  for (const match of text.matchAll(MENTION)) {
-    const at = match.index + (match[1]?.length ?? 0);
-    parts.push(text.slice(end, at), html`<span class="mention">${match[2]}</span>`);
-    end = at + (match[2]?.length ?? 0);
-  }
-  return [...parts, text.slice(end)];
+function mentions(text: string, names: MentionNames): ComponentChildren[] {
+  return splitMentions(text, names).map((part, at) =>
+    at % 2 === 0 ? part : html`<span class="mention" dir="auto">@${part}</span>`
+  );
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" };

@@ -20,6 +20,7 @@ import { Elements } from "./elements.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
 import { markdown } from "./markdown.ts";
+import { mentionNames } from "./mention_names.ts";
 import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
 
 type Props = { message: Message; room: Room; isContinued: boolean; isInThread: boolean; isMarked: boolean };
@@ -88,17 +89,15 @@ function Head({ message }: { message: Message }): VNode {
 
 function Body({ message }: { message: Message }): VNode {
   const { text, format } = message;
+  const names = mentionNames(message.mentions);
   const nodes = useMemo(
     () =>
       text === null || text === ""
         ? null
         : format === "plain"
         ? html`<p class="plain-text">${text}</p>`
-        : markdown(text),
-    [
-      text,
-      format,
-    ],
+        : markdown(text, names),
+    [text, format, JSON.stringify([...names])],
   );
   return html`<div class="text" dir="auto">${nodes}${
     message.editedAt === null

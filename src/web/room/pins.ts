@@ -10,6 +10,7 @@ import { addPeople, nameOf } from "../core/people.ts";
 import { go } from "../core/route.ts";
 import type { Message, Person, Room } from "../core/resources.ts";
 import { markdown } from "../message/markdown.ts";
+import { mentionNames } from "../message/mention_names.ts";
 import { Heading } from "../part/dialog.ts";
 
 export function PinsPane({ room }: { room: Room }): VNode {
@@ -32,7 +33,7 @@ export function PinsPane({ room }: { room: Room }): VNode {
       <ul class="cards scroll">${(items ?? []).map((message) =>
         html`<li key=${message.id}><a href=${`#/rooms/${room.id}?pane=pins&message=${message.id}`}>
         <small class="dim"><b dir="auto">${nameOf(message.senderId)}</b> ${shortTimeOf(message.createdAt)}</small></a>
-        <div class="text" dir="auto">${markdown(message.text ?? "")}</div></li>`
+        <div class="text" dir="auto">${markdown(message.text ?? "", mentionNames(message.mentions))}</div></li>`
       )}</ul>
     </aside>
   `;

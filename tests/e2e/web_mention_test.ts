@@ -1,0 +1,76 @@
+// Mentions in the browser client: who is offered, who is mentioned, and what is marked as a mention.
+import assert from "node:assert/strict";
+import type { Page } from "npm:playwright-core@1.65.1";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, signIn } from "./web_page.ts";
+import { message } from "./web_round.ts";
+
+/** Types into the composer until these are offered. */
+async function typeFor(page: Page, text: string, offered: readonly string[]): Promise<void> {
+  await page.locator(".composer textarea").pressSequentially(text);
+  await eventually(async () =>
+    assert.deepEqual((await page.locator(".completion li b").allInnerTexts()).toSorted(), offered)
+  );
+}
+
+async function send(page: Page, text: string): Promise<void> {
+  await page.locator(".composer textarea").pressSequentially(text);
+  // While somebody is offered, Enter picks.
+  await page.locator(".completion").waitFor({ state: "detached" });
+  await page.keyboard.press("Enter");
+}
+
+browserTest("the client offers members, mentions those who are picked, and marks nobody else", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const [ada, bob, anna] = [
+    await target.token({ sub: "ada", name: "Ada", role: "owner" }),
+    await target.token({ sub: "bob" }),
+    await target.token({ sub: "248289761001", name: "Анна" }),
+  ];
+  for (const token of [ada, bob, anna]) await target.call(token, "GET", "/v1/collaboration/me");
+  for (const [id, kind, displayName] of [["poller", "service", "Poller"], ["helper", "agent", "Helper"]]) {
+    await target.call(ada, "POST", "/v1/collaboration/principals", { id, kind, displayName });
+  }
+  const memberIds = ["bob", "248289761001", "poller", "helper"];
+  const { id: roomId } = await target.call(ada, "POST", "/v1/rooms", { name: "team", memberIds });
+  const mentionedIn = async (): Promise<string[]> => {
+    const { items } = await target.call(ada, "GET", `/v1/messages?roomId=${roomId}&limit=1`);
+    return items[0].mentions.principalIds;
+  };
+  const browser = await launchBrowser();
+  try {
+    const page = await signIn(browser, target, ada);
+    await page.getByRole("link", { name: /team/ }).first().click();
+    const marked = (text: string): Promise<string[]> => message(page, text).locator(".mention").allInnerTexts();
+    await t.step("services are not offered", async () => {
+      await typeFor(page, "@", ["Ada", "Everybody in this room", "Helper", "bob", "Анна"]);
+    });
+    await t.step("a member without a handle is mentioned, and an unknown name is not marked", async () => {
+      await typeFor(page, "bo", ["bob"]);
+      await page.keyboard.press("Tab");
+      await send(page, "knows, not @nobody");
+      await eventually(async () => assert.deepEqual(await marked("knows, not"), ["@bob"]));
+      assert.deepEqual(await mentionedIn(), ["bob"]);
+      await eventually(async () => {
+        const { items } = await target.call(bob, "GET", "/v1/collaboration/notifications?kinds=mention");
+        assert.equal(items.length, 1);
+      });
+    });
+    await t.step("an id that says little is shown as the name", async () => {
+      await typeFor(page, "@Ан", ["Анна"]);
+      await page.keyboard.press("Tab");
+      await send(page, "and **@helper**: `@bob`, \\@bob");
+      await eventually(async () => assert.deepEqual(await marked("and @helper"), ["@Анна", "@helper"]));
+      assert.deepEqual(await mentionedIn(), ["248289761001", "helper"]);
+    });
+    await t.step("everybody is marked if everybody is mentioned", async () => {
+      await send(page, "Lunch, @all?");
+      await eventually(async () => assert.deepEqual(await marked("Lunch"), ["@all"]));
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
