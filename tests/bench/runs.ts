@@ -154,24 +154,28 @@ async function send(gateway: Gateway, rounds: number): Promise<Row[]> {
   }];
 }
 
-/** Rooms and agents for as many runs as a tenant may have at once. */
+/** Rooms and agents for as many runs as a tenant may have at once, and two people who ask for them. */
 class Tenant {
   readonly token: string;
+  readonly #tokens: readonly string[];
   readonly #gateway: Gateway;
   readonly #places: { roomId: string; agentId: string }[] = [];
   #running: string[] = [];
 
-  private constructor(gateway: Gateway, token: string) {
+  private constructor(gateway: Gateway, tokens: readonly string[]) {
     this.#gateway = gateway;
-    this.token = token;
+    this.#tokens = tokens;
+    this.token = tokens[0] ?? "";
   }
 
   static async open(gateway: Gateway, name: string): Promise<Tenant> {
-    const tenant = new Tenant(gateway, await benchToken(SECRET, "bench", { tenant: name }));
+    const tokenOf = (sub: string) => benchToken(SECRET, sub, { tenant: name });
+    const tenant = new Tenant(gateway, [await tokenOf("bench"), await tokenOf("other")]);
+    await tenant.#call("GET", `${API}/me`, undefined, 1);
     const roomIds: string[] = [];
     // An agent has one run at a time in a room.
     for (let n = 0; n < PER_AGENT; n++) {
-      roomIds.push((await tenant.#call("POST", "/v1/rooms", { name: `Room ${n}` })).id);
+      roomIds.push((await tenant.#call("POST", "/v1/rooms", { name: `Room ${n}`, memberIds: ["other"] })).id);
     }
     for (let n = 0; n < PER_TENANT / PER_AGENT; n++) {
       const { id: agentId } = await tenant.#call("POST", `${API}/agents`, { displayName: `Agent ${n}` });
@@ -185,8 +189,9 @@ class Tenant {
 
   /** Resolves to the ids of the runs once some of the text of each is stored. */
   async startRuns(count: number): Promise<string[]> {
-    for (const place of this.#places.slice(0, count)) {
-      this.#running.push((await this.#call("POST", `${API}/ai/runs`, { ...place, input: "Speak" })).id);
+    for (const [n, place] of this.#places.slice(0, count).entries()) {
+      const body = { ...place, input: "Speak" };
+      this.#running.push((await this.#call("POST", `${API}/ai/runs`, body, n % this.#tokens.length)).id);
     }
     for (const id of this.#running) {
       while ((await this.#call("GET", `${API}/ai/runs/${id}`)).text === "") await pause(POLL_MS);
@@ -205,7 +210,7 @@ class Tenant {
   }
 
   // deno-lint-ignore no-explicit-any -- bodies of every shape
-  async #call(method: string, path: string, body?: unknown): Promise<any> {
-    return await this.#gateway.call(method, path, body, this.token);
+  async #call(method: string, path: string, body?: unknown, caller = 0): Promise<any> {
+    return await this.#gateway.call(method, path, body, this.#tokens[caller] ?? "");
   }
 }

@@ -243,6 +243,27 @@ Deno.test("runs of one agent are two at a time, of a tenant eight", async () => 
   await eventually(async () => assert.ok((await fixture.runs()).every(({ status }) => status === "succeeded")));
 });
 
+Deno.test("one person does not take all runs of a tenant, however many agents they ask", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: [() => gate.promise, "ok"] }));
+  const { alice, bob, roomId, agentId } = fixture;
+  const roots = await Promise.all(Array.from({ length: 10 }, (_, n) => sendMessage(bob, roomId, `Thread ${n}`)));
+  // More wait than a node considers at once.
+  for (let n = 0; n < 7; n++) {
+    const { id } = ok(await alice.post("/v1/collaboration/agents", { displayName: `Agent ${n}` }));
+    ok(await alice.put(`/v1/rooms/${roomId}/members/${id}`));
+    for (const { id: threadId } of roots) {
+      ok(await alice.post("/v1/collaboration/ai/runs", { agentId: id, roomId, threadId }));
+    }
+  }
+  await until(() => fixture.models.calls.length === 6);
+  const { id } = ok(await bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi" }));
+  await until(() => fixture.models.calls.length === 7);
+  assert.equal((await fixture.run(id)).status, "running");
+  gate.resolve();
+  await eventually(async () => assert.equal((await fixture.run(id)).status, "succeeded"));
+});
+
 Deno.test("outsiders and those who joined later do not see a run", async () => {
   await using fixture = await AgentFixture.open();
   const { alice, gateway, roomId } = fixture;

@@ -11,11 +11,13 @@ import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunExecutor } from "./executor.ts";
 import { LeaseLost } from "./lifecycle.ts";
 import { runChanged, type RunSignals } from "./signals.ts";
-import { type ClaimableRun, RunStore } from "./store.ts";
+import { askersOf } from "./presenter.ts";
+import { askersKey, type BusyRunners, type ClaimableRun, RunStore } from "./store.ts";
 
-/** Runs that are executed at the same time. */
-export const RUN_LIMITS = { runsPerAgent: 2, runsPerTenant: 8, runsPerNode: 32 } as const;
-const { runsPerAgent: PER_AGENT, runsPerTenant: PER_TENANT, runsPerNode: PER_NODE } = RUN_LIMITS;
+/** Runs that are executed at the same time. Nobody has all places of a tenant, however many agents they ask. */
+export const RUN_LIMITS = { runsPerAgent: 2, runsPerPerson: 6, runsPerTenant: 8, runsPerNode: 32 } as const;
+const { runsPerAgent: PER_AGENT, runsPerPerson: PER_PERSON, runsPerTenant: PER_TENANT, runsPerNode: PER_NODE } =
+  RUN_LIMITS;
 const POLL_MS = 1000;
 /** A run of a node that is not known to have stopped is claimed by another one after this time. */
 const LEASE_MS = 10_000;
@@ -193,9 +195,10 @@ export class Runner {
   }
 }
 
-/** How many runs agents and tenants have, on all nodes. */
+/** How many runs agents, people and tenants have, on all nodes. */
 class Places {
   readonly #agents = new Map<string, number>();
+  readonly #people = new Map<string, ClaimableRun[]>();
   readonly #tenants = new Map<string, number>();
   readonly #threads = new Set<string>();
 
@@ -205,18 +208,21 @@ class Places {
 
   isFree(run: ClaimableRun): boolean {
     return (this.#agents.get(agentKey(run)) ?? 0) < PER_AGENT && (this.#tenants.get(run.tenant_id) ?? 0) < PER_TENANT &&
-      !this.#threads.has(threadKey(run));
+      (this.#people.get(personKey(run))?.length ?? 0) < PER_PERSON && !this.#threads.has(threadKey(run));
   }
 
   take(run: ClaimableRun): void {
     this.#agents.set(agentKey(run), (this.#agents.get(agentKey(run)) ?? 0) + 1);
     this.#tenants.set(run.tenant_id, (this.#tenants.get(run.tenant_id) ?? 0) + 1);
+    this.#people.set(personKey(run), [...this.#people.get(personKey(run)) ?? [], run]);
     this.#threads.add(threadKey(run));
   }
 
-  /** Agents and tenants that have as many runs as they may. */
-  full(): { tenantIds: string[]; agentIds: string[] } {
+  /** Who has as many runs as they may. */
+  full(): BusyRunners {
+    const people = [...this.#people.values()].filter(({ length }) => length >= PER_PERSON).flat();
     return {
+      askers: [...new Set(people.map(askersKey))],
       tenantIds: [...this.#tenants].flatMap(([id, count]) => count >= PER_TENANT ? [id] : []),
       agentIds: [...this.#agents].flatMap(([key, count]) => count >= PER_AGENT ? [key] : []),
     };
@@ -236,6 +242,11 @@ function choose(candidates: readonly ClaimableRun[], places: Places, max: number
 
 function agentKey({ tenant_id, agent_id }: ClaimableRun): string {
   return `${tenant_id}/${agent_id}`;
+}
+
+/** The person behind an agent that asks is the last of those who asked. */
+function personKey({ tenant_id, asker_ids_json }: ClaimableRun): string {
+  return `${tenant_id}/${askersOf({ asker_ids_json }).at(-1)}`;
 }
 
 function threadKey(run: ClaimableRun): string {

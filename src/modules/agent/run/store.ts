@@ -6,7 +6,12 @@ import type { RunStatus } from "./schema.ts";
 export const UNFINISHED = ["queued", "running", "waiting_approval", "waiting_input"] as const satisfies RunStatus[];
 
 /** A run that a node may execute. */
-export type ClaimableRun = Pick<RunRow, "tenant_id" | "id" | "agent_id" | "room_id" | "thread_id" | "status">;
+export type ClaimableRun = Pick<
+  RunRow,
+  "tenant_id" | "id" | "agent_id" | "room_id" | "thread_id" | "status" | "asker_ids_json"
+>;
+/** Tenants, agents and those who asked, by `askersKey`, that can have no further run now. */
+export type BusyRunners = { tenantIds: readonly string[]; agentIds: readonly string[]; askers: readonly string[] };
 
 export class RunStore {
   readonly #db: Kysely<AgentTables>;
@@ -93,18 +98,27 @@ export class RunStore {
 
   /** Runs that nodes execute now, and whose lease has not run out. */
   running(now: string): Promise<ClaimableRun[]> {
-    return this.#db.selectFrom("agent_run").select(["tenant_id", "id", "agent_id", "room_id", "thread_id", "status"])
+    return this.#db.selectFrom("agent_run")
+      .select(["tenant_id", "id", "agent_id", "room_id", "thread_id", "status", "asker_ids_json"])
       .where("status", "=", "running").where("is_external", "=", 0).where("lease_until", ">=", now).execute();
   }
 
-  /** Runs that may start or continue, oldest first; of the others, those whose agent or tenant is at its limit are left out. */
+  /** Runs that may start or continue, oldest first, without those of who is at a limit. */
   claimable(
     now: string,
-    busy: { tenantIds: readonly string[]; agentIds: readonly string[] },
+    busy: BusyRunners,
     limit: number,
   ): Promise<ClaimableRun[]> {
     let query = this.#db.selectFrom("agent_run as run")
-      .select(["run.tenant_id", "run.id", "run.agent_id", "run.room_id", "run.thread_id", "run.status"])
+      .select([
+        "run.tenant_id",
+        "run.id",
+        "run.agent_id",
+        "run.room_id",
+        "run.thread_id",
+        "run.status",
+        "run.asker_ids_json",
+      ])
       .where("run.is_external", "=", 0).where("run.status", "in", ["queued", "running"])
       .where((row) =>
         row.or([
@@ -124,6 +138,9 @@ export class RunStore {
     if (busy.tenantIds.length > 0) query = query.where("run.tenant_id", "not in", busy.tenantIds);
     if (busy.agentIds.length > 0) {
       query = query.where(sql<string>`run.tenant_id || '/' || run.agent_id`, "not in", busy.agentIds);
+    }
+    if (busy.askers.length > 0) {
+      query = query.where(sql<string>`run.tenant_id || '/' || run.asker_ids_json`, "not in", busy.askers);
     }
     return query.orderBy("run.queued_at").orderBy("run.id").limit(limit).execute();
   }
@@ -271,4 +288,8 @@ export class RunStore {
     await this.#db.deleteFrom("agent_approval").where("run_id", "in", ids).execute();
     await this.#db.deleteFrom("agent_run").where("id", "in", ids).execute();
   }
+}
+
+export function askersKey({ tenant_id, asker_ids_json }: ClaimableRun): string {
+  return `${tenant_id}/${asker_ids_json}`;
 }
