@@ -118,7 +118,7 @@ testOnPostgres(
     const { db } = other.app.store;
     const isClaimable = async (): Promise<boolean> => {
       const now = new Date(other.clock.now()).toISOString();
-      return (await new RunStore(db).claimable(now, { tenantIds: [], agentIds: [] }, 9)).length > 0;
+      return (await new RunStore(db).claimable(now, { tenantIds: [], agentIds: [], askers: [] }, 9)).length > 0;
     };
     other.clock.advance(claimedAt + LEASE_MS - other.clock.now());
     assert.equal(await isClaimable(), false);
