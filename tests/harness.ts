@@ -160,8 +160,9 @@ export class Harness {
     return answer;
   }
 
-  /** Runs due jobs until none is left. */
+  /** Runs due jobs until none is left, also where a test has stopped their runner. */
   async runJobs(): Promise<void> {
+    this.app.jobs.start();
     await this.app.jobs.whenIdle();
   }
 

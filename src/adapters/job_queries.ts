@@ -11,18 +11,22 @@ export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | 
 type ClaimFilter = {
   kinds: readonly string[];
   now: string;
+  owner: string;
   /** Jobs that it runs itself: setting the clock forward expires their leases before they can be renewed. */
   runningIds: readonly string[];
-  /** Those whose process ended while they ran, which may be what ended it; or all others. */
+  /** Those that were running without a runner, whose process they may have ended; or all others. */
   isSuspect: boolean;
 };
 
 /** A job that may start, who is charged for it, and how often its process ended while it ran. */
 export type DueJob = Pick<JobRow, "id" | "charged_to" | "deaths">;
 
-/** Jobs that may start: due ones, and as suspects those whose lease expired. */
+/**
+ * Jobs that may start: due ones, and as suspects those whose lease expired. Also those that this runner has claimed and does not
+ * run: that claim was committed, but the connection was lost before the runner knew.
+ */
 // The return type is inferred: it is a query under construction.
-function dueJobs(db: Kysely<CoreTables>, { kinds, now, runningIds, isSuspect }: ClaimFilter) {
+function dueJobs(db: Kysely<CoreTables>, { kinds, now, owner, runningIds, isSuspect }: ClaimFilter) {
   const candidates = db.selectFrom("job").select("id").where("kind", "in", kinds)
     .$if(runningIds.length > 0, (query) => query.where("id", "not in", runningIds));
   return candidates.where((job) => {
@@ -30,7 +34,10 @@ function dueJobs(db: Kysely<CoreTables>, { kinds, now, runningIds, isSuspect }: 
     if (!isSuspect) return job.and([isDue, job("deaths", "=", sql.lit(0))]);
     return job.or([
       job.and([isDue, job("deaths", ">", sql.lit(0))]),
-      job.and([job("state", "=", sql.lit("running")), job("lease_until", "<", now)]),
+      job.and([
+        job("state", "=", sql.lit("running")),
+        job.or([job("lease_until", "<", now), job("lease_owner", "=", owner)]),
+      ]),
     ]);
   }).orderBy("run_at").orderBy("id");
 }
@@ -49,24 +56,28 @@ export function listDueJobs(
     .limit(limit).execute();
 }
 
-/** Claims those of these jobs that may still start, under a lease. The runner of a running one has ended: that counts as a death. */
+/**
+ * Claims those of these jobs that may still start, under a lease. The runner of a running one has ended: that counts as a death,
+ * unless it is this one, which never began it.
+ */
 export function claimJobs(
   db: Kysely<CoreTables>,
   dialect: Dialect,
   wanted: ClaimFilter,
-  { until, owner, ids }: { until: string; owner: string; ids: readonly string[] },
+  { until, ids }: { until: string; ids: readonly string[] },
 ): Promise<ClaimedJob[]> {
+  const { owner } = wanted;
   const due = dueJobs(db, wanted).where("id", "in", ids)
     .$if(dialect === "postgres", (query) => query.forUpdate().skipLocked());
   // Materialized, so that rows are chosen once: joined in, PostgreSQL may run it again.
   return db.with((cte) => cte("due").materialized(), () => due).updateTable("job")
-    .set((job) => ({
+    .set({
       state: "running",
       lease_until: until,
       lease_owner: owner,
-      attempts: job("attempts", "+", 1),
-      deaths: sql<number>`deaths + case when state = 'running' then 1 else 0 end`,
-    }))
+      attempts: sql<number>`attempts + case when state = 'running' and lease_owner = ${owner} then 0 else 1 end`,
+      deaths: sql<number>`deaths + case when state = 'running' and lease_owner <> ${owner} then 1 else 0 end`,
+    })
     .where("id", "in", (job) => job.selectFrom("due").select("due.id"))
     .returning(["id", "tenant_id", "kind", "payload", "attempts", "deaths", "charged_to"])
     .execute();

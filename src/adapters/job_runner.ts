@@ -1,6 +1,6 @@
 // The job runner: claims due jobs under a lease, runs their handlers, and retries or dead-letters them.
 import { chargeTo, runAsSystem } from "@/core/caller.ts";
-import { type Clock, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
+import { type Clock, delay, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -50,7 +50,7 @@ type JobRunnerDeps = {
 export type JobRunnerOptions = {
   /** Jobs run at once; default 4. */
   concurrency?: number;
-  /** Interval of polls for due jobs, besides `wake`; default 1000. */
+  /** Interval of polls for due jobs, besides `wake`, and of attempts to write a result; default 1000. */
   pollMs?: number;
   /** Any runner may claim a job again when its lease was not renewed for this long; default 60 000. */
   leaseMs?: number;
@@ -59,6 +59,8 @@ export type JobRunnerOptions = {
   /** No other process runs jobs of this database, so leases found at the start belong to an ended process. */
   isSingleNode?: boolean;
 };
+
+type RunningJob = { job: ClaimedJob; owner: string; end: Promise<void> };
 
 /** Jobs that are claimed together, and their scheduler. */
 type ClaimGroup = {
@@ -74,8 +76,12 @@ export class JobRunner {
   readonly #deps: JobRunnerDeps;
   readonly #kinds: ReadonlyMap<string, JobKind>;
   readonly #options: Required<JobRunnerOptions>;
-  /** Each claim has an owner of its own, so a job that lost its lease cannot touch the claim after it. */
-  readonly #running = new Map<string, { job: ClaimedJob; end: Promise<void> }>();
+  /**
+   * Of all claims since the start. It never claims what it still runs, so a job that lost its lease cannot touch a claim after it.
+   */
+  #owner = "";
+  /** Jobs that it runs or whose result is not stored yet, by id. */
+  readonly #running = new Map<string, RunningJob>();
   readonly #scheduler = new FairScheduler();
   readonly #longScheduler = new FairScheduler();
   #claiming: Promise<void> | undefined;
@@ -84,6 +90,8 @@ export class JobRunner {
   #polledAt = Infinity;
   #poll: ReturnType<typeof setInterval> | undefined;
   #renewal: ReturnType<typeof setInterval> | undefined;
+  /** Aborts when results that could not be stored are not tried again. */
+  #stopping = new AbortController();
 
   constructor(deps: JobRunnerDeps, options: JobRunnerOptions = {}) {
     const { concurrency = 4, pollMs = 1000, leaseMs = MINUTE_MS, stopTimeoutMs = 5000, isSingleNode = false } = options;
@@ -94,6 +102,8 @@ export class JobRunner {
 
   start(): void {
     if (this.#poll !== undefined || this.#kinds.size === 0) return;
+    this.#stopping = new AbortController();
+    this.#owner = leaseOwner(this.#deps.nodeId, newId("lease"));
     this.#poll = setInterval(() => this.wake(), this.#options.pollMs);
     this.#renewal = setInterval(() => this.#renew(), this.#options.leaseMs / 3);
     this.wake();
@@ -134,14 +144,18 @@ export class JobRunner {
 
   /**
    * Starts no more jobs and resolves when the running ones have ended. Those that take too long are released, so that the next
-   * process claims them at once and this stop does not count as a death.
+   * process claims them at once and this stop does not count as a death. So are those whose result cannot be stored: an
+   * unavailable store must not hold up the stop.
    */
-  async stop(): Promise<void> {
+  async stop(timeoutMs = this.#options.stopTimeoutMs): Promise<void> {
     clearInterval(this.#poll);
     this.#poll = undefined;
     await this.#claiming;
     const ends = Promise.all([...this.#running.values()].map((job) => job.end));
-    if (await withTimeout(ends, this.#options.stopTimeoutMs) === undefined) await this.#releaseUnfinished();
+    if (await withTimeout(ends, timeoutMs) === undefined) {
+      this.#stopping.abort();
+      await this.#releaseUnfinished();
+    }
     clearInterval(this.#renewal);
   }
 
@@ -200,23 +214,22 @@ export class JobRunner {
     const slots = Math.min(maxJobs, this.#options.concurrency - this.#running.size);
     if (kinds.length === 0 || slots <= 0) return false;
     const running = [...this.#running.values()].map(({ job }) => job);
-    const wanted = { kinds, now, runningIds: running.map(({ id }) => id), isSuspect };
+    const owner = this.#owner;
+    const wanted = { kinds, now, owner, runningIds: running.map(({ id }) => id), isSuspect };
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
     const find: FindDueJobs = (except, limit) => listDueJobs(store.db, wanted, { except, limit });
     const listed = scheduler === undefined ? await find([], slots) : [];
     const ids = await scheduler?.choose(find, slots, owners) ?? listed.map(({ id }) => id);
     if (ids.length === 0) return false;
-    const owner = leaseOwner(this.#deps.nodeId, newId("lease"));
-    const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, owner, ids }));
+    const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, ids }));
     const deathsBefore = new Map(listed.map(({ id, deaths }) => [id, deaths]));
     for (const job of jobs) {
       if (job.deaths > (deathsBefore.get(job.id) ?? 0)) this.#deps.metrics?.jobsInterrupted.inc({ kind: job.kind });
-      const slot = `${owner} ${job.id}`;
       const end = runAsSystem(() => this.#run(job, owner)).finally(() => {
-        this.#running.delete(slot);
+        this.#running.delete(job.id);
         this.wake();
       });
-      this.#running.set(slot, { job, end });
+      this.#running.set(job.id, { job, owner, end });
     }
     return jobs.length > 0;
   }
@@ -225,35 +238,52 @@ export class JobRunner {
     return [...this.#running.values()].filter(({ job }) => isCounted(job)).length;
   }
 
-  /** Never throws: a job whose result cannot be written is claimed again when its lease runs out. */
   async #run(job: ClaimedJob, owner: string): Promise<void> {
     const kind = this.#kinds.get(job.kind);
     if (kind === undefined) return;
     const { store, clock } = this.#deps;
+    const { id } = job;
     const attemptsMax = kind.maxAttempts ?? ATTEMPTS_MAX;
-    const fields = { kind: job.kind, job: job.id, tenant: job.tenant_id, attempt: job.attempts };
+    const fields = { kind: job.kind, job: id, tenant: job.tenant_id, attempt: job.attempts };
     const startedAt = performance.now();
-    try {
-      const isInterrupted = job.deaths >= DEATHS_MAX;
-      const failure = isInterrupted ? INTERRUPTED : await this.#attempt(kind, job);
-      const ms = Math.round(performance.now() - startedAt);
-      if (failure === undefined) {
-        await store.write(({ db }) => finishJob.run(db, { id: job.id, owner }));
-        return log.debug("job done", { ...fields, ms });
-      }
-      const isDead = job.attempts >= attemptsMax || failure === INVALID_PAYLOAD || isInterrupted;
-      if (isDead) await notifyDeadLetter(kind, job, isInterrupted ? "interrupted" : "failed");
-      const state = isDead ? "dead" : "waiting";
-      const runAt = iso(clock.now() + backoffMs(job.attempts));
-      log[isDead ? "error" : "warn"](isDead ? "job failed permanently" : "job failed; will retry", {
-        ...fields,
-        ms,
-        error: failure,
-      });
-      await this.#release({ id: job.id, owner, state, runAt, lastError: failure });
-    } catch (cause) {
-      log.warn("writing the job result failed", { ...fields, ...failureOf(cause) });
+    const isInterrupted = job.deaths >= DEATHS_MAX;
+    const failure = isInterrupted ? INTERRUPTED : await this.#attempt(kind, job);
+    const ms = Math.round(performance.now() - startedAt);
+    if (failure === undefined) {
+      log.debug("job done", { ...fields, ms });
+      return await this.#storeResult(job, () => store.write(({ db }) => finishJob.run(db, { id, owner })));
     }
+    const isDead = job.attempts >= attemptsMax || failure === INVALID_PAYLOAD || isInterrupted;
+    const state = isDead ? "dead" : "waiting";
+    const runAt = iso(clock.now() + backoffMs(job.attempts));
+    log[isDead ? "error" : "warn"](isDead ? "job failed permanently" : "job failed; will retry", {
+      ...fields,
+      ms,
+      error: failure,
+    });
+    let isNotified = !isDead;
+    await this.#storeResult(job, async () => {
+      if (!isNotified) await notifyDeadLetter(kind, job, isInterrupted ? "interrupted" : "failed");
+      isNotified = true;
+      await this.#release({ id, owner, state, runAt, lastError: failure });
+    });
+  }
+
+  /**
+   * Writes a result until the store takes it. Meanwhile the job keeps its slot and its lease: without them it would be claimed
+   * again as one whose process died. Repeating a write whose commit was in doubt is safe, since a result is only written where
+   * this runner has the lease: it has none after the first, nor where another runner has taken the job over.
+   */
+  async #storeResult(job: ClaimedJob, write: () => Promise<unknown>): Promise<void> {
+    const { signal } = this.#stopping;
+    do {
+      try {
+        return void await write();
+      } catch (cause) {
+        log.warn("writing the job result failed", { kind: job.kind, job: job.id, ...failureOf(cause) });
+      }
+      await delay(this.#options.pollMs, signal);
+    } while (!signal.aborted);
   }
 
   /** Runs the handler, charged to the principal that caused the job. */
@@ -275,31 +305,28 @@ export class JobRunner {
     }
   }
 
-  #claims(): { id: string; owner: string }[] {
-    return [...this.#running].map(([slot, { job }]) => ({ id: job.id, owner: slot.slice(0, slot.indexOf(" ")) }));
-  }
-
   async #releaseUnfinished(): Promise<void> {
-    const claims = this.#claims();
+    const unfinished = [...this.#running];
     const now = iso(this.#deps.clock.now());
-    log.info("unfinished jobs released for another process", { jobs: claims.length });
-    for (const claim of claims) {
+    log.info("unfinished jobs released for another process", { jobs: unfinished.length });
+    // All at once: while the store is unavailable, each takes until it fails.
+    await Promise.all(unfinished.map(async ([id, { owner }]) => {
       try {
-        await this.#deps.store.write(({ db }) => unclaimJob.run(db, { ...claim, now }));
+        await this.#deps.store.write(({ db }) => unclaimJob.run(db, { id, owner, now }));
       } catch (cause) {
         // A newer draft with the same key is waiting already, or the store is unavailable: the lease runs out.
-        log.warn("releasing a job failed", { job: claim.id, ...failureOf(cause) });
+        log.warn("releasing a job failed", { job: id, ...failureOf(cause) });
       }
-    }
+    }));
   }
 
   async #renew(): Promise<void> {
     const until = iso(this.#deps.clock.now() + this.#options.leaseMs);
-    const claims = this.#claims().map((claim) => ({ ...claim, until }));
-    if (claims.length === 0) return;
+    const running = [...this.#running];
+    if (running.length === 0) return;
     try {
       await this.#deps.store.write(async ({ db }) => {
-        for (const claim of claims) await renewLease.run(db, claim);
+        for (const [id, { owner }] of running) await renewLease.run(db, { id, owner, until });
       });
     } catch (cause) {
       log.warn("renewing job leases failed", failureOf(cause));
@@ -310,12 +337,13 @@ export class JobRunner {
 const INVALID_PAYLOAD = "payload does not fit the job's schema";
 const INTERRUPTED = "interrupted: the process ended twice during this job";
 
-/** Notifies the job's creator that it will not run again; a failure of that is only logged. */
+/** Notifies the job's creator that it will not run again. Throws `unavailable`; any other failure is only logged. */
 async function notifyDeadLetter(kind: JobKind, job: ClaimedJob, reason: DeadLetterReason): Promise<void> {
   const parsed = kind.payload.safeParse(JSON.parse(job.payload));
   try {
     if (parsed.success) await kind.onDeadLetter?.({ tenantId: job.tenant_id, payload: parsed.data, reason });
   } catch (cause) {
+    if (cause instanceof Fault && cause.code === "unavailable") throw cause;
     log.warn("reporting a permanently failed job failed", { kind: job.kind, job: job.id, ...failureOf(cause) });
   }
 }

@@ -46,7 +46,7 @@ export type JobKind<Payload extends z.ZodType = z.ZodType> = {
   /** May take minutes: such jobs use at most half of a runner's slots, so that others need not wait for them. */
   isLongRunning?: true;
   run(job: { tenantId: string; payload: z.output<Payload>; attempt: number }): Promise<void>;
-  /** Called when the job is dead-lettered, to notify its creator. */
+  /** Called when the job is dead-lettered, to notify its creator; again while it throws `unavailable`, so it must be safe to repeat. */
   onDeadLetter?(job: { tenantId: string; payload: z.output<Payload>; reason: DeadLetterReason }): Promise<void>;
 };
 

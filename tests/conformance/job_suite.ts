@@ -29,9 +29,10 @@ const coreStore = ({ store }: OpenedStore): Store<CoreTables> => store as unknow
 function startRunner(
   opened: OpenedStore,
   run: Run,
-  { abandon, metrics, ...options }: JobRunnerOptions & {
-    abandon?: (n: number, reason: DeadLetterReason) => void;
+  { abandon, metrics, store = coreStore(opened), ...options }: JobRunnerOptions & {
+    abandon?: (n: number, reason: DeadLetterReason) => unknown;
     metrics?: Metrics;
+    store?: Pick<Store<CoreTables>, "db" | "write" | "dialect">;
   } = {},
 ): JobRunner {
   const kind = defineJob({
@@ -39,9 +40,9 @@ function startRunner(
     payload: z.strictObject({ n: z.int() }),
     maxAttempts: 3,
     run,
-    onDeadLetter: ({ payload, reason }) => Promise.resolve(abandon?.(payload.n, reason)),
+    onDeadLetter: async ({ payload, reason }) => void await abandon?.(payload.n, reason),
   });
-  const deps = { store: coreStore(opened), kinds: [kind], clock: opened.clock };
+  const deps = { store, kinds: [kind], clock: opened.clock };
   const runner = new JobRunner(metrics === undefined ? deps : { ...deps, metrics }, {
     pollMs: 60_000,
     ...options,
@@ -62,6 +63,32 @@ function hangOnFirstAttempt() {
     if (attempt === 1) await gate.promise;
   };
   return { gate, attempts, run };
+}
+
+/** A store of one runner, whose connection a test cuts: writes fail before or after their commit. */
+class CutStore {
+  readonly db: Store<CoreTables>["db"];
+  readonly dialect: Store<CoreTables>["dialect"];
+  cut: "before commit" | "after commit" | undefined;
+  /** Writes that failed. */
+  failures = 0;
+  readonly #store: Store<CoreTables>;
+
+  constructor(opened: OpenedStore) {
+    this.#store = coreStore(opened);
+    this.db = this.#store.db;
+    this.dialect = this.#store.dialect;
+  }
+
+  write: Store<CoreTables>["write"] = async (work) => {
+    const { cut } = this;
+    const result = cut === "before commit" ? undefined : await this.#store.write(work);
+    if (cut !== undefined) {
+      this.failures++;
+      throw new Fault("unavailable", "Away");
+    }
+    return result as Awaited<ReturnType<typeof work>>;
+  };
 }
 
 const jobs = ({ store }: OpenedStore) =>
@@ -495,6 +522,151 @@ export function jobSuite(backend: Backend): void {
     await next.stop();
     await killed.stop();
     assert.deepEqual(seen, [`${first}`, "3", `${3 - first}`]);
+  });
+
+  on(
+    "a result that cannot be written is written once the store is back, and the job is not run again",
+    async (opened) => {
+      const store = new CutStore(opened);
+      const seen: string[] = [];
+      const runner = startRunner(opened, async ({ payload: { n }, attempt }) => {
+        seen.push(`${n}/${attempt}`);
+        await until(() => seen.length === 2 || attempt > 1);
+        if (attempt === 1) store.cut = "before commit";
+        if (n === 2 && attempt === 1) throw new Error("failed");
+      }, { store, pollMs: 5 });
+      await opened.store.write((tx) => tx.enqueue(draft(1), draft(2)));
+      // Results and claims are tried again and again, also when the lease has run out.
+      await until(() => store.failures > 10);
+      opened.clock.ms += HOUR;
+      const failures = store.failures;
+      await until(() => store.failures > failures + 10);
+      assert.deepEqual(seen.toSorted(), ["1/1", "2/1"]);
+      store.cut = undefined;
+      await until(() => isEmpty(opened));
+      await runner.stop();
+      assert.deepEqual(seen.toSorted(), ["1/1", "2/1", "2/2"]);
+    },
+  );
+
+  on("outages, however many, are no deaths of the process that lives through them", async (opened) => {
+    const store = new CutStore(opened);
+    const seen: [attempt: number, deaths: number | undefined][] = [];
+    const abandoned: unknown[] = [];
+    const runner = startRunner(opened, async ({ attempt }) => {
+      seen.push([attempt, (await jobs(opened))[0]?.deaths]);
+      if (attempt === 3) return;
+      store.cut = "before commit";
+      throw new Fault("unavailable", "Away");
+    }, { store, pollMs: 5, leaseMs: 60_000, abandon: (...told) => void abandoned.push(told) });
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    for (let outage = 1; outage < 3; outage++) {
+      await until(() => seen.length === outage);
+      await until(() => store.cut !== undefined);
+      opened.clock.ms += HOUR;
+      store.cut = undefined;
+    }
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.deepEqual([seen, abandoned], [[[1, 0], [2, 0], [3, 0]], []]);
+  });
+
+  on("a late result leaves the job to the runner that took it over", async (opened) => {
+    const store = new CutStore(opened);
+    const { gate, attempts, run } = hangOnFirstAttempt();
+    const { promise: second, resolve: finishSecond } = Promise.withResolvers<void>();
+    const cut = startRunner(opened, run, { store, pollMs: 5 });
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => attempts.length === 1);
+    store.cut = "before commit";
+    gate.resolve();
+    await until(() => store.failures > 2);
+    opened.clock.ms += HOUR;
+    const other = startRunner(opened, async (job) => {
+      await run(job);
+      await second;
+    });
+    await until(() => attempts.length === 2);
+    store.cut = undefined;
+    await cut.whenIdle();
+    assert.deepEqual((await jobs(opened)).map(({ state, attempts }) => [state, attempts]), [["running", 2]]);
+    finishSecond();
+    await until(() => isEmpty(opened));
+    await Promise.all([cut.stop(), other.stop()]);
+    assert.deepEqual(attempts, [1, 2]);
+  });
+
+  on(
+    "a claim whose commit was in doubt is taken up at once, as the same attempt and without a death",
+    async (opened) => {
+      const store = new CutStore(opened);
+      const seen: unknown[] = [];
+      store.cut = "after commit";
+      const metrics = new Metrics();
+      const runner = startRunner(opened, async ({ payload: { n }, attempt }) => {
+        seen.push([n, attempt, (await jobs(opened)).map(({ deaths }) => deaths)]);
+      }, { store, pollMs: 5, concurrency: 1, metrics });
+      await opened.store.write((tx) => tx.enqueue(draft(1)));
+      await until(() => store.failures > 3);
+      assert.deepEqual(seen, []);
+      store.cut = undefined;
+      await until(() => isEmpty(opened));
+      await runner.stop();
+      assert.deepEqual(seen, [[1, 1, [0]]]);
+      assert.doesNotMatch(await metrics.registry.metrics(), /^svc_jobs_interrupted_total\{/m);
+    },
+  );
+
+  on("a stop does not wait for a store that is away, and leaves nothing behind that writes", async (opened) => {
+    const store = new CutStore(opened);
+    const runs: number[] = [];
+    const runner = startRunner(opened, ({ attempt }) => {
+      if (runs.push(attempt) === 1) store.cut = "before commit";
+      return Promise.resolve();
+    }, { store, pollMs: 5, stopTimeoutMs: 1 });
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => store.failures > 2);
+    await runner.stop();
+    await runner.whenIdle();
+    store.cut = undefined;
+    assert.deepEqual((await jobs(opened)).map(({ state }) => state), ["running"]);
+    assert.deepEqual(runs, [1]);
+  });
+
+  on("whoever waits for a job is told of its end once the store is back", async (opened) => {
+    const store = new CutStore(opened);
+    const told: string[] = [];
+    const runner = startRunner(opened, ({ payload: { n }, attempt }) => {
+      if (attempt === 3 && n === 1) store.cut = "before commit";
+      return Promise.reject(new Error("failed"));
+    }, {
+      store,
+      pollMs: 5,
+      async abandon(n) {
+        await store.write(() => Promise.resolve());
+        told.push(`told of ${n}`);
+        if (n === 2) throw new Error("failed");
+      },
+    });
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => {
+      opened.clock.ms += HOUR;
+      return store.failures > 5;
+    });
+    assert.deepEqual(told, []);
+    store.cut = undefined;
+    const areDead = async (count: number): Promise<boolean> =>
+      (await jobs(opened)).filter(({ state }) => state === "dead").length === count;
+    await until(() => areDead(1));
+    assert.deepEqual((await jobs(opened)).map(({ attempts }) => attempts), [3]);
+    // A failure that waiting does not mend is only logged.
+    await opened.store.write((tx) => tx.enqueue(draft(2)));
+    await until(() => {
+      opened.clock.ms += HOUR;
+      return areDead(2);
+    });
+    await runner.stop();
+    assert.deepEqual(told, ["told of 1", "told of 2"]);
   });
 
   on("a stop gives back jobs that take long, which is no death and no attempt", async (opened) => {

@@ -119,23 +119,34 @@ export function normalizedRecords(ndjson: string): string[] {
 }
 
 /** Lets this many more writes reach the disk and no other, as if the machine went dark; the return brings it back. */
-export function failWritesAfter(gateway: Harness, writes: number): () => void {
+export function failWritesAfter(gateway: Harness, writes: number, onDark?: () => void): () => void {
   const { store } = gateway.app;
   const write = store.write;
   let left = writes;
-  store.write = (work) => left-- > 0 ? write.call(store, work) as never : Promise.reject(new Error("no power"));
+  store.write = (work) => {
+    if (left-- > 0) return write.call(store, work) as never;
+    onDark?.();
+    return Promise.reject(new Error("no power"));
+  };
   return () => store.write = write;
 }
 
-/** Runs the jobs with the power going after so many writes, and waits until their leases have run out. */
+/**
+ * Runs the jobs with the power going after so many writes, and waits until their leases have run out. The runner ends with its
+ * process; `runJobs` starts the next one.
+ */
 export async function crashAfterWrites(
   gateway: Harness,
   writes: number,
   first?: () => Promise<unknown>,
 ): Promise<void> {
-  const back = failWritesAfter(gateway, writes);
+  const { promise: dark, resolve: darken } = Promise.withResolvers<void>();
+  const back = failWritesAfter(gateway, writes, darken);
   await first?.();
-  await gateway.runJobs();
+  const ended = gateway.runJobs();
+  await Promise.race([ended, dark]);
+  await gateway.app.jobs.stop(0);
+  await ended;
   back();
   gateway.clock.advance(LEASE_MS);
 }
