@@ -1,8 +1,11 @@
 // Threads, mentions, types of messages, scheduled messages and retries, through the API.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+
+const HOUR_MS = 3_600_000;
 
 Deno.test("message.read returns a thread with correct counts after replies are deleted", async () => {
   await using gateway = await openGateway();
@@ -189,6 +192,44 @@ Deno.test("a scheduled message of a removed member is not sent, and the sender i
   const { items } = ok(await bob.get("/v1/collaboration/notifications?kinds=scheduled_message_failed"));
   assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
 });
+
+for (const isInterrupted of [false, true]) {
+  const how = isInterrupted ? "whose process ends each time" : "that fails each time";
+  Deno.test(`a scheduled message with a job ${how} has failed, and the sender is notified`, async () => {
+    await using gateway = await openGateway();
+    const { alice } = await createCallers(gateway, "alice");
+    const roomId = await createRoom(alice, []);
+    const sendAt = new Date(gateway.clock.now() + 1000).toISOString();
+    const { id } = ok(await alice.post("/v1/messages", { roomId, text: "late", sendAt }));
+    const { modules, store } = gateway.app;
+    const job = modules.flatMap((module) => module.jobs ?? []).find(({ kind }) => kind === "message.send_scheduled");
+    assert.ok(job);
+    const { run } = job;
+    job.run = () => Promise.reject(new Error("failed"));
+    if (isInterrupted) await store.write((tx) => sql`update job set deaths = 2`.execute(tx.db));
+    const read = async () => ok(await (await gateway.as("alice")).get(`/v1/messages/scheduled/${id}`));
+    for (let attempt = 1; attempt <= 10; attempt++) {
+      assert.equal((await read()).state, "scheduled");
+      gateway.clock.advance(HOUR_MS);
+      await gateway.runJobs();
+      if (isInterrupted) break;
+    }
+    const { state, failure } = await read();
+    assert.deepEqual([state, failure.code], ["failed", "internal"]);
+    assert.match(failure.detail, isInterrupted ? /stopped twice/ : /failed too often/);
+    const boss = await gateway.as("boss", { role: "owner" });
+    const late = await gateway.as("alice");
+    const { items } = ok(await late.get("/v1/collaboration/notifications?kinds=scheduled_message_failed"));
+    assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
+    // What was said to have failed is not sent by surprise.
+    job.run = run;
+    const { items: [dead] } = ok(await boss.get("/v1/collaboration/jobs?state=dead"));
+    ok(await boss.post(`/v1/collaboration/jobs/${dead.id}/retry`));
+    await gateway.runJobs();
+    assert.deepEqual(ok(await late.get(`/v1/messages?roomId=${roomId}`)).items, []);
+    assert.equal((await read()).state, "failed");
+  });
+}
 
 Deno.test("purging a room deletes its scheduled messages and notifies their senders", async () => {
   await using gateway = await openGateway();

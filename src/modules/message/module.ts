@@ -87,6 +87,7 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
           const message = await scheduled.deliver(tenantId, payload.id);
           if (message !== undefined) countCommitted(metrics, message, startedAt);
         },
+        onDeadLetter: ({ tenantId, payload, reason }) => scheduled.abandon(tenantId, payload.id, reason),
       }),
     ],
     async purgeRoom(tenantId, roomId) {

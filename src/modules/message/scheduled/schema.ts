@@ -16,7 +16,7 @@ export const ScheduledMessage = z.object({
   id: ScheduledId,
   roomId: RoomId,
   sendAt: z.iso.datetime().describe("When to send it"),
-  state: z.enum(["scheduled", "failed"]).describe("failed: the sender was not allowed to send it at that time"),
+  state: z.enum(["scheduled", "failed"]).describe("failed: it could not be sent, and will not be; failure says why"),
   failure: z.object({ code: z.string().describe("Problem code"), detail: z.string() }).nullable(),
   message: z.object({
     text: z.string().describe("Text of the message"),

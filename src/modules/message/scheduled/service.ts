@@ -5,6 +5,7 @@ import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { canonicalJson } from "@/core/json.ts";
+import type { DeadLetterReason } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type FileAttachments, HIDDEN_SEQ } from "@/modules/file/mod.ts";
@@ -159,6 +160,20 @@ export class ScheduledService {
         await this.#markFailed(tx, row, error);
         return undefined;
       }
+    });
+  }
+
+  /** Marks a message as failed whose job will not run again. */
+  abandon(tenantId: string, id: string, reason: DeadLetterReason): Promise<void> {
+    const detail = reason === "interrupted"
+      ? "The gateway stopped twice while sending the message"
+      : "Sending the message failed too often";
+    return this.#deps.store.write(async (tx) => {
+      const scheduled = new ScheduledStore(tx.db);
+      const row = await scheduled.find(tenantId, id);
+      // A run of the job that was believed dead may have sent it, or may be about to: only one of the two removes the row.
+      if (row === undefined || row.state === "failed" || !await scheduled.remove(tenantId, id)) return;
+      await this.#markFailed(tx, row, new Fault("internal", detail));
     });
   }
 
