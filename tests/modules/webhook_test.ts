@@ -1,5 +1,6 @@
 // Webhooks: who may have one, what is delivered, in which order, and what the endpoint's answers mean.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/clock.ts";
 import { testOnEngines } from "../engines.ts";
 import { until } from "../wait.ts";
@@ -68,6 +69,73 @@ testOnEngines(
     await until(() => endpoint.texts.length === 2);
     assert.deepEqual(endpoint.texts, ["one", "two"]);
     await untilWebhook(alice, id, ({ state, failingSince }) => state === "active" && failingSince === null);
+  },
+);
+
+testOnEngines("a clock set back holds up no webhook whose endpoint is ill, nor shortens its wait", async (settings) => {
+  await using gateway = await openWithEndpoints(settings);
+  await using early = new Endpoint();
+  await using late = new Endpoint();
+  const { alice } = await createCallers(gateway, "alice");
+  const [asked, roomId] = [await createRoom(alice, []), await createRoom(alice, [])];
+  const events = ["message.created"];
+  const { id: earlyId } = await createWebhook(alice, early.url, { roomIds: [asked], events });
+  const { id: lateId } = await createWebhook(alice, late.url, { roomIds: [roomId], events });
+  early.answer = () => new Response(null, { status: 503, headers: { "retry-after": "7200" } });
+  late.answer = () => new Response(null, { status: 503 });
+  await sendMessage(alice, asked, "one");
+  await sendMessage(alice, roomId, "one");
+  await untilWebhook(alice, earlyId, ({ state }) => state === "retrying");
+  const first = await untilWebhook(alice, lateId, ({ state }) => state === "retrying");
+  gateway.clock.advance(MINUTE_MS);
+  const before = await untilWebhook(alice, lateId, ({ nextAttemptAt }) => nextAttemptAt !== first.nextAttemptAt);
+  // Behind the attempt of one, not behind that of the other, which goes on waiting for as long as its endpoint has asked for.
+  gateway.clock.advance(-MINUTE_MS / 2);
+  await until(() => late.requests.length === 3);
+  const isReleased = ({ nextAttemptAt }: { nextAttemptAt: string }) => Date.parse(nextAttemptAt) > gateway.clock.now();
+  assert.notEqual((await untilWebhook(alice, lateId, isReleased)).nextAttemptAt, before.nextAttemptAt);
+  assert.deepEqual([early.requests.length, late.requests.length], [1, 3]);
+  gateway.clock.advance(-DAY_MS);
+  for (const endpoint of [early, late]) endpoint.answer = () => new Response();
+  const yesterday = await gateway.as("alice");
+  await sendMessage(yesterday, asked, "two");
+  await sendMessage(yesterday, roomId, "two");
+  await until(() => early.texts.length === 2 && late.texts.length === 2);
+  assert.deepEqual([early.texts, late.texts], [["one", "two"], ["one", "two"]]);
+});
+
+testOnEngines(
+  "a clock set back holds up no webhook that was left alone, or was leased, before a start",
+  async (engine) => {
+    const folder = await Deno.makeTempDir();
+    const settings = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, ...engine };
+    try {
+      await using endpoint = new Endpoint();
+      {
+        await using gateway = await openWithEndpoints(settings);
+        const { alice } = await createCallers(gateway, "alice");
+        const roomId = await createRoom(alice, []);
+        await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
+        const ahead = new Date(gateway.clock.now() + DAY_MS).toISOString();
+        await gateway.app.store.write(async (tx) => {
+          await sql`update webhook set lease_owner = 'gone', lease_until = ${ahead}`.execute(tx.db);
+          await sql`update webhook_cursor set paused_until = ${ahead}`.execute(tx.db);
+        });
+        await sendMessage(alice, roomId, "one");
+      }
+      await using gateway = await openWithEndpoints(settings);
+      // Until the first look has seen them.
+      await until(async () => {
+        const { rows } = await sql`select stream from webhook_cursor where paused_until > ${
+          new Date(gateway.clock.now() + MINUTE_MS).toISOString()
+        }`.execute(gateway.app.store.db);
+        return rows.length === 0;
+      });
+      gateway.clock.advance(MINUTE_MS);
+      await until(() => endpoint.texts.length === 1);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
   },
 );
 

@@ -24,7 +24,7 @@ const BATCHES_MAX = 4;
 const UNCOMMITTED_MAX = 20;
 const UNCOMMITTED_MAX_MS = 1000;
 /** How long a stream is left alone that the creator of the webhook may not read. */
-const PAUSE_MS = MINUTE_MS;
+export const PAUSE_MS = MINUTE_MS;
 
 type Position = { epoch: string; seq: number };
 type Result = { kind: "delivered" } | { kind: "parked"; httpStatus: number | null } | { kind: "over" };

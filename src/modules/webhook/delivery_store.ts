@@ -62,6 +62,25 @@ export class DeliveryStore {
       .limit(limit).execute();
   }
 
+  /**
+   * Shortens what would take too long because the clock was set back. A webhook whose last attempt was at a time still to come is
+   * due at once; any other keeps its wait, which its endpoint may have asked for. Pauses and leases end within their length.
+   */
+  async rescheduleFuture({ now, pauseBy, leaseBy }: { now: string; pauseBy: string; leaseBy: string }): Promise<void> {
+    await this.#db.updateTable("webhook").set({ next_attempt_at: now }).where("next_attempt_at", ">", now)
+      .where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom("webhook_delivery as last").select("last.slot")
+            .whereRef("last.tenant_id", "=", "webhook.tenant_id").whereRef("last.webhook_id", "=", "webhook.id")
+            .where("last.slot", "=", sql<number>`(webhook.delivery_count - 1) % ${sql.lit(DELIVERIES_STORED)}`)
+            .where("last.at", ">", now),
+        )
+      ).execute();
+    await this.#db.updateTable("webhook_cursor").set({ paused_until: pauseBy }).where("paused_until", ">", pauseBy)
+      .execute();
+    await this.#db.updateTable("webhook").set({ lease_until: leaseBy }).where("lease_until", ">", leaseBy).execute();
+  }
+
   /** Whether a creator of a webhook of all rooms is in a room that the webhook does not follow yet. */
   async hasUnfollowed(tenantId: string): Promise<boolean> {
     return await this.#unfollowed(tenantId, "").limit(1).executeTakeFirst() !== undefined;

@@ -8,7 +8,7 @@ import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
-import { DeliveryRun } from "./delivery_run.ts";
+import { DeliveryRun, PAUSE_MS } from "./delivery_run.ts";
 import { DeliveryStore, type WebhookKey } from "./delivery_store.ts";
 import { LEASE_MS, type LeaseDeps, WebhookLease } from "./lease.ts";
 import type { WebhookReader } from "./reader.ts";
@@ -22,6 +22,8 @@ const DUE_MAX = 100;
 /** Time of one tick for looking at webhooks that no commit named: after a crash, a commit may have been missed. */
 const SCAN_MS = 10;
 const SCAN_PAGE = 10;
+/** Smaller steps back are corrections of the clock. */
+const CLOCK_SET_BACK_MS = 1000;
 /** How long a stop waits for attempts under way. */
 const STOP_MS = 3000;
 /** Events after which a webhook of all rooms may have another room. */
@@ -58,6 +60,8 @@ export class WebhookDispatcher {
   #looking: Promise<unknown> = Promise.resolve();
   #scanned: WebhookKey = { tenant_id: "", id: "" };
   #isFirstScan = true;
+  /** Time of the last tick. At the start it is not known whether the clock was set back since. */
+  #tickedAt = Infinity;
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -124,6 +128,7 @@ export class WebhookDispatcher {
       if (this.#isFirstScan && store.dialect === "sqlite") {
         await store.write((tx) => new DeliveryStore(tx.db).releaseAll());
       }
+      await this.#rescheduleFuture();
       const due = await new DeliveryStore(store.db).due(iso(clock.now()), DUE_MAX);
       const busy = [...this.#busy.values()];
       this.#busy.clear();
@@ -132,6 +137,18 @@ export class WebhookDispatcher {
     } catch (cause) {
       log.warn("looking for webhooks with work failed", failureOf(cause));
     }
+  }
+
+  /** After the start, and whenever the clock was set back. */
+  async #rescheduleFuture(): Promise<void> {
+    const { store, clock } = this.#deps;
+    const now = clock.now();
+    if (now < this.#tickedAt - CLOCK_SET_BACK_MS) {
+      const limits = { now: iso(now), pauseBy: iso(now + PAUSE_MS), leaseBy: iso(now + LEASE_MS) };
+      await store.write((tx) => new DeliveryStore(tx.db).rescheduleFuture(limits));
+    }
+    // Only now: where the write has failed, the next tick tries again.
+    this.#tickedAt = now;
   }
 
   /** Looks at webhooks in turn; at all of them after the start. */

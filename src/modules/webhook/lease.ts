@@ -82,7 +82,9 @@ export class WebhookLease {
     const { clock, slots, sender, secrets, metrics } = this.#deps;
     const release = await slots.acquire(this.#row.tenant_id);
     try {
-      if (this.#until - clock.now() < RENEW_BELOW_MS) await this.commit(() => Promise.resolve(true));
+      const leftMs = this.#until - clock.now();
+      // More than its length: the clock was set back, and the lease as stored is cut to its length.
+      if (leftMs < RENEW_BELOW_MS || leftMs > LEASE_MS) await this.commit(() => Promise.resolve(true));
       if (this.isOver) return undefined;
       const signing = secrets.of(this.#row, clock.now());
       if (signing === undefined) {
