@@ -53,17 +53,16 @@ export class Audience implements RoomBounds {
     return new Audience(bounds);
   }
 
-  /** Whether every reader of a room can see all that was read of other rooms. */
+  /** Whether every reader of a room can see all that was read, in that room as well: somebody may have joined it since. */
   static async canRead(
     db: AnyDatabase,
     { tenantId, roomId, read }: { tenantId: string; roomId: string; read: RoomsRead },
   ): Promise<boolean> {
-    const others = [...read].filter(([id]) => id !== roomId);
-    if (others.length === 0) return true;
+    if (read.size === 0) return true;
     const store = new AudienceStore(db);
-    const rooms = await store.filterSeenByAll(tenantId, roomId, [roomId, ...others.map(([id]) => id)]);
+    const rooms = await store.filterSeenByAll(tenantId, roomId, [...new Set([roomId, ...read.keys()])]);
     const floorIn = floorsOf(store, tenantId, roomId, rooms);
-    for (const [id, floor] of others) {
+    for (const [id, floor] of read) {
       const room = rooms.find((one) => one.id === id);
       if (room === undefined || await floorIn(room) > floor) return false;
     }

@@ -117,6 +117,13 @@ export class RunEnding {
     const { store, actors, callOperation, clock } = this.#deps;
     try {
       return await store.enclose(async (inner) => {
+        const { tenant_id: tenantId, room_id: roomId } = run;
+        const assertReadable = async (): Promise<void> => {
+          if (await Audience.canRead(inner.db, { tenantId, roomId, read })) return;
+          throw new Fault("forbidden", "Some readers of the room cannot see everything that the agent has read");
+        };
+        // What the message replies to may be hidden as well: sending it would fail for that reason.
+        await assertReadable();
         const actor = external ?? await actors.ofPost(run, inner.db);
         const isInThread = run.thread_id !== "";
         const message = await callOperation(actor, "message.send", {
@@ -130,10 +137,7 @@ export class RunEnding {
           metadata: { runId: run.id },
         }, run.id);
         // With the room locked, nobody joins it any more.
-        const { tenant_id: tenantId, room_id: roomId } = run;
-        if (!await Audience.canRead(inner.db, { tenantId, roomId, read })) {
-          throw new Fault("forbidden", "Some readers of the room cannot see everything that the agent has read");
-        }
+        await assertReadable();
         await new RunStore(inner.db).addSent({
           tenant_id: run.tenant_id,
           message_id: message.id,

@@ -1,0 +1,70 @@
+// What an agent says in its own room, if somebody joins it meanwhile.
+import assert from "node:assert/strict";
+import { testOnEngines } from "../engines.ts";
+import type { Caller } from "../harness.ts";
+import { until } from "../wait.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
+import { ok, sendMessage } from "./fixtures.ts";
+import type { ScriptedStep } from "../scripted_models.ts";
+
+async function join({ gateway, alice, roomId }: AgentFixture, name: string): Promise<Caller> {
+  const caller = await gateway.as(name);
+  ok(await caller.get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/${name}`));
+  return caller;
+}
+
+/** Bob asks the agent, which reads its room; then somebody joins, and the model goes on. */
+async function askAndJoin(fixture: AgentFixture, name: string, next: ScriptedStep): Promise<Caller> {
+  const { roomId, bob, models } = fixture;
+  const joined = Promise.withResolvers<void>();
+  models.calls.length = 0;
+  fixture.answer(async ({ number }) => {
+    if (number === 1) return callTools(["message_list", { roomId }]);
+    await joined.promise;
+    return next;
+  });
+  await fixture.mention(bob, "What is new?");
+  await until(() => models.calls.length === 2);
+  const caller = await join(fixture, name);
+  joined.resolve();
+  return caller;
+}
+
+async function openFixture(environment: Record<string, string>, historyVisibility: string): Promise<AgentFixture> {
+  const fixture = await AgentFixture.open(undefined, { environment, agent: { tools: ["message.*"] } });
+  ok(await fixture.alice.patch(`/v1/rooms/${fixture.roomId}`, { historyVisibility }));
+  await sendMessage(fixture.alice, fixture.roomId, "The secret is swordfish");
+  return fixture;
+}
+
+async function seenBy(who: Caller, { roomId }: AgentFixture): Promise<string> {
+  return JSON.stringify(ok(await who.get(`/v1/messages?roomId=${roomId}`)));
+}
+
+testOnEngines("an agent says nothing that is hidden from who joined its room meanwhile", async (environment) => {
+  await using fixture = await openFixture(environment, "joined");
+  const { bob, roomId } = fixture;
+  const carol = await askAndJoin(fixture, "carol", { parts: ["It is swordfish"] });
+  const { id, error, text } = await fixture.settled("failed");
+  assert.equal(error.code, "forbidden");
+  assert.match(text, /swordfish/, "who may see it still reads it in the run");
+  assert.doesNotMatch(await seenBy(carol, fixture), /swordfish/);
+  assert.equal((await carol.get(`/v1/collaboration/ai/runs/${id}`)).status, 404);
+  // Whoever asks now gets an answer from what all readers can see.
+  fixture.answer(({ messages }) => /secret is/.test(JSON.stringify(messages)) ? "swordfish" : "Nothing");
+  await fixture.mention(bob, "And now?");
+  await fixture.settled("succeeded", 2);
+  assert.equal((await fixture.texts()).at(-1), "Nothing");
+  // A tool that writes there asks first.
+  const dave = await askAndJoin(fixture, "dave", callTools(["message_send", { roomId, text: "It is halibut" }]));
+  await fixture.settled("waiting_approval", 3);
+  assert.doesNotMatch(await seenBy(dave, fixture), /halibut/);
+});
+
+testOnEngines("an agent answers in a room with shared history whoever joined meanwhile", async (environment) => {
+  await using fixture = await openFixture(environment, "shared");
+  const carol = await askAndJoin(fixture, "carol", { parts: ["It is swordfish"] });
+  await fixture.settled();
+  assert.match(await seenBy(carol, fixture), /It is swordfish/);
+});
