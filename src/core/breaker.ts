@@ -53,3 +53,40 @@ export class Breakers {
     });
   }
 }
+
+/**
+ * Breakers of what many owners share. Requests of one may fail because of what they ask for, which stops that one; all are stopped only
+ * by failures of several in turn.
+ */
+export class SharedBreakers {
+  readonly #breakers: Breakers;
+  /** Who failed last, by key. */
+  readonly #lastOwners = new LruMap<string, string>(KEYS_MAX);
+
+  constructor(clock: Clock) {
+    this.#breakers = new Breakers(clock);
+  }
+
+  /** How long the owner has to leave it alone; 0 if it may be called. */
+  enter(key: string, owner: string): number {
+    return this.#breakers.enter(ownKey(key, owner)) || this.#breakers.enter(key);
+  }
+
+  succeed(key: string, owner: string): void {
+    this.#breakers.succeed(ownKey(key, owner));
+    this.#breakers.succeed(key);
+    this.#lastOwners.delete(key);
+  }
+
+  fail(key: string, owner: string): void {
+    this.#breakers.fail(ownKey(key, owner));
+    // The one call that tries it again counts, whoever makes it.
+    if (this.#lastOwners.get(key) === owner && !this.#breakers.isOpen(key)) return;
+    this.#lastOwners.set(key, owner);
+    this.#breakers.fail(key);
+  }
+}
+
+function ownKey(key: string, owner: string): string {
+  return `${key}\n${owner}`;
+}

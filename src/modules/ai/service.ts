@@ -1,5 +1,5 @@
 // Calls of models: which provider, retries, budgets, usage and metrics.
-import { Breakers } from "@/core/breaker.ts";
+import { SharedBreakers } from "@/core/breaker.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, delay, iso } from "@/core/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -61,11 +61,11 @@ const log = logOf("ai");
  */
 export class AiService {
   readonly #deps: Deps;
-  readonly #breakers: Breakers;
+  readonly #breakers: SharedBreakers;
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    this.#breakers = new Breakers(deps.clock);
+    this.#breakers = new SharedBreakers(deps.clock);
   }
 
   /** All models that a tenant can use; the first one of a kind is the default. */
@@ -109,7 +109,7 @@ export class AiService {
     let use: Use | undefined;
     let output = "";
     try {
-      const tries = this.#tries(candidates, signal);
+      const tries = this.#tries(candidates, ownerOf(charge), signal);
       for await (const attempt of tries) {
         const { candidate } = attempt;
         const stopwatch = this.#startTry(candidate);
@@ -136,13 +136,13 @@ export class AiService {
           }
           const end = result.value;
           use = { candidate, usage: end.usage };
-          this.#breakers.succeed(candidate.breakerKey);
+          this.#breakers.succeed(candidate.breakerKey, ownerOf(charge));
           stopwatch.succeed(end.usage);
           return { ...end, model: candidate.model.id, costMicros: priceOf(candidate.model, end.usage) ?? 0 };
         } catch (thrown) {
           if (!(thrown instanceof ModelError)) throw thrown;
           use = thrown.usage === undefined ? undefined : { candidate, usage: thrown.usage };
-          if (COUNTED.has(thrown.code)) this.#breakers.fail(candidate.breakerKey);
+          if (COUNTED.has(thrown.code)) this.#breakers.fail(candidate.breakerKey, ownerOf(charge));
           stopwatch.fail(thrown);
           if (output !== "") throw thrown;
           attempt.failure = thrown;
@@ -175,18 +175,18 @@ export class AiService {
     const reservation = await this.#reserve(charge, candidates, inputTokens, 0);
     let use: Use | undefined;
     try {
-      for await (const attempt of this.#tries(candidates, signal)) {
+      for await (const attempt of this.#tries(candidates, ownerOf(charge), signal)) {
         const { candidate } = attempt;
         const stopwatch = this.#startTry(candidate);
         try {
           const { vectors, usage } = await this.#deps.models.embed(candidate.endpoint, texts, { signal });
           use = { candidate, usage };
-          this.#breakers.succeed(candidate.breakerKey);
+          this.#breakers.succeed(candidate.breakerKey, ownerOf(charge));
           stopwatch.succeed(usage);
           return { vectors, model: candidate.model.id, costMicros: priceOf(candidate.model, usage) ?? 0 };
         } catch (thrown) {
           if (!(thrown instanceof ModelError)) throw thrown;
-          if (COUNTED.has(thrown.code)) this.#breakers.fail(candidate.breakerKey);
+          if (COUNTED.has(thrown.code)) this.#breakers.fail(candidate.breakerKey, ownerOf(charge));
           stopwatch.fail(thrown);
           attempt.failure = thrown;
         }
@@ -205,13 +205,14 @@ export class AiService {
   /** Tries candidates in order, each again where that may help. The loop over them sets `failure`; the last one is thrown. */
   async *#tries(
     candidates: readonly Candidate[],
+    owner: string,
     signal: AbortSignal,
   ): AsyncGenerator<{ candidate: Candidate; failure: ModelError | undefined }> {
     let failure: ModelError | undefined;
     let waitMs = Infinity;
     for (const candidate of candidates) {
       for (let retry = 0; retry <= RETRIES; retry++) {
-        const closedMs = this.#breakers.enter(candidate.breakerKey);
+        const closedMs = this.#breakers.enter(candidate.breakerKey, owner);
         if (closedMs > 0) {
           waitMs = Math.min(waitMs, closedMs);
           break;
@@ -305,6 +306,11 @@ export class AiService {
       },
     };
   }
+}
+
+/** Background work of a tenant has no person behind it. */
+function ownerOf({ tenantId, principalId = "" }: AiCharge): string {
+  return `${tenantId}/${principalId}`;
 }
 
 function modelOf(candidates: readonly [Candidate, ...Candidate[]]): AiModel {

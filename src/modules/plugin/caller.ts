@@ -14,6 +14,8 @@ import type { Manifest } from "./schema.ts";
 import { type Call, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";
 
 const SLOTS = { perPlugin: 20, perCaller: 4 };
+/** A call that waited for longer than this share of its time had too little left. */
+const DELAYED_SHARE = 0.1;
 const DURATIONS_MAX = 100;
 const PLUGINS_SEEN_MAX = 10_000;
 /** Plugins with a label of their own in the metrics; the others share one. */
@@ -28,6 +30,14 @@ type Deps = {
   metrics: Metrics;
   transports: Readonly<Record<Manifest["transport"], PluginTransport>>;
 };
+
+/** A call that came too late because earlier ones had all slots. */
+class CallDelayed extends Fault {
+  constructor() {
+    const { code, message } = timedOut();
+    super(code, message);
+  }
+}
 
 export class PluginCaller {
   readonly #deps: Deps;
@@ -84,8 +94,8 @@ export class PluginCaller {
       stats.failures++;
       stats.lastError = code;
       this.#deps.metrics.pluginCalls.inc({ ...labels, outcome: code });
-      // A caller that no longer waits says nothing about the plugin.
-      if (call.signal?.aborted !== true) this.#countFailure(plugin, key, code);
+      // A caller that no longer waits, or waited for earlier calls, says nothing about the plugin.
+      if (call.signal?.aborted !== true && !(thrown instanceof CallDelayed)) this.#countFailure(plugin, key, code);
       throw thrown;
     } finally {
       const elapsedMs = performance.now() - startedAt;
@@ -108,12 +118,17 @@ export class PluginCaller {
     try {
       slot = await this.#slots.enter(key, callerKey, signal);
     } catch {
-      // The signal's reason: others had all slots for that long.
-      throw timedOut();
+      // The signal's reason: earlier calls had all slots for that long.
+      throw new CallDelayed();
     }
     using _slot = slot;
-    const leftMs = Math.max(1, Math.ceil(call.deadlineMs - (performance.now() - startedAt)));
-    return await this.#deps.transports[plugin.manifest.transport](plugin, { ...call, deadlineMs: leftMs, signal });
+    const waitedMs = performance.now() - startedAt;
+    const leftMs = Math.max(1, Math.ceil(call.deadlineMs - waitedMs));
+    try {
+      return await this.#deps.transports[plugin.manifest.transport](plugin, { ...call, deadlineMs: leftMs, signal });
+    } catch (thrown) {
+      throw late.aborted && waitedMs > call.deadlineMs * DELAYED_SHARE ? new CallDelayed() : thrown;
+    }
   }
 
   #countFailure(plugin: ActivePlugin, key: string, code: string): void {

@@ -54,9 +54,7 @@ export function operationEndpoint(
   const readsBody = hasBody(operation);
   const isReading = isReadOnly(operation);
   const once = supportsIdempotency(operation) ? runOnce : undefined;
-  const instead = fieldsOf(operation.input).has("clientMessageId")
-    ? `${operation.name} takes clientMessageId instead`
-    : `${operation.name} calls a service outside, which may happen twice; leave it out`;
+  const hasMessageId = fieldsOf(operation.input).has("clientMessageId");
   const isWaiting = operation.callsOut === true || fieldsOf(operation.input).has("wait");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
@@ -85,9 +83,10 @@ export function operationEndpoint(
     const { request } = context;
     // Dispatch rejects a disabled operation before its input is read.
     if (operation.disabled !== undefined) await dispatch(operation, new HttpCall(context, actor, undefined));
-    const key = isReading ? undefined : idempotencyKeyOf(request);
-    // Ignored, it would be a false promise: a service outside may be called twice.
-    if (key !== undefined && once === undefined) throw new Fault("bad_request", `Idempotency-Key: ${instead}`);
+    if (once === undefined && hasMessageId && request.headers.has("Idempotency-Key")) {
+      throw new Fault("bad_request", `${operation.name} takes clientMessageId instead of Idempotency-Key`);
+    }
+    const key = once === undefined ? undefined : idempotencyKeyOf(request);
     // A body would be ignored, and more deleted than intended.
     if (method === "DELETE") await assertNoBody(request);
     using large = readsBody ? deps.largeBodies.bodyOf(actor) : undefined;
