@@ -80,7 +80,7 @@ export class SharedBreakers {
 
   fail(key: string, owner: string): void {
     this.#breakers.fail(ownKey(key, owner));
-    // The one call that tries it again counts, whoever makes it.
+    // The one call that tries it again always counts.
     if (this.#lastOwners.get(key) === owner && !this.#breakers.isOpen(key)) return;
     this.#lastOwners.set(key, owner);
     this.#breakers.fail(key);
