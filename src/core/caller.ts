@@ -113,6 +113,33 @@ export function createYielder(): () => Promise<boolean> {
   };
 }
 
+/** Work in small steps; a number says for how many of them a larger one counts. */
+export type Steps<Result = void> = Generator<number | undefined, Result, undefined>;
+
+/**
+ * Runs work in slices, each of which is charged; others are served in between. `pause` resolves when the next slice may run: within
+ * a transaction `nextTick`, since others wait for its end.
+ */
+export async function runInSlices<Result>(work: Steps<Result>, pause = nextSlice): Promise<Result> {
+  for (;;) {
+    const step = measureCpu(() => {
+      const startedAt = performance.now();
+      let step = work.next();
+      while (step.done !== true && performance.now() - startedAt < SLICE_MS) step = work.next();
+      return step;
+    });
+    if (step.done === true) return step.value;
+    await pause();
+  }
+}
+
+/** Runs all steps of work at once. */
+export function runSteps<Result>(work: Steps<Result>): Result {
+  let step = work.next();
+  while (step.done !== true) step = work.next();
+  return step.value;
+}
+
 /** Runs synchronous work and charges its time to the current account. */
 export function measureCpu<Result>(work: () => Result): Result {
   const account = currentAccount();

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
+import { runSteps } from "@/core/caller.ts";
 import { recordChange, spliceText } from "@/modules/document/content/crdt.ts";
 import { applySplices, diffText } from "@/modules/document/content/text_edits.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
@@ -417,7 +418,7 @@ Deno.test("text typed at the end of a word that is replaced concurrently follows
   ours.getText("content").insert(0, "a colour\n");
   Y.applyUpdate(theirs, Y.encodeStateAsUpdate(ours));
   theirs.getText("content").insert("a colour".length, "s");
-  const update = recordChange(ours, "gateway", () => spliceText(ours, diffText("a colour\n", "a tint\n")));
+  const update = runSteps(recordChange(ours, "gateway", spliceText(ours, diffText("a colour\n", "a tint\n"))));
   Y.applyUpdate(theirs, update);
   Y.applyUpdate(ours, Y.encodeStateAsUpdate(theirs));
   assert.equal(ours.getText("content").toString(), "a tints\n");

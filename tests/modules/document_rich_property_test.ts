@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
+import { runSteps } from "@/core/caller.ts";
 import { updateFault } from "@/modules/document/content/crdt.ts";
 import { FragmentText, readFragment } from "@/modules/document/rich/fragment.ts";
 import { completeIds, isWritten, writeFragment } from "@/modules/document/rich/fragment_writer.ts";
@@ -37,7 +38,7 @@ const { nodes } = fc.letrec<{ nodes: unknown[]; node: unknown }>((tie) => ({
 }));
 
 function write(doc: Y.Doc, content: readonly RichNode[]): void {
-  doc.transact(() => writeFragment(doc.getXmlFragment("default"), content));
+  doc.transact(() => runSteps(writeFragment(doc.getXmlFragment("default"), content)));
 }
 
 function read(doc: Y.Doc): RichNode[] {

@@ -1,5 +1,6 @@
 // Creates, imports, lists, reads, deletes and restores documents.
 import { isGuest } from "@/core/actor.ts";
+import { runInSlices } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -10,9 +11,10 @@ import { readerOf } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, lockDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
-import { encode, openDocument, recordChange, spliceText } from "./content/crdt.ts";
-import { parseContent } from "./content/input.ts";
-import { DEFAULT_FRAGMENT, fragmentOf, representationOf } from "./content/representation.ts";
+import { applyChange, encode, openDocument, spliceText } from "./content/crdt.ts";
+import { parseContent, type ParsedContent } from "./content/input.ts";
+import { assertItemLimit } from "./content/merge_cost.ts";
+import { DEFAULT_FRAGMENT, fragmentOf, representationOf, type Shape } from "./content/representation.ts";
 import { dialectOf } from "./rich/dialect.ts";
 import { completeIds, writeFragment } from "./rich/fragment_writer.ts";
 import { richTooLarge } from "./rich/node.ts";
@@ -216,7 +218,7 @@ export class DocumentService {
   }
 }
 
-/** The content of a new document, as a CRDT and as what is stored of it beside. */
+/** The content of a new document, as a CRDT and as what is stored of it beside. Runs before the transaction, since it may take long. */
 async function firstContent({ kind, text, html, prosemirror, ...location }: DocumentCreate) {
   const given = location.fragment ?? null;
   if (kind === "text" && given !== null) {
@@ -224,16 +226,21 @@ async function firstContent({ kind, text, html, prosemirror, ...location }: Docu
   }
   const isEmpty = text === undefined && html === undefined && prosemirror === undefined;
   const parsed = await parseContent(isEmpty ? { text: "" } : { text, html, prosemirror }, kind, dialectOf([], given));
+  const hasNodes = "nodes" in parsed && parsed.nodes.length > 0;
+  return await runInSlices(writeFirst(parsed, { kind, fragment: given ?? (hasNodes ? DEFAULT_FRAGMENT : null) }));
+}
+
+function* writeFirst(parsed: ParsedContent, shape: Shape) {
   const doc = openDocument([]);
   const generation = newId("gen");
-  const hasNodes = "nodes" in parsed && parsed.nodes.length > 0;
-  const shape = { kind, fragment: given ?? (hasNodes ? DEFAULT_FRAGMENT : null) };
-  if (hasNodes) recordChange(doc, generation, () => writeFragment(fragmentOf(doc, shape), completeIds(parsed.nodes)));
-  else if ("text" in parsed && parsed.text !== "") {
-    recordChange(doc, generation, () => spliceText(doc, [{ at: 0, remove: 0, insert: parsed.text }]));
-  }
+  const change = "nodes" in parsed
+    ? writeFragment(fragmentOf(doc, shape), completeIds(parsed.nodes))
+    : spliceText(doc, [{ at: 0, remove: 0, insert: parsed.text }]);
+  yield* applyChange(doc, generation, change);
+  assertItemLimit(doc, 0);
   const content = representationOf(doc, shape);
   if (content.isTooLarge) throw richTooLarge();
+  yield;
   return { shape, generation, content, snapshot: encode(doc) };
 }
 

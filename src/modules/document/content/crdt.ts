@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { createDecoder } from "lib0/decoding";
 import * as Y from "yjs";
 import { findUnsafeText, isSafeText } from "@/core/text.ts";
+import type { Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Splice } from "./text_edits.ts";
 import { createBoundedDocument } from "./merge_cost.ts";
@@ -15,6 +16,10 @@ const TEXT_FIELD = "content";
 const SERVER_CLIENT_MIN = 2 ** 32;
 /** No honest client reaches this clock. */
 const CLOCK_MAX = 2 ** 32;
+/** Steps of a change that are one transaction: its end takes as long as they do. */
+const TRANSACTION_STEPS = 200;
+/** Updates of one change are merged up to this size together. */
+const MERGED_MAX_BYTES = 64 * 1024;
 /** Fault of data that is not an update. */
 export const INVALID_UPDATE = "invalid Yjs update";
 const REFUSED_CONTENT: Readonly<Record<DocumentKind, string>> = {
@@ -54,24 +59,47 @@ export function encode(doc: Y.Doc, vector?: Uint8Array): Uint8Array {
 }
 
 /** Applies splices to the text in order. */
-export function spliceText(doc: Y.Doc, splices: readonly Splice[]): void {
+export function* spliceText(doc: Y.Doc, splices: readonly Splice[]): Steps {
   const text = doc.getText(TEXT_FIELD);
   for (const { at, remove, insert } of splices) {
     // Inserts first, so that text typed concurrently after the old text follows the new one.
     if (insert !== "") text.insert(at, insert);
     if (remove > 0) text.delete(at + insert.length, remove);
+    yield;
   }
 }
 
-/** Runs a change of the server as one transaction, and returns the update with it. */
-export function recordChange(doc: Y.Doc, writer: string, change: () => void): Uint8Array {
+/** Runs a change of the server. */
+export function* applyChange(doc: Y.Doc, writer: string, change: Steps): Steps {
   doc.clientID = serverClientId(writer);
+  while (!doc.transact(() => isDoneAfter(change, TRANSACTION_STEPS))) yield;
+}
+
+/** The same, and returns the update with it. */
+export function* recordChange(doc: Y.Doc, writer: string, change: Steps): Steps<Uint8Array> {
+  const vector = Y.encodeStateVector(doc);
   const updates: Uint8Array[] = [];
   const collect = (update: Uint8Array): number => updates.push(update);
   doc.on("update", collect);
-  doc.transact(change);
-  doc.off("update", collect);
-  return Y.mergeUpdates(updates);
+  try {
+    yield* applyChange(doc, writer, change);
+  } finally {
+    doc.off("update", collect);
+  }
+  const bytes = updates.reduce((sum, { length }) => sum + length, 0);
+  if (bytes <= MERGED_MAX_BYTES) return Y.mergeUpdates(updates);
+  yield;
+  // Merging takes ten times as long. It would leave out earlier deletions, which are few beside so much else.
+  return Y.encodeStateAsUpdate(doc, vector);
+}
+
+function isDoneAfter(work: Steps, steps: number): boolean {
+  for (let left = steps; left > 0;) {
+    const { done, value } = work.next();
+    if (done === true) return true;
+    left -= value ?? 1;
+  }
+  return false;
 }
 
 /**

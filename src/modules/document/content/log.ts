@@ -2,6 +2,7 @@
 // truth; texts are derived from it, and snapshots only shorten the log.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
+import { measureCpu } from "@/core/caller.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -17,7 +18,7 @@ import { AUTHORS_MAX, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BY
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
-import { openSnapshot } from "./merge_cost.ts";
+import { openSnapshot, pauseIfLarge } from "./merge_cost.ts";
 import { ContentStore } from "./store.ts";
 
 /** Sent when the content of a document changed; the id is `<document>/<revision>`. */
@@ -76,6 +77,7 @@ export class ContentLog {
     account?.assertAvailable();
     const { updates, revision } = await this.#loadAll(tenantId, id, db);
     const doc = account === undefined ? openDocument(updates) : account.measure(() => openDocument(updates));
+    await pauseIfLarge(doc);
     return { doc, revision };
   }
 
@@ -198,7 +200,8 @@ export class ContentLog {
     const contents = new ContentStore(tx.db);
     const { tenant_id: tenantId, id } = row;
     const now = clock.now();
-    const content = representationOf(doc, row);
+    const content = measureCpu(() => representationOf(doc, row));
+    await pauseIfLarge(doc);
     const { text } = content;
     let next: DocumentRow = {
       ...row,
@@ -258,9 +261,11 @@ export class ContentLog {
     const updates = await contents.updatesAfter(tenantId, id, from);
     const bytes = updates.reduce((sum, { data }) => sum + data.length, 0);
     if (updates.length < COMPACT_UPDATES && bytes < COMPACT_BYTES) return row;
-    const snapshot = encode(doc);
+    const snapshot = measureCpu(() => encode(doc));
+    await pauseIfLarge(doc);
     // Its items have another order, which an attacker may have chosen to be expensive: the updates stay, and no more are accepted.
-    if (openSnapshot(snapshot) === undefined) return { ...row, state_bytes: STATE_MAX_BYTES };
+    if (measureCpu(() => openSnapshot(snapshot)) === undefined) return { ...row, state_bytes: STATE_MAX_BYTES };
+    await pauseIfLarge(doc);
     await contents.setState(tenantId, id, { snapshot: snapshot.toBase64(), snapshot_revision: row.revision });
     await contents.deleteUpdates(tenantId, id, row.revision);
     return { ...row, state_bytes: snapshot.length };

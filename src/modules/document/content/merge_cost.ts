@@ -7,6 +7,7 @@
 // once. Time depends on the machine: a timeout that stops the former on an idle machine refuses the latter on a busy one, and
 // does not show what many small updates add up to when the document is opened elsewhere.
 import * as Y from "yjs";
+import { nextTick } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { ITEMS_MAX } from "../schema.ts";
 
@@ -17,6 +18,8 @@ const OPENING_STEPS_MAX = 2 * STEPS_MAX;
 /** Steps of one update; updates that cannot exceed this are not measured. */
 const UPDATE_STEPS_MAX = 300_000;
 
+/** A pass over so many items takes a few milliseconds. */
+const LARGE_ITEMS = 2000;
 /** Rough speeds for estimates in advance; the actual time is measured. */
 const [STEPS_PER_MS, ITEMS_PER_MS] = [4000, 3000];
 
@@ -70,6 +73,11 @@ export function countItems(doc: Y.Doc): number {
   let count = 0;
   for (const structs of doc.store.clients.values()) count += structs.length;
   return count;
+}
+
+/** Lets others run after a pass over a document that took a while, also within a transaction. */
+export async function pauseIfLarge(doc: Y.Doc): Promise<void> {
+  if (countItems(doc) > LARGE_ITEMS) await nextTick();
 }
 
 /** Throws if the number of items has grown beyond the limit. */

@@ -20,6 +20,16 @@ const NATIVE_SEARCH_MAX = 250;
 /** Splices of a text, and the resulting text. */
 export type EditPlan = { splices: readonly Splice[]; text: string };
 
+/** Steps that diffs have left. Texts that change together share them. */
+export class DiffBudget {
+  lines: number;
+  words: number;
+
+  constructor(factor = 1) {
+    this.lines = this.words = factor * STEPS_MAX;
+  }
+}
+
 export function bytesOf(text: string): number {
   return new TextEncoder().encode(text).length;
 }
@@ -129,16 +139,17 @@ export function findAnchor(text: string, { text: quote, prefix = "", suffix = ""
  * Splices from `before` to `after` that do not touch common text, ordered from the end to the start. Compares lines, and the
  * words of changed lines, because a paragraph of Markdown is one line.
  */
-export function diffText(before: string, after: string): Splice[] {
+export function diffText(before: string, after: string, budget: DiffBudget = new DiffBudget()): Splice[] {
   if (before === after) return [];
   const splices: Splice[] = [];
   let at = 0;
-  let steps = STEPS_MAX;
-  for (const run of diffRuns(linesOf(before), linesOf(after), STEPS_MAX).runs) {
+  const lines = diffRuns(linesOf(before), linesOf(after), Math.min(budget.lines, STEPS_MAX));
+  budget.lines -= lines.steps;
+  for (const run of lines.runs) {
     let runs: readonly DiffRun[] = [run];
     if (run.removed.length <= WORD_DIFF_MAX && run.inserted.length <= WORD_DIFF_MAX) {
-      const words = diffRuns(wordsOf(run.removed), wordsOf(run.inserted), steps);
-      steps -= words.steps;
+      const words = diffRuns(wordsOf(run.removed), wordsOf(run.inserted), Math.min(budget.words, STEPS_MAX));
+      budget.words -= words.steps;
       runs = wordRuns(run, words.runs);
     }
     for (const { removed, inserted, unchanged } of runs) {

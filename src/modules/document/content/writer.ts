@@ -1,6 +1,8 @@
 // Writes content: as a whole, by edits on a base revision, or from a stored revision, always on the CRDT in the store. Connected
 // editors are notified by the signal that the log sends after the commit.
 import type * as Y from "yjs";
+import { runInSlices, type Steps } from "@/core/caller.ts";
+import { nextTick } from "@/core/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";
@@ -16,7 +18,7 @@ import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
 import { recordChange, spliceText, textOf } from "./crdt.ts";
 import { type ContentInput, parseContent, type ParsedContent } from "./input.ts";
 import type { ContentLog } from "./log.ts";
-import { assertItemLimit, countItems } from "./merge_cost.ts";
+import { assertItemLimit, countItems, pauseIfLarge } from "./merge_cost.ts";
 import { fragmentOf, nodesOf } from "./representation.ts";
 import type { ContentChange, ContentPatch, ContentPut, Edit, RevisionRef } from "./schema.ts";
 import { storedNodes, storedRevision } from "./stored_revision.ts";
@@ -24,7 +26,7 @@ import { bytesOf, diffText, type EditPlan, planEdits, textTooLong } from "./text
 
 type Deps = { store: Store<DocumentTables>; documentAccess: DocumentAccess; log: ContentLog };
 /** A change of a document: how it is written, and whether it was. */
-type Plan = { write: () => void; isDone: () => boolean };
+type Plan = { write: Steps; isDone: () => boolean };
 
 export class ContentWriter {
   readonly #deps: Deps;
@@ -93,19 +95,20 @@ export class ContentWriter {
     context: Context,
     { tx, epoch, row: before }: LockedDocument,
     kind: RevisionRow["kind"],
-    change: (doc: Y.Doc) => Plan | undefined,
+    change: (doc: Y.Doc) => Steps<Plan | undefined>,
   ): Promise<DocumentRow> {
     const { log } = this.#deps;
     const { actor } = context;
     const { doc } = await log.open(before.tenant_id, before.id, { actor, db: tx.db });
-    const plan = log.measure(actor, () => change(doc));
+    const plan = await runInSlices(change(doc), nextTick);
     if (plan === undefined) return before;
     const row = await log.commitPendingEdits(tx, before, doc);
     const items = countItems(doc);
-    const update = log.measure(actor, () => recordChange(doc, `${row.generation} ${epoch}`, plan.write));
+    const update = await runInSlices(recordChange(doc, `${row.generation} ${epoch}`, plan.write), nextTick);
     // Compares what will be stored, so that a change is written completely or not at all.
-    if (!plan.isDone()) throw new Error("Expected the written content, received a different one");
+    if (!log.measure(actor, plan.isDone)) throw new Error("Expected the written content, received a different one");
     assertItemLimit(doc, items);
+    await pauseIfLarge(doc);
     const appended = await log.append(tx, row, update, actor.principalId);
     const committed = await log.commitRevision(tx, appended, doc, kind, [actor.principalId]);
     await publishDocumentUpdated(tx, [row, committed], ["content"], [actor.principalId], actor);
@@ -148,25 +151,33 @@ export class ContentWriter {
   }
 }
 
-function planWhole(doc: Y.Doc, row: DocumentRow, content: ParsedContent): Plan | undefined {
+function planWhole(doc: Y.Doc, row: DocumentRow, content: ParsedContent): Steps<Plan | undefined> {
   if ("nodes" in content) return planNodes(doc, row, () => content.nodes);
   return planText(doc, (before) => ({ splices: diffText(before, content.text), text: content.text }));
 }
 
-function planText(doc: Y.Doc, change: (text: string) => EditPlan): Plan | undefined {
+function* planText(doc: Y.Doc, change: (text: string) => EditPlan): Steps<Plan | undefined> {
   const before = textOf(doc);
   const { splices, text } = change(before);
   if (bytesOf(text) > TEXT_MAX_BYTES) throw textTooLong();
   if (text === before) return undefined;
-  return { write: () => spliceText(doc, splices), isDone: () => textOf(doc) === text };
+  yield;
+  return { write: spliceText(doc, splices), isDone: () => textOf(doc) === text };
 }
 
-function planNodes(doc: Y.Doc, row: DocumentRow, change: (nodes: RichNode[]) => RichNode[]): Plan | undefined {
+function* planNodes(
+  doc: Y.Doc,
+  row: DocumentRow,
+  change: (nodes: RichNode[]) => RichNode[] | Steps<RichNode[]>,
+): Steps<Plan | undefined> {
   const before = nodesOf(doc, row);
-  const nodes = completeIds(parseNodes(change(before), ""));
+  yield;
+  const changed = change(before);
+  const nodes = completeIds(parseNodes(Array.isArray(changed) ? changed : yield* changed, ""));
+  yield;
   if (isWritten(before, nodes)) return undefined;
   return {
-    write: () => writeFragment(fragmentOf(doc, row), nodes),
+    write: writeFragment(fragmentOf(doc, row), nodes),
     isDone: () => isWritten(nodesOf(doc, row), nodes),
   };
 }

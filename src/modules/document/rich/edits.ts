@@ -1,4 +1,5 @@
 // Applies edits to the nodes of a rich document: of text within one block, which keeps its formatting, and of whole blocks.
+import type { Steps } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { findOccurrences, indexOf } from "../content/text_edits.ts";
 import type { Edit } from "../content/schema.ts";
@@ -17,17 +18,18 @@ export function isBlockEdit({ op }: Edit): boolean {
 }
 
 /** The nodes after all edits; throws a fault with the index of the edit that fails. */
-export function applyRichEdits(
+export function* applyRichEdits(
   nodes: readonly RichNode[],
   edits: readonly PreparedEdit[],
   dialect: Dialect,
-): RichNode[] {
+): Steps<RichNode[]> {
   let edited = [...nodes];
   const places = { left: PLACES_MAX };
   for (const [index, { edit, blocks }] of edits.entries()) {
     edited = edit.op === "replace" || edit.op === "insert_after"
       ? editText(edited, edit, index, places)
       : editBlocks(edited, edit, blocks, index, dialect);
+    yield;
   }
   return edited;
 }

@@ -3,10 +3,12 @@
 import { createHash } from "node:crypto";
 import { diffArrays } from "diff";
 import * as Y from "yjs";
+import type { Steps } from "@/core/caller.ts";
 import { canonicalJson } from "@/core/json.ts";
-import { diffText } from "../content/text_edits.ts";
-import { attributesOf, childrenOf, markName, readRuns, readType, type TextRun } from "./fragment.ts";
+import { DiffBudget } from "../content/text_edits.ts";
+import { attributesOf, childrenOf, markName, readRuns, readType } from "./fragment.ts";
 import { plainTextOf, type RichMark, type RichNode, type RichUnit, unitsOf } from "./node.ts";
+import { writeText } from "./text_writer.ts";
 
 /** Changed neighbors are matched by similarity while the pairs to compare are at most this many, and else in order. */
 const PAIRS_MAX = 400;
@@ -15,23 +17,45 @@ const DIFFERENCES_MAX = 400;
 /** Least similarity at which a text is changed rather than replaced. */
 const SIMILAR = 0.3;
 
+/** The texts of a document are compared as thoroughly as so many texts by themselves. */
+const BUDGET_FACTOR = 4;
+/** Characters of a text that are compared: of a longer one, half of them from its start and half from its end. */
+const EXCERPT_MAX = 2000;
+
 /** BlockNote's blocks each have an id. */
 const ID_NODE = "blockContainer";
 
 type YChild = Y.XmlElement | Y.XmlText;
+/** A subtree: equal ones have equal numbers. `text` is what its text starts and ends with. */
+type Known = { id: number; text: string };
+
+const NO_ATTRIBUTES: Readonly<Record<string, never>> = {};
+const NO_MARKS: readonly string[] = [];
 
 /**
- * Makes the content of the fragment equal to `nodes`. Runs within a transaction. Ids that editors gave to nodes stay if `nodes`
- * have none, as from Markdown.
+ * Makes the content of the fragment equal to `nodes`, step by step, each within a transaction. Ids that editors gave to nodes stay
+ * if `nodes` have none, as from Markdown.
  */
-export function writeFragment(fragment: Y.XmlFragment, nodes: readonly RichNode[]): void {
-  new FragmentWriter(fragment, hasIds(nodes)).children(fragment, unitsOf(nodes));
+export function* writeFragment(fragment: Y.XmlFragment, nodes: readonly RichNode[]): Steps {
+  yield* new FragmentWriter(fragment, hasIds(nodes)).write(nodes);
 }
 
 /** Whether the nodes of a fragment are these, apart from ids that they do not name. */
 export function isWritten(written: readonly RichNode[], nodes: readonly RichNode[]): boolean {
-  const withIds = hasIds(nodes);
-  return canonicalJson(normalForm(written, withIds)) === canonicalJson(normalForm(nodes, withIds));
+  return areEqual(written, nodes, hasIds(nodes));
+}
+
+function areEqual(a: readonly RichNode[] = [], b: readonly RichNode[] = [], withIds: boolean): boolean {
+  return a.length === b.length && a.every((node, at) => {
+    const other = b[at];
+    return other !== undefined && node.type === other.type && node.text === other.text &&
+      isSameJson(withoutId(node.attrs, withIds), withoutId(other.attrs, withIds)) &&
+      isSameJson(keysOfMarks(node.marks), keysOfMarks(other.marks)) && areEqual(node.content, other.content, withIds);
+  });
+}
+
+function isSameJson(a: unknown, b: unknown): boolean {
+  return a === b || canonicalJson(a) === canonicalJson(b);
 }
 
 /** Nodes with an id in each block of BlockNote, if any of them has one; otherwise `writeFragment` leaves or creates them. */
@@ -49,54 +73,58 @@ function hasIds(nodes: readonly RichNode[]): boolean {
   return nodes.some(({ attrs, content }) => attrs?.id !== undefined || (content !== undefined && hasIds(content)));
 }
 
-function normalForm(nodes: readonly RichNode[], withIds: boolean): unknown {
-  return nodes.map(({ type, attrs, content = [], text, marks = [] }) => ({
-    type,
-    text,
-    attrs: withoutId(attrs, withIds),
-    marks: marks.map(keyOfMark).sort(),
-    content: normalForm(content, withIds),
-  }));
-}
-
-function withoutId(attrs: Record<string, unknown> = {}, withIds: boolean): Record<string, unknown> {
+function withoutId(attrs: Record<string, unknown> = NO_ATTRIBUTES, withIds: boolean): Record<string, unknown> {
   if (withIds || attrs.id === undefined) return attrs;
   const { id: _id, ...others } = attrs;
   return others;
 }
 
 class FragmentWriter {
-  /** Equal subtrees have equal numbers. */
+  readonly #fragment: Y.XmlFragment;
   readonly #ids = new Map<string, number>();
-  readonly #existing = new Map<YChild, { id: number; text: string }>();
+  readonly #existing = new Map<YChild, Known>();
+  readonly #target = new Map<RichUnit, Known>();
+  readonly #units = new Map<RichNode, readonly RichUnit[]>();
   /** Marks that have hashed names in this document. */
   readonly #hashed = new Set<string>();
   readonly #withIds: boolean;
+  readonly #budget = new DiffBudget(BUDGET_FACTOR);
 
   constructor(fragment: Y.XmlFragment, withIds: boolean) {
+    this.#fragment = fragment;
     this.#withIds = withIds;
-    for (const child of childrenOf(fragment)) this.#register(child);
   }
 
-  children(parent: Y.XmlFragment, target: readonly RichUnit[]): void {
+  *write(nodes: readonly RichNode[]): Steps {
+    for (const child of childrenOf(this.#fragment)) yield* this.#register(child);
+    const units = unitsOf(nodes);
+    for (const unit of units) yield* this.#describe(unit);
+    yield* this.#children(this.#fragment, units);
+  }
+
+  *#children(parent: Y.XmlFragment, target: readonly RichUnit[]): Steps {
     const before = childrenOf(parent);
     const beforeIds = before.map((child) => this.#existing.get(child)?.id ?? -1);
-    const targetIds = target.map((unit) => this.#idOf(unit));
-    // Positions among the children while they change.
-    let [at, old, next] = [0, 0, 0];
-    for (const { removed, added, unchanged } of changedRuns(beforeIds, targetIds)) {
+    const targetIds = target.map((unit) => this.#target.get(unit)?.id ?? -1);
+    // By neighbors, not by indexes: Yjs would search for each from the first child on.
+    let last: YChild | null = null;
+    let [old, next] = [0, 0];
+    const runs = changedRuns(beforeIds, targetIds);
+    yield before.length + target.length;
+    for (const { removed, added, unchanged } of runs) {
       const pairs = this.#pairs(before.slice(old, old + removed), target.slice(next, next + added));
       for (const [child, unit] of pairs) {
-        if (child === undefined && unit !== undefined) parent.insert(at++, [this.#create(unit)]);
-        else if (child !== undefined && unit === undefined) parent.delete(at, 1);
-        else if (child !== undefined && unit !== undefined) {
-          this.#update(child, unit);
-          at++;
+        if (unit === undefined) this.#delete(child);
+        else if (child === undefined) last = yield* this.#insert(parent, last, unit);
+        else {
+          yield* this.#update(child, unit);
+          last = child;
         }
+        yield;
       }
-      at += unchanged;
       old += removed + unchanged;
       next += added + unchanged;
+      if (unchanged > 0) last = before[old - 1] ?? last;
     }
   }
 
@@ -104,7 +132,7 @@ class FragmentWriter {
   #pairs(before: readonly YChild[], target: readonly RichUnit[]): [YChild | undefined, RichUnit | undefined][] {
     const score = (child: YChild | undefined, unit: RichUnit | undefined): number => {
       if (child === undefined || unit === undefined || !isSameKind(child, unit)) return 0;
-      return SIMILAR + similarity(this.#existing.get(child)?.text ?? "", textOfUnit(unit));
+      return SIMILAR + similarity(this.#existing.get(child)?.text ?? "", this.#target.get(unit)?.text ?? "");
     };
     const pairs: [YChild | undefined, RichUnit | undefined][] = [];
     if (before.length === target.length || before.length * target.length > PAIRS_MAX) {
@@ -136,46 +164,54 @@ class FragmentWriter {
     return pairs;
   }
 
-  #update(child: YChild, unit: RichUnit): void {
-    if (child instanceof Y.XmlText) return this.#updateText(child, unit as readonly RichNode[]); // of the same kind
-    const { attrs = {}, content = [] } = unit as RichNode; // of the same kind
+  *#update(child: YChild, unit: RichUnit): Steps {
+    if (child instanceof Y.XmlText) return yield* this.#writeText(child, unit);
+    const { attrs = {} } = unit as RichNode; // of the same kind
     const current = attributesOf(child);
     for (const [name, value] of Object.entries(attrs)) {
-      if (canonicalJson(current[name]) !== canonicalJson(value)) setAttribute(child, name, value);
+      if (canonicalJson(current[name]) === canonicalJson(value)) continue;
+      setAttribute(child, name, value);
+      yield;
     }
     for (const name of Object.keys(current)) {
-      if (!Object.hasOwn(attrs, name) && (name !== "id" || this.#withIds)) child.removeAttribute(name);
+      if (Object.hasOwn(attrs, name) || (name === "id" && !this.#withIds)) continue;
+      child.removeAttribute(name);
+      yield;
     }
-    this.children(child, unitsOf(content));
+    yield* this.#children(child, this.#unitsOf(unit as RichNode));
   }
 
-  #updateText(text: Y.XmlText, nodes: readonly RichNode[]): void {
-    const target = nodes.map((node): TextRun => ({ text: node.text ?? "", marks: this.#attributes(node.marks) }));
-    const after = target.map((run) => run.text).join("");
-    const before = readRuns(text).map((run) => run.text).join("");
-    // From the end to the start, so that earlier offsets stay valid.
-    for (const { at, remove, insert } of diffText(before, after)) {
-      if (insert !== "") text.insert(at, insert);
-      if (remove > 0) text.delete(at + insert.length, remove);
-    }
-    formatText(text, target);
+  *#writeText(text: Y.XmlText, unit: RichUnit): Steps {
+    const nodes = unit as readonly RichNode[]; // of the same kind
+    const runs = nodes.map((node) => ({ text: node.text ?? "", marks: this.#attributes(node.marks) }));
+    yield* writeText(text, runs, this.#budget);
   }
 
-  #create(unit: RichUnit): YChild {
+  /** A new child after another one, or before all. */
+  *#insert(parent: Y.XmlFragment, last: YChild | null, unit: RichUnit): Steps<YChild> {
     if (!("type" in unit)) {
       const text = new Y.XmlText();
-      text.applyDelta(unit.map((node) => {
-        const attributes = Object.fromEntries(this.#attributes(node.marks));
-        return { insert: node.text, attributes };
-      }));
+      parent.insertAfter(last, [text]);
+      yield* this.#writeText(text, unit);
       return text;
     }
     const element = new Y.XmlElement(unit.type);
-    for (const [name, value] of Object.entries(unit.attrs ?? {})) setAttribute(element, name, value);
+    parent.insertAfter(last, [element]);
+    for (const [name, value] of Object.entries(unit.attrs ?? {})) {
+      setAttribute(element, name, value);
+      yield;
+    }
     // Otherwise each editor that has it open would give it another one.
     if (unit.type === ID_NODE && unit.attrs?.id === undefined) setAttribute(element, "id", crypto.randomUUID());
-    element.insert(0, unitsOf(unit.content ?? []).map((child) => this.#create(child)));
+    let previous: YChild | null = null;
+    for (const one of this.#unitsOf(unit)) previous = yield* this.#insert(element, previous, one);
+    yield;
     return element;
+  }
+
+  #delete(child: YChild | undefined): void {
+    const { doc } = this.#fragment;
+    if (doc !== null) Y.transact(doc, (transaction) => child?._item?.delete(transaction));
   }
 
   /** Marks by their names in Yjs: hashed where one text has several of a type, as editors name those. */
@@ -188,8 +224,9 @@ class FragmentWriter {
     return named;
   }
 
-  #register(child: YChild): { id: number; text: string } {
-    let known: { id: number; text: string };
+  *#register(child: YChild): Steps<Known> {
+    let known: Known;
+    let size = 1;
     if (child instanceof Y.XmlText) {
       for (const { marks } of readRuns(child)) {
         for (const name of marks.keys()) {
@@ -197,22 +234,46 @@ class FragmentWriter {
         }
       }
       const nodes = readType(child) as RichNode[]; // of a text
-      known = { id: this.#idOf(nodes), text: plainTextOf(nodes) };
+      known = this.#knownText(nodes);
+      size += nodes.length;
     } else {
-      const children = childrenOf(child).map((one) => this.#register(one));
-      const key = keyOf(child.nodeName, withoutId(attributesOf(child), this.#withIds), children.map(({ id }) => id));
-      known = { id: this.#number(key), text: children.map(({ text }) => text).join("") };
+      const children: Known[] = [];
+      for (const one of childrenOf(child)) children.push(yield* this.#register(one));
+      known = this.#knownElement(child.nodeName, withoutId(attributesOf(child), this.#withIds), children);
     }
     this.#existing.set(child, known);
+    yield size;
     return known;
   }
 
-  #idOf(unit: RichUnit): number {
-    if (!("type" in unit)) {
-      return this.#number(canonicalJson(unit.map(({ text, marks = [] }) => [text, marks.map(keyOfMark).sort()])));
+  *#describe(unit: RichUnit): Steps<Known> {
+    let known: Known;
+    if (!("type" in unit)) known = this.#knownText(unit);
+    else {
+      const children: Known[] = [];
+      for (const one of this.#unitsOf(unit)) children.push(yield* this.#describe(one));
+      known = this.#knownElement(unit.type, unit.attrs ?? {}, children);
     }
-    const { type, attrs = {}, content = [] } = unit;
-    return this.#number(keyOf(type, attrs, unitsOf(content).map((child) => this.#idOf(child))));
+    this.#target.set(unit, known);
+    yield "type" in unit ? 1 : unit.length;
+    return known;
+  }
+
+  /** The same units each time, since what is known of them is found by them. */
+  #unitsOf(node: RichNode): readonly RichUnit[] {
+    const units = this.#units.get(node) ?? unitsOf(node.content ?? []);
+    this.#units.set(node, units);
+    return units;
+  }
+
+  #knownText(nodes: readonly RichNode[]): Known {
+    const id = this.#number(canonicalJson(nodes.map(({ text, marks }) => [text, keysOfMarks(marks)])));
+    return { id, text: excerptOf(plainTextOf(nodes)) };
+  }
+
+  #knownElement(type: string, attrs: Record<string, unknown>, children: readonly Known[]): Known {
+    const id = this.#number(canonicalJson({ type, attrs, children: children.map((child) => child.id) }));
+    return { id, text: excerptOf(children.map(({ text }) => text).join("")) };
   }
 
   #number(key: string): number {
@@ -222,12 +283,14 @@ class FragmentWriter {
   }
 }
 
-function keyOf(type: string, attrs: Record<string, unknown>, children: readonly number[]): string {
-  return canonicalJson({ type, attrs, children });
+/** The marks of a text, in whatever order it has them. */
+function keysOfMarks(marks: readonly RichMark[] = []): readonly string[] {
+  if (marks.length === 0) return NO_MARKS;
+  return marks.map(({ type, attrs = NO_ATTRIBUTES }) => canonicalJson([type, attrs])).sort();
 }
 
-function keyOfMark({ type, attrs = {} }: RichMark): string {
-  return canonicalJson([type, attrs]);
+function excerptOf(text: string): string {
+  return text.length <= EXCERPT_MAX ? text : text.slice(0, EXCERPT_MAX / 2) + text.slice(-EXCERPT_MAX / 2);
 }
 
 /** Runs of changed children, each with the number of unchanged ones after it. */
@@ -255,34 +318,8 @@ function changedRuns(
   return runs;
 }
 
-/** Changes the formatting of a text where it differs; its characters are those of `target`. */
-function formatText(text: Y.XmlText, target: readonly TextRun[]): void {
-  const current = readRuns(text);
-  const changes: { at: number; length: number; marks: Record<string, unknown> }[] = [];
-  let [at, i, j, inCurrent, inTarget] = [0, 0, 0, 0, 0];
-  for (let [a, b] = [current[0], target[0]]; a !== undefined && b !== undefined; [a, b] = [current[i], target[j]]) {
-    const length = Math.min(a.text.length - inCurrent, b.text.length - inTarget);
-    const marks: Record<string, unknown> = {};
-    for (const name of a.marks.keys()) if (!b.marks.has(name)) marks[name] = null;
-    for (const [name, value] of b.marks) {
-      if (canonicalJson(a.marks.get(name)) !== canonicalJson(value)) marks[name] = value;
-    }
-    if (length > 0 && Object.keys(marks).length > 0) changes.push({ at, length, marks });
-    at += length;
-    inCurrent += length;
-    inTarget += length;
-    if (inCurrent >= a.text.length) [i, inCurrent] = [i + 1, 0];
-    if (inTarget >= b.text.length) [j, inTarget] = [j + 1, 0];
-  }
-  for (const change of changes.reverse()) text.format(change.at, change.length, change.marks);
-}
-
 function isSameKind(child: YChild, unit: RichUnit): boolean {
   return child instanceof Y.XmlText ? !("type" in unit) : "type" in unit && unit.type === child.nodeName;
-}
-
-function textOfUnit(unit: RichUnit): string {
-  return plainTextOf("type" in unit ? [unit] : unit);
 }
 
 /** How much of two texts is their common start and end, from 0 to 1. */
