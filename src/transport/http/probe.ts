@@ -2,6 +2,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
+import type { Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 
 /** Whether this node can serve traffic, and the checks. */
@@ -17,6 +18,8 @@ type ProbeDeps = {
 };
 
 const TAG = "operation";
+/** Of each address: a scrape takes milliseconds. */
+const METRICS_RATE: Rate = { perSecond: 2, burst: 20 };
 
 /** `/health`, `/metrics` and `/v1/collaboration/ready`. */
 export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }: ProbeDeps): Route[] {
@@ -40,6 +43,7 @@ export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }
     method: "GET",
     path: "/metrics",
     auth: "public",
+    rate: METRICS_RATE,
     faults: ["unauthenticated", "forbidden"],
     document: { responses: { 200: textResponse("# HELP svc_build_info …", "All metric families") } },
     handle(request) {
@@ -75,12 +79,15 @@ export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }
 /** Responds with all metric families; requires the token if there is one. */
 function createMetricsResponder({ metrics, metricsToken }: Pick<ProbeDeps, "metrics" | "metricsToken">) {
   const digest = metricsToken === undefined ? undefined : digestOf(metricsToken);
+  let running: Promise<string> | undefined;
   return async function respondWithMetrics({ headers }: Request): Promise<Response> {
     const given = /^Bearer +(\S.*)$/i.exec(headers.get("Authorization") ?? "")?.[1] ?? "";
     if (digest !== undefined && !timingSafeEqual(digest, digestOf(given))) {
       throw new Fault("unauthenticated", "Expected the metrics token as a bearer token");
     }
-    return new Response(await metrics.registry.metrics(), {
+    // Concurrent scrapes share one.
+    running ??= metrics.registry.metrics().finally(() => running = undefined);
+    return new Response(await running, {
       headers: { "Content-Type": metrics.registry.contentType },
     });
   };
