@@ -12,8 +12,8 @@ const CAP = 30_000;
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
 
-/** Starts ten runs of each of five agents, each in a thread of its own. */
-async function startFifty({ alice, roomId, agentId }: AgentFixture): Promise<string[]> {
+/** Two people start ten runs of each of five agents, each in a thread of its own. */
+async function startFifty({ alice, bob, roomId, agentId }: AgentFixture): Promise<string[]> {
   const agentIds = [agentId];
   for (let n = 1; n < 5; n++) {
     const { id } = ok(await alice.post("/v1/collaboration/agents", { displayName: `Agent ${n}` }));
@@ -24,7 +24,8 @@ async function startFifty({ alice, roomId, agentId }: AgentFixture): Promise<str
   for (let n = 0; n < 10; n++) {
     const root = await sendMessage(alice, roomId, `Topic ${n}`);
     for (const agent of agentIds) {
-      ids.push(ok(await alice.post(RUNS, { agentId: agent, roomId, threadId: root.id, input: "Go" })).id);
+      const asker = n % 2 === 0 ? alice : bob;
+      ids.push(ok(await asker.post(RUNS, { agentId: agent, roomId, threadId: root.id, input: "Go" })).id);
     }
   }
   return ids;
