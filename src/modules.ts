@@ -90,6 +90,7 @@ export function createModules(
   const identityAdded = add(identityModule(platform, {
     tenants,
     filterSharingRoom: (who, ids, db) => roomAccess.filterSharingRoom(who, ids, db),
+    filterViewersSharingRoom: (...of) => roomAccess.filterViewersSharingRoom(...of),
     requirePicture: (...of): Promise<void> => file.attachments.requirePicture(...of),
     secret: config.jwtSecret,
     secrets: config.jwtSecrets,
@@ -198,7 +199,7 @@ export function createModules(
     assembleContext: runContext(() => memory.contexts),
   }));
   const mcp: McpModule = add(mcpModule(platform, { secrets: config.jwtSecrets, version }));
-  add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));
+  add(syncModule(platform, { roomAccess, identity, visibility, revalidate, unreads, views }));
   const document = add(documentModule(platform, {
     roomAccess,
     identity,

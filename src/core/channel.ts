@@ -25,6 +25,14 @@ export type ChannelGrant = {
   hiddenUpTo?: number;
 };
 
+/** Whose presence guests of the tenant may see; all others see every client. */
+export type PresenceVisibility = {
+  /** Those of the principals that the viewer may see. */
+  filterVisibleIds(viewer: Actor, principalIds: readonly string[]): Promise<ReadonlySet<string>>;
+  /** The ids of those guests, all of one tenant, that may see the principal. */
+  filterViewers(guests: readonly Actor[], principalId: string): Promise<ReadonlySet<string>>;
+};
+
 /** One kind of channel, named by the prefix before the colon. */
 export type ChannelKind = {
   /** `room` for channels `room:<id>`. */
@@ -34,6 +42,8 @@ export type ChannelKind = {
   isDurable: boolean;
   /** Presence and join/leave are served while the channel has at most this many subscribers; 0 = never. */
   presenceMax: number;
+  /** Absent where every subscriber may know all others. */
+  presenceVisibility?: PresenceVisibility;
   /**
    * What is published may be from any stream: a subscription ends when its principal loses access to one. The client subscribes
    * again, and is authorized.

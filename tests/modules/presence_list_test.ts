@@ -70,6 +70,7 @@ Deno.test("presence.list reads all rooms by one query, and skips those that are 
       },
     },
     presence: { listMany: (keys) => (asked.push(keys), presence.listMany(keys)) },
+    visibility: { filterVisibleIds: (_who, ids) => Promise.resolve(new Set(ids)) },
   });
   const context = { actor: { tenantId: "t" } } as Context;
   const { items } = await service.list(context, { roomIds: ["large", "crowded", "small"] });

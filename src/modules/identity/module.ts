@@ -21,6 +21,7 @@ import { TokenVerifier } from "./verifier.ts";
 type Deps = {
   tenants: TenantService;
   filterSharingRoom: PrincipalVisibilityDeps["filterSharingRoom"];
+  filterViewersSharingRoom: PrincipalVisibilityDeps["filterViewersSharingRoom"];
   requirePicture: ConstructorParameters<typeof IdentityService>[0]["requirePicture"];
   /** Signs access tokens; `secrets`, including this one, verify them. */
   secret: Uint8Array;
@@ -63,7 +64,11 @@ export function identityModule(
     signer: new AccessTokenSigner({ secret, issuer, audience }),
     refreshDays: deps.refreshDays,
   });
-  const visibility = new PrincipalVisibility({ store, filterSharingRoom: deps.filterSharingRoom });
+  const visibility = new PrincipalVisibility({
+    store,
+    filterSharingRoom: deps.filterSharingRoom,
+    filterViewersSharingRoom: deps.filterViewersSharingRoom,
+  });
   const identity = new IdentityService({
     store,
     clock,

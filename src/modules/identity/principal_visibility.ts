@@ -11,6 +11,12 @@ export type PrincipalVisibilityDeps = {
   store: Store<IdentityTables>;
   /** Those of the principals that share a room with the viewer; called for guests and hooks only. */
   filterSharingRoom: (viewer: Viewer, ids: readonly string[], db: AnyDatabase) => Promise<ReadonlySet<string>>;
+  /** Those of the viewers that share a room with the principal. */
+  filterViewersSharingRoom: (
+    tenantId: string,
+    principalId: string,
+    viewerIds: readonly string[],
+  ) => Promise<ReadonlySet<string>>;
 };
 
 export class PrincipalVisibility {
@@ -59,6 +65,28 @@ export class PrincipalVisibility {
     if (unrelated.length === 0) return rows;
     const sharing = await this.#deps.filterSharingRoom(viewer, unrelated, db);
     return rows.filter((row) => isRelated(row) || sharing.has(row.id));
+  }
+
+  /** Those of people and agents that the viewer can see; reads nothing for members of the tenant. */
+  async filterVisibleIds(viewer: Viewer, ids: readonly string[]): Promise<ReadonlySet<string>> {
+    if (!isGuest(viewer) || ids.length === 0) return new Set(ids);
+    const rows = await new IdentityStore(this.#deps.store.db).ownersOf(viewer.tenantId, ids);
+    return new Set((await this.filterVisible(viewer, rows)).map(({ id }) => id));
+  }
+
+  /** The ids of those guests of one tenant that can see the principal: `filterVisible` for many viewers, by two queries. */
+  async filterViewers(guests: readonly Viewer[], principalId: string): Promise<ReadonlySet<string>> {
+    const [first] = guests;
+    if (first === undefined) return new Set();
+    const row = await new IdentityStore(this.#deps.store.db).principal(first.tenantId, principalId);
+    if (row === undefined) return new Set();
+    const isRelated = (guest: Viewer): boolean =>
+      [guest.principalId, guest.ownerId].includes(row.id) || guest.principalId === row.owner_id;
+    const [related, others] = [guests.filter(isRelated), guests.filter((guest) => !isRelated(guest))]
+      .map((some) => [...new Set(some.map((guest) => guest.principalId))]);
+    if (others === undefined || others.length === 0) return new Set(related);
+    const sharing = await this.#deps.filterViewersSharingRoom(first.tenantId, principalId, others);
+    return new Set(related).union(sharing);
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Kysely } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
 import { defineSignal } from "@/core/event.ts";
+import { queryInChunks } from "@/core/page.ts";
 import { containsText } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 
@@ -121,6 +122,16 @@ export class IdentityStore {
   principals(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
     return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
       .orderBy("id").execute();
+  }
+
+  /** Those of these principals that exist, with the owner of each agent. */
+  ownersOf(tenantId: string, ids: readonly string[]): Promise<Pick<PrincipalRow, "id" | "owner_id">[]> {
+    return queryInChunks(
+      ids,
+      (some) =>
+        this.#db.selectFrom("principal").select(["id", "owner_id"]).where("tenant_id", "=", tenantId)
+          .where("id", "in", some).execute(),
+    );
   }
 
   /** Those of these principals that are enabled; agents only if their owner is enabled as well. */

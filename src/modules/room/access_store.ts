@@ -127,6 +127,38 @@ const sharingRoomByIds = prepared((db: Kysely<RoomTables>, value: Param<SharedRo
     )
 );
 
+/**
+ * The same for many viewers: those in a JSON array that share a room with a principal. Only rooms of the viewers are read. An
+ * agent's rooms are bounded by those of its owner.
+ */
+const viewersSharingRoom = prepared((
+  db: Kysely<RoomTables>,
+  value: Param<{ tenantId: string; principalId: string; viewerIds: string }>,
+  dialect,
+) =>
+  db.selectFrom("principal").select("principal.id").where("principal.tenant_id", "=", value("tenantId"))
+    .where(inJsonList(dialect, "principal.id", value("viewerIds")))
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom("member as me").select(sql<number>`1`.as("shared"))
+          .innerJoin("member as owner", (join) =>
+            join.onRef("owner.room_id", "=", "me.room_id")
+              .on("owner.principal_id", "=", sql<string>`coalesce(principal.owner_id, principal.id)`))
+          .innerJoin(
+            "member as other",
+            (join) =>
+              join.onRef("other.room_id", "=", "me.room_id").on("other.principal_id", "=", value("principalId")),
+          )
+          .innerJoin(
+            "room",
+            (join) => join.onRef("room.tenant_id", "=", "me.tenant_id").onRef("room.id", "=", "me.room_id"),
+          )
+          .where("me.tenant_id", "=", value("tenantId")).whereRef("me.principal_id", "=", "principal.id")
+          .where("room.state", "<>", "deleted"),
+      )
+    )
+);
+
 export class AccessStore {
   readonly #db: Kysely<RoomTables>;
 
@@ -154,5 +186,14 @@ export class AccessStore {
   async filterSharingRoom(viewer: Omit<SharedRoomQuery, "ids">, ids: readonly string[]): Promise<string[]> {
     const rows = await sharingRoomByIds.all(this.#db, { ...viewer, ids: JSON.stringify(ids) });
     return rows.map(({ id }) => id);
+  }
+
+  async filterViewersSharingRoom(
+    tenantId: string,
+    principalId: string,
+    viewerIds: readonly string[],
+  ): Promise<string[]> {
+    const value = { tenantId, principalId, viewerIds: JSON.stringify(viewerIds) };
+    return (await viewersSharingRoom.all(this.#db, value)).map(({ id }) => id);
   }
 }

@@ -1,7 +1,7 @@
 // Operations and channel of rooms.
 import { z } from "@zod/zod";
 import { hasScope } from "@/core/actor.ts";
-import type { ChannelKind } from "@/core/channel.ts";
+import type { ChannelKind, PresenceVisibility } from "@/core/channel.ts";
 import { Fault } from "@/core/fault.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { type Context, defineOperation, Outcome } from "@/core/operation.ts";
@@ -42,16 +42,17 @@ type Deps = {
   members: RoomMembers;
   settings: RoomSettingsService;
   roomAccess: RoomAccess;
+  visibility: PresenceVisibility;
 };
 
 /** What clients see of rooms. */
-export function roomApi({ rooms, deletion, members, settings, roomAccess }: Deps): ModuleApi {
+export function roomApi({ rooms, deletion, members, settings, roomAccess, visibility }: Deps): ModuleApi {
   return {
     tags: {
       rooms: "Rooms, their members and bans, and the event history of a room.",
     },
     operations: [...roomOperations(rooms, deletion), ...memberOperations(members), ...settingOperations(settings)],
-    channels: [roomChannel(roomAccess)],
+    channels: [roomChannel(roomAccess, visibility)],
     events: ROOM_EVENTS,
   };
 }
@@ -266,12 +267,13 @@ function settingOperations(settings: RoomSettingsService) {
   ];
 }
 
-function roomChannel(roomAccess: RoomAccess): ChannelKind {
+function roomChannel(roomAccess: RoomAccess, presenceVisibility: PresenceVisibility): ChannelKind {
   return {
     prefix: "room",
     summary: "All events of a room; requires the scopes `room.read` and `message.read`",
     isDurable: true,
     presenceMax: PRESENCE_MAX,
+    presenceVisibility,
     async authorize(actor, id, intent) {
       const grant = await roomAccess.require(subscriptionContext(actor, intent), id, {
         least: intent === "publish" ? "member" : "observer",

@@ -71,6 +71,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
       members,
       settings: new RoomSettingsService({ store, clock, roomAccess }),
       roomAccess,
+      visibility,
     }),
     notificationKinds: { invitation: "invitations" },
     jobs: [

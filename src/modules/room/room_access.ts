@@ -195,6 +195,17 @@ export class RoomAccess {
       ),
     );
   }
+
+  /** Of these viewers, those that share a room with the principal. */
+  async filterViewersSharingRoom(
+    tenantId: string,
+    principalId: string,
+    viewerIds: readonly string[],
+  ): Promise<Set<string>> {
+    return new Set(
+      await new AccessStore(this.#store.db).filterViewersSharingRoom(tenantId, principalId, viewerIds),
+    );
+  }
 }
 
 type AccessFields = Pick<

@@ -1,7 +1,7 @@
 // Sync: state and positions from which a client continues, over `/ws` or by deltas, without gaps or duplicates.
 import type { Actor } from "@/core/actor.ts";
 import type { Module } from "@/core/module.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { IdentityService, PrincipalVisibility } from "@/modules/identity/mod.ts";
 import type { UnreadCounter } from "@/modules/message/mod.ts";
 import type { RoomAccess, RoomViews } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
@@ -13,6 +13,7 @@ import { StreamWaiter } from "./stream_waiter.ts";
 export function syncModule(
   { store, clock, cursors, bus, presence, eventFilterOf }: Platform,
   { roomAccess, ...deps }: {
+    visibility: PrincipalVisibility;
     roomAccess: RoomAccess;
     identity: IdentityService;
     revalidate: (actor: Actor) => Promise<Actor | undefined>;
@@ -24,7 +25,7 @@ export function syncModule(
   const sync = new SyncService({ ...deps, store, clock, cursors, waiter, presence, eventFilterOf });
   return {
     name: "sync",
-    ...syncApi(sync, new PresenceService({ roomAccess, presence })),
+    ...syncApi(sync, new PresenceService({ roomAccess, presence, visibility: deps.visibility })),
     drain: () => waiter.stop(),
   };
 }

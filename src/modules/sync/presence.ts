@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { roomStream } from "@/core/event.ts";
 import { type Context, defineOperation, type Operation } from "@/core/operation.ts";
-import { PrincipalId } from "@/modules/identity/mod.ts";
+import { PrincipalId, type PrincipalVisibility } from "@/modules/identity/mod.ts";
 import { PRESENCE_MAX, type RoomAccess, RoomId } from "@/modules/room/mod.ts";
 import type { Presence } from "@/ports/presence.ts";
 import { streamKey } from "@/ports/store.ts";
@@ -28,7 +28,11 @@ const RoomPresences = z.object({
 }).meta({ id: "RoomPresences" });
 type RoomPresences = z.output<typeof RoomPresences>;
 
-type Deps = { roomAccess: Pick<RoomAccess, "findMany">; presence: Pick<Presence, "listMany"> };
+type Deps = {
+  roomAccess: Pick<RoomAccess, "findMany">;
+  presence: Pick<Presence, "listMany">;
+  visibility: Pick<PrincipalVisibility, "filterVisibleIds">;
+};
 
 /** Lists the principals present in rooms. */
 export class PresenceService {
@@ -44,12 +48,16 @@ export class PresenceService {
     const served = visible.filter((id) => (grants.get(id)?.room.member_count ?? Infinity) <= PRESENCE_MAX);
     const keyOf = (id: string): string => streamKey(actor.tenantId, roomStream(id));
     const clients = await this.#deps.presence.listMany(served.map(keyOf));
+    const present = new Map(served.flatMap((id): [string, string[]][] => {
+      const users = (clients.get(keyOf(id)) ?? []).map(({ user }) => user);
+      return users.length <= PRESENCE_MAX ? [[id, [...new Set(users)].sort()]] : [];
+    }));
+    const seen = await this.#deps.visibility.filterVisibleIds(actor, [...new Set([...present.values()].flat())]);
     return {
-      items: visible.map((roomId) => {
-        const present = served.includes(roomId) ? clients.get(keyOf(roomId)) ?? [] : undefined;
-        const isServed = present !== undefined && present.length <= PRESENCE_MAX;
-        return { roomId, principalIds: isServed ? [...new Set(present.map(({ user }) => user))].sort() : null };
-      }),
+      items: visible.map((roomId) => ({
+        roomId,
+        principalIds: present.get(roomId)?.filter((id) => seen.has(id)) ?? null,
+      })),
     };
   }
 }
@@ -61,7 +69,7 @@ export function presenceOperations(presence: PresenceService): Operation[] {
       summary: "List the principals present in rooms",
       description:
         "Returns the same principals as the command `presence` of each room on `/ws`, without a subscription, " +
-        "with a delay of up to 30 seconds. For live changes, subscribe with `join_leave`.",
+        "with a delay of up to 30 seconds. Guests of the tenant see only those that `principal.read` returns to them. For live changes, subscribe with `join_leave`.",
       access: { scope: "room.read" },
       http: { method: "GET", path: "/v1/collaboration/presence", status: 200 },
       input: PresenceList,

@@ -6,7 +6,7 @@ import { type EventFilterOf, redactFor } from "@/core/event_view.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { IdentityService, PrincipalVisibility } from "@/modules/identity/mod.ts";
 import { presentUnread, type UnreadCounter } from "@/modules/message/mod.ts";
 import {
   assertCanReceiveEvents,
@@ -47,6 +47,7 @@ type Deps = {
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
   waiter: Pick<StreamWaiter, "open">;
   presence: Pick<Presence, "listMany">;
+  visibility: Pick<PrincipalVisibility, "filterVisibleIds">;
   unreads: Pick<UnreadCounter, "count">;
   views: Pick<RoomViews, "loadExtras">;
   eventFilterOf: EventFilterOf;
@@ -177,13 +178,14 @@ export class SyncService {
   }
 
   /** The principals present in these rooms, which the caller can see. */
-  async #presence({ tenantId }: Actor, rooms: readonly ViewedRoom[]): Promise<Sync["presence"]> {
+  async #presence(actor: Actor, rooms: readonly ViewedRoom[]): Promise<Sync["presence"]> {
     const keys = rooms.filter((room) => room.member_count <= PRESENCE_MAX).slice(0, PRESENT_ROOMS_MAX)
-      .map((room) => streamKey(tenantId, roomStream(room.id)));
+      .map((room) => streamKey(actor.tenantId, roomStream(room.id)));
     const channels = [...(await this.#deps.presence.listMany(keys)).values()];
     const small = channels.filter((clients) => clients.length <= PRESENCE_MAX);
-    const principalIds = new Set(small.flat().map(({ user }) => user));
-    return [...principalIds].slice(0, PRESENT_MAX).map((principalId) => ({ principalId }));
+    const present = new Set(small.flat().map(({ user }) => user));
+    const visible = await this.#deps.visibility.filterVisibleIds(actor, [...present]);
+    return [...visible].slice(0, PRESENT_MAX).map((principalId) => ({ principalId }));
   }
 
   #openCursor(actor: Actor, cursor: string): CursorState {

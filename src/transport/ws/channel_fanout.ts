@@ -1,6 +1,7 @@
 // One channel of one tenant on this node: its subscriptions, what they receive, and when they end.
 import { Buffer } from "node:buffer";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, isGuest } from "@/core/actor.ts";
+import type { PresenceVisibility } from "@/core/channel.ts";
 import { type EphemeralEvent, type EventEffect, mayEndAccess, type Signal, type StoredEvent } from "@/core/event.ts";
 import { type EventFilter, type EventView, isHidden, redact } from "@/core/event_view.ts";
 import { logOf } from "@/core/log.ts";
@@ -9,11 +10,18 @@ import type { ClientInfo, Presence } from "@/ports/presence.ts";
 import { type EventLog, streamKey } from "@/ports/store.ts";
 import { DISCONNECT, type Disconnect, withReason } from "../shared/disconnect.ts";
 import { encodePublication, encodePush, UNSUBSCRIBE } from "./protocol.ts";
+import { GuestPresence } from "./guest_presence.ts";
 import type { RecoveryCache } from "./recovery_cache.ts";
 import { StreamReader, type StreamReaderOwner } from "./stream_reader.ts";
 
 /** The properties of a channel kind that delivery depends on. */
-export type ChannelRules = { prefix: string; isDurable: boolean; presenceMax: number; spansStreams?: boolean };
+export type ChannelRules = {
+  prefix: string;
+  isDurable: boolean;
+  presenceMax: number;
+  presenceVisibility?: PresenceVisibility | undefined;
+  spansStreams?: boolean;
+};
 
 export type ChannelFanoutDeps = {
   bus: Bus;
@@ -63,7 +71,7 @@ export interface ChannelSubscriber {
 }
 
 /** Which subscribers receive a push. */
-type Recipients = { principalIds?: ReadonlySet<string> | undefined; isJoinLeave?: boolean };
+type Recipients = { principalIds?: ReadonlySet<string> | undefined };
 
 const log = logOf("ws");
 
@@ -81,6 +89,7 @@ export class ChannelFanout implements StreamReaderOwner {
   readonly #onEmpty: (fanout: ChannelFanout) => void;
   readonly #subscriptions = new Set<ChannelSubscriber>();
   readonly #encodedPushes = new WeakMap<StoredEvent, EncodedPush>();
+  readonly #guestPresence: GuestPresence<EncodedPush> | undefined;
   #bus: BusSubscription | undefined;
   #isReady = false;
   #isClosed = false;
@@ -98,6 +107,7 @@ export class ChannelFanout implements StreamReaderOwner {
     this.key = streamKey(tenantId, channel);
     this.rules = rules;
     this.#onEmpty = onEmpty;
+    if (rules.presenceVisibility !== undefined) this.#guestPresence = new GuestPresence(rules.presenceVisibility);
     this.streamReader = rules.isDurable ? new StreamReader(deps.log, deps.repairDelayMs, this) : undefined;
     this.ready = this.#start();
     // Those that await it get the failure; there may be none left.
@@ -247,21 +257,31 @@ export class ChannelFanout implements StreamReaderOwner {
     const { push, json, infoJson } = event;
     const principalIds = event.principalIds === undefined ? undefined : new Set(event.principalIds);
     if (push !== undefined) {
-      this.#broadcast(encodedPush(encodePush(this.channel, push, `{"info":${json}}`), 1), {
-        principalIds,
-        isJoinLeave: true,
-      });
+      this.#broadcastJoinLeave(encodedPush(encodePush(this.channel, push, `{"info":${json}}`), 1), json);
     } else {
       const info = infoJson === undefined ? "" : `,"info":${infoJson}`;
       this.#broadcast(encodedPush(encodePush(this.channel, "pub", `{"data":${json}${info}}`), 1), { principalIds });
     }
   }
 
-  #broadcast(push: EncodedPush, { principalIds, isJoinLeave = false }: Recipients = {}): void {
+  #broadcast(push: EncodedPush, { principalIds }: Recipients = {}): void {
     for (const subscription of this.#subscriptions) {
       if (principalIds !== undefined && !principalIds.has(subscription.connection.actor?.principalId ?? "")) continue;
-      if (!isJoinLeave || subscription.wantsJoinLeave) subscription.deliver(push);
+      subscription.deliver(push);
     }
+  }
+
+  /** Guests receive it only if they may see whose presence it is. */
+  #broadcastJoinLeave(push: EncodedPush, infoJson: string): void {
+    const guests: ChannelSubscriber[] = [];
+    for (const subscription of this.#subscriptions) {
+      if (!subscription.wantsJoinLeave) continue;
+      const { actor } = subscription.connection;
+      const isFiltered = this.#guestPresence !== undefined && (actor === undefined || isGuest(actor));
+      if (isFiltered) guests.push(subscription);
+      else subscription.deliver(push);
+    }
+    if (guests.length > 0) this.#guestPresence?.deliver(push, JSON.parse(infoJson).user, guests);
   }
 
   /** Whether a subscriber may not receive every event type. */

@@ -9,7 +9,8 @@ import { Fault } from "@/core/fault.ts";
 import { INPUT_ERRORS } from "@/core/input_error.ts";
 import type { Operation } from "@/core/operation.ts";
 import { isLongerThan } from "@/core/text.ts";
-import type { Presence } from "@/ports/presence.ts";
+import type { ClientInfo, Presence } from "@/ports/presence.ts";
+import type { ChannelRules } from "./channel_fanout.ts";
 import { type ConnectHandler, logCommandFailure, requestIdOf } from "./connect_handler.ts";
 import type { Connection } from "./connection.ts";
 import type { ConcurrencyGroup } from "./command_queue.ts";
@@ -164,10 +165,24 @@ export class CommandHandler {
     const { fanout } = subscription;
     const clients = fanout.hasPresence ? await this.#deps.presence.list(fanout.key) : [];
     if (!fanout.hasPresence || clients.length > fanout.rules.presenceMax) throw new ProtocolError(ERRORS.notAvailable);
+    const visible = await this.#visibleClients(connection, fanout.rules, clients);
     const result = method === "presence"
-      ? { presence: Object.fromEntries(clients.map((info) => [info.client, info])) }
-      : { num_clients: clients.length, num_users: new Set(clients.map((info) => info.user)).size };
+      ? { presence: Object.fromEntries(visible.map((info) => [info.client, info])) }
+      : { num_clients: visible.length, num_users: new Set(visible.map((info) => info.user)).size };
     await this.#reply(connection, id, method, JSON.stringify(result), () => this.#authorize(connection, body.channel));
+  }
+
+  /** The clients of principals that the caller may see. */
+  async #visibleClients(
+    { actor }: Connection,
+    { presenceVisibility }: ChannelRules,
+    clients: readonly ClientInfo[],
+  ): Promise<readonly ClientInfo[]> {
+    if (presenceVisibility === undefined) return clients;
+    if (actor === undefined) throw new ProtocolError(ERRORS.unauthorized);
+    const ids = new Set(clients.map(({ user }) => user));
+    const visible = await presenceVisibility.filterVisibleIds(actor, [...ids]);
+    return clients.filter(({ user }) => visible.has(user));
   }
 
   async #history(connection: Connection, { id, body }: CommandOf<"history">): Promise<void> {

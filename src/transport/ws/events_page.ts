@@ -162,7 +162,7 @@ function presence({ channels }: Document): Section {
     body: `<p>Presence is available for ${served.join(", ")}: <code>presence</code> lists the subscribed clients and ` +
       `<code>presence_stats</code> counts them; both require a subscription. Subscribe with ` +
       `<code>"join_leave":true</code> to receive <code>join</code> and <code>leave</code>. In larger channels both commands ` +
-      `fail with error 108.</p>` +
+      `fail with error 108. Guests of the tenant see only the presence of principals that they share a room with.</p>` +
       `<p>The member list of a room includes the read positions of other members, and <code>member.read</code> is published ` +
       `when one changes, in rooms with at most that many members. A member who sets <code>readReceipts</code> to false with ` +
       `<code>me.update</code> neither shares its position nor receives those of others.</p>` +

@@ -103,8 +103,8 @@ export class SubscribeHandler {
       await authorize();
       this.#assertCapacity(connection, channel);
     }
-    const { prefix, isDurable, presenceMax, spansStreams = false } = rules;
-    const delivery = { prefix, isDurable, presenceMax, spansStreams };
+    const { prefix, isDurable, presenceMax, presenceVisibility, spansStreams = false } = rules;
+    const delivery = { prefix, isDurable, presenceMax, presenceVisibility, spansStreams };
     const subscription = channelRegistry.subscribe(tenantId, channel, delivery, connection, {
       isServerSide,
       wantsJoinLeave: request.join_leave && presenceMax > 0,
