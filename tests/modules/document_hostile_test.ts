@@ -2,7 +2,11 @@
 // Runs alone: it measures the work of its thread.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
+import { chargeTo } from "@/core/caller.ts";
+import { CpuBudget } from "@/core/cpu_budget.ts";
+import { renderFragment } from "@/modules/document/rendering.ts";
 import { withinCpuLimit } from "../cpu_time.ts";
+import { allEnded } from "../wait.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
 
@@ -128,6 +132,22 @@ Deno.test("document.export and document.content do not block others while the pa
     assert.equal(isOver, false, path);
     assert.equal((await reading).status, 200, path);
   }
+});
+
+Deno.test("a principal has a quarter of the rendering queue, and delays others by one piece of work", async () => {
+  const cpu = new CpuBudget({ percent: undefined });
+  const ended: string[] = [];
+  const renderFor = (owner: string): Promise<string> =>
+    chargeTo(cpu.accountOfKey(owner), () => renderFragment("a ".repeat(3000))).then(
+      () => "rendered",
+      (error) => `${error.code} ${error.retryAfterMs}`,
+    ).finally(() => ended.push(owner));
+  const waiting = Array.from({ length: 10 }, () => renderFor("default/mallory"));
+  assert.equal(await renderFor("default/mallory"), "rate_limited 2000");
+  waiting.push(renderFor("default/alice"), renderFor("other/mallory"));
+  assert.deepEqual([...new Set(await allEnded(waiting))], ["rendered"]);
+  // The first is the refused one.
+  assert.deepEqual(ended.slice(1, 4), ["default/mallory", "default/alice", "other/mallory"]);
 });
 
 Deno.test("document.edit refuses too many occurrences and unbounded growth", async () => {

@@ -9,7 +9,7 @@ import { applyOrientation } from "@/modules/file/image/render.ts";
 import { withMemoryCap } from "@/modules/file/image/wasm.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Caller, Harness } from "../harness.ts";
-import { eventually } from "../wait.ts";
+import { eventually, until } from "../wait.ts";
 import {
   concatBytes,
   GIF,
@@ -257,7 +257,7 @@ Deno.test("a decoder that takes too long is terminated, and the next thumbnail i
   };
   const thumbnails = new Thumbnails(blobs, 150);
   const read = (id: string, side: number): Promise<Bytes> =>
-    thumbnails.read({
+    thumbnails.read("default/alice", {
       file: { ...IMAGE, id, width: side, height: side },
       maxSide: 64,
       fileExists: () => Promise.resolve(true),
@@ -276,17 +276,27 @@ Deno.test("a decoder that takes too long is terminated, and the next thumbnail i
   assert.equal(contents.get("file_slow_64")?.length, 0);
 });
 
-Deno.test("requests beyond the queue limit fail with unavailable and a retry time", async () => {
+/** Thumbnails of images whose contents cannot be read before `open`, and are then gone; what was read, in order. */
+function closedThumbnails(): {
+  read: (owner: string, id: string) => Promise<string>;
+  opened: string[];
+  open: () => void;
+} {
   const stopped = Promise.withResolvers<undefined>();
+  const opened: string[] = [];
   const blobs: Blobs = {
-    get: (key) => key.endsWith("_64") ? Promise.resolve(undefined) : stopped.promise,
+    get: (key) => {
+      if (key.endsWith("_64")) return Promise.resolve(undefined);
+      opened.push(key);
+      return stopped.promise;
+    },
     put: () => Promise.resolve(),
     delete: () => Promise.resolve(),
   };
   const thumbnails = new Thumbnails(blobs);
-  const read = (id: string): Promise<string> => {
+  const read = (owner: string, id: string): Promise<string> => {
     const file = { ...IMAGE, id };
-    return thumbnails.read({ file, maxSide: 64, fileExists: () => Promise.resolve(true) }).then(
+    return thumbnails.read(owner, { file, maxSide: 64, fileExists: () => Promise.resolve(true) }).then(
       () => "made",
       (error) => {
         assert.ok(error instanceof Fault);
@@ -294,10 +304,30 @@ Deno.test("requests beyond the queue limit fail with unavailable and a retry tim
       },
     );
   };
-  const waiting = Array.from({ length: 20 }, (_, at) => read(`file_${at}`));
-  assert.equal(await read("file_one_more"), "unavailable 2000");
-  stopped.resolve(undefined);
+  return { read, opened, open: () => stopped.resolve(undefined) };
+}
+
+Deno.test("requests beyond the queue limit fail with unavailable and a retry time, those beyond its owner's part before", async () => {
+  const { read, open } = closedThumbnails();
+  const waiting = Array.from({ length: 20 }, (_, at) => read("default/mallory", `file_${at}`));
+  assert.equal(await read("default/mallory", "file_one_more"), "rate_limited 2000");
+  for (const owner of ["default/alice", "default/bob", "other/mallory"]) {
+    waiting.push(...Array.from({ length: 20 }, (_, at) => read(owner, `file_${owner}_${at}`)));
+  }
+  assert.equal(await read("default/eve", "file_one_more"), "unavailable 2000");
+  open();
   assert.deepEqual([...new Set(await Promise.all(waiting))], ["gone "]);
+});
+
+Deno.test("a thumbnail does not wait for those that another asked for, not even for the same one", async () => {
+  const { read, opened, open } = closedThumbnails();
+  const waiting = Array.from({ length: 20 }, (_, at) => read("default/mallory", `file_${at}`));
+  waiting.push(read("default/alice", "file_19"), read("default/bob", "file_new"), read("default/alice", "file_own"));
+  await until(() => opened.length > 0);
+  open();
+  assert.deepEqual([...new Set(await Promise.all(waiting))], ["gone "]);
+  assert.deepEqual(opened.slice(0, 4), ["file_0", "file_19", "file_new", "file_1"]);
+  assert.deepEqual([opened.length, opened.indexOf("file_own")], [22, 4], "each once");
 });
 
 Deno.test("withMemoryCap limits the memory of a module", async () => {

@@ -1,4 +1,6 @@
 // Converts content between its formats: little of it inline, more in a worker, because a parser may need seconds for it.
+import { currentAccount } from "@/core/caller.ts";
+import { FairQueue } from "@/core/fair_queue.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { runInWorker } from "@/core/worker.ts";
 import { htmlPage, parseBlocks, splitLines, toHtml } from "./markdown.ts";
@@ -37,14 +39,12 @@ const INLINE_MAX_CHARS: Readonly<Record<Kind, number>> = {
   markdown_of_nodes: 16_384,
   html_of_nodes: 65_536,
 };
-const QUEUE_MAX = 20;
-const RETRY_MS = 2000;
 /** Whatever takes longer was written to do so. */
 const TIMEOUT_MS = 15_000;
 const WORKER = new URL("./rendering_worker.ts", import.meta.url);
 
-let waiting = 0;
-let last: Promise<unknown> = Promise.resolve();
+/** One worker at a time, since each uses a core and many times the memory of its text. */
+const queue = new FairQueue("rendering", 40);
 
 /** A whole HTML page. */
 export function renderHtml(title: string, markdown: string): Promise<string> {
@@ -125,15 +125,7 @@ async function renderOrThrow<K extends Kind>(
   throw new Fault(result.code, result.detail);
 }
 
-/** Runs one worker at a time, since each uses a core and many times the memory of its text. Rejects too many at once. */
-async function renderInWorker(request: RenderRequest): Promise<RenderResult> {
-  if (waiting >= QUEUE_MAX) {
-    throw new Fault("unavailable", "The rendering queue is full", { retryAfterMs: RETRY_MS });
-  }
-  waiting++;
-  const run = (): Promise<RenderResult> => runInWorker(WORKER, "rendering", request, { timeoutMs: TIMEOUT_MS });
-  const result = last.then(run).finally(() => waiting--);
-  // The failure is the caller's; the next request only waits for the end.
-  last = result.catch(() => {});
-  return await result;
+function renderInWorker(request: RenderRequest): Promise<RenderResult> {
+  const owner = currentAccount()?.key ?? "";
+  return queue.run(owner, () => runInWorker<RenderResult>(WORKER, "rendering", request, { timeoutMs: TIMEOUT_MS }));
 }

@@ -155,8 +155,8 @@ export function fileRoutes({ files, writer, roomAccess }: Deps): Route[] {
       "such as JavaScript, CSS, HTML, SVG or XML, are served as an `application/octet-stream` download; the " +
       "field `contentType` of the file has the actual type. Thumbnails are available for JPEG, PNG, GIF and " +
       "WebP images of up to 25 million pixels; they are JPEG, or PNG if the image has transparency, have the " +
-      "orientation applied, and are never larger than the image. Returns 422 if there is no thumbnail, and 503 " +
-      "while too many are being created. For clients that cannot send a token, such as an `<img>`, use " +
+      "orientation applied, and are never larger than the image. Returns 422 if there is no thumbnail, 429 while " +
+      "the caller waits for too many new ones, and 503 while all callers do. For clients that cannot send a token, such as an `<img>`, use " +
       "`file.link`. Requires the scope `file.read`.",
     tag: "file",
     method: "GET",

@@ -1,5 +1,5 @@
 // Access to files: for their uploader, for members of rooms that show them, and for all who can see the principal of an avatar.
-import { type Actor, chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, chargedTo, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -64,9 +64,9 @@ export class FileService {
   }
 
   /** A JPEG or PNG thumbnail of a file that the caller may read; throws `validation_failed` if there can be none. */
-  thumbnail({ tenantId }: Actor, file: StoredFile, maxSide: ThumbnailSize): Promise<Uint8Array<ArrayBuffer>> {
-    const fileExists = async (): Promise<boolean> => await this.find(tenantId, file.id) !== undefined;
-    return this.#thumbnails.read({ file, maxSide, fileExists });
+  thumbnail(actor: Actor, file: StoredFile, maxSide: ThumbnailSize): Promise<Uint8Array<ArrayBuffer>> {
+    const fileExists = async (): Promise<boolean> => await this.find(actor.tenantId, file.id) !== undefined;
+    return this.#thumbnails.read(chargedTo(actor), { file, maxSide, fileExists });
   }
 
   /** Any file of the tenant, for internal use such as an export. */

@@ -1,5 +1,6 @@
 // Thumbnails of images: created on the first request, stored beside the file, deleted with it.
 import { withTimeout } from "@/core/clock.ts";
+import { FairQueue } from "@/core/fair_queue.ts";
 import { Fault } from "@/core/fault.ts";
 import { runInWorker } from "@/core/worker.ts";
 import type { Blobs } from "@/ports/blob.ts";
@@ -18,11 +19,15 @@ const WAIT_TIMEOUT_MS = 10_000;
 const RETRY_MS = 2000;
 /** The largest images take a second or two; one that exceeds this is treated as undecodable. */
 const RENDER_TIMEOUT_MS = 30_000;
-const QUEUE_MAX = 20;
+/** A page of new images asks for many at once; what waits is only a reference. */
+const QUEUE_MAX = 80;
 const WORKER = new URL("./worker.ts", import.meta.url);
 
 type ImageFile = { id: string; contentType: string; size: number; width: number | null; height: number | null };
 type ThumbnailSource = { file: ImageFile; maxSide: ThumbnailSize; fileExists: () => Promise<boolean> };
+/** A thumbnail that is created once, in the first turn of the owners that wait for it. */
+type Creation = { owners: Set<string>; run: () => Promise<Bytes>; result: Promise<Bytes> };
+type Bytes = Uint8Array<ArrayBuffer>;
 
 /** Keys of all blobs that a file may have. */
 export function blobKeysOf(id: string, contentType: string): string[] {
@@ -40,8 +45,9 @@ export function thumbnailObstacle({ contentType, width, height, size }: Omit<Ima
 export class Thumbnails {
   readonly #blobs: Blobs;
   readonly #renderTimeoutMs: number;
-  readonly #pending = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
-  #last: Promise<unknown> = Promise.resolve();
+  /** One at a time: a large image takes a core for a second or two, and some hundred megabytes. */
+  readonly #queue = new FairQueue("thumbnail", QUEUE_MAX);
+  readonly #pending = new Map<string, Creation>();
 
   constructor(blobs: Blobs, renderTimeoutMs = RENDER_TIMEOUT_MS) {
     this.#blobs = blobs;
@@ -50,38 +56,52 @@ export class Thumbnails {
 
   /**
    * The thumbnail of a file that the caller may read; throws `validation_failed` if there can be none, `unavailable` while the
-   * queue is full. `fileExists` is checked after the thumbnail is stored.
+   * queue is full, `rate_limited` while the caller's part of it is. `owner` is a key as returned by `chargedTo`; `fileExists` is
+   * checked after the thumbnail is stored.
    */
-  async read({ file, maxSide, fileExists }: ThumbnailSource): Promise<Uint8Array<ArrayBuffer>> {
+  async read(owner: string, { file, maxSide, fileExists }: ThumbnailSource): Promise<Bytes> {
     const obstacle = thumbnailObstacle(file);
     if (obstacle !== undefined) throw noThumbnail(obstacle);
     const stored = await this.#blobs.get(keyOf(file.id, maxSide));
     const bytes = stored === undefined
-      ? await this.#createShared({ file, maxSide, fileExists })
+      ? await this.#createShared(owner, { file, maxSide, fileExists })
       : await new Response(stored).bytes();
     if (bytes.length === 0) throw noThumbnail("The image cannot be decoded");
     return bytes;
   }
 
-  /** Concurrent requests for one thumbnail share its creation. */
-  async #createShared(source: ThumbnailSource): Promise<Uint8Array<ArrayBuffer>> {
+  /** Concurrent requests for one thumbnail share its creation. Each owner has a turn for it, so none waits for another's. */
+  async #createShared(owner: string, source: ThumbnailSource): Promise<Bytes> {
     const key = keyOf(source.file.id, source.maxSide);
-    let pending = this.#pending.get(key);
-    if (pending === undefined) {
-      if (this.#pending.size >= QUEUE_MAX) throw queueFull();
-      // One at a time: a large image takes a core for a second or two, and some hundred megabytes.
-      pending = this.#last.then(() => this.#create(source)).finally(() => this.#pending.delete(key));
-      // Callers get the failure; the next creation only waits for the end.
-      this.#last = pending.catch(() => {});
-      this.#pending.set(key, pending);
+    let creation = this.#pending.get(key);
+    if (creation === undefined) {
+      this.#queue.assertPlace(owner);
+      creation = this.#creationOf(key, source);
+      this.#pending.set(key, creation);
     }
-    const bytes = await withTimeout(pending, WAIT_TIMEOUT_MS);
+    if (!creation.owners.has(owner)) {
+      creation.owners.add(owner);
+      // A failure is that of the result. An owner without a place waits for the turn of another.
+      this.#queue.run(owner, creation.run).catch(() => {});
+    }
+    const bytes = await withTimeout(creation.result, WAIT_TIMEOUT_MS);
     if (bytes === undefined) throw queueFull();
     return bytes;
   }
 
+  #creationOf(key: string, source: ThumbnailSource): Creation {
+    const { promise: result, resolve } = Promise.withResolvers<Bytes>();
+    let isStarted = false;
+    const run = (): Promise<Bytes> => {
+      if (!isStarted) resolve(this.#create(source).finally(() => this.#pending.delete(key)));
+      isStarted = true;
+      return result;
+    };
+    return { owners: new Set(), run, result };
+  }
+
   /** Creates and stores a thumbnail; stores an empty blob for an undecodable image, so that it is tried once. */
-  async #create({ file, maxSide, fileExists }: ThumbnailSource): Promise<Uint8Array<ArrayBuffer>> {
+  async #create({ file, maxSide, fileExists }: ThumbnailSource): Promise<Bytes> {
     const content = await this.#blobs.get(file.id);
     if (content === undefined) throw new Fault("gone", "The content no longer exists");
     const bytes = await new Response(content).bytes();

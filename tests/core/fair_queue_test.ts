@@ -1,0 +1,90 @@
+// A queue whose owners take turns: one who fills its part delays others by one piece of work each, and refuses nobody.
+import assert from "node:assert/strict";
+import { FairQueue } from "@/core/fair_queue.ts";
+import { Fault } from "@/core/fault.ts";
+
+/** A queue whose work ends when the test says so. */
+class Rig {
+  readonly queue: FairQueue;
+  /** All work that has started, in order. */
+  readonly started: string[] = [];
+  readonly #running: PromiseWithResolvers<string>[] = [];
+
+  constructor(places: number) {
+    this.queue = new FairQueue("test", places);
+  }
+
+  /** Resolves to the name, or to the code of the failure. */
+  add(owner: string, name: string): Promise<string> {
+    const work = (): Promise<string> => {
+      this.started.push(name);
+      const end = Promise.withResolvers<string>();
+      this.#running.push(end);
+      return end.promise;
+    };
+    return this.queue.run(owner, work).catch((error) => {
+      assert.ok(error instanceof Fault);
+      return `${error.code} ${error.retryAfterMs ?? ""}`;
+    });
+  }
+
+  addMany(owner: string, count: number): Promise<string>[] {
+    return Array.from({ length: count }, (_, at) => this.add(owner, `${owner}${at}`));
+  }
+
+  /** Ends the running work: with its name, or with a failure. */
+  async end(failure?: Fault): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(this.#running.length <= 1, "one at a time");
+    const running = this.#running.shift();
+    if (failure === undefined) running?.resolve(this.started.at(-1) ?? "");
+    else running?.reject(failure);
+  }
+
+  /** Ends all work, also that which starts then. */
+  async endAll(works: Promise<string>[], failure?: Fault): Promise<string[]> {
+    let isOver = false;
+    const results = Promise.all(works).finally(() => isOver = true);
+    while (!isOver) await this.end(failure);
+    return await results;
+  }
+}
+
+Deno.test("owners take turns, however many one has before them", async () => {
+  const rig = new Rig(40);
+  const works = [...rig.addMany("m", 10), ...rig.addMany("a", 2), ...rig.addMany("b", 1)];
+  const results = await rig.endAll(works);
+  assert.deepEqual(results.slice(-3), ["a0", "a1", "b0"]);
+  assert.deepEqual(rig.started, "m0 a0 b0 m1 a1 m2 m3 m4 m5 m6 m7 m8 m9".split(" "));
+});
+
+Deno.test("who comes while another's work runs is next, also before that one's further work", async () => {
+  const rig = new Rig(40);
+  const works = rig.addMany("m", 5);
+  await rig.end();
+  await rig.end();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(rig.started.at(-1), "m2");
+  works.push(rig.add("a", "a0"));
+  await rig.endAll(works);
+  assert.deepEqual(rig.started, "m0 m1 m2 a0 m3 m4".split(" "));
+});
+
+Deno.test("one owner has a quarter of the places, and refuses nobody else", async () => {
+  const rig = new Rig(8);
+  const works = rig.addMany("m", 2);
+  assert.equal(await rig.add("m", "more"), "rate_limited 2000");
+  works.push(...rig.addMany("a", 2), ...rig.addMany("b", 2), ...rig.addMany("c", 2));
+  assert.equal(await rig.add("d", "more"), "unavailable 2000");
+  assert.equal(await rig.add("a", "more"), "rate_limited 2000");
+  assert.deepEqual(await rig.endAll(works), "m0 m1 a0 a1 b0 b1 c0 c1".split(" "));
+  // All places are free again.
+  assert.deepEqual(await rig.endAll(rig.addMany("m", 2)), ["m0", "m1"]);
+});
+
+Deno.test("work that fails gives its turn to the next", async () => {
+  const rig = new Rig(8);
+  const works = [...rig.addMany("m", 2), ...rig.addMany("a", 1)];
+  assert.deepEqual(await rig.endAll(works, new Fault("gone", "Failed")), ["gone ", "gone ", "gone "]);
+  assert.deepEqual(await rig.endAll(rig.addMany("m", 2)), ["m0", "m1"]);
+});
