@@ -21,6 +21,8 @@ import {
   WebhookDeliveries,
   WebhookList,
   WebhookRef,
+  WEBHOOKS_PER_OWNER,
+  WEBHOOKS_PER_TENANT,
   WebhookUpdate,
 } from "./schema.ts";
 import type { WebhookService } from "./service.ts";
@@ -51,7 +53,8 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
       description:
         "Delivers what happens from now on, and only what its creator may read at that time, with the scopes " +
         "of the token that creates it. Requires the role moderator in each of the rooms, or the tenant role admin. The " +
-        "secret is returned only here.",
+        `secret is returned only here. A person with their agents has at most ${WEBHOOKS_PER_OWNER} webhooks, and a tenant ` +
+        `${WEBHOOKS_PER_TENANT}.`,
       access: MANAGE,
       http: { method: "POST", path: PATH, status: 201 },
       isSecret: true,

@@ -1,50 +1,68 @@
-// How many calls of endpoints run at once: a bound for the node, and one for each tenant, so that slow endpoints of one tenant
-// leave room for those of others.
+// How many calls of endpoints run at once: a bound for the node, one for each tenant, and one for each owner of webhooks in it, so
+// that slow endpoints of one leave room for those of others.
+import { streamKey } from "@/ports/store.ts";
 
-type Waiting = { key: string; start: (release: () => void) => void };
+type Bounds = { total: number; perTenant: number; perOwner: number };
+type Waiting = { tenant: string; owner: string; start: (release: () => void) => void };
 
 export class CallSlots {
-  readonly #total: number;
-  readonly #perKey: number;
+  readonly #bounds: Bounds;
+  /** Calls of tenants, and of owners, by key. */
   readonly #running = new Map<string, number>();
-  /** In the order of arrival; the first of a key that is below its bound is next. */
+  /** In the order of arrival. */
   readonly #waiting: Waiting[] = [];
   #count = 0;
 
-  constructor({ total, perKey }: { total: number; perKey: number }) {
-    this.#total = total;
-    this.#perKey = perKey;
+  constructor(bounds: Bounds) {
+    this.#bounds = bounds;
   }
 
   /** Resolves to a function that ends the call, once it may begin. */
-  acquire(key: string): Promise<() => void> {
+  acquire(tenantId: string, ownerId: string): Promise<() => void> {
     return new Promise((resolve) => {
-      this.#waiting.push({ key, start: resolve });
+      this.#waiting.push({ tenant: tenantId, owner: streamKey(tenantId, ownerId), start: resolve });
       this.#startNext();
     });
   }
 
   #startNext(): void {
-    while (this.#count < this.#total) {
-      const next = this.#waiting.findIndex(({ key }) => (this.#running.get(key) ?? 0) < this.#perKey);
-      if (next < 0) return;
-      const [waiting] = this.#waiting.splice(next, 1);
-      if (waiting === undefined) return;
-      this.#add(waiting.key, 1);
+    while (this.#count < this.#bounds.total) {
+      const next = this.#next();
+      if (next === undefined) return;
+      this.#waiting.splice(this.#waiting.indexOf(next), 1);
+      this.#add(next, 1);
       let isReleased = false;
-      waiting.start(() => {
+      next.start(() => {
         if (isReleased) return;
         isReleased = true;
-        this.#add(waiting.key, -1);
+        this.#add(next, -1);
         this.#startNext();
       });
     }
   }
 
-  #add(key: string, change: 1 | -1): void {
+  /** Of the tenant with the fewest calls, and of the owner with the fewest in it, the one that has waited longest. */
+  #next(): Waiting | undefined {
+    const { perTenant, perOwner } = this.#bounds;
+    let next: Waiting | undefined;
+    let fewest = { ofTenant: perTenant, ofOwner: perOwner };
+    for (const waiting of this.#waiting) {
+      const ofTenant = this.#running.get(waiting.tenant) ?? 0;
+      const ofOwner = this.#running.get(waiting.owner) ?? 0;
+      if (ofTenant >= perTenant || ofOwner >= perOwner) continue;
+      if (ofTenant > fewest.ofTenant || ofTenant === fewest.ofTenant && ofOwner >= fewest.ofOwner) continue;
+      next = waiting;
+      fewest = { ofTenant, ofOwner };
+    }
+    return next;
+  }
+
+  #add({ tenant, owner }: Waiting, change: 1 | -1): void {
     this.#count += change;
-    const count = (this.#running.get(key) ?? 0) + change;
-    if (count === 0) this.#running.delete(key);
-    else this.#running.set(key, count);
+    for (const key of [tenant, owner]) {
+      const count = (this.#running.get(key) ?? 0) + change;
+      if (count === 0) this.#running.delete(key);
+      else this.#running.set(key, count);
+    }
   }
 }

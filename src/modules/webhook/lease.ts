@@ -80,7 +80,7 @@ export class WebhookLease {
   /** Sends a payload once; `undefined` if the run is over, before the attempt or by it. */
   async attempt(payload: Payload, event: EventRef, attempt: number): Promise<Attempt | undefined> {
     const { clock, slots, sender, secrets, metrics } = this.#deps;
-    const release = await slots.acquire(this.#row.tenant_id);
+    const release = await slots.acquire(this.#row.tenant_id, this.#row.charged_id);
     try {
       const leftMs = this.#until - clock.now();
       // More than its length: the clock was set back, and the lease as stored is cut to its length.

@@ -24,7 +24,7 @@ import { HookService } from "./incoming/service.ts";
 import { migrations } from "./migrations.ts";
 import { WebhookReader } from "./reader.ts";
 import { DISABLED_NOTIFICATION, WebhookReleaser } from "./releaser.ts";
-import { BODY_MAX_BYTES, WEBHOOKS_PER_ROOM, WEBHOOKS_PER_TENANT } from "./schema.ts";
+import { BODY_MAX_BYTES, WEBHOOKS_PER_OWNER, WEBHOOKS_PER_ROOM, WEBHOOKS_PER_TENANT } from "./schema.ts";
 import { Secrets } from "./secrets.ts";
 import { WebhookSender } from "./sender.ts";
 import { WebhookService } from "./service.ts";
@@ -36,8 +36,7 @@ import { SlashCommandService } from "./slash/service.ts";
 import { SlashCommandSource } from "./slash/source.ts";
 
 /** Calls of endpoints at once, on one node. */
-const CALLS_MAX = 64;
-const CALLS_PER_TENANT = 16;
+const CALLS = { total: 64, perTenant: 16, perOwner: 8 };
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -63,7 +62,7 @@ export function webhookModule(
   const { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets } = deps;
   const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
   const sender = new WebhookSender({ outbound, clock });
-  const slots = new CallSlots({ total: CALLS_MAX, perKey: CALLS_PER_TENANT });
+  const slots = new CallSlots(CALLS);
   const reader = new WebhookReader({ roomAccess, revalidate, eventFilterOf });
   const releaser = new WebhookReleaser({ store, clock, notify });
   const dispatcher = new WebhookDispatcher({
@@ -142,6 +141,7 @@ export function webhookModule(
     services: new ServiceWebhooks({ clock, secrets, wake }),
     capability: () => ({
       webhooks: WEBHOOKS_PER_TENANT,
+      perOwner: WEBHOOKS_PER_OWNER,
       perRoom: WEBHOOKS_PER_ROOM,
       streamsAtOnce: STREAMS_AT_ONCE,
       bodyBytes: BODY_MAX_BYTES,

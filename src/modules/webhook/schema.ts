@@ -6,7 +6,9 @@ import { patchSchema } from "@/core/patch.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
-export const WEBHOOKS_PER_TENANT = 20;
+export const WEBHOOKS_PER_TENANT = 100;
+/** Of a person with their agents, or of a service: far fewer, so that nobody leaves none to the others. */
+export const WEBHOOKS_PER_OWNER = 20;
 export const WEBHOOKS_PER_ROOM = 5;
 /** Parked events of one webhook; with more, its endpoint counts as unable to receive. */
 export const PARKED_MAX = 1000;

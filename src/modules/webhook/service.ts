@@ -19,6 +19,7 @@ import {
   type Webhook,
   type WebhookCreate,
   type WebhookList,
+  WEBHOOKS_PER_OWNER,
   WEBHOOKS_PER_ROOM,
   WEBHOOKS_PER_TENANT,
   type WebhookUpdate,
@@ -61,9 +62,9 @@ export class WebhookService {
     return await store.write(async (tx) => {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
       await assertMayFollow(tx, roomAccess, context, roomIds);
-      await assertWithinLimits(tx, actor.tenantId, roomIds, undefined);
       const now = iso(clock.now());
       const id = newId("webhook");
+      await assertWithinLimits(tx, { tenant_id: actor.tenantId, id, charged_id: chargedId(actor) }, roomIds);
       const { secret, encrypted } = secrets.create({ tenant_id: actor.tenantId, id });
       const row = newWebhookRow({
         tenant_id: actor.tenantId,
@@ -121,7 +122,7 @@ export class WebhookService {
       const roomIds = input.roomIds === undefined ? before : distinct(input.roomIds);
       if (input.roomIds !== undefined) {
         await assertMayFollow(tx, roomAccess, context, roomIds);
-        await assertWithinLimits(tx, actor.tenantId, roomIds, id);
+        await assertWithinLimits(tx, row, roomIds);
       }
       const after: WebhookRow = {
         ...row,
@@ -246,20 +247,23 @@ export class WebhookService {
   }
 }
 
+/** Throws unless there may be this webhook, new or as it is to be, beside the others. */
 async function assertWithinLimits(
   tx: Tx,
-  tenantId: string,
+  { tenant_id, id, charged_id }: Pick<WebhookRow, "tenant_id" | "id" | "charged_id">,
   roomIds: readonly string[] | null,
-  exceptId: string | undefined,
 ): Promise<void> {
-  const all = await new WebhookStore(tx.db).list(tenantId, undefined, undefined, WEBHOOKS_PER_TENANT + 1);
-  const others = all.filter(({ id }) => id !== exceptId);
+  const others = (await new WebhookStore(tx.db).limited(tenant_id)).filter((other) => other.id !== id);
   if (others.length >= WEBHOOKS_PER_TENANT) {
     throw new Fault("limit_reached", `A tenant has at most ${WEBHOOKS_PER_TENANT} webhooks`);
   }
-  for (const roomId of roomIds ?? []) {
-    const count = others.filter(({ room_ids_json: json }) => json !== null && JSON.parse(json).includes(roomId)).length;
-    if (count >= WEBHOOKS_PER_ROOM) {
+  if (others.filter((other) => other.charged_id === charged_id).length >= WEBHOOKS_PER_OWNER) {
+    throw new Fault("limit_reached", `A person with their agents has at most ${WEBHOOKS_PER_OWNER} webhooks`);
+  }
+  if (roomIds === null) return;
+  const named = others.map(({ room_ids_json: json }) => new Set<string>(json === null ? [] : JSON.parse(json)));
+  for (const roomId of roomIds) {
+    if (named.filter((rooms) => rooms.has(roomId)).length >= WEBHOOKS_PER_ROOM) {
       throw new Fault("limit_reached", `A room has at most ${WEBHOOKS_PER_ROOM} webhooks that name it`);
     }
   }

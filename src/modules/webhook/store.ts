@@ -31,6 +31,12 @@ export class WebhookStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
+  /** What the limits of a tenant are about. */
+  limited(tenantId: string): Promise<Pick<WebhookRow, "id" | "charged_id" | "room_ids_json">[]> {
+    return this.#db.selectFrom("webhook").select(["id", "charged_id", "room_ids_json"])
+      .where("tenant_id", "=", tenantId).execute();
+  }
+
   async update(tenantId: string, id: string, set: Partial<WebhookRow>): Promise<void> {
     await this.#db.updateTable("webhook").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
   }

@@ -10,7 +10,7 @@ export type WebhookRow = {
   creator_role: TenantRole;
   /** Separated by spaces; null: every scope. */
   scopes: string | null;
-  /** Whom delivery is charged to: the creator, or the owner of the agent that created it. */
+  /** Whom it counts for, and whom delivery is charged to: the creator, or the owner of the agent that created it. */
   charged_id: string;
   url: string;
   description: string | null;

@@ -1,0 +1,113 @@
+// What one owner of webhooks leaves to the others of its tenant: calls at once, and how many webhooks there may be.
+import assert from "node:assert/strict";
+import { CallSlots } from "@/modules/webhook/call_slots.ts";
+import { pause, until } from "../wait.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { createWebhook, Endpoint, openWithEndpoints, WEBHOOKS } from "./webhook_fixture.ts";
+
+/** Calls that began, as `tenant/owner`, and what ends each of them. */
+class Calls {
+  readonly #slots = new CallSlots({ total: 6, perTenant: 4, perOwner: 2 });
+  readonly begun: string[] = [];
+  readonly #running: { name: string; release: () => void }[] = [];
+
+  request(...names: string[]): void {
+    for (const name of names) {
+      const [tenantId = "", ownerId = ""] = name.split("/");
+      void this.#slots.acquire(tenantId, ownerId).then((release) => {
+        this.begun.push(name);
+        this.#running.push({ name, release });
+      });
+    }
+  }
+
+  /** Ends the oldest call of an owner; what begins next is in `begun`. */
+  async end(name: string): Promise<void> {
+    const at = this.#running.findIndex((call) => call.name === name);
+    this.#running.splice(at, 1)[0]?.release();
+    await pause(0);
+  }
+}
+
+Deno.test("an owner has its part of the calls of a tenant, and a tenant its part of those of the node", async () => {
+  const calls = new Calls();
+  calls.request("a/one", "a/one", "a/one", "a/two", "b/one", "b/one", "b/one", "b/two");
+  await pause(0);
+  assert.deepEqual(calls.begun, ["a/one", "a/one", "a/two", "b/one", "b/one", "b/two"]);
+  await calls.end("a/two");
+  assert.equal(calls.begun.length, 6, "those who wait have all that they may have");
+  await calls.end("a/one");
+  await calls.end("b/one");
+  assert.deepEqual(calls.begun.slice(6), ["a/one", "b/one"]);
+});
+
+Deno.test("who has fewest calls is next, in a tenant and in its owners", async () => {
+  const calls = new Calls();
+  calls.request("a/one", "a/one", "a/two", "a/two", "b/one", "b/one");
+  calls.request("a/one", "a/two", "b/two", "a/three", "c/one");
+  await pause(0);
+  assert.equal(calls.begun.length, 6);
+  await calls.end("a/one");
+  assert.equal(calls.begun.at(-1), "c/one");
+  await calls.end("c/one");
+  assert.equal(calls.begun.at(-1), "b/two");
+  await calls.end("a/two");
+  assert.equal(calls.begun.at(-1), "a/three");
+  await calls.end("a/two");
+  assert.equal(calls.begun.at(-1), "a/two");
+});
+
+Deno.test("slow webhooks of one member leave calls for those of the others", async () => {
+  await using gateway = await openWithEndpoints();
+  await using slow = new Endpoint();
+  await using quick = new Endpoint();
+  const answered = Promise.withResolvers<void>();
+  slow.answer = async () => {
+    await answered.promise;
+    return new Response();
+  };
+  let calledBefore = 0;
+  quick.answer = () => {
+    calledBefore = slow.requests.length;
+    answered.resolve();
+    return new Response();
+  };
+  try {
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
+    const events = ["message.created"];
+    const roomId = await createRoom(bob, []);
+    await createWebhook(bob, quick.url, { roomIds: [roomId], events });
+    // An agent's are its owner's. Each of them calls for eight rooms at once, as soon as it is enabled.
+    for (const who of [alice, robo]) {
+      const roomIds = await Promise.all(Array.from({ length: 8 }, () => createRoom(who, [])));
+      const { id } = await createWebhook(who, slow.url, { roomIds, events, enabled: false });
+      for (const room of roomIds) await sendMessage(who, room, "slow");
+      ok(await who.patch(`${WEBHOOKS}/${id}`, { enabled: true }));
+    }
+    await until(() => slow.requests.length >= 8);
+    await sendMessage(bob, roomId, "quick");
+    await until(() => quick.accepted.length === 1);
+    assert.equal(calledBefore, 8, "half of the calls of the tenant");
+    await until(() => slow.accepted.length === 16);
+  } finally {
+    answered.resolve();
+  }
+});
+
+Deno.test("the webhooks of one member and its agents leave some for the others", async () => {
+  await using gateway = await openWithEndpoints();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
+  const url = "https://hooks.example.com/";
+  for (let n = 0; n < 20; n++) {
+    const who = n % 2 === 0 ? alice : robo;
+    await createWebhook(who, url, { roomIds: [await createRoom(who, [])] });
+  }
+  for (const who of [alice, robo]) {
+    const refused = await who.post(WEBHOOKS, { url, roomIds: [await createRoom(who, [])] });
+    assertProblem(refused, 409, "limit_reached");
+    assert.match(refused.body.detail, /person with their agents .* 20 webhooks/);
+  }
+  await createWebhook(bob, url, { roomIds: [await createRoom(bob, [])] });
+});
