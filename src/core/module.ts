@@ -54,6 +54,8 @@ export type Module = ModuleApi & {
   actions?: ActionTarget;
   /** By type of resource, as in notifications. */
   canRead?: Readonly<Record<string, CanRead>>;
+  /** The scope that reads a resource, by type of resource as in notifications. */
+  resourceScopes?: Readonly<Record<string, string>>;
   /** Deletes what the module stores for a room that is purged; safe to repeat. */
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
   /** Called in the transaction that deletes messages of a room: to delete, or enqueue to delete, what was derived from them. */

@@ -79,6 +79,40 @@ Deno.test("a listed notification has the current start of its message, for calle
   assert.equal((await previews(bob)).at(-1), null);
 });
 
+Deno.test("title and data of a notification require the scope that reads its resource", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  await clear(gateway, bob);
+  ok(await alice.post("/v1/collaboration/tasks", { roomId, title: "Pay Carol", assigneeIds: ["bob"] }));
+  const start = { dateTime: "2026-03-09T09:00:00", timeZone: "UTC" };
+  const reminders = [{ minutesBefore: 10 }];
+  ok(await bob.post("/v1/collaboration/calendar/events", { title: "Lunch with Carol", start, reminders }));
+  gateway.clock.advance(Date.parse("2026-03-09T08:55:00Z") - gateway.clock.now());
+  await gateway.runJobs();
+  const PATH = "/v1/collaboration/notifications";
+  const titles = async (scope: string): Promise<(string | null)[]> => {
+    const { items } = ok(await (await gateway.as("bob", { scope })).get(`${PATH}?unread=true`));
+    return items.map((item: { title: string | null; data: object }) => {
+      assert.equal(Object.keys(item.data).length > 0, item.title !== null);
+      return item.title?.replace(/^\w+-1 /, "") ?? null;
+    });
+  };
+  const [event, task] = ["Lunch with Carol", "Pay Carol"];
+  assert.deepEqual(await titles("*"), [event, task]);
+  assert.deepEqual(await titles("notification.read"), [null, null]);
+  assert.deepEqual(await titles("notification.read task.read"), [null, task]);
+  assert.deepEqual(await titles("notification.read calendar.read"), [event, null]);
+  const [{ id }] = ok(await (await gateway.as("bob")).get(`${PATH}?kinds=task_assigned`)).items;
+  for (
+    const [scope, expected] of [["notification.write", null], ["notification.write task.read", "Pay Carol"]] as const
+  ) {
+    const readAt = "2026-03-09T08:55:00.000Z";
+    const { title } = ok(await (await gateway.as("bob", { scope })).patch(`${PATH}/${id}`, { readAt }));
+    assert.equal(title?.replace(/^\w+-1 /, "") ?? null, expected);
+  }
+});
+
 Deno.test("a plain message in a channel and a notice notify nobody and leave no job", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");

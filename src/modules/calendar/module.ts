@@ -81,6 +81,7 @@ export function calendarModule({ store, clock, cursors }: Platform, deps: Deps):
     ],
     jobsOn: { token_ended: deleteFeedsJob },
     search,
+    resourceScopes: { event: "calendar.read" },
     canRead: { event: async (actor, ids, db) => new Set((await search.load(actor, ids, db)).keys()) },
     purgeRoom: (tenantId, roomId) => purgeCalendar(store, tenantId, roomId),
     capability: () => ({

@@ -49,6 +49,7 @@ export function meetingModule({ store, clock, cursors, outbound }: Platform, dep
     ...meetingApi({ meetings, attendance, recordings, transcripts }),
     channels: [meetingChannel({ store, clock, roomAccess })],
     notificationKinds: { missed_call: null },
+    resourceScopes: { meeting: "meeting.read" },
     jobs: meetingJobs(manager, recordings, liveKit),
     onCommit: (events) => manager.onEvents(events),
     stop: () => manager.idle(),

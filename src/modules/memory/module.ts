@@ -74,6 +74,7 @@ export function memoryModule(
     ],
     search: new MemorySource({ store, clock, identity, access }),
     archive: memoryArchive({ store, clock, writer }),
+    resourceScopes: { memory: "memory.read" },
     canRead: { memory: (actor, ids, db) => reader.filterReadable(actor, ids, db) },
     eraseMessages: (tenantId, _roomId, messageIds) => erasure.eraseMessages(tenantId, messageIds),
     purgeRoom: (tenantId, roomId) => erasure.purgeRoom(tenantId, roomId),

@@ -62,6 +62,7 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
     migrations,
     search: new MessageSearchable({ store, present: (actor, rows) => messages.present(actor, rows) }),
     ...messageApi({ sender, messages, reactions, pins, readState, scheduled, rate, metrics, filter }),
+    resourceScopes: { scheduled_message: "message.read" },
     notificationKinds: {
       mention: "mentions",
       direct_message: "directMessages",

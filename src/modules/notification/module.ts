@@ -19,13 +19,15 @@ export function notificationModule(
   const kinds = () => registered ??= notificationKindsOf(modules);
   const readCheckFor: ResourceVisibility["readCheckFor"] = (type) =>
     modules.map(({ canRead }) => canRead?.[type]).find((found) => found !== undefined);
+  const scopeOf: ResourceVisibility["scopeOf"] = (type) =>
+    modules.map(({ resourceScopes }) => resourceScopes?.[type]).find((found) => found !== undefined);
   const notifications = new NotificationService({
     store,
     clock,
     cursors,
     kinds,
     identity: deps.identity,
-    visibility: { readCheckFor, readTexts: deps.messageTexts },
+    visibility: { readCheckFor, scopeOf, readTexts: deps.messageTexts },
   });
   return {
     name: "notification",

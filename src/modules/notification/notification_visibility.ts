@@ -10,6 +10,8 @@ import type { NotificationRow } from "./store.ts";
 export type ResourceVisibility = {
   /** The check of the module that has resources of this type; `undefined` where there is none. */
   readCheckFor(type: string): CanRead | undefined;
+  /** The scope that reads a resource of this type; `undefined` if none is needed. */
+  scopeOf(type: string): string | undefined;
   /** The texts of messages that the actor may read now. */
   readTexts(actor: Actor, messageIds: readonly string[]): Promise<ReadonlyMap<string, string>>;
 };
@@ -35,8 +37,18 @@ export async function redactInvisible(
   return rows.map((row) => {
     const subject = row.title === null ? undefined : subjectOf(visibility, row);
     const isVisible = subject === undefined || readable.get(subject.type)?.has(subject.id) === true;
-    return isVisible ? row : { ...row, title: null, data_json: "{}" };
+    return isVisible ? row : redacted(row);
   });
+}
+
+/** The row as the actor's token may read it: without title and data, if it lacks the scope that reads the resource. */
+export function redactForToken(visibility: ResourceVisibility, actor: Actor, row: NotificationRow): NotificationRow {
+  const scope = row.resource_type === null ? undefined : visibility.scopeOf(row.resource_type);
+  return scope === undefined || hasScope(actor, scope) ? row : redacted(row);
+}
+
+function redacted(row: NotificationRow): NotificationRow {
+  return { ...row, title: null, data_json: "{}" };
 }
 
 /** The resource, if a module checks its type, else the room: attendees can see an event without access to its room. */

@@ -31,7 +31,7 @@ const FIELDS = {
     "Resource it is about, if not a message",
   ),
   title: z.string().nullable().describe(
-    "null also if the resource was deleted or is no longer visible to the caller",
+    "null also if the resource was deleted, is no longer visible to the caller, or its read scope is missing",
   ),
   data: z.record(z.string(), Json),
   readAt: z.iso.datetime().nullable(),

@@ -17,7 +17,7 @@ import {
   type NotificationsRead,
   type NotificationUpdate,
 } from "./schema.ts";
-import { loadPreviews, redactInvisible, type ResourceVisibility } from "./notification_visibility.ts";
+import { loadPreviews, redactForToken, redactInvisible, type ResourceVisibility } from "./notification_visibility.ts";
 import {
   type NotificationRow,
   NotificationStore,
@@ -121,7 +121,10 @@ export class NotificationService {
       redactInvisible(this.#deps.visibility, actor, page.items),
       loadPreviews(this.#deps.visibility, actor, page.items),
     ]);
-    const items = seen.map((row) => ({ ...present(row), preview: texts.get(row.message_id ?? "") || null }));
+    const items = seen.map((row) => ({
+      ...this.#presentTo(actor, row),
+      preview: texts.get(row.message_id ?? "") || null,
+    }));
     return { ...page, items, unreadCount: await notifications.unreadCount(tenantId, principalId) };
   }
 
@@ -137,11 +140,12 @@ export class NotificationService {
       assertVersion("notification", row.version, version);
       const now = this.#deps.clock.now();
       const read_at = readAt === null ? null : iso(Math.min(now, Date.parse(readAt)));
-      if (read_at === row.read_at) return present(row);
+      if (read_at === row.read_at) return this.#presentTo(actor, row);
       const after = { ...row, read_at, version: row.version + 1 };
       await notifications.setRead(tenantId, id, { read_at, version: after.version });
+      // The event is for all sessions of the recipient, the response for the token of this call.
       await tx.emit({ ...notificationEvent(actor, "notification.updated", { notification: present(after) }), actor });
-      return present(after);
+      return this.#presentTo(actor, after);
     });
   }
 
@@ -200,6 +204,10 @@ export class NotificationService {
         return rows.length;
       });
     } while (removed > 0);
+  }
+
+  #presentTo(actor: Actor, row: NotificationRow): Notification {
+    return present(redactForToken(this.#deps.visibility, actor, row));
   }
 
   #preferenceFor(kind: string): keyof NotificationPrefs | null {

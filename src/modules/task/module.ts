@@ -69,6 +69,7 @@ export function taskModule({ store, clock, cursors }: Platform, deps: Deps): Mod
       }),
     ],
     search,
+    resourceScopes: { task: "task.read" },
     canRead: { task: (actor, ids, db) => tasks.filterReadable(actor, ids, db) },
     purgeRoom: (tenantId, roomId) => tasks.purgeRoom(tenantId, roomId),
     capability: () => ({

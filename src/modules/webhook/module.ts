@@ -120,6 +120,7 @@ export function webhookModule(
     commands: new SlashCommandSource({ ...slashDeps, access, late }),
     routes: [...incoming.routes ?? [], ...slash.routes ?? []],
     notificationKinds: { [DISABLED_NOTIFICATION]: null },
+    resourceScopes: { webhook: "webhook.read" },
     leases: dispatcher.leases,
     onCommit: (events) => dispatcher.onCommit(events),
     start: () => dispatcher.start(),
