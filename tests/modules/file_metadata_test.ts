@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "npm:fast-check@4.10.2";
+import { chargeTo } from "@/core/caller.ts";
+import { CpuBudget } from "@/core/cpu_budget.ts";
 import { orientationOf } from "@/modules/file/image/exif.ts";
 import { stripMetadata } from "@/modules/file/image/strip_metadata.ts";
 import {
@@ -224,7 +226,7 @@ Deno.test("stripMetadata retains fill bytes of a scan, and drops an orientation 
 Deno.test("stripMetadata reads very many segments and wrong lengths once, to the end", async () => {
   const many = concatBytes(
     [0xff, 0xd8],
-    ...Array.from({ length: 10_000 }, () => jpegSegment(0xfe, "x")),
+    ...Array.from({ length: 3000 }, () => jpegSegment(0xfe, "x")),
     JPEG.subarray(2),
   );
   assertSameBytes(await strip(many, [1000]), JPEG);
@@ -243,6 +245,22 @@ Deno.test("stripMetadata reads very many segments and wrong lengths once, to the
     await strip(concatBytes("RIFF", [0, 0, 0, 0], WEBP.subarray(8))),
     concatBytes("RIFF", [0, 0, 0, 0], WEBP.subarray(8)),
   );
+});
+
+Deno.test("stripMetadata yields to others in content of tiny segments, for a bounded number of charged steps", async () => {
+  const absurd = concatBytes([0xff, 0xd8], Buffer.alloc(4_000_000, jpegSegment(0xe1)), JPEG.subarray(2));
+  const account = new CpuBudget({ percent: undefined }).accountOfKey("default/mallory");
+  const { now } = performance;
+  let [timeMs, ticks, isOver] = [0, 0, false];
+  // A slice of time passes with every step.
+  performance.now = () => timeMs += 4;
+  using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
+  const stripping = chargeTo(account, () => strip(absurd, [65_536])).finally(() => isOver = true);
+  for (; !isOver; ticks++) await new Promise((resolve) => setImmediate(resolve));
+  assert.ok((await stripping).length < absurd.length);
+  const steps = account.consumedMs / 4;
+  assert.ok(steps > 1000 && steps < 15_000, `${steps} steps`);
+  assert.ok(ticks >= steps, `${ticks} ticks for ${steps} steps`);
 });
 
 Deno.test("orientationOf reads both byte orders, and finds none in other blocks", async () => {

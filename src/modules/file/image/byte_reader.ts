@@ -1,10 +1,11 @@
 // Reads a content piece by piece, for parsers that copy or skip parts of it without buffering the rest.
 import { Buffer } from "node:buffer";
+import { createYielder } from "@/core/caller.ts";
 
 /** Size of the combined pieces: chunks of images are small, and each piece is a write. */
 const PIECE_BYTES = 65_536;
-/** Reads that any content may take, and the average bytes required of each further one. */
-const [STEPS_FREE, STEP_BYTES] = [60_000, 512];
+/** Reads within pieces that any content may take, and the average bytes required of each further one. A segment takes a few. */
+const [STEPS_FREE, STEP_BYTES] = [10_000, 1024];
 
 /** Reads a content sequentially. At its end, reads return fewer bytes than requested, then none. */
 export class ByteReader {
@@ -12,6 +13,7 @@ export class ByteReader {
   #ahead: Uint8Array[] = [];
   #steps = 0;
   #size = 0;
+  #yieldToOthers = createYielder();
 
   constructor(source: AsyncIterable<Uint8Array>) {
     this.#source = source[Symbol.asyncIterator]();
@@ -24,15 +26,21 @@ export class ByteReader {
 
   /** The next piece, at least one byte; `undefined` at the end. */
   async readChunk(): Promise<Uint8Array | undefined> {
-    this.#steps++;
     while (true) {
       const piece = this.#ahead.pop();
       if (piece === undefined) {
         const { done, value } = await this.#source.next();
         if (done) return undefined;
         this.#size += value.length;
+        // The wait for it is not charged.
+        this.#yieldToOthers = createYielder();
         if (value.length > 0) return value;
-      } else if (piece.length > 0) return piece;
+      } else if (piece.length > 0) {
+        // Small parts of a piece that is here already would keep the thread busy. How the content was sent does not count.
+        this.#steps++;
+        await this.#yieldToOthers();
+        return piece;
+      }
     }
   }
 
