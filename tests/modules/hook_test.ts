@@ -2,9 +2,11 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
+import { HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { type ApiResponse, type Harness, openGateway } from "../harness.ts";
 import { testOnEngines } from "../engines.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+
 import { HOOK_SAMPLES } from "./hook_samples.ts";
 
 const INCOMING = "/v1/collaboration/incoming";
@@ -202,6 +204,37 @@ testOnEngines("hooks and commands of a purged room end as if they were deleted",
   assert.equal((await post(gateway, ended.hook.path, { text: "x" })).status, 404);
   assert.equal((await post(gateway, other.hook.path, { text: "x" })).status, 200);
 });
+
+testOnEngines(
+  "an owner of the tenant neither changes nor disables the hook of a room that it cannot see",
+  async (settings) => {
+    await using gateway = await openGateway(settings);
+    const { alice } = await createCallers(gateway, "alice");
+    const boss = await gateway.as("boss", { role: "owner" });
+    const roomId = await createRoom(alice, []);
+    const hook = ok(await alice.post(INCOMING, { roomId, displayName: "Payroll" }));
+    const path = (id: string) => `/v1/collaboration/principals/${encodeURIComponent(id)}`;
+    const absent = `${HOOK_PREFIX}hook_${"0".repeat(32)}`;
+    const answers = async (id: string) =>
+      await Promise.all([
+        boss.get(path(id)),
+        boss.patch(path(id), { displayName: "x" }),
+        boss.patch(path(id), { disabled: false }),
+        boss.patch(path(id), { disabled: true }, { "if-match": '"99"' }),
+        boss.delete(path(id)),
+      ].map(async (answer) => {
+        const { status, body } = await answer;
+        return [status, body.code, body.detail?.replaceAll(id, "")];
+      }));
+    assert.deepEqual(await answers(hook.principalId), await answers(absent));
+    assert.deepEqual(new Set((await answers(absent)).map(([status]) => status)), new Set([404]));
+    assert.equal((await post(gateway, hook.path, { text: "x" })).status, 200);
+    // In the room it may.
+    ok(await alice.put(`/v1/rooms/${roomId}/members/boss`, {}));
+    assert.equal(ok(await boss.patch(path(hook.principalId), { displayName: "Pay" })).displayName, "Pay");
+    ok(await boss.delete(path(hook.principalId)));
+  },
+);
 
 Deno.test("what is hostile is bounded before it is parsed", async () => {
   await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" });

@@ -358,7 +358,7 @@ export class IdentityService {
       if (endsRights) await lockCredential(tx, this.#deps.store, principalLock(tenantId, id));
       // Changes of one principal are serialized: what is read next stays the newest version until the commit.
       await tx.reserve(tenantId, principalStream(id), 0);
-      const before = await this.#requireRow(tenantId, id, tx.db);
+      const before = await this.#requireVisible(actor, id, tx.db);
       assertVersion("principal", before.version, version);
       const values = await set(before, tx);
       // Without a difference nothing is published: disabling is idempotent.
