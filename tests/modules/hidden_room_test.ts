@@ -230,6 +230,28 @@ function fileOf(...uids: string[]): string {
   return ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//test//EN", ...events, "END:VCALENDAR", ""].join("\r\n");
 }
 
+testOnEngines("exports of a room that an admin cannot see do not name it", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await createCallers(gateway, "alice");
+  const boss = await gateway.as("boss", { role: "owner" });
+  ok(await boss.get("/v1/collaboration/me"));
+  const roomId = await createRoom(alice, []);
+  const EXPORTS = "/v1/collaboration/exports";
+  const { id } = ok(await alice.post(EXPORTS, { kind: "room", roomId }));
+  await gateway.runJobs();
+  const shownTo = async (who: typeof alice): Promise<(string | null)[]> => {
+    const { items } = ok(await who.get(EXPORTS));
+    return [items.find((one: { id: string }) => one.id === id).roomId, ok(await who.get(`${EXPORTS}/${id}`)).roomId];
+  };
+  assert.deepEqual(await shownTo(boss), [null, null]);
+  assert.deepEqual(await shownTo(alice), [roomId, roomId]);
+  ok(await alice.put(`/v1/rooms/${roomId}/members/boss`, { role: "owner" }));
+  assert.deepEqual(await shownTo(boss), [roomId, roomId]);
+  // Who asked for it chose the room.
+  ok(await boss.delete(`/v1/rooms/${roomId}/members/alice`));
+  assert.deepEqual(await shownTo(alice), [roomId, roomId]);
+});
+
 Deno.test("a calendar feed ends with the token that created it, and with the rights of its creator", async () => {
   await using gateway = await openGateway();
   const boss = await gateway.as("boss", { role: "owner" });

@@ -111,11 +111,24 @@ export class ExportService {
   }
 
   async read(actor: Actor, id: string): Promise<Export> {
-    return this.#present(await this.#row(actor, id));
+    const shown = this.#present(await this.#row(actor, id));
+    return (await this.#withoutHiddenRooms(actor, [shown]))[0] ?? shown;
   }
 
-  list(actor: Actor, page: TransferList): Promise<Page<Export>> {
-    return this.#jobs.list(actor, page, isAtLeast(TENANT_ROLES, actor.role, "admin") ? undefined : actor.principalId);
+  async list(actor: Actor, page: TransferList): Promise<Page<Export>> {
+    const whose = isAtLeast(TENANT_ROLES, actor.role, "admin") ? undefined : actor.principalId;
+    const shown = await this.#jobs.list(actor, page, whose);
+    return { ...shown, items: await this.#withoutHiddenRooms(actor, shown.items) };
+  }
+
+  /** Exports of others do not name rooms that the caller cannot see. */
+  async #withoutHiddenRooms(actor: Actor, items: readonly Export[]): Promise<Export[]> {
+    const others = items.filter(({ requestedBy }) => requestedBy !== actor.principalId);
+    const roomIds = others.flatMap(({ roomId }) => roomId ?? []);
+    if (roomIds.length === 0) return [...items];
+    const visible = await this.#deps.roomAccess.findMany(actor, roomIds);
+    const hidden = new Set(others.filter(({ roomId }) => roomId !== null && !visible.has(roomId)));
+    return items.map((item) => hidden.has(item) ? { ...item, roomId: null } : item);
   }
 
   /** The finished file, for who may still ask for it. */

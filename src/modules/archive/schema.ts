@@ -171,7 +171,7 @@ export function transferSchemas(sections: readonly AnyArchiveSection[]) {
   const Export = z.object({
     id: Id,
     kind: z.enum(["tenant", "room"]),
-    roomId: RoomId.nullable(),
+    roomId: RoomId.nullable().describe("null also if another principal exported a room that the caller cannot see"),
     format: z.literal("ndjson"),
     files: z.boolean().describe("Whether it includes the contents of files"),
     revisions: z.boolean().describe("Whether it includes earlier revisions of documents"),
