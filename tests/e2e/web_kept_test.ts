@@ -77,7 +77,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?thread=${root.id}&reply=${items[0].id}`);
       await ada.locator(".pane .message.marked").waitFor();
       await write(ada, "The last reply", ".pane");
-      await ada.waitForFunction(() => {
+      const isOnScreen = (): boolean => {
         type Row = { textContent: string; getBoundingClientRect(): { top: number; bottom: number } };
         const page = globalThis as unknown as {
           document: { querySelectorAll(q: string): Iterable<Row> };
@@ -87,7 +87,8 @@ browserTest("the page keeps what a person has written, and shows what is the cas
           .find(({ textContent }) => textContent.includes("The last reply"));
         const { top, bottom } = row?.getBoundingClientRect() ?? { top: -1, bottom: 0 };
         return top >= 0 && bottom <= page.innerHeight;
-      });
+      };
+      await eventually(async () => assert.ok(await ada.evaluate(isOnScreen)));
       await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
     });
 

@@ -41,7 +41,7 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
       await page.locator(".welcome input:focus").waitFor();
       await page.keyboard.press("Enter");
       await page.locator(".composer textarea").waitFor();
-      await page.waitForFunction("document.activeElement?.matches('.composer textarea')");
+      await page.locator(".composer textarea:focus").waitFor();
       await page.keyboard.type("By keyboard");
       await page.keyboard.press("Enter");
       await sees(page, "By keyboard");
@@ -49,7 +49,7 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
     await t.step("react to a message with its toolbar", async () => {
       await tabTo(page, /^Messages$/, "Shift+Tab");
       await page.keyboard.press("ArrowUp");
-      await page.waitForFunction("document.activeElement?.matches('article.message')");
+      await page.locator("article.message:focus").waitFor();
       await tabTo(page, /^React with 👍$/);
       await page.keyboard.press("Enter");
       await page.getByRole("button", { name: "👍, 1 reaction" }).waitFor();
@@ -66,7 +66,7 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
     await t.step("search and jump to the place", async () => {
       await page.keyboard.press("Control+k");
       await page.getByRole("searchbox", { name: "Search" }).waitFor();
-      await page.waitForFunction("document.activeElement?.matches('.search-form input')");
+      await page.locator(".search-form input:focus").waitFor();
       await page.keyboard.type("By keyboard");
       // Until the whole text is searched, a list for its beginning may still be replaced.
       await page.locator(".cards mark", { hasText: "keyboard" }).first().waitFor();
