@@ -19,8 +19,7 @@ import { editedId, setReply } from "./editing.ts";
 import { Elements } from "./elements.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
-import { markdown } from "./markdown.ts";
-import { mentionNames } from "./mention_names.ts";
+import { markdown, mentionNames } from "./markdown.ts";
 import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
 
 type Props = { message: Message; room: Room; isContinued: boolean; isInThread: boolean; isMarked: boolean };

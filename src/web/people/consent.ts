@@ -1,4 +1,4 @@
-// The page where a person allows an application to act for it, opened by `/oauth/authorize`.
+// The page where a person allows an application to act for it, opened by `/oauth/authorize`: scopes in plain words, by area.
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../core/api.ts";
@@ -6,9 +6,31 @@ import { html } from "../core/html.ts";
 import { messageOf } from "../core/notice.ts";
 import { route } from "../core/route.ts";
 import { me } from "../core/session.ts";
-import { areasOf, LEVELS } from "./scope_areas.ts";
 
 type Request = { clientName: string; clientHost: string | null; redirectHost: string; scopes: string[] };
+
+const LEVELS = ["Read", "Write", "Manage"] as const;
+type Level = (typeof LEVELS)[number];
+/** An area, and its scopes by level. */
+type Area = { label: string; scopes: ReadonlyMap<Level, readonly string[]> };
+
+/** Areas by the first word of their scopes. */
+const AREAS: readonly (readonly [label: string, words: readonly string[]])[] = [
+  ["Messages", ["message", "command"]],
+  ["Rooms", ["room", "permission"]],
+  ["Search", ["search"]],
+  ["Notifications", ["notification"]],
+  ["Tasks", ["task"]],
+  ["Documents", ["document"]],
+  ["Files", ["file"]],
+  ["Calendar", ["calendar"]],
+  ["Calls", ["meeting"]],
+  ["People", ["principal"]],
+  ["Agents", ["agent", "run", "skill", "memory"]],
+  ["Language models, at your team's cost", ["ai"]],
+  ["Webhooks and plugins", ["webhook", "plugin"]],
+  ["Your team and its data", ["tenant", "capabilities", "transfer"]],
+];
 
 export default function ConsentPage(): VNode {
   const id = route.value.query.get("request") ?? "";
@@ -88,4 +110,23 @@ function Scopes({ requested, granted, onChange }: {
     </table>
     <details><summary class="dim">Names of these permissions</summary><code>${[...granted].join(" ")}</code></details>
   `;
+}
+
+/** The areas of these scopes: each scope is in one of them, also one that is not known here. */
+function areasOf(scopes: readonly string[]): Area[] {
+  const byArea = Map.groupBy(scopes, labelOf);
+  const order = [...AREAS.map(([label]) => label), ...byArea.keys()];
+  return [...new Set(order)].flatMap((label) => {
+    const own = byArea.get(label);
+    return own === undefined ? [] : [{ label, scopes: Map.groupBy(own, levelOf) }];
+  });
+}
+
+function labelOf(scope: string): string {
+  const word = scope.split(".", 1)[0] ?? "";
+  return AREAS.find(([, words]) => words.includes(word))?.[0] ?? word;
+}
+
+function levelOf(scope: string): Level {
+  return scope.endsWith(".read") ? "Read" : scope.endsWith(".write") ? "Write" : "Manage";
 }

@@ -9,8 +9,7 @@ import { attempt } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { go } from "../core/route.ts";
 import type { Message, Person, Room } from "../core/resources.ts";
-import { markdown } from "../message/markdown.ts";
-import { mentionNames } from "../message/mention_names.ts";
+import { markdown, mentionNames } from "../message/markdown.ts";
 import { Heading } from "../part/dialog.ts";
 
 export function PinsPane({ room }: { room: Room }): VNode {
