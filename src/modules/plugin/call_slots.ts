@@ -1,5 +1,7 @@
 // Limits how many calls of a plugin run at the same time, in all and of one caller; the others wait in order.
 type Waiting = { callerKey: string; start: () => void };
+/** `hasWaited`: all slots were taken by earlier calls. */
+type Slot = Disposable & { hasWaited: boolean };
 
 export class CallSlots {
   readonly #perPlugin: number;
@@ -12,7 +14,7 @@ export class CallSlots {
   }
 
   /** Resolves when the call may run, to what ends it; rejects with the signal's reason when that aborts first. */
-  async enter(plugin: string, callerKey: string, signal: AbortSignal): Promise<Disposable> {
+  async enter(plugin: string, callerKey: string, signal: AbortSignal): Promise<Slot> {
     let queue = this.#queues.get(plugin);
     if (queue === undefined) this.#queues.set(plugin, queue = { running: new Map(), total: 0, waiting: [] });
     const { waiting } = queue;
@@ -28,12 +30,13 @@ export class CallSlots {
     signal.addEventListener("abort", onAbort, { once: true });
     waiting.push(entry);
     this.#next(plugin);
+    const hasWaited = waiting.includes(entry);
     try {
       await turn.promise;
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-    return { [Symbol.dispose]: () => this.#leave(plugin, callerKey) };
+    return { hasWaited, [Symbol.dispose]: () => this.#leave(plugin, callerKey) };
   }
 
   #next(plugin: string): void {

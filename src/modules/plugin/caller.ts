@@ -114,20 +114,21 @@ export class PluginCaller {
     const late = AbortSignal.timeout(call.deadlineMs);
     const signal = outer === undefined ? late : AbortSignal.any([late, outer]);
     const startedAt = performance.now();
-    let slot: Disposable;
+    let slot: Awaited<ReturnType<CallSlots["enter"]>>;
     try {
       slot = await this.#slots.enter(key, callerKey, signal);
     } catch {
       // The signal's reason: earlier calls had all slots for that long.
       throw new CallDelayed();
     }
-    using _slot = slot;
+    using taken = slot;
     const waitedMs = performance.now() - startedAt;
     const leftMs = Math.max(1, Math.ceil(call.deadlineMs - waitedMs));
     try {
       return await this.#deps.transports[plugin.manifest.transport](plugin, { ...call, deadlineMs: leftMs, signal });
     } catch (thrown) {
-      throw late.aborted && waitedMs > call.deadlineMs * DELAYED_SHARE ? new CallDelayed() : thrown;
+      const isDelayed = taken.hasWaited && waitedMs > call.deadlineMs * DELAYED_SHARE;
+      throw late.aborted && isDelayed ? new CallDelayed() : thrown;
     }
   }
 
