@@ -1,22 +1,21 @@
 // What one owner of webhooks leaves to the others of its tenant: calls at once, and how many webhooks there may be.
 import assert from "node:assert/strict";
-import { CallSlots } from "@/modules/webhook/call_slots.ts";
+import { type Slot, Slots } from "@/core/slots.ts";
 import { pause, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { createWebhook, Endpoint, openWithEndpoints, WEBHOOKS } from "./webhook_fixture.ts";
 
 /** Calls that began, as `tenant/owner`, and what ends each of them. */
 class Calls {
-  readonly #slots = new CallSlots({ total: 6, perTenant: 4, perOwner: 2 });
+  readonly #slots = new Slots({ total: 6, perKey: [4, 2] });
   readonly begun: string[] = [];
-  readonly #running: { name: string; release: () => void }[] = [];
+  readonly #running: { name: string; slot: Slot }[] = [];
 
   request(...names: string[]): void {
     for (const name of names) {
-      const [tenantId = "", ownerId = ""] = name.split("/");
-      void this.#slots.acquire(tenantId, ownerId).then((release) => {
+      void this.#slots.acquire([name.slice(0, name.indexOf("/")), name]).then((slot) => {
         this.begun.push(name);
-        this.#running.push({ name, release });
+        this.#running.push({ name, slot });
       });
     }
   }
@@ -24,7 +23,7 @@ class Calls {
   /** Ends the oldest call of an owner; what begins next is in `begun`. */
   async end(name: string): Promise<void> {
     const at = this.#running.findIndex((call) => call.name === name);
-    this.#running.splice(at, 1)[0]?.release();
+    this.#running.splice(at, 1)[0]?.slot[Symbol.dispose]();
     await pause(0);
   }
 }

@@ -7,13 +7,14 @@ import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
+import { type Slot, Slots } from "@/core/slots.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
-import { CallSlots } from "./call_slots.ts";
 import type { ActivePlugin } from "./registry.ts";
 import type { Manifest } from "./schema.ts";
 import { type Call, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";
 
-const SLOTS = { perPlugin: 20, perCaller: 4 };
+/** Calls at once of a plugin, and of one caller of it. */
+const CALLS = { perKey: [20, 4] };
 /** A call that waited for longer than this share of its time had too little left. */
 const DELAYED_SHARE = 0.1;
 const DURATIONS_MAX = 100;
@@ -42,7 +43,7 @@ class CallDelayed extends Fault {
 export class PluginCaller {
   readonly #deps: Deps;
   readonly #breakers: Breakers;
-  readonly #slots = new CallSlots(SLOTS);
+  readonly #slots = new Slots(CALLS);
   readonly #stats = new LruMap<string, Stats>(PLUGINS_SEEN_MAX);
   readonly #labels = new Set<string>();
 
@@ -114,9 +115,9 @@ export class PluginCaller {
     const late = AbortSignal.timeout(call.deadlineMs);
     const signal = outer === undefined ? late : AbortSignal.any([late, outer]);
     const startedAt = performance.now();
-    let slot: Awaited<ReturnType<CallSlots["enter"]>>;
+    let slot: Slot;
     try {
-      slot = await this.#slots.enter(key, callerKey, signal);
+      slot = await this.#slots.acquire([key, `${key} ${callerKey}`], signal);
     } catch {
       // The signal's reason: earlier calls had all slots for that long.
       throw new CallDelayed();

@@ -2,8 +2,8 @@
 import { type Clock, iso } from "@/core/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import type { Store } from "@/ports/store.ts";
-import type { CallSlots } from "./call_slots.ts";
+import type { Slots } from "@/core/slots.ts";
+import { type Store, streamKey } from "@/ports/store.ts";
 import { DeliveryStore } from "./delivery_store.ts";
 import type { Payload } from "./payload.ts";
 import type { Secrets } from "./secrets.ts";
@@ -20,7 +20,8 @@ export type LeaseDeps = {
   metrics: Metrics;
   sender: WebhookSender;
   secrets: Secrets;
-  slots: CallSlots;
+  /** Of calls, for a tenant and an owner in it. */
+  slots: Slots;
 };
 
 /** How a node stops: first no attempt begins, later those under way are cut off. */
@@ -80,33 +81,30 @@ export class WebhookLease {
   /** Sends a payload once; `undefined` if the run is over, before the attempt or by it. */
   async attempt(payload: Payload, event: EventRef, attempt: number): Promise<Attempt | undefined> {
     const { clock, slots, sender, secrets, metrics } = this.#deps;
-    const release = await slots.acquire(this.#row.tenant_id, this.#row.charged_id);
-    try {
-      const leftMs = this.#until - clock.now();
-      // More than its length: the clock was set back, and the lease as stored is cut to its length.
-      if (leftMs < RENEW_BELOW_MS || leftMs > LEASE_MS) await this.commit(() => Promise.resolve(true));
-      if (this.isOver) return undefined;
-      const signing = secrets.of(this.#row, clock.now());
-      if (signing === undefined) {
-        this.end({ kind: "secret_lost" });
-        return undefined;
-      }
-      const at = iso(clock.now());
-      const result = await sender.send({ url: this.#row.url, secrets: signing }, payload, this.#signals.cut);
-      // A node that stops cuts its calls off. That says nothing of the endpoint.
-      if (this.#signals.cut.aborted && result.outcome === "unavailable") return undefined;
-      metrics.webhookDeliveries.inc({ outcome: result.outcome });
-      this.#attempts.push(deliveryRow(this.#row, event, { eventId: payload.id, attempt, at, result }));
-      if (result.outcome === "delivered") this.#hasDelivered = true;
-      if (result.outcome === "gone") this.end({ kind: "gone" });
-      if (result.outcome === "unavailable") {
-        const error = result.error ?? `http_${result.httpStatus}`;
-        this.end({ kind: "unavailable", error, retryAfterMs: result.retryAfterMs });
-      }
-      return result.outcome === "delivered" || result.outcome === "refused" ? result : undefined;
-    } finally {
-      release();
+    const { tenant_id: tenantId, charged_id: chargedId } = this.#row;
+    using _slot = await slots.acquire([tenantId, streamKey(tenantId, chargedId)]);
+    const leftMs = this.#until - clock.now();
+    // More than its length: the clock was set back, and the lease as stored is cut to its length.
+    if (leftMs < RENEW_BELOW_MS || leftMs > LEASE_MS) await this.commit(() => Promise.resolve(true));
+    if (this.isOver) return undefined;
+    const signing = secrets.of(this.#row, clock.now());
+    if (signing === undefined) {
+      this.end({ kind: "secret_lost" });
+      return undefined;
     }
+    const at = iso(clock.now());
+    const result = await sender.send({ url: this.#row.url, secrets: signing }, payload, this.#signals.cut);
+    // A node that stops cuts its calls off. That says nothing of the endpoint.
+    if (this.#signals.cut.aborted && result.outcome === "unavailable") return undefined;
+    metrics.webhookDeliveries.inc({ outcome: result.outcome });
+    this.#attempts.push(deliveryRow(this.#row, event, { eventId: payload.id, attempt, at, result }));
+    if (result.outcome === "delivered") this.#hasDelivered = true;
+    if (result.outcome === "gone") this.end({ kind: "gone" });
+    if (result.outcome === "unavailable") {
+      const error = result.error ?? `http_${result.httpStatus}`;
+      this.end({ kind: "unavailable", error, retryAfterMs: result.retryAfterMs });
+    }
+    return result.outcome === "delivered" || result.outcome === "refused" ? result : undefined;
   }
 
   /** The last attempt of an event was one too many. */

@@ -4,6 +4,7 @@ import { iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import { appearsOn, type EventType } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
+import { Slots } from "@/core/slots.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
@@ -12,7 +13,6 @@ import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { webhookApi } from "./api.ts";
-import { CallSlots } from "./call_slots.ts";
 import { WebhookDeliveryService } from "./delivery_service.ts";
 import { DeliveryStore } from "./delivery_store.ts";
 import { STREAMS_AT_ONCE } from "./delivery_run.ts";
@@ -35,8 +35,8 @@ import { LateResponses } from "./slash/late_responses.ts";
 import { SlashCommandService } from "./slash/service.ts";
 import { SlashCommandSource } from "./slash/source.ts";
 
-/** Calls of endpoints at once, on one node. */
-const CALLS = { total: 64, perTenant: 16, perOwner: 8 };
+/** Calls of endpoints at once on one node: in all, of a tenant, and of an owner in it. */
+const CALLS = { total: 64, perKey: [16, 8] };
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -62,7 +62,7 @@ export function webhookModule(
   const { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets } = deps;
   const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
   const sender = new WebhookSender({ outbound, clock });
-  const slots = new CallSlots(CALLS);
+  const slots = new Slots(CALLS);
   const reader = new WebhookReader({ roomAccess, revalidate, eventFilterOf });
   const releaser = new WebhookReleaser({ store, clock, notify });
   const dispatcher = new WebhookDispatcher({

@@ -3,6 +3,7 @@
 // others from reading theirs by sending slowly; of those that are read, a few are parsed and handled at once.
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
+import { type Slot, Slots } from "@/core/slots.ts";
 
 const HANDLED_MAX = 4;
 const WAITING_PER_OWNER = 8;
@@ -10,104 +11,59 @@ const WAITING_PER_OWNER = 8;
 type Owner = Pick<Actor, "tenantId" | "principalId" | "ownerId">;
 
 export class LargeBodies {
-  readonly handled = new Queue(HANDLED_MAX);
-  readonly #owners = new Map<string, Queue>();
+  readonly #read = new Slots({ perKey: [1] });
+  readonly #handled = new Slots({ total: HANDLED_MAX });
 
   /** A body that may turn out to be large. */
   bodyOf(owner: Owner): LargeBody {
-    return new LargeBody(this, owner);
+    return new LargeBody(this, chargedTo(owner));
   }
 
-  /** Resolves when the owner may send one; call the returned function when nothing needs it any longer. */
-  async enter(owner: Owner): Promise<() => void> {
-    const key = chargedTo(owner);
-    const queue = this.#owners.get(key) ?? new Queue(1);
-    this.#owners.set(key, queue);
-    if (queue.waiting >= WAITING_PER_OWNER) {
+  /** Resolves when the owner may send one. */
+  async beginReading(owner: string): Promise<Slot> {
+    if (this.#read.load(owner) > WAITING_PER_OWNER) {
       throw new Fault("rate_limited", "Too many large requests at the same time", { retryAfterMs: 1000 });
     }
-    await queue.enter();
-    return () => {
-      queue.leave();
-      if (queue.isIdle) this.#owners.delete(key);
-    };
+    return await this.#read.acquire([owner]);
+  }
+
+  /** Resolves when one may be parsed. */
+  beginHandling(): Promise<Slot> {
+    return this.#handled.acquire([]);
   }
 }
 
 /** A body, from its first byte until nothing needs it; without effect unless it is large. */
 export class LargeBody implements Disposable {
   readonly #bodies: LargeBodies;
-  readonly #owner: Owner;
-  #leave: (() => void) | undefined;
-  #isHandled = false;
-  #isDisposed = false;
+  readonly #owner: string;
+  readonly #slots = new DisposableStack();
+  #isLarge = false;
 
-  constructor(bodies: LargeBodies, owner: Owner) {
+  constructor(bodies: LargeBodies, owner: string) {
     this.#bodies = bodies;
     this.#owner = owner;
   }
 
   /** It is large: resolves when it may be read. Throws `rate_limited` if its owner has too many that wait. */
   async enter(): Promise<void> {
-    this.#leave = await this.#bodies.enter(this.#owner);
-    this.#assertNeeded();
+    this.#isLarge = true;
+    this.#add(await this.#bodies.beginReading(this.#owner));
   }
 
   /** Resolves when the body, which has been read, may be parsed. */
   async beginHandling(): Promise<void> {
-    if (this.#leave === undefined) return;
-    await this.#bodies.handled.enter();
-    this.#isHandled = true;
-    this.#assertNeeded();
+    if (this.#isLarge) this.#add(await this.#bodies.beginHandling());
   }
 
   [Symbol.dispose](): void {
-    this.#isDisposed = true;
-    if (this.#isHandled) this.#bodies.handled.leave();
-    this.#isHandled = false;
-    this.#leave?.();
-    this.#leave = undefined;
+    this.#slots.dispose();
   }
 
   /** Its request may have ended while it waited. */
-  #assertNeeded(): void {
-    if (!this.#isDisposed) return;
-    this[Symbol.dispose]();
+  #add(slot: Slot): void {
+    if (!this.#slots.disposed) return void this.#slots.use(slot);
+    slot[Symbol.dispose]();
     throw new Fault("unavailable", "The request has ended");
-  }
-}
-
-/** Places, and who waits for one, in order. */
-class Queue {
-  readonly #waiting: (() => void)[] = [];
-  readonly #places: number;
-  #taken = 0;
-
-  constructor(places: number) {
-    this.#places = places;
-  }
-
-  get waiting(): number {
-    return this.#waiting.length;
-  }
-
-  get isIdle(): boolean {
-    return this.#taken === 0;
-  }
-
-  async enter(): Promise<void> {
-    if (this.#taken < this.#places) {
-      this.#taken++;
-      return;
-    }
-    const turn = Promise.withResolvers<void>();
-    this.#waiting.push(turn.resolve);
-    await turn.promise;
-  }
-
-  leave(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#taken--;
-    else next();
   }
 }

@@ -1,6 +1,6 @@
 // A queue whose owners take turns: one who fills its part delays others by one piece of work each, and refuses nobody.
 import assert from "node:assert/strict";
-import { FairQueue } from "@/core/fair_queue.ts";
+import { FairQueue } from "@/core/slots.ts";
 import { Fault } from "@/core/fault.ts";
 
 /** A queue whose work ends when the test says so. */

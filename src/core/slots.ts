@@ -1,0 +1,142 @@
+// Bounds how much work runs at once, so that what one owner asks for leaves room for others. What waits starts in a fair order.
+import { Fault } from "./fault.ts";
+
+/** How many slots there are: in all, and for each key of a level. */
+type SlotLimits = { total?: number; perKey?: readonly number[] };
+/** Disposing it ends the work. `hasWaited`: there was none when it was asked for. */
+export type Slot = Disposable & { hasWaited: boolean };
+type Waiting = { keys: readonly string[]; hasWaited: boolean; start: (slot: Slot) => void };
+
+/** Who asks for a slot has a key for each level, the widest first, such as its tenant and itself. The last one is the owner. */
+export class Slots {
+  readonly #total: number;
+  readonly #perKey: readonly number[];
+  /** Slots that are taken, by key. */
+  readonly #taken = new Map<string, number>();
+  #count = 0;
+  #waiting: readonly Waiting[] = [];
+
+  constructor({ total = Infinity, perKey = [] }: SlotLimits) {
+    this.#total = total;
+    this.#perKey = perKey;
+  }
+
+  /** Resolves to a slot; rejects with the signal's reason when that aborts first. */
+  async acquire(keys: readonly string[], signal?: AbortSignal): Promise<Slot> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<Slot>();
+    const waiting: Waiting = { keys, hasWaited: false, start: resolve };
+    this.#waiting = [...this.#waiting, waiting];
+    this.#startNext();
+    waiting.hasWaited = true;
+    const onAbort = (): void => {
+      this.#remove(waiting);
+      reject(signal?.reason);
+    };
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await promise;
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** How much runs or waits: of a key, or of all. */
+  load(key?: string): number {
+    if (key === undefined) return this.#count + this.#waiting.length;
+    return (this.#taken.get(key) ?? 0) + this.#waiting.filter(({ keys }) => keys.includes(key)).length;
+  }
+
+  #startNext(): void {
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      const { keys, hasWaited, start } = next;
+      this.#remove(next);
+      this.#count++;
+      for (const key of keys) this.#taken.set(key, (this.#taken.get(key) ?? 0) + 1);
+      let isReleased = false;
+      start({
+        hasWaited,
+        [Symbol.dispose]: () => {
+          if (!isReleased) this.#release(keys);
+          isReleased = true;
+        },
+      });
+    }
+  }
+
+  /** Of those that may start, the first one whose keys have the fewest slots. */
+  #next(): Waiting | undefined {
+    if (this.#count >= this.#total) return undefined;
+    let next: Waiting | undefined;
+    let fewest: readonly number[] = [];
+    for (const waiting of this.#waiting) {
+      const taken = waiting.keys.map((key) => this.#taken.get(key) ?? 0);
+      if (taken.some((count, level) => count >= (this.#perKey[level] ?? Infinity))) continue;
+      if (next !== undefined && !isLess(taken, fewest)) continue;
+      next = waiting;
+      fewest = taken;
+    }
+    return next;
+  }
+
+  #release(keys: readonly string[]): void {
+    this.#count--;
+    for (const key of keys) {
+      const left = (this.#taken.get(key) ?? 0) - 1;
+      if (left > 0) this.#taken.set(key, left);
+      else this.#taken.delete(key);
+    }
+    // Owners take turns: what the owner of this one still waits for is behind all others.
+    const isOwn = (waiting: Waiting): boolean => waiting.keys.at(-1) === keys.at(-1);
+    this.#waiting = [...this.#waiting.filter((waiting) => !isOwn(waiting)), ...this.#waiting.filter(isOwn)];
+    this.#startNext();
+  }
+
+  #remove(waiting: Waiting): void {
+    this.#waiting = this.#waiting.filter((other) => other !== waiting);
+  }
+}
+
+/** Whether the first number that differs is the smaller one. */
+function isLess(one: readonly number[], other: readonly number[]): boolean {
+  const at = one.findIndex((value, level) => value !== other[level]);
+  return at >= 0 && (one[at] ?? 0) < (other[at] ?? 0);
+}
+
+/** An owner may have this part of the places, so that none fills the queue alone. */
+const OWNER_SHARE = 4;
+const RETRY_MS = 2000;
+
+/** Work that runs one piece at a time on a node, such as in a worker that takes a core. Owners take turns. */
+export class FairQueue {
+  readonly #name: string;
+  readonly #places: number;
+  readonly #slots = new Slots({ total: 1 });
+
+  /** `places` counts the running work too. */
+  constructor(name: string, places: number) {
+    this.#name = name;
+    this.#places = places;
+  }
+
+  /**
+   * What `work` resolves to, once it had its turn. `owner` is a key as returned by `chargedTo`. Throws `rate_limited` if the owner
+   * has no place left, and `unavailable` if nobody has.
+   */
+  async run<Result>(owner: string, work: () => Promise<Result>): Promise<Result> {
+    this.assertPlace(owner);
+    using _slot = await this.#slots.acquire([owner]);
+    return await work();
+  }
+
+  /** Throws what `run` would throw instead of waiting. */
+  assertPlace(owner: string): void {
+    if (this.#slots.load(owner) >= this.#places / OWNER_SHARE) {
+      const detail = `This principal and its agents have too many requests in the ${this.#name} queue`;
+      throw new Fault("rate_limited", detail, { retryAfterMs: RETRY_MS });
+    }
+    if (this.#slots.load() >= this.#places) {
+      throw new Fault("unavailable", `The ${this.#name} queue is full`, { retryAfterMs: RETRY_MS });
+    }
+  }
+}
