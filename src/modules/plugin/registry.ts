@@ -1,6 +1,7 @@
 // The plugins that work and the rooms that are filtered, in memory: sending a message asks this for every room.
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "@/core/clock.ts";
+import { coalesce } from "@/core/coalesce.ts";
 import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -36,8 +37,8 @@ export class PluginRegistry {
   #filters: ReadonlyMap<string, readonly ActivePlugin[]> = new Map();
   #staleAt = -Infinity;
   #isLoaded = false;
+  readonly #reload = coalesce(() => this.#read());
   #reloading = Promise.resolve();
-  #queuedReload: Promise<void> | undefined;
   /** A call may run in a transaction; what every call uses is not read in it. */
   readonly #runOutside = AsyncLocalStorage.snapshot();
   #subscription: Promise<BusSubscription> | undefined;
@@ -56,7 +57,6 @@ export class PluginRegistry {
 
   async stop(): Promise<void> {
     (await this.#subscription)?.close();
-    await this.#queuedReload;
     await this.#reloading;
   }
 
@@ -85,10 +85,7 @@ export class PluginRegistry {
 
   /** Reads everything again; never rejects. A running read may have begun before the change, so the next one follows it. */
   reload(): Promise<void> {
-    return this.#queuedReload ??= this.#reloading.then(() => {
-      this.#queuedReload = undefined;
-      return this.#reloading = this.#read();
-    });
+    return this.#reloading = this.#reload();
   }
 
   #refresh(): void {

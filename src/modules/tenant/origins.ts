@@ -1,5 +1,6 @@
 // Browser origins that tenants allow. All are in memory: a preflight carries no token, and anyone can send many of them.
 import type { Clock } from "@/core/clock.ts";
+import { coalesce } from "@/core/coalesce.ts";
 import { logOf } from "@/core/log.ts";
 import type { TenantOrigins } from "@/core/request.ts";
 import type { Store } from "@/ports/store.ts";
@@ -17,8 +18,8 @@ export class OriginList implements TenantOrigins {
   readonly #deps: Deps;
   #tenantsByOrigin: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   #staleAt = -Infinity;
+  readonly #reload = coalesce(() => this.#read());
   #reloading = Promise.resolve();
-  #queuedReload: Promise<void> | undefined;
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -42,16 +43,12 @@ export class OriginList implements TenantOrigins {
    * a running one may have read before the change, and an older result must not replace a newer one.
    */
   reload(): Promise<void> {
-    return this.#queuedReload ??= this.#reloading.then(() => {
-      this.#queuedReload = undefined;
-      return this.#reloading = this.#read();
-    });
+    return this.#reloading = this.#reload();
   }
 
   /** Resolves when no reload is running. */
-  async waitForReload(): Promise<void> {
-    await this.#queuedReload;
-    await this.#reloading;
+  waitForReload(): Promise<void> {
+    return this.#reloading;
   }
 
   async #read(): Promise<void> {
