@@ -1,5 +1,4 @@
 // The idempotency store: responses are stored in the same transaction as the effects that they report.
-import { createHash } from "node:crypto";
 import type { Kysely } from "kysely";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { currentAccount } from "@/core/caller.ts";
@@ -7,7 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import type { IdempotencyScope, RunOnce, StoredResponse } from "@/core/idempotency.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { LruMap } from "@/core/lru_map.ts";
-import type { Encryptor } from "@/core/crypto.ts";
+import { type Encryptor, hashText } from "@/core/crypto.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables, IdempotencyRow } from "./core_tables.ts";
 
@@ -59,7 +58,7 @@ export class IdempotencyStore {
   }
 
   readonly runOnce: RunOnce = async ({ path, ...rest }, fingerprint, work, isSecret = false) => {
-    const scope = { ...rest, path: path.length > PATH_MAX ? createHash("sha256").update(path).digest("hex") : path };
+    const scope = { ...rest, path: path.length > PATH_MAX ? hashText(path) : path };
     const id = idOf(scope);
     if (this.#inFlight.has(id)) {
       throw new Fault("idempotency_in_flight", "A request with this Idempotency-Key is in progress", {

@@ -83,7 +83,7 @@ export class Signer {
   }
 }
 
-/** SHA-256 in hex; for secrets that are too random to be guessed. */
+/** SHA-256 in hex. Of secrets it is enough only where they are too random to be guessed. */
 export function hashText(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }

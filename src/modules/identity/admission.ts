@@ -1,11 +1,12 @@
 // Admission to a tenant without a token: a principal, new or known, and its first API token.
 import type { TenantRole } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { API_TOKEN_PREFIX, effectiveTenantRole, hashToken } from "./authenticator.ts";
+import { API_TOKEN_PREFIX, effectiveTenantRole } from "./authenticator.ts";
 import { lockCredential, publishTokenRevoked, tokenLock } from "./credential_guard.ts";
 import { addWithHandle } from "./handle.ts";
 import { presentPrincipal, presentToken } from "./presenter.ts";
@@ -55,7 +56,7 @@ export class Admission {
       id: newId("tok"),
       principal_id: id,
       name: TOKEN_NAME,
-      hash: hashToken(secret),
+      hash: hashText(secret),
       scopes: "*",
       created_by: id,
       created_at: iso(now),

@@ -1,8 +1,8 @@
 // Resolves bearer tokens to actors: verifies them, creates principals just in time, and caches the result.
-import { createHash } from "node:crypto";
 import { type Actor, hasScope, lowerOf, scopesOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -138,7 +138,7 @@ export class Authenticator {
   async #byApiToken(token: string): Promise<Actor> {
     const { store, clock } = this.#deps;
     const identities = new IdentityStore(store.db);
-    const row = await identities.tokenByHash(hashToken(token));
+    const row = await identities.tokenByHash(hashText(token));
     if (row === undefined) throw new Fault("unauthenticated", "The token is unknown or was revoked");
     const now = clock.now();
     if (Date.parse(row.expires_at) <= now) throw new Fault("token_expired", "The token has expired");
@@ -302,11 +302,6 @@ function limitScopes(scopes: ReadonlySet<string> | undefined, limit: string | nu
   const actor = { scopes };
   // A limit names scopes one by one, without wildcards.
   return new Set([...allowed].filter((scope) => hasScope(actor, scope)));
-}
-
-/** API tokens are stored as hashes only. */
-export function hashToken(token: string): string {
-  return createHash("sha256").update(token).digest("hex");
 }
 
 /** The columns that a token changes of its principal. */

@@ -1,5 +1,5 @@
 // Handles that new principals get: free, and like their names.
-import { createHash } from "node:crypto";
+import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { MENTION_ALL_HANDLES } from "./schema.ts";
 import type { IdentityStore, PrincipalRow } from "./store.ts";
@@ -60,7 +60,7 @@ async function freeHandles(
   base: string,
 ): Promise<string[]> {
   if (base === "") return [];
-  const ofId = `${base}-${createHash("sha256").update(id).digest("hex").slice(0, 6)}`;
+  const ofId = `${base}-${hashText(id).slice(0, 6)}`;
   // A number would show a guest that there are others with this name.
   if (role === "guest") return [ofId];
   const numbered = Array.from({ length: NUMBER_MAX }, (_, at) => at === 0 ? base : `${base}-${at + 1}`)

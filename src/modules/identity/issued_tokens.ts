@@ -2,12 +2,13 @@
 // so that lists, revocation and the check of every write treat all of them alike.
 import type { Actor, TenantRole } from "@/core/actor.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
-import { type Authenticator, hashToken } from "./authenticator.ts";
+import type { Authenticator } from "./authenticator.ts";
 import { lockCredential, publishTokenRevoked, tokenLock } from "./credential_guard.ts";
 import { TOKENS_MAX } from "./principal_rules.ts";
 import { IdentityStore, type IdentityTables, type TokenRow } from "./store.ts";
@@ -50,7 +51,7 @@ export class IssuedTokens {
       principal_id: principalId,
       name,
       // Of a secret that nobody has: only the issuer's own secrets are accepted.
-      hash: hashToken(newSecret()),
+      hash: hashText(newSecret()),
       scopes: scopes.join(" "),
       created_by: principalId,
       created_at: now,

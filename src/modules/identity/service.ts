@@ -1,6 +1,7 @@
 // Principals of a tenant, and the tokens that the gateway issues.
 import { type Actor, isAtLeast, isGuest, lowerOf, outranks, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { type Clock, DAY_MS, DAY_SECONDS, iso } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
@@ -10,7 +11,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { type AnyDatabase, type AnyTransaction, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import type { PrincipalVisibility } from "./principal_visibility.ts";
-import { API_TOKEN_PREFIX, hashToken } from "./authenticator.ts";
+import { API_TOKEN_PREFIX } from "./authenticator.ts";
 import type { RefreshTokenService, Rotation } from "./refresh_tokens/service.ts";
 import { isStoredTokenId } from "./refresh_tokens/signer.ts";
 import { presentPrincipal, presentToken } from "./presenter.ts";
@@ -248,7 +249,7 @@ export class IdentityService {
         );
       }
       const secret = `${API_TOKEN_PREFIX}${newSecret()}`;
-      const row = { ...draft, hash: hashToken(secret), expires_at: iso(now + expiresInSeconds * 1000) };
+      const row = { ...draft, hash: hashText(secret), expires_at: iso(now + expiresInSeconds * 1000) };
       await identities.addToken(row);
       return { ...presentToken({ ...row, access_expires_at: null }), token: secret };
     });

@@ -1,12 +1,13 @@
 // Principals of other modules, such as those of plugins: created, limited, enabled and ended in the transactions of their owners.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
-import { API_TOKEN_PREFIX, hashToken } from "./authenticator.ts";
+import { API_TOKEN_PREFIX } from "./authenticator.ts";
 import { lockCredential, principalLock, publishTokenRevoked } from "./credential_guard.ts";
 import { presentPrincipal } from "./presenter.ts";
 import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
@@ -78,7 +79,7 @@ export class ServicePrincipals {
       id: newId("tok"),
       principal_id: id,
       name: id,
-      hash: hashToken(secret),
+      hash: hashText(secret),
       scopes: "*",
       created_by: createdBy,
       created_at: iso(now),

@@ -1,7 +1,7 @@
 // Invitations: codes that create a principal and a token for the people who have them. Only hashes of codes are stored.
-import { createHash } from "node:crypto";
 import { type Actor, outranks, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -40,7 +40,7 @@ export class InvitationService {
     const row: InvitationRow = {
       tenant_id: actor.tenantId,
       id: newId("inv"),
-      hash: hashOf(code),
+      hash: hashText(code),
       name,
       role,
       principal_id: null,
@@ -81,7 +81,7 @@ export class InvitationService {
   /** Starts a session with a code; `assertOrigin` throws unless the tenant allows the request's origin. */
   async join({ code, displayName }: Join, assertOrigin: (tenantId: string) => void): Promise<Joined> {
     const { store, clock, identity, admission } = this.#deps;
-    const hash = hashOf(code);
+    const hash = hashText(code);
     const known = await new InvitationStore(store.db).byHash(hash);
     if (known === undefined) throw invalidCode();
     assertOrigin(known.tenant_id);
@@ -115,7 +115,7 @@ export class InvitationService {
       await invitations.add({
         tenant_id: OWNER.tenantId,
         id: newId("inv"),
-        hash: hashOf(code),
+        hash: hashText(code),
         name: "Sign-in address",
         role: "owner",
         principal_id: OWNER.id,
@@ -144,11 +144,6 @@ function present({ id, name, role, uses_left, created_by, created_at, expires_at
     createdAt: created_at,
     expiresAt: expires_at,
   };
-}
-
-/** Codes are random, so a plain hash is as good as a slow one. */
-function hashOf(code: string): string {
-  return createHash("sha256").update(code).digest("hex");
 }
 
 function invalidCode(): Fault {

@@ -1,5 +1,5 @@
 // Direct rooms: private, for a few principals, and one for each set of them.
-import { createHash } from "node:crypto";
+import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { truncateText } from "@/core/text.ts";
 import { DIRECT_MEMBERS_MAX, NAME_MAX, type RoomCreate, type RoomUpdate } from "./schema.ts";
@@ -31,5 +31,5 @@ export function directRoomName(names: readonly string[]): string {
 
 /** Identifies the set of members of a direct room. */
 export function directKeyOf(ids: readonly string[]): string {
-  return createHash("sha256").update([...ids].sort().join("\n")).digest("hex");
+  return hashText([...ids].sort().join("\n"));
 }

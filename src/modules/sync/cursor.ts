@@ -1,5 +1,5 @@
 // The cursor of a sync: the position of each stream, packed so that several hundred rooms fit into a URL.
-import { createHash } from "node:crypto";
+import { hashText } from "@/core/crypto.ts";
 
 const KEY_BYTES = 6;
 
@@ -8,7 +8,7 @@ export type StreamPositions = ReadonlyMap<string, number>;
 
 /** The key of a room's stream in a cursor. */
 export function positionKey(roomId: string, epoch: string): string {
-  return createHash("sha256").update(`${roomId}\n${epoch}`).digest("hex").slice(0, 2 * KEY_BYTES);
+  return hashText(`${roomId}\n${epoch}`).slice(0, 2 * KEY_BYTES);
 }
 
 /** Packs positions: per room its key and the position as a varint. */

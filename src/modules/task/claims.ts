@@ -1,6 +1,6 @@
 // Claims: a worker leases a task exclusively until it releases the task or the lease expires.
-import { createHash } from "node:crypto";
 import { type Clock, iso } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -32,7 +32,7 @@ export class TaskClaims {
       const saved = await writer.save(tx, context, row, {
         ...row,
         claimed_by: context.actor.principalId,
-        lease_hash: hashOf(token),
+        lease_hash: hashText(token),
         lease_expires_at: expiresAt,
       });
       return { leaseToken: token, expiresAt, task: writer.present(saved) };
@@ -54,7 +54,7 @@ export class TaskClaims {
 
 /** Throws unless this token has the current lease of the task. */
 export function checkLease(row: TaskRow, token: string | undefined, now: number): void {
-  if (token !== undefined && isClaimed(row, now) && row.lease_hash === hashOf(token)) return;
+  if (token !== undefined && isClaimed(row, now) && row.lease_hash === hashText(token)) return;
   throw new Fault(
     "already_claimed",
     isClaimed(row, now)
@@ -65,8 +65,4 @@ export function checkLease(row: TaskRow, token: string | undefined, now: number)
 
 export function withoutClaim(row: TaskRow): TaskRow {
   return { ...row, claimed_by: null, lease_hash: null, lease_expires_at: null };
-}
-
-function hashOf(token: string): string {
-  return createHash("sha256").update(token).digest("hex");
 }

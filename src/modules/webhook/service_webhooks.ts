@@ -1,6 +1,6 @@
 // Webhooks of other modules' principals, such as plugins: one for each, created and changed in the transactions of their owners.
-import { createHash } from "node:crypto";
 import { type Clock, iso } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { DeliveryStore } from "./delivery_store.ts";
 import type { Secrets } from "./secrets.ts";
@@ -75,5 +75,5 @@ export class ServiceWebhooks {
 
 /** The same for each call: a principal has one. */
 function idOf(principalId: string): string {
-  return `webhook_${createHash("sha256").update(principalId).digest("hex").slice(0, 32)}`;
+  return `webhook_${hashText(principalId).slice(0, 32)}`;
 }

@@ -1,8 +1,8 @@
 // The representation of a document in Yjs. A text has one `Y.Text` named `content`, which contains Markdown source; of a rich
 // document, `rich/` reads and writes the fragment.
-import { createHash } from "node:crypto";
 import { createDecoder } from "lib0/decoding";
 import * as Y from "yjs";
+import { hashText } from "@/core/crypto.ts";
 import { findUnsafeText, isSafeText } from "@/core/text.ts";
 import type { Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
@@ -108,7 +108,7 @@ function isDoneAfter(work: Steps, steps: number): boolean {
  * may still have lost edits, and would mistake new ones with the same clocks for them.
  */
 function serverClientId(writer: string): number {
-  return SERVER_CLIENT_MIN + Number.parseInt(createHash("sha256").update(writer).digest("hex").slice(0, 12), 16);
+  return SERVER_CLIENT_MIN + Number.parseInt(hashText(writer).slice(0, 12), 16);
 }
 
 /** Whether this is a valid state vector. */

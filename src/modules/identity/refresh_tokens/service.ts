@@ -1,11 +1,12 @@
 // Token families: a session that continues by refresh tokens. Each can be used once, and one is valid at any time.
 import type { TenantRole } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { effectiveTenantRole, hashToken } from "../authenticator.ts";
+import { effectiveTenantRole } from "../authenticator.ts";
 import { IdentityStore, type IdentityTables, type TokenFamilyRow, type TokenRow } from "../store.ts";
 import { lockCredential, publishTokenRevoked, tokenLock } from "../credential_guard.ts";
 import type { Refreshed } from "../schema.ts";
@@ -54,14 +55,14 @@ export class RefreshTokenService {
   ): Promise<Rotation> {
     const familyKey = `svcrt_${newSecret()}`;
     const secret = newSecret();
-    const token = { ...draft, hash: hashToken(familyKey), expires_at: this.#refreshExpiry() };
+    const token = { ...draft, hash: hashText(familyKey), expires_at: this.#refreshExpiry() };
     const family: TokenFamilyRow = {
       tenant_id: draft.tenant_id,
       token_id: draft.id,
       role,
       access_seconds: accessSeconds,
       access_expires_at: this.#accessExpiry(accessSeconds),
-      hash: hashToken(secret),
+      hash: hashText(secret),
       previous_hash: null,
       rotated_at: null,
     };
@@ -77,7 +78,7 @@ export class RefreshTokenService {
   async refresh(refreshToken: string, assertOrigin: (tenantId: string) => void): Promise<Refreshed> {
     const [, familyKey, secret] = REFRESH_TOKEN_PATTERN.exec(refreshToken) ?? [];
     if (familyKey === undefined || secret === undefined) throw unknownToken();
-    const token = await new IdentityStore(this.#deps.store.db).tokenByHash(hashToken(familyKey));
+    const token = await new IdentityStore(this.#deps.store.db).tokenByHash(hashText(familyKey));
     if (token === undefined) throw unknownToken();
     assertOrigin(token.tenant_id);
     const rotation = await this.#deps.store.write((tx) => this.#rotate(tx, familyKey, secret));
@@ -111,10 +112,10 @@ export class RefreshTokenService {
     const families = new RefreshTokenStore(tx.db);
     const now = this.#deps.clock.now();
     // Locks the family: what is read next stays the current rotation until the commit.
-    const token = await families.lockByHash(hashToken(familyKey), iso(now));
+    const token = await families.lockByHash(hashText(familyKey), iso(now));
     const family = token && await families.find(token.tenant_id, token.id);
     if (token === undefined || family === undefined) throw unknownToken();
-    const hash = hashToken(secret);
+    const hash = hashText(secret);
     const isCurrent = hash === family.hash;
     if (!isCurrent && !isRetry(family, hash, now)) {
       await lockCredential(tx, this.#deps.store, tokenLock(token.tenant_id, token.id));
@@ -129,7 +130,7 @@ export class RefreshTokenService {
     const rotated: TokenFamilyRow = {
       ...family,
       access_expires_at: this.#accessExpiry(family.access_seconds),
-      hash: hashToken(next),
+      hash: hashText(next),
       // Retries are timed from the first rotation, so that they cannot extend the window.
       ...(isCurrent ? { previous_hash: hash, rotated_at: iso(now) } : {}),
     };
