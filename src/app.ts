@@ -22,7 +22,7 @@ import {
 import { createOutbound } from "@/adapters/outbound_http.ts";
 import type { Config } from "@/config.ts";
 import { MaintenanceScheduler } from "@/core/maintenance.ts";
-import { type Clock, DAY_MS, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";
+import { type Clock, DAY_MS, delay, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { type ConsumeRate, createDispatch } from "@/core/dispatch.ts";
 import { accessSignalsOf, type StoredEvent } from "@/core/event.ts";
@@ -135,7 +135,7 @@ export async function createApp(
       await Promise.all([hub.drain(), drainAll(modules)]);
       // Stopping the server would drop sockets that have not read their close frame yet.
       const until = performance.now() + CLOSE_TIMEOUT_MS;
-      while (memoryGuard.size > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 10));
+      while (memoryGuard.size > 0 && performance.now() < until) await delay(10);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

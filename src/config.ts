@@ -5,7 +5,7 @@ import type { S3Options } from "@/adapters/blob_s3.ts";
 import { isHost } from "@/adapters/host_list.ts";
 import { aiModels, type OperatorProvider, operatorProvider } from "@/ai_settings.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
-import { withoutTrailingSlashes } from "@/core/text.ts";
+import { trimTrailing } from "@/core/text.ts";
 import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "@/secret.ts";
 import { isAddressRange } from "@/transport/shared/client_address.ts";
 
@@ -68,7 +68,7 @@ const Environment = z.object({
     .default("development"),
   SVC_HOST: z.string().min(1).default("0.0.0.0"),
   SVC_PORT: integer(0, 65535).default(8080),
-  SVC_PUBLIC_URL: url(["http:", "https:"]).transform(withoutTrailingSlashes).optional(),
+  SVC_PUBLIC_URL: url(["http:", "https:"]).transform((text) => trimTrailing(text, "/")).optional(),
   SVC_JWT_ISSUER: z.string().min(1).optional(),
   SVC_JWT_AUDIENCE: z.string().min(1).optional(),
   SVC_JWKS_URL: url(["http:", "https:"]).refine(isAnonymous, "a URL without a user name and password").optional(),

@@ -1,7 +1,7 @@
 // The entry point: environment → app → serve → signals → dispose. The only file that acts when it is imported.
 import type { App } from "@/app.ts";
 import { type Config, ConfigError, processEnvironment, readConfig } from "@/config.ts";
-import { systemTime } from "@/core/clock.ts";
+import { delay, systemTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
@@ -101,7 +101,7 @@ async function serve(config: Config): Promise<number> {
     const windowMs = signal === "SIGTERM" ? settings.SVC_DRAIN_SECONDS * 1000 : 0;
     log.info("stopping", { signal, windowMs });
     app.markDraining();
-    await new Promise((resolve) => setTimeout(resolve, windowMs));
+    await delay(windowMs);
     // A client that never disconnects must not keep the process running.
     const deadline = setTimeout(() => Deno.exit(1), STOP_TIMEOUT_MS);
     const enough = Promise.withResolvers<void>();
@@ -187,7 +187,7 @@ async function waitForStore<Result>(open: () => Promise<Result>): Promise<Result
     } catch (error) {
       if (!(error instanceof Fault) || error.code !== "unavailable" || performance.now() > until) throw error;
       log.warn("waiting for the database of SVC_DATABASE_URL", { cause: messageOf(error) });
-      await new Promise((resolve) => setTimeout(resolve, 1000));
+      await delay(1000);
     }
   }
 }

@@ -1,7 +1,7 @@
 // Models by the provider packages of the AI SDK. Each package is loaded with the first call of its protocol.
 import type { AnthropicProvider } from "@ai-sdk/anthropic";
 import { estimateTokens } from "@/core/tokens.ts";
-import { withoutTrailingSlashes } from "@/core/text.ts";
+import { trimTrailing } from "@/core/text.ts";
 import {
   type ModelEndpoint,
   ModelError,
@@ -135,7 +135,7 @@ export class AiSdkModels implements Models {
     const options = { ...bounds, allow: allowHosts, totalMs: LIMITS.totalMs };
     return {
       name: "provider",
-      baseURL: withoutTrailingSlashes(baseUrl),
+      baseURL: trimTrailing(baseUrl, "/"),
       // Without one, a package would look for it in the environment.
       apiKey: apiKey ?? "none",
       fetch: async (input, init) => {

@@ -1,7 +1,7 @@
 // Blobs in an S3-compatible store (AWS, MinIO, Garage, Ceph …), addressed by path, signed with Signature Version 4.
 import { Buffer } from "node:buffer";
 import { AwsClient } from "aws4fetch";
-import { withTimeout } from "@/core/clock.ts";
+import { delay, withTimeout } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import { trimTrailing } from "@/core/text.ts";
@@ -138,7 +138,7 @@ export class S3Blobs implements Blobs {
         if (!isBusy || retry === RETRIES) {
           throw new Error(`${method} returned ${response.status}: ${text.slice(0, 500)}`);
         }
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * RETRY_MS * 2 ** retry));
+        await delay(Math.random() * RETRY_MS * 2 ** retry);
       }
     } catch (cause) {
       throw unavailable(cause);

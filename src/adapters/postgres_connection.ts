@@ -2,6 +2,7 @@
 // new socket for the one its transaction began on.
 import { Socket } from "node:net";
 import postgres from "postgres";
+import { delay } from "@/core/clock.ts";
 import { TimeoutQueue } from "@/core/timeout_queue.ts";
 import { Fault } from "@/core/fault.ts";
 import { bulkInsert } from "./postgres_bulk_insert.ts";
@@ -150,7 +151,7 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
         if (thrown instanceof NoResponse || performance.now() > retryUntil) {
           throw new Fault("unavailable", "The database is unavailable", { cause: thrown });
         }
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * READ_RETRY_PAUSE_MS));
+        await delay(Math.random() * READ_RETRY_PAUSE_MS);
       }
     }
   }

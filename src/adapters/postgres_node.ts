@@ -1,7 +1,7 @@
 // Liveness of the nodes of one PostgreSQL database: an advisory lock that lasts as long as the node's session. It ends
 // with the node's process immediately, independently of any clock, and costs nothing meanwhile.
 import { type Kysely, sql } from "kysely";
-import { withTimeout } from "@/core/clock.ts";
+import { delay, withTimeout } from "@/core/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { NodeLock } from "./lease_takeover.ts";
 import { connect } from "./postgres_connection.ts";
@@ -76,7 +76,7 @@ export class PostgresNode implements NodeLock {
       }
       // It is lost already.
       session.end({ timeout: 0 }).catch(() => {});
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await delay(RETRY_MS);
     }
   }
 

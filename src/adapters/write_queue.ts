@@ -1,6 +1,7 @@
 // The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { beginCharge, currentAccount } from "@/core/caller.ts";
+import { delay } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
@@ -297,10 +298,6 @@ export class WriteQueue<Tables> {
     if (--this.#pending > 0) return;
     for (const quiet of this.#onIdle.splice(0)) quiet();
   }
-}
-
-function delay(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Charges writers with a commit, by what they wrote: SQLite sorts, indexes and writes all of it then. */

@@ -57,16 +57,16 @@ export async function withTimeout<Result>(work: Promise<Result>, ms: number): Pr
 }
 
 /** Resolves after `ms`, or as soon as the signal aborts. */
-export function delay(ms: number, signal: AbortSignal): Promise<void> {
+export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
+    if (signal?.aborted) return resolve();
     const end = (): void => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", end);
+      signal?.removeEventListener("abort", end);
       resolve();
     };
     const timer = setTimeout(end, ms);
-    signal.addEventListener("abort", end);
+    signal?.addEventListener("abort", end);
   });
 }
 

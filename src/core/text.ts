@@ -117,10 +117,3 @@ function hasAtLeast(min: number, raw: string, characters: string): boolean {
   }
   return false;
 }
-
-/** The text without slashes at its end. A loop: an expression that is anchored at the end alone takes quadratic time. */
-export function withoutTrailingSlashes(text: string): string {
-  let end = text.length;
-  while (text[end - 1] === "/") end--;
-  return text.slice(0, end);
-}

@@ -5,7 +5,7 @@ import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
-import { withoutTrailingSlashes } from "@/core/text.ts";
+import { trimTrailing } from "@/core/text.ts";
 import { ModelError, type ModelRequest } from "@/ports/model.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
@@ -117,7 +117,7 @@ export class ProviderService {
     if (url.search !== "" || url.hash !== "") {
       throw invalidField("/baseUrl", "expected an address without a query");
     }
-    return withoutTrailingSlashes(url.href);
+    return trimTrailing(url.href, "/");
   }
 }
 

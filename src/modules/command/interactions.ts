@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Actor } from "@/core/actor.ts";
 import { hasScope } from "@/core/actor.ts";
-import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -121,7 +121,7 @@ export class Interactions {
     const interactions = new InteractionStore(store.db);
     let current: InteractionRow | undefined = row;
     while (current?.state === "calling" && clock.now() < Date.parse(current.called_at) + CALL_LOST_MS) {
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      await delay(POLL_MS);
       current = await interactions.find(row.tenant_id, row.id);
     }
     return current;

@@ -1,7 +1,7 @@
 // Reindexing of a tenant: a job that indexes all resources again in batches, while search remains available.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, delay, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -64,7 +64,7 @@ export class Reindexer {
 
   /** Continues where an earlier attempt ended. */
   async #run(tenantId: string, id: string): Promise<void> {
-    while (await this.#step(tenantId, id)) await new Promise((resolve) => setTimeout(resolve, REST_MS));
+    while (await this.#step(tenantId, id)) await delay(REST_MS);
   }
 
   /** Indexes one batch; `false` if the run is complete. */

@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, delay, iso } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -253,7 +253,7 @@ export class CommandHandler {
   /** Waits until so many bytes fit or the connection closes. */
   async #waitForCapacity(connection: Connection, bytes: number): Promise<void> {
     while (!connection.isClosed && !connection.hasCapacity(bytes)) {
-      await new Promise((resolve) => setTimeout(resolve, CAPACITY_POLL_MS));
+      await delay(CAPACITY_POLL_MS);
     }
   }
 

@@ -1,7 +1,7 @@
 // The hub: all connections of this node, the channels they subscribe to, their deadlines, and their shutdown.
 import type { Actor } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
-import type { Clock } from "@/core/clock.ts";
+import { type Clock, delay } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent, Signal } from "@/core/event.ts";
 import type { EventFilter, EventFilterOf } from "@/core/event_view.ts";
@@ -295,7 +295,7 @@ export class Hub implements ConnectionHost {
       const due = all.slice(0, Math.ceil(all.length * (step + 1) / steps));
       for (const connection of due) if (connection.isIdle) connection.close(DISCONNECT.shutdown);
       if (this.#connections.size === 0) break;
-      await new Promise((resolve) => setTimeout(resolve, DRAIN_STEP_MS));
+      await delay(DRAIN_STEP_MS);
     }
     for (const connection of [...this.#connections]) connection.close(DISCONNECT.shutdown);
     clearTimeout(this.#resumeTimer);

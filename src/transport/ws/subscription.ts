@@ -1,5 +1,6 @@
 // One connection's subscription to one channel: buffers publications until its reply is sent, and catches up from the log
 // while the client lags by more than fits its outbox.
+import { delay } from "@/core/clock.ts";
 import type { StoredEvent } from "@/core/event.ts";
 import { type EventView, isHidden, redactFor } from "@/core/event_view.ts";
 import { logOf } from "@/core/log.ts";
@@ -141,7 +142,7 @@ export class Subscription implements ChannelSubscriber {
         if (this.fanout.head <= last) {
           this.#phase = "live";
         } else if (this.connection.isBackpressured) {
-          await new Promise((resolve) => setTimeout(resolve, BACKPRESSURE_POLL_MS));
+          await delay(BACKPRESSURE_POLL_MS);
         } else {
           const events = await this.read(last, PAGE_SIZE);
           if (events === undefined) throw new Error("Events are no longer in the log");

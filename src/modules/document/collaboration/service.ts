@@ -1,7 +1,7 @@
 // Live editing: the Hocuspocus engine between editors' sockets and the log. Write-ahead: an update is committed before it is
 // applied to the document, before others receive it, and before it is acknowledged as saved.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
-import { MINUTE_MS } from "@/core/clock.ts";
+import { delay, MINUTE_MS } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import { chargeTo, runAsCaller } from "@/core/caller.ts";
@@ -124,7 +124,7 @@ export class CollaborationService {
     const engine = await this.#engine;
     // Connections acknowledge the updates that are still being written.
     for (let waits = 0; engine !== undefined && engine.documents.size > 0 && waits < 200; waits++) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await delay(10);
     }
     for (const replica of this.#replicas.values()) replica.close();
     await Promise.all([...this.#replicas.values()].map((replica) => replica.idle()));
