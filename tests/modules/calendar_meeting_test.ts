@@ -238,3 +238,42 @@ Deno.test("an event with a meeting requires a token with meeting.write", async (
   assertProblem(await narrow.post(`${CALENDAR}/events`, { ...event, meeting: { create: true } }), 403, "scope_missing");
   expectStatus(await narrow.post(`${CALENDAR}/events`, event), 201);
 });
+
+Deno.test("each occurrence of a series has a meeting that can be joined", async () => {
+  await using fixture = await openCalendarFixture();
+  const { gateway } = fixture;
+  const event = await createEventWithMeeting(fixture, { rrule: "FREQ=DAILY;COUNT=3", durationMinutes: 30 });
+  const path = `${CALENDAR}/events/${event.id}`;
+  const advanceTo = async (time: string): Promise<ApiResponse["body"]> => {
+    gateway.clock.advance(Date.parse(time) - gateway.clock.now());
+    await gateway.runJobs();
+    [fixture.alice, fixture.bob] = [await gateway.as("alice"), await gateway.as("bob")];
+    return expectStatus(await fixture.bob.get(path)).body;
+  };
+
+  assert.equal((await advanceTo("2026-03-09T08:00:00Z")).meetingId, event.meetingId);
+  expectStatus(await fixture.bob.post(`${MEETINGS}/${event.meetingId}/join`));
+  // It runs late. Then it has ended, and the event has the meeting of the next day.
+  assert.equal((await advanceTo("2026-03-09T09:29:00Z")).meetingId, event.meetingId);
+  const second = await advanceTo("2026-03-09T09:30:00Z");
+  assert.notEqual(second.meetingId, event.meetingId);
+  assert.deepEqual(await summarizeMeeting(fixture, second), ["03-10T08:00", "Review", "scheduled"]);
+  await advanceTo("2026-03-10T08:00:00Z");
+  expectStatus(await fixture.bob.post(`${MEETINGS}/${second.meetingId}/join`));
+  expectStatus(await fixture.bob.post(`${MEETINGS}/${second.meetingId}/end`), 403);
+  expectStatus(await fixture.alice.post(`${MEETINGS}/${second.meetingId}/end`));
+
+  // Nobody joins the last one, which is moved: it remains the last meeting.
+  const third = await advanceTo("2026-03-10T09:30:00Z");
+  await updateEvent(fixture.alice, event, {
+    scope: "this",
+    occurrence: "2026-03-11T09:00:00",
+    start: at("2026-03-11T11:00:00"),
+  });
+  assert.deepEqual(await summarizeMeeting(fixture, third), ["03-11T10:00", "Review", "scheduled"]);
+  const last = await advanceTo("2026-03-13T08:00:00Z");
+  assert.equal(last.meetingId, third.meetingId);
+  assert.deepEqual(await summarizeMeeting(fixture, last), ["03-11T10:00", "Review", "missed"]);
+  const updates = await readStreamEvents(gateway, `room:${fixture.roomId}`, "calendar.event.updated");
+  assert.deepEqual(updates.map(({ actor }) => actor?.id ?? null), [null, null, "alice"]);
+});

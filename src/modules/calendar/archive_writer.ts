@@ -34,7 +34,7 @@ export class ImportedEventWriter {
 
   constructor({ clock, index }: Deps) {
     this.#clock = clock;
-    this.#writer = new EventWriter({ clock, index, meetings: new EventMeetings(undefined) });
+    this.#writer = new EventWriter({ clock, index, meetings: new EventMeetings(clock, undefined) });
   }
 
   /** The event as rows; throws a fault if it could not have been created here. */

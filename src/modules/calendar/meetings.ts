@@ -1,15 +1,15 @@
-// The meeting of an event: scheduled for its first occurrence, and moved with it.
+// The meeting of an event: scheduled for its first occurrence, moved with it, and followed by one for the next occurrence.
 import type { Actor } from "@/core/actor.ts";
 import type { ImportContext } from "@/core/archive.ts";
-import { iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { invalidField } from "@/core/fault.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import type { Context } from "@/core/operation.ts";
-import { firstOccurrence, type Occurrence } from "./occurrence.ts";
+import { currentOccurrence, firstOccurrence, type Occurrence } from "./occurrence.ts";
 import type { EventAggregate, EventRow } from "./store.ts";
 
-type Initiator = Pick<Actor, "principalId" | "kind">;
-type TenantInitiator = Initiator & Pick<Actor, "tenantId">;
+/** Absent if the gateway does it by itself. */
+type Initiator = Pick<Actor, "principalId" | "kind"> | undefined;
 type MeetingSlot = { title: string | null; scheduledFor: string };
 
 /** Meetings as the calendar uses them; all methods take part in the running transaction. */
@@ -17,10 +17,18 @@ export type Meetings = {
   /** Resolves to the id of the meeting. */
   create(context: Context, meeting: MeetingSlot & { roomId: string }): Promise<string>;
   /** Resolves to the id of the meeting of the event: a new one if the old one cannot be moved. */
-  move(actor: TenantInitiator, id: string, from: MeetingSlot, to: MeetingSlot): Promise<string>;
+  move(tenantId: string, actor: Initiator, id: string, from: MeetingSlot, to: MeetingSlot): Promise<string>;
   /** A copy for an event that was split off; null if it is past. */
-  copy(actor: TenantInitiator, id: string, from: MeetingSlot, to: MeetingSlot): Promise<string | null>;
-  cancel(actor: TenantInitiator, id: string): Promise<void>;
+  copy(
+    tenantId: string,
+    actor: Initiator,
+    id: string,
+    from: MeetingSlot,
+    to: MeetingSlot,
+  ): Promise<string | null>;
+  cancel(tenantId: string, actor: Initiator, id: string): Promise<void>;
+  /** When a meeting is scheduled for, as the running transaction sees it. */
+  timeOf(db: AnyDatabase, tenantId: string, id: string): Promise<string | null>;
   /** Meetings that exist here, by their ids in an archive. */
   locateImported(
     context: Pick<ImportContext<unknown>, "tenantId" | "refOf">,
@@ -30,9 +38,11 @@ export type Meetings = {
 };
 
 export class EventMeetings {
+  readonly #clock: Clock;
   readonly #meetings: Meetings | undefined;
 
-  constructor(meetings: Meetings | undefined) {
+  constructor(clock: Clock, meetings: Meetings | undefined) {
+    this.#clock = clock;
     this.#meetings = meetings;
   }
 
@@ -51,25 +61,38 @@ export class EventMeetings {
   async update(actor: Initiator, before: EventAggregate, after: EventAggregate): Promise<string | null> {
     const { meeting_id: id } = after.row;
     if (id === null || this.#meetings === undefined) return id;
-    const [first, next] = [firstOccurrence(before), firstOccurrence(after)];
-    const [from, to] = [meetingSlotOf(before, first.items[0]), meetingSlotOf(after, next.items[0])];
+    const now = this.#clock.now();
+    const [current, next] = [currentOccurrence(before, now), currentOccurrence(after, now)];
+    const [from, to] = [meetingSlotOf(before, current.items[0]), meetingSlotOf(after, next.items[0])];
     if (to === undefined && !next.truncated) await this.cancel(actor, after.row);
     if (from === undefined || to === undefined) return id;
     if (from.scheduledFor === to.scheduledFor && from.title === to.title) return id;
-    return await this.#meetings.move(inTenantOf(actor, after.row), id, from, to);
+    return await this.#meetings.move(after.row.tenant_id, actor, id, from, to);
+  }
+
+  /** Resolves to the id of the meeting of the occurrence that takes place now, or is the next one. */
+  async advance(db: AnyDatabase, event: EventAggregate): Promise<string | null> {
+    const { tenant_id: tenantId, meeting_id: id } = event.row;
+    const time = id === null ? null : await this.#meetings?.timeOf(db, tenantId, id) ?? null;
+    if (id === null || time === null || this.#meetings === undefined) return id;
+    const from = meetingSlotOf(event, currentOccurrence(event, Date.parse(time)).items[0]);
+    const to = meetingSlotOf(event, currentOccurrence(event, this.#clock.now()).items[0]);
+    if (from === undefined || to === undefined || to.scheduledFor <= from.scheduledFor) return id;
+    return await this.#meetings.move(tenantId, undefined, id, from, to);
   }
 
   /** The meeting of an event that was split off another. */
   async copyForPart(actor: Initiator, whole: EventAggregate, part: EventAggregate): Promise<string | null> {
     const { meeting_id: id } = whole.row;
-    const from = meetingSlotOf(whole, firstOccurrence(whole).items[0]);
-    const to = meetingSlotOf(part, firstOccurrence(part).items[0]);
+    const now = this.#clock.now();
+    const from = meetingSlotOf(whole, currentOccurrence(whole, now).items[0]);
+    const to = meetingSlotOf(part, currentOccurrence(part, now).items[0]);
     if (id === null || from === undefined || to === undefined) return null;
-    return await this.#meetings?.copy(inTenantOf(actor, whole.row), id, from, to) ?? null;
+    return await this.#meetings?.copy(whole.row.tenant_id, actor, id, from, to) ?? null;
   }
 
   async cancel(actor: Initiator, row: EventRow): Promise<void> {
-    if (row.meeting_id !== null) await this.#meetings?.cancel(inTenantOf(actor, row), row.meeting_id);
+    if (row.meeting_id !== null) await this.#meetings?.cancel(row.tenant_id, actor, row.meeting_id);
   }
 }
 
@@ -78,8 +101,4 @@ function meetingSlotOf({ row }: EventAggregate, occurrence: Occurrence | undefin
   // All members of the room see the meeting, but not the title of such an event.
   const title = row.visibility === "room" ? occurrence.patch.title ?? row.title : null;
   return { title, scheduledFor: iso(occurrence.startAt) };
-}
-
-function inTenantOf(actor: Initiator, row: EventRow): TenantInitiator {
-  return { ...actor, tenantId: row.tenant_id };
 }

@@ -46,14 +46,19 @@ type Deps = {
 export function calendarModule({ store, clock, cursors }: Platform, deps: Deps): Module {
   const { index, notify, roomAccess } = deps;
   const access = new CalendarAccess({ ...deps, store });
-  const meetings = new EventMeetings(deps.meetings);
+  const meetings = new EventMeetings(clock, deps.meetings);
   const writer = new EventWriter({ clock, index, meetings, notify });
   const shared = { ...deps, store, clock, cursors, access, writer, meetings };
   const calendar = new CalendarService(shared);
   const updater = new EventUpdater(shared);
   const feeds = new CalendarFeeds(shared);
   const imports = new CalendarImports(shared);
-  const reminders = new ReminderSender({ store, clock, notify });
+  const reminders = new ReminderSender({
+    store,
+    clock,
+    notify,
+    advanceMeeting: (tx, event) => writer.advanceMeeting(tx, event),
+  });
   const search = new CalendarSource({ store, roomAccess });
   return {
     name: "calendar",

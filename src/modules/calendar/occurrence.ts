@@ -1,5 +1,5 @@
 // Occurrences of a stored event in a time range, with its exceptions and single-occurrence edits.
-import { DAY_MS } from "@/core/clock.ts";
+import { DAY_MS, MINUTE_MS } from "@/core/clock.ts";
 import { BUDGET_MS, cannotOverlap, findStart, type Series, SERIES_MAX, startsBetween } from "./expansion.ts";
 import type { AgendaStore, EventSummary } from "./agenda_store.ts";
 import type { AttendeeRow, EventAggregate, EventRow, OverrideRow, RsvpRow } from "./store.ts";
@@ -7,6 +7,8 @@ import { instantOf, localOf } from "./time_zone.ts";
 
 /** How far the first occurrence of a series without end is searched. */
 const HORIZON_MS = 20 * 366 * DAY_MS;
+/** How long after its end an occurrence is still the current one, unless another one starts: calls run late. */
+export const LATE_MS = 60 * MINUTE_MS;
 
 /** How one occurrence differs from its series. */
 export type Patch = {
@@ -58,12 +60,21 @@ export function findOccurrence({ row, overrides }: EventParts, name: string): Oc
   return { name: exact, startAt: start.at, endAt: start.at + row.duration_seconds * 1000, patch: {} };
 }
 
-/** The first occurrence of an event; none and `truncated` if the search exceeds its budget. */
-export function firstOccurrence(event: EventParts): Occurrences {
-  const { from, to } = timeBounds(event);
+/** The first occurrence of an event that is not over at `since`; none and `truncated` if the search exceeds its budget. */
+export function firstOccurrence(event: EventParts, since = -Infinity): Occurrences {
+  const bounds = timeBounds(event);
+  const from = Math.max(bounds.from, since);
   // Excluded starts count towards the maximum.
   const max = 1 + exDatesOf(event.row).length;
-  return occurrencesBetween(event, from, (to ?? from + HORIZON_MS) + 1, max);
+  return occurrencesBetween(event, from, (bounds.to ?? from + HORIZON_MS) + 1, max);
+}
+
+/** The occurrence that takes place at a time, or the next one; of an event that is over, the first. */
+export function currentOccurrence(event: EventParts, at: number): Occurrences {
+  const started = occurrencesBetween(event, at - LATE_MS, at + 1).items.slice(-1);
+  if (started.length > 0) return { items: started, truncated: false };
+  const next = firstOccurrence(event, at);
+  return next.items.length > 0 || next.truncated ? next : firstOccurrence(event);
 }
 
 /** Ids of the events that have, or may have, an occurrence from `from` to before `to`: most series have none on a given day. */

@@ -1,13 +1,20 @@
-// Reminders: each event has one waiting job, for its next reminder. The job sends what is due and enqueues the next one in the same
-// commit, so that no reminder is lost or sent twice.
+// Reminders, and the meetings of series: each event has one waiting job, for what is due next. The job does what is due and enqueues
+// the next one in the same commit, so that no reminder is lost or sent twice.
 import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import { notifiable } from "./access.ts";
-import { busyPrincipals, type EventParts, type Occurrence, occurrencesBetween } from "./occurrence.ts";
+import {
+  busyPrincipals,
+  currentOccurrence,
+  type EventParts,
+  LATE_MS,
+  type Occurrence,
+  occurrencesBetween,
+} from "./occurrence.ts";
 import { presentEntry } from "./presenter.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow } from "./store.ts";
 
@@ -23,6 +30,8 @@ type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
   notify: Notify;
+  /** Links the meeting of the next occurrence, if that of the event is over. */
+  advanceMeeting: (tx: Transaction<CalendarTables>, event: EventAggregate) => Promise<EventAggregate>;
 };
 
 export class ReminderSender {
@@ -36,8 +45,10 @@ export class ReminderSender {
   async send(tenantId: string, eventId: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const events = new CalendarStore(tx.db);
-      const event = await events.lockAggregate(tenantId, eventId);
-      if (event === undefined) return;
+      const locked = await events.lockAggregate(tenantId, eventId);
+      if (locked === undefined) return;
+      // First: a meeting is locked before streams.
+      const event = await this.#deps.advanceMeeting(tx, locked);
       const now = this.#deps.clock.now();
       for (const due of dueReminders(event, now)) {
         for (
@@ -65,12 +76,12 @@ export class ReminderSender {
 
 type DueReminder = { occurrence: Occurrence; minutesBefore: number };
 
-/** The job for the next reminder, immediately if it is late; `undefined` if there is none. */
+/** The job for what is due next, immediately if it is late; `undefined` if there is nothing. */
 export function reminderJob(event: EventParts): JobDraft | undefined {
   const { row } = event;
   const after = Date.parse(row.reminded_at);
   const at = minutesOf(row).map((minutes) => nextStart(event, after + minutes * MINUTE_MS, minutes * MINUTE_MS))
-    .filter((time) => time !== undefined);
+    .concat(meetingEnd(event)).filter((time) => time !== undefined);
   if (at.length === 0) return undefined;
   return {
     tenantId: row.tenant_id,
@@ -104,6 +115,14 @@ function reminderEvent(
     type: "calendar.event.reminder",
     data: { event: presentEntry(event, { principalId, level: "full" }, occurrence), minutesBefore },
   };
+}
+
+/** When the meeting of a series is that of its next occurrence. */
+function meetingEnd(event: EventParts): number | undefined {
+  if (event.row.meeting_id === null || event.row.rrule === null) return undefined;
+  const [current] = currentOccurrence(event, Date.parse(event.row.reminded_at)).items;
+  const next = current === undefined ? undefined : nextStart(event, current.startAt, 0);
+  return current === undefined || next === undefined ? undefined : Math.min(current.endAt + LATE_MS, next);
 }
 
 function nextStart(event: EventParts, after: number, before: number): number | undefined {

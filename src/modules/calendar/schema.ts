@@ -143,7 +143,9 @@ export const CalendarEvent = z.object({
   reminders: z.array(Reminder).describe("Times at which attendees are reminded"),
   visibility: EventVisibility,
   transparent: z.boolean().describe("Whether attendees remain free at this time"),
-  meetingId: z.string().nullable().describe("Meeting of the event; null if it has none"),
+  meetingId: z.string().nullable().describe(
+    "Meeting of the event, of a series that of its current or next occurrence; null if it has none",
+  ),
   version: z.int(),
   createdBy: PrincipalId.nullable(),
   createdAt: Time,

@@ -38,7 +38,8 @@ type Deps = {
 };
 type Tx = Transaction<CalendarTables>;
 type Change = {
-  actor: Pick<Actor, "principalId" | "kind" | "bounds">;
+  /** Absent for imported archives, and for what the gateway does by itself. */
+  actor?: Pick<Actor, "principalId" | "kind" | "bounds">;
   scope: (typeof SCOPES)[number];
   occurrence?: Occurrence | undefined;
   ifFree?: boolean;
@@ -47,8 +48,6 @@ type Change = {
 };
 /** An event to write, and its state before if it exists. */
 export type EventWrite = { event: EventAggregate; change: Change; before?: EventAggregate | undefined };
-/** A change to publish; without an actor for imported archives. */
-type EventChange = Pick<Change, "scope" | "occurrence"> & { actor?: Change["actor"] };
 type ChangeKind = "created" | "updated" | "cancelled";
 type EventRecipient = { stream: string; principalId: string | null; level: AccessLevel };
 
@@ -115,6 +114,13 @@ export class EventWriter {
     return { ...event, row, rsvps: event.rsvps.filter(({ principal_id }) => invited.has(principal_id)) };
   }
 
+  /** Gives a series whose meeting is of an occurrence that is over that of the next one. */
+  async advanceMeeting(tx: Tx, event: EventAggregate): Promise<EventAggregate> {
+    const meeting_id = await this.#deps.meetings.advance(tx.db, event);
+    if (meeting_id === event.row.meeting_id) return event;
+    return await this.put(tx, { ...event, row: { ...event.row, meeting_id } }, { scope: "all" }, event);
+  }
+
   async #indexAndSchedule(tx: Tx, events: readonly EventAggregate[]): Promise<void> {
     await this.#deps.index?.put(...events.map(searchEntry));
     await tx.enqueue(...events.flatMap((event) => reminderJob(event) ?? []));
@@ -173,7 +179,7 @@ export class EventWriter {
     changes: readonly {
       what: ChangeKind;
       event: EventAggregate;
-      change: EventChange;
+      change: Change;
       before?: EventAggregate | undefined;
     }[],
   ): Promise<void> {
@@ -267,7 +273,7 @@ function eventDraftOf(
   what: ChangeKind,
   event: EventAggregate,
   to: EventRecipient,
-  { actor, scope, occurrence }: EventChange,
+  { actor, scope, occurrence }: Change,
 ): EventDraft {
   return {
     tenantId: event.row.tenant_id,

@@ -3,14 +3,17 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { AnyDatabase } from "@/core/migration.ts";
 import type { Context } from "@/core/operation.ts";
 import { locateImportedMeetings } from "./archive_import.ts";
 import { INITIAL_STATE, type LockedMeeting } from "./locked_meeting.ts";
 import type { MeetingManager } from "./meeting_manager.ts";
 import type { MeetingService } from "./service.ts";
+import { MeetingStore } from "./store.ts";
 import type { MeetingRow } from "./tables.ts";
 
-type MeetingActor = Pick<Actor, "tenantId" | "principalId" | "kind">;
+/** Absent if the gateway does it by itself. */
+type MeetingActor = Pick<Actor, "principalId" | "kind"> | undefined;
 type Deps = { meetings: MeetingService; manager: MeetingManager };
 /** What a meeting takes from its resource. */
 type MeetingSlot = { title: string | null; scheduledFor: string };
@@ -48,9 +51,9 @@ export class LinkedMeetings {
    * Applies a new time or title of the resource; resolves to the id of its meeting. A scheduled meeting is moved; one that has started
    * or ended stays as it is, and a copy is scheduled for a later time.
    */
-  async move(actor: MeetingActor, id: string, from: MeetingSlot, to: MeetingSlot): Promise<string> {
+  async move(tenantId: string, actor: MeetingActor, id: string, from: MeetingSlot, to: MeetingSlot): Promise<string> {
     let linked = id;
-    await this.#deps.manager.withSystemLock(actor.tenantId, id, async (meeting) => {
+    await this.#deps.manager.withSystemLock(tenantId, id, async (meeting) => {
       const isMoved = from.scheduledFor !== to.scheduledFor;
       if (isMoved && meeting.row.state !== "scheduled") {
         const next = await this.#createCopy(meeting, actor, from, to);
@@ -67,17 +70,27 @@ export class LinkedMeetings {
   }
 
   /** Copies the meeting for a part of the resource that is split off; null if that time is past or the meeting was cancelled. */
-  async copy(actor: MeetingActor, id: string, from: MeetingSlot, to: MeetingSlot): Promise<string | null> {
+  async copy(
+    tenantId: string,
+    actor: MeetingActor,
+    id: string,
+    from: MeetingSlot,
+    to: MeetingSlot,
+  ): Promise<string | null> {
     let copied: string | null = null;
-    await this.#deps.manager.withSystemLock(actor.tenantId, id, async (meeting) => {
+    await this.#deps.manager.withSystemLock(tenantId, id, async (meeting) => {
       copied = await this.#createCopy(meeting, actor, from, to);
     });
     return copied;
   }
 
   /** Cancels the meeting of a cancelled resource. Participants are not removed. */
-  async cancel(actor: MeetingActor, id: string): Promise<void> {
-    await this.#deps.manager.withSystemLock(actor.tenantId, id, (meeting) => cancelOrUnschedule(meeting, actor));
+  async cancel(tenantId: string, actor: MeetingActor, id: string): Promise<void> {
+    await this.#deps.manager.withSystemLock(tenantId, id, (meeting) => cancelOrUnschedule(meeting, actor));
+  }
+
+  async timeOf(db: AnyDatabase, tenantId: string, id: string): Promise<string | null> {
+    return (await new MeetingStore(db).find(tenantId, id))?.scheduled_for ?? null;
   }
 
   async #createCopy(
