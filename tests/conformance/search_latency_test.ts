@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { engines, fillRoom, printLine, waitForIndex } from "./search_engines.ts";
 import { cpuSeconds, cpuTimeMs, measureCpuMs, startStopwatch } from "../cpu_time.ts";
 import type { Harness } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { until } from "../wait.ts";
 
 const SIZES = [10_000, ...Deno.env.get("SEARCH_LATENCY") === "100000" ? [100_000] : []];
@@ -30,7 +31,7 @@ function textsOf(count: number): string[] {
 
 for (const { name, open } of engines) {
   for (const size of SIZES) {
-    Deno.test(`search stays fast over ${size} messages (${name})`, async () => {
+    slowTest(`search stays fast over ${size} messages (${name})`, async () => {
       await using opened = await open();
       const { gateway } = opened;
       const alice = await gateway.as("alice");

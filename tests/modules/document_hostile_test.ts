@@ -7,6 +7,7 @@ import { CpuBudget } from "@/core/cpu_budget.ts";
 import { renderFragment } from "@/modules/document/rendering.ts";
 import { withinCpuLimit } from "../cpu_time.ts";
 import { allEnded } from "../wait.ts";
+import { slowTest } from "../tier.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
 
@@ -120,7 +121,7 @@ Deno.test("document.export bounds the expansion of references", async () => {
   assert.equal((await html(`[x](/${"ä".repeat(500_000)})`)).status, 200, "all that stands in the text");
 });
 
-Deno.test("document.export and document.content do not block others while the parser runs", async () => {
+slowTest("document.export and document.content do not block others while the parser runs", async () => {
   await using fixture = await DocumentFixture.open();
   const member = fixture.as("member");
   const { id } = await fixture.create("![".repeat(250_000));

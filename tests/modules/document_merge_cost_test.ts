@@ -95,7 +95,7 @@ slowTest("expensive updates are refused when their sum exceeds the limit of a do
   assert.ok(cpuTimeMs() - before < STALL_MAX_MS);
 });
 
-Deno.test("a document has a limited number of items and can be read at the limit", async () => {
+slowTest("a document has a limited number of items and can be read at the limit", async () => {
   await using fixture = await EditorFixture.open("");
   const { documents, server, id, token } = fixture;
   await writeInPieces(documents, id, 99_990);
@@ -138,41 +138,44 @@ Deno.test("items with circular dependencies are refused and not stored", async (
   );
 });
 
-Deno.test("items that are expensive only in snapshot order are not compacted, and the document can be opened", async () => {
-  await using fixture = await EditorFixture.open("");
-  const { documents, server, id, token } = fixture;
-  const hostile = await RawEditor.connect(server.url, id, token("member"));
-  const [ends, chain] = [700, 5000];
-  const updates = [new Uint8Array(2), craftUpdate(5, 0, [{ text: "w".repeat(ends + 1) }])];
-  for (let n = 0; n < ends; n += 100) {
-    const items = Array.from({ length: 100 }, (_, at): CraftedItem => ({ right: [5, n + at + 1], text: "!" }));
-    updates.push(craftUpdate(5, ends + 1 + n, items));
-  }
-  updates.push(craftUpdate(9, 0, [{ right: [5, 0], text: "a" }]), craftUpdate(9, 1, [{ left: [9, 0], text: "b" }]));
-  for (let n = 2; n < chain; n += 50) {
-    const items = Array.from(
-      { length: 50 },
-      (_, at): CraftedItem => ({ left: [9, 0], right: [9, n + at - 1], text: "b" }),
+slowTest(
+  "items that are expensive only in snapshot order are not compacted, and the document can be opened",
+  async () => {
+    await using fixture = await EditorFixture.open("");
+    const { documents, server, id, token } = fixture;
+    const hostile = await RawEditor.connect(server.url, id, token("member"));
+    const [ends, chain] = [700, 5000];
+    const updates = [new Uint8Array(2), craftUpdate(5, 0, [{ text: "w".repeat(ends + 1) }])];
+    for (let n = 0; n < ends; n += 100) {
+      const items = Array.from({ length: 100 }, (_, at): CraftedItem => ({ right: [5, n + at + 1], text: "!" }));
+      updates.push(craftUpdate(5, ends + 1 + n, items));
+    }
+    updates.push(craftUpdate(9, 0, [{ right: [5, 0], text: "a" }]), craftUpdate(9, 1, [{ left: [9, 0], text: "b" }]));
+    for (let n = 2; n < chain; n += 50) {
+      const items = Array.from(
+        { length: 50 },
+        (_, at): CraftedItem => ({ left: [9, 0], right: [9, n + at - 1], text: "b" }),
+      );
+      updates.push(craftUpdate(9, n, items));
+    }
+    for (const update of updates) hostile.sendUpdate(update);
+    await until(
+      async () => (await documents.as("member").get(`${PATH}/${id}`)).body.revision === updates.length,
+      "all accepted",
     );
-    updates.push(craftUpdate(9, n, items));
-  }
-  for (const update of updates) hostile.sendUpdate(update);
-  await until(
-    async () => (await documents.as("member").get(`${PATH}/${id}`)).body.revision === updates.length,
-    "all accepted",
-  );
-  const text = await documents.readText(id);
-  documents.gateway.clock.advance(20_000);
-  await documents.gateway.runJobs();
-  const before = cpuTimeMs();
-  assert.equal((await documents.as("member").get(`${PATH}/${id}/content?format=yjs`)).status, 200);
-  assert.ok(cpuTimeMs() - before < STALL_MAX_MS);
-  assert.equal(await documents.readText(id), text);
-  const { body: { items } } = await documents.as("member").get(`${PATH}/${id}/revisions`);
-  assert.equal(items[0].bytes, text.length, "the accepted updates are in a revision");
-  assertProblem(await documents.mergeUpdate(id, craftUpdate(7, 0, [{ text: "more" }])), 413, "payload_too_large");
-  await hostile.close();
-});
+    const text = await documents.readText(id);
+    documents.gateway.clock.advance(20_000);
+    await documents.gateway.runJobs();
+    const before = cpuTimeMs();
+    assert.equal((await documents.as("member").get(`${PATH}/${id}/content?format=yjs`)).status, 200);
+    assert.ok(cpuTimeMs() - before < STALL_MAX_MS);
+    assert.equal(await documents.readText(id), text);
+    const { body: { items } } = await documents.as("member").get(`${PATH}/${id}/revisions`);
+    assert.equal(items[0].bytes, text.length, "the accepted updates are in a revision");
+    assertProblem(await documents.mergeUpdate(id, craftUpdate(7, 0, [{ text: "more" }])), 413, "payload_too_large");
+    await hostile.close();
+  },
+);
 
 slowTest("thousands of offline edits of two editors are merged without refusal", async () => {
   const start = "All work and no play makes a dull text.\n".repeat(3000);

@@ -13,6 +13,7 @@ import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { assertYields, cpuTimeMs } from "../cpu_time.ts";
 import { openGateway } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { createCallers } from "./fixtures.ts";
 import { ok } from "./room_fixture.ts";
@@ -132,7 +133,7 @@ Deno.test("the update of a change in many transactions is all of it, and a small
   }
 });
 
-Deno.test("others are served while a large rich document is created, replaced and edited", async () => {
+slowTest("others are served while a large rich document is created, replaced and edited", async () => {
   await using fixture = await DocumentFixture.open();
   const member = fixture.as("member");
   const html = { paragraphs: "<p></p>".repeat(12_000), rules: "<hr>".repeat(12_000) };

@@ -7,6 +7,7 @@ import * as Y from "yjs";
 import type { ApiResponse } from "../harness.ts";
 import { CPU_LIMIT_MS, cpuTimeMs, withinCpuLimit } from "../cpu_time.ts";
 import { until } from "../wait.ts";
+import { slowTest } from "../tier.ts";
 import { EditorServer, RawEditor } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
@@ -80,25 +81,28 @@ Deno.test("values of attributes that nest deeper than editors write them are ref
   await copy.assertReadable();
 });
 
-Deno.test("what is written and deleted again and again fills its limit, and is forgotten with the next revision", async () => {
-  await using fixture = await DocumentFixture.open();
-  const copy = await Copy.open(fixture);
-  let [status, rounds] = [200, 0];
-  for (; status === 200; rounds++) {
-    ({ status } = await copy.change((root) => setAttribute(root, "data", `${rounds}${"x".repeat(900_000)}`)));
-    if (status === 200) await copy.change((root) => (root.get(0) as Y.XmlElement).removeAttribute("data"));
-    assert.ok(rounds < 40, "it ends");
-  }
-  assert.equal(status, 413);
-  await copy.commit();
-  await copy.assertReadable();
-  const other = await Copy.open(fixture);
-  for (let round = 0; round < rounds + 2; round++) {
-    ok(await other.change((root) => setAttribute(root, "data", `${round}${"x".repeat(900_000)}`)));
-    await other.commit();
-  }
-  await other.assertReadable();
-});
+slowTest(
+  "what is written and deleted again and again fills its limit, and is forgotten with the next revision",
+  async () => {
+    await using fixture = await DocumentFixture.open();
+    const copy = await Copy.open(fixture);
+    let [status, rounds] = [200, 0];
+    for (; status === 200; rounds++) {
+      ({ status } = await copy.change((root) => setAttribute(root, "data", `${rounds}${"x".repeat(900_000)}`)));
+      if (status === 200) await copy.change((root) => (root.get(0) as Y.XmlElement).removeAttribute("data"));
+      assert.ok(rounds < 40, "it ends");
+    }
+    assert.equal(status, 413);
+    await copy.commit();
+    await copy.assertReadable();
+    const other = await Copy.open(fixture);
+    for (let round = 0; round < rounds + 2; round++) {
+      ok(await other.change((root) => setAttribute(root, "data", `${round}${"x".repeat(900_000)}`)));
+      await other.commit();
+    }
+    await other.assertReadable();
+  },
+);
 
 /** An update with as many empty elements as fit into it, each of eight bytes here and a hundred times that in memory. */
 function manyElements(bytes: number): Uint8Array {
@@ -122,7 +126,7 @@ function manyElements(bytes: number): Uint8Array {
   return enc.toUint8Array(update);
 }
 
-Deno.test("hundreds of thousands of tiny items in one update are refused, and other editors go on", async () => {
+slowTest("hundreds of thousands of tiny items in one update are refused, and other editors go on", async () => {
   await using fixture = await DocumentFixture.open();
   const { id } = await fixture.create("", { kind: "rich", text: "Some text.\n" });
   await using server = new EditorServer(fixture.gateway);

@@ -6,6 +6,7 @@ import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
 import { CPU_LIMIT_MS, cpuTimeMs, withinCpuLimit } from "../cpu_time.ts";
 import { until } from "../wait.ts";
+import { slowTest } from "../tier.ts";
 import { EditorServer, RawEditor } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
@@ -197,7 +198,7 @@ Deno.test("after any bytes the document can be read, and is what it was unless t
   await assertReadable(fixture, id);
 });
 
-Deno.test("Markdown and HTML that nest or repeat without end are converted or refused in little time", async () => {
+slowTest("Markdown and HTML that nest or repeat without end are converted or refused in little time", async () => {
   await using fixture = await DocumentFixture.open();
   const hostile: Record<string, Record<string, string>> = {
     "quotes in quotes": { text: "> ".repeat(20_000) },

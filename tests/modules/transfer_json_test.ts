@@ -5,6 +5,7 @@ import { JsonItemParser, type Layout, type ParsedItem } from "@/modules/archive/
 import { cpuTimeMs, measureReferenceMs } from "../cpu_time.ts";
 import { openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
+import { slowTest } from "../tier.ts";
 import {
   type Any,
   importArchive,
@@ -156,7 +157,7 @@ Deno.test("a Mattermost zip whose lines go to the worker in chunks comes in like
   }
 });
 
-Deno.test("values without end in one line or item cost the thread that serves others little", async () => {
+slowTest("values without end in one line or item cost the thread that serves others little", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const affordable = await measureReferenceMs();

@@ -14,6 +14,7 @@ import { slackText } from "@/modules/archive/slack_text.ts";
 import { splitText } from "@/modules/archive/split_text.ts";
 import * as taskLines from "@/modules/task/archive_records.ts";
 import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../cpu_time.ts";
+import { slowTest } from "../tier.ts";
 import { type Any, importArchive, skipCounts, withGateway } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
@@ -57,7 +58,7 @@ Deno.test("a line tells of one item that does not fit, however many of them ther
   assert.deepEqual(List.parse({ items: items.slice(0, 2) }), { items: items.slice(0, 2) });
 });
 
-Deno.test("items that do not fit, as many as a line may have, cost the thread that serves others little", async () => {
+slowTest("items that do not fit, as many as a line may have, cost the thread that serves others little", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const bad = Array(MANY).fill(0);

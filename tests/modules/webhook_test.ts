@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/clock.ts";
 import { testOnEngines } from "../engines.ts";
 import { until } from "../wait.ts";
+import { slowTest } from "../tier.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { createWebhook, Endpoint, openWithEndpoints, untilWebhook, verify, WEBHOOKS } from "./webhook_fixture.ts";
 
@@ -287,7 +288,7 @@ Deno.test("410 disables a webhook, and its creator is notified", async () => {
   await until(() => endpoint.texts.length === 1);
 });
 
-Deno.test("a webhook whose endpoint fails for five days is disabled", async () => {
+slowTest("a webhook whose endpoint fails for five days is disabled", async () => {
   await using gateway = await openWithEndpoints();
   await using endpoint = new Endpoint();
   const { alice } = await createCallers(gateway, "alice");
