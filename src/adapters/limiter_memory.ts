@@ -4,7 +4,7 @@ import type { Rate } from "@/core/operation.ts";
 import type { ConsumeResult, Limiter } from "@/ports/limiter.ts";
 
 /** A rule in the library's terms: `points` within each window of `duration` seconds, counted from its first call. */
-export type Window = { points: number; duration: number; keyPrefix: string };
+type Window = { points: number; duration: number; keyPrefix: string };
 
 /**
  * The window of a rate: `burst` calls within the time in which so many come back. Redis counts windows in whole seconds, so a

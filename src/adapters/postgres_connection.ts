@@ -36,7 +36,7 @@ const READ_RETRY_PAUSE_MS = 100;
  */
 const PREPARED_PARAMETERS_MAX = 20;
 
-export type PostgresOptions = {
+type PostgresOptions = {
   url: string;
   connectTimeoutMs: number;
   /** Longer than the server's own limit for a statement, so that it ends one only when the server is out of reach. */

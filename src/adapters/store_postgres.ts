@@ -8,7 +8,7 @@ const CONNECT_TIMEOUT_MS = 3000;
 const RESPONSE_TIMEOUT_MS = 15_000;
 const MIGRATION_TIMEOUT_MS = HOUR_MS;
 
-export type PostgresStoreOptions = StoreOptions & {
+type PostgresStoreOptions = StoreOptions & {
   /** Connections that write, each with its own batch; default 4. */
   writeConnections?: number;
   /** Connections that read; default 4. */

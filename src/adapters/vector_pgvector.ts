@@ -33,7 +33,7 @@ type Tables = VectorTables & {
 };
 type Db = Kysely<Tables>;
 
-export type PgvectorOptions = {
+type PgvectorOptions = {
   exactMax?: number;
   /** Runs a statement by itself, without a time limit. */
   runAlone: (statement: string) => Promise<void>;
@@ -41,7 +41,7 @@ export type PgvectorOptions = {
 
 const log = logOf("vector");
 
-export class PgvectorVectors implements Vectors {
+class PgvectorVectors implements Vectors {
   readonly engine = "pgvector";
   readonly dimensionsMax = DIMENSIONS_MAX;
   // Its table exists only with the extension, which may be installed later.

@@ -31,7 +31,7 @@ const VECTORS_PER_HIT = 4;
 const PAGE_ROWS = 1000;
 const CLEAR_ROWS = 1000;
 
-export type ScanOptions = { memoryBytes: number; exactMax?: number };
+type ScanOptions = { memoryBytes: number; exactMax?: number };
 
 type Search = {
   space: VectorSpace;

@@ -16,7 +16,7 @@ export type TenantOrigins = {
 };
 
 /** The engine's own reader of bodies keeps memory of longer ones: 200 of 5 MB left 2.5 GB to the process. */
-export const LARGE_BYTES = 256 * 1024;
+const LARGE_BYTES = 256 * 1024;
 
 /**
  * The whole body of a request. Throws what `tooLarge` returns beyond `maxBytes`, and `bad_request` when it breaks off. Of a body

@@ -21,7 +21,7 @@ type Deps = {
   messages: Pick<MessageService, "read" | "update">;
 };
 
-export type CommandModule = Module & { interactions: Interactions };
+type CommandModule = Module & { interactions: Interactions };
 
 export function commandModule(
   { store, clock, metrics, modules }: Platform,

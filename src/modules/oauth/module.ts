@@ -25,7 +25,7 @@ type Deps = {
 };
 
 /** What the endpoint of MCP needs of it. */
-export type OauthAuthenticator = {
+type OauthAuthenticator = {
   /** Whether a token was issued for an application. */
   isApplicationToken(token: string): boolean;
   /** The actor of such a token, if it is for this resource; throws like any authentication. */

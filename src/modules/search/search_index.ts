@@ -17,7 +17,7 @@ const PURGE_BATCH = 500;
 const [FIRST_MS, LAST_MS] = [Date.UTC(1700), Date.UTC(2240)];
 
 /** Learns of every change of the index, in its transaction. */
-export type IndexFollower = {
+type IndexFollower = {
   put(tx: AnyTransaction, tenantId: string, entries: readonly SearchEntry[]): Promise<void>;
   remove(tx: AnyTransaction, tenantId: string, refs: readonly { kind: string; id: string }[]): Promise<void>;
 };

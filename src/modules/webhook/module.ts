@@ -53,7 +53,7 @@ type Deps = {
   baseUrl: string | undefined;
 };
 
-export type WebhookModule = Module & { services: ServiceWebhooks };
+type WebhookModule = Module & { services: ServiceWebhooks };
 
 export function webhookModule(
   { store, clock, cursors, outbound, metrics, cpu, writeBudget, consumeRate, modules, eventFilterOf, nodeId }: Platform,

@@ -11,7 +11,7 @@ const PART_BEFORE = /[\p{L}\p{N}._@/\\-]$/u;
 const PART_AFTER = /[._-]*[A-Za-z0-9]/y;
 
 /** What is shown for each name, which is in lower case. */
-export type MentionNames = ReadonlyMap<string, string>;
+type MentionNames = ReadonlyMap<string, string>;
 
 /** A text as formatted nodes; the mentions with these names are marked. */
 export function markdown(text: string, names: MentionNames = new Map()): ComponentChildren {

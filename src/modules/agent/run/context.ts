@@ -7,7 +7,7 @@ import type { RunRow } from "../tables.ts";
 import type { RunActor } from "./run_actor.ts";
 
 /** What a context is assembled for. Everything is read as the actor, whose bounds note what was read. */
-export type ContextRequest = {
+type ContextRequest = {
   actor: RunActor;
   agent: NamedAgentRow;
   run: RunRow;
