@@ -10,7 +10,7 @@ import type { Page } from "@/core/page.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import type { ModuleArchives } from "./content_records.ts";
 import { Exporter } from "./exporter.ts";
-import { checkAdmin } from "./import_service.ts";
+import { assertAdmin } from "./import_service.ts";
 import { type TransferJobDeps, TransferJobs } from "./transfer_jobs.ts";
 import { ArchiveFault, zeroCounts } from "./report.ts";
 import {
@@ -71,7 +71,7 @@ export class ExportService {
       throw new Fault("validation_failed", "/roomId: required with kind room, not allowed otherwise");
     }
     return store.write(async (tx) => {
-      if (kind === "tenant") checkAdmin(actor);
+      if (kind === "tenant") assertAdmin(actor);
       const entry = roomId === undefined
         ? undefined
         : await roomAccess.require(asReadOnly({ ...context, access: EXPORT_ACCESS }), roomId, { tx });
@@ -135,7 +135,7 @@ export class ExportService {
   async content(actor: Actor, id: string): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
     const { blobs, roomAccess, clock } = this.#deps;
     const row = await this.#row(actor, id);
-    if (row.kind === "tenant") checkAdmin(actor);
+    if (row.kind === "tenant") assertAdmin(actor);
     else {
       const entry = await roomAccess.find(actor, row.room_id ?? "");
       const least = requiredRoomRole(entry?.room.kind, EXPORT_ACCESS) ?? "owner";

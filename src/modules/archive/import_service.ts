@@ -102,7 +102,7 @@ export class ImportService {
 
   /** Takes the archive in and starts the work. Of two uploads at a time the one that began last counts. */
   async upload(actor: Actor, id: string, content: AsyncIterable<Uint8Array>): Promise<Import> {
-    checkAdmin(actor);
+    assertAdmin(actor);
     const { tenantId } = actor;
     const { store, blobs } = this.#deps;
     const { requester_role } = await this.#jobs.row(tenantId, id);
@@ -256,7 +256,7 @@ async function* countBytes(content: AsyncIterable<Uint8Array>, report: Report): 
 }
 
 /** Throws unless the caller runs the tenant. */
-export function checkAdmin(actor: Actor): void {
+export function assertAdmin(actor: Actor): void {
   if (isAtLeast(TENANT_ROLES, actor.role, "admin")) return;
   throw new Fault("forbidden", `Requires the tenant role admin, the caller has ${actor.role}`);
 }

@@ -140,7 +140,7 @@ function directoryOf(zip: ZipFile): Promise<Map<string, Entry>> {
     zip.on("end", () => resolve(entries));
     zip.on("entry", (entry: Entry) => {
       try {
-        checkEntry(entry);
+        assertEntry(entry);
         described += entry.fileNameLength + entry.extraFieldLength + entry.fileCommentLength;
         if (described > DIRECTORY_MAX_BYTES) {
           throw new ArchiveFault(
@@ -167,7 +167,7 @@ function directoryOf(zip: ZipFile): Promise<Map<string, Entry>> {
   });
 }
 
-function checkEntry(entry: Entry): void {
+function assertEntry(entry: Entry): void {
   const { fileName, uncompressedSize, compressedSize } = entry;
   // An extra field may replace the name, so its length in the directory is not the one that counts.
   if (isLongerThan(fileName, ENTRY_NAME_MAX_BYTES)) {

@@ -68,8 +68,8 @@ export class ImportedEventWriter {
       created_at: event.createdAt,
       updated_at: event.updatedAt,
     };
-    for (const { occurrence } of [...overrides, ...responses]) checkOccurrence(row, occurrence);
-    for (const override of overrides) checkPatch(row, override);
+    for (const { occurrence } of [...overrides, ...responses]) assertOccurrence(row, occurrence);
+    for (const override of overrides) assertPatch(row, override);
     return {
       row,
       overrides: overrides.map(({ occurrence, patch }) => ({ ...of, occurrence, patch_json: JSON.stringify(patch) })),
@@ -153,14 +153,14 @@ async function resolveRuleWithRetry(
 }
 
 /** An occurrence is identified by its start in the format of its series. */
-function checkOccurrence({ rrule, time_zone }: EventRow, occurrence: string): void {
+function assertOccurrence({ rrule, time_zone }: EventRow, occurrence: string): void {
   if (rrule === null) throw invalidField("/occurrence", "only occurrences of a series have one");
   if (occurrence.length !== (time_zone === null ? 10 : 19)) {
     throw invalidField("/occurrence", "not an occurrence of the series");
   }
 }
 
-function checkPatch(row: EventRow, { occurrence, patch }: ArchivedEvent["overrides"][number]): void {
+function assertPatch(row: EventRow, { occurrence, patch }: ArchivedEvent["overrides"][number]): void {
   const zone = patch.timeZone === undefined ? row.time_zone : patch.timeZone;
   if (zone !== null) assertTimeZone(zone, "/patch/timeZone");
   if ((patch.startLocal ?? occurrence).length !== (zone === null ? 10 : 19)) {

@@ -22,7 +22,7 @@ export type Rule = {
 /** Throws `validation_failed` for a malformed rule, `recurrence_too_complex` for one that costs too much. */
 export function parseRule(text: string): Rule {
   const { parts, frequency, count } = eventRules.parse(text);
-  checkCombination(parts, frequency);
+  assertCombination(parts, frequency);
   const period = PERIOD_DAYS[frequency] ?? 1;
   const lengthOf = (name: string): number => parts.get(name)?.split(",").length ?? 1;
   const times = lengthOf("BYMINUTE") * lengthOf("BYSECOND") * (frequency === "HOURLY" ? 1 : lengthOf("BYHOUR"));
@@ -89,7 +89,7 @@ export function withEnd(rule: Rule, end: { count: number } | { until: string } |
   return `${rule.baseRule};${"count" in end ? `COUNT=${end.count}` : `UNTIL=${end.until}`}`;
 }
 
-function checkCombination(parts: ReadonlyMap<string, string>, frequency: string): void {
+function assertCombination(parts: ReadonlyMap<string, string>, frequency: string): void {
   if (parts.has("BYWEEKNO") && frequency !== "YEARLY") throw eventRules.malformed("BYWEEKNO requires FREQ=YEARLY");
   if (parts.has("BYYEARDAY") && ["DAILY", "WEEKLY", "MONTHLY"].includes(frequency)) {
     throw eventRules.malformed(`BYYEARDAY cannot be combined with FREQ=${frequency}`);

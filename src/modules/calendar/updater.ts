@@ -162,7 +162,7 @@ export class EventUpdater {
       patch.durationSeconds = timing.duration_seconds;
     }
     const others = event.overrides.filter((override) => override.occurrence !== name);
-    checkExceptions(others.length + 1);
+    assertExceptions(others.length + 1);
     const override: OverrideRow = {
       tenant_id: row.tenant_id,
       event_id: row.id,
@@ -272,7 +272,7 @@ function firstName({ row }: EventAggregate): string | null {
 /** The series without one of its occurrences. */
 function excludeOccurrence(event: EventAggregate, name: string): EventAggregate {
   const exDates = [...exDatesOf(event.row), name].sort();
-  checkExceptions(exDates.length);
+  assertExceptions(exDates.length);
   const row = { ...event.row, ex_dates_json: JSON.stringify(exDates) };
   return { ...event, row, ...withoutOccurrences(event, (other) => other === name) };
 }
@@ -360,7 +360,7 @@ function shiftedStart(row: EventRow, shown: string, wanted: string): string {
   return `${shiftLocal(row.start_local.slice(0, 10), days, null)}${wanted.slice(10)}`;
 }
 
-function checkExceptions(count: number): void {
+function assertExceptions(count: number): void {
   if (count > EXCEPTIONS_MAX) {
     throw new Fault("limit_reached", `A series has at most ${EXCEPTIONS_MAX} exceptions`);
   }

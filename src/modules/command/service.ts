@@ -38,7 +38,7 @@ export class CommandService {
     const { source, command } = found;
     // Typed commands have one text; their source reads it as it likes.
     const args = input.name === undefined ? {} : checkValues(command.fields, input.args ?? {}, "/args");
-    if (input.threadRootId !== undefined) await this.#checkThread(context, input.roomId, input.threadRootId);
+    if (input.threadRootId !== undefined) await this.#assertThread(context, input.roomId, input.threadRootId);
     const draft = {
       roomId: input.roomId,
       kind: "command" as const,
@@ -64,7 +64,7 @@ export class CommandService {
   }
 
   /** A response in a thread needs its root message, visible to the caller. */
-  async #checkThread(context: Context, roomId: string, threadRootId: string): Promise<void> {
+  async #assertThread(context: Context, roomId: string, threadRootId: string): Promise<void> {
     const root = await this.#deps.readMessage(
       { ...asReadOnly(context), access: { scope: null, room: "observer" } },
       threadRootId,

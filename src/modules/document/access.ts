@@ -105,7 +105,7 @@ export class DocumentAccess {
   async #canWrite(actor: Actor, id: string): Promise<boolean> {
     if (!hasScope(actor, "document.write")) return false;
     try {
-      checkWritable(await this.require(editorContext(actor, "write"), id));
+      assertWritable(await this.require(editorContext(actor, "write"), id));
       return true;
     } catch (thrown) {
       if (thrown instanceof Fault && !thrown.spec.retryable) return false;
@@ -155,7 +155,7 @@ export class DocumentAccess {
 }
 
 /** Throws unless this role may change the content. */
-export function checkWritable({ row, role }: DocumentGrant): void {
+export function assertWritable({ row, role }: DocumentGrant): void {
   if (row.is_locked === 1 && !isModerator(role)) {
     throw new Fault("forbidden", "The document is locked; only moderators of the room can change it");
   }

@@ -53,7 +53,7 @@ export class CommentService {
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
-      checkOpen(row);
+      assertOpen(row);
       const comments = new CommentStore(tx.db);
       if (await comments.count(row.tenant_id, id) >= COMMENTS_MAX) {
         throw new Fault("limit_reached", `A document has at most ${COMMENTS_MAX} comments`);
@@ -93,7 +93,7 @@ export class CommentService {
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
-      checkOpen(row);
+      assertOpen(row);
       const before = await find(locked, commentId);
       assertVersion("comment", before.version, version);
       if (text !== undefined && before.author_id !== context.actor.principalId) {
@@ -127,7 +127,7 @@ export class CommentService {
     const { store, documentAccess, clock } = this.#deps;
     await store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
-      checkOpen(locked.row);
+      assertOpen(locked.row);
       const comment = await find(locked, commentId);
       if (comment.author_id !== context.actor.principalId && !isModerator(locked.role)) {
         throw new Fault("forbidden", "Deleting comments of others requires a moderator of the room");
@@ -168,6 +168,6 @@ async function find({ tx, row }: LockedDocument, id: string): Promise<CommentRow
   return comment;
 }
 
-function checkOpen(row: DocumentRow): void {
+function assertOpen(row: DocumentRow): void {
   if (row.state === "archived") throw new Fault("conflict", "The document is archived; activate it first");
 }

@@ -44,7 +44,7 @@ export async function toHtml(title: string, markdown: string): Promise<string> {
   const { whole } = await parsers();
   const environment = {};
   const tokens = whole.parse(markdown, environment);
-  checkAttributes(tokens);
+  assertAttributes(tokens);
   return htmlPage(title, whole.renderer.render(tokens, whole.options, environment));
 }
 
@@ -83,7 +83,7 @@ export function splitLines(markdown: string): string[] {
 }
 
 /** Throws if expanded references would make the output many times larger than the source. */
-function checkAttributes(tokens: Tokens): void {
+function assertAttributes(tokens: Tokens): void {
   let chars = 0;
   for (const token of tokens) {
     for (const { attrs } of token.children ?? []) {

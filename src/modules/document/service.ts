@@ -24,7 +24,7 @@ import type { Document, DocumentCreate, DocumentImport, DocumentList } from "./s
 import { type DocumentIndex, indexDocument } from "./searchable.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
-import { checkParent, lockDescendants } from "./tree.ts";
+import { lockDescendants, requireParent } from "./tree.ts";
 
 /** Deleted documents can be restored for this long. */
 const RESTORE_WINDOW_MS = 30 * DAY_MS;
@@ -60,7 +60,7 @@ export class DocumentService {
       else if (isGuest(actor)) {
         throw new Fault("forbidden", "Guests can create documents in rooms only");
       }
-      const parent = await checkParent(tx, context, documentAccess, roomId, parentId);
+      const parent = await requireParent(tx, context, documentAccess, roomId, parentId);
       const now = iso(clock.now());
       const row: DocumentRow = {
         tenant_id: actor.tenantId,

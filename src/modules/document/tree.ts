@@ -13,7 +13,7 @@ type Tx = Transaction<DocumentTables>;
  * Resolves the parent for a document of this room (null: private), and throws unless it is allowed. `moving` is the document
  * to be moved there with its descendants. Locks the tree if there is a parent, so that no two moves close a cycle together.
  */
-export async function checkParent(
+export async function requireParent(
   tx: Tx,
   context: Context,
   access: DocumentAccess,

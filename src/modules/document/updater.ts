@@ -22,7 +22,7 @@ import { type DocumentIndex, indexDocument } from "./searchable.ts";
 import { accessChanged } from "./service.ts";
 import { DocumentStore } from "./store.ts";
 import type { AccessRole, AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
-import { checkParent, lockDescendants } from "./tree.ts";
+import { lockDescendants, requireParent } from "./tree.ts";
 
 type Tx = Transaction<DocumentTables>;
 type Deps = {
@@ -61,7 +61,7 @@ export class DocumentUpdater {
       if (isLeaving && roomId !== null) await documentAccess.requireRoom(context, roomId, tx);
       const parentId = input.parentId === undefined ? (isLeaving ? null : row.parent_id) : input.parentId;
       if (parentId !== row.parent_id || isLeaving) {
-        await checkParent(tx, context, documentAccess, roomId, parentId, row);
+        await requireParent(tx, context, documentAccess, roomId, parentId, row);
       }
       // Before publishing, which locks the room: transactions lock documents before rooms.
       const descendants = isLeaving ? await lockDescendants(tx, row) : [];
@@ -82,7 +82,7 @@ export class DocumentUpdater {
 
   async readers(context: Context, id: string): Promise<{ items: DocumentAccessEntry[] }> {
     const { row } = await this.#deps.documentAccess.require(context, id);
-    checkPrivate(row);
+    assertPrivate(row);
     const rows = await new DocumentStore(this.#deps.store.db).readers(row.tenant_id, id);
     return { items: rows.map(presentAccess) };
   }
@@ -92,7 +92,7 @@ export class DocumentUpdater {
     const { store, documentAccess, identity } = this.#deps;
     return store.write(async (tx) => {
       const { row } = await documentAccess.requireForUpdate(tx, context, id);
-      checkPrivate(row);
+      assertPrivate(row);
       const { tenantId } = context.actor;
       if (!(await identity.findEnabledFor(context.actor, [principalId], tx.db)).has(principalId)) {
         throw new Fault("not_found", `No principal ${principalId}`);
@@ -125,7 +125,7 @@ export class DocumentUpdater {
       : context.access;
     await this.#deps.store.write(async (tx) => {
       const { row } = await this.#deps.documentAccess.requireForUpdate(tx, { ...context, access }, id);
-      checkPrivate(row);
+      assertPrivate(row);
       const documents = new DocumentStore(tx.db);
       const before = await documents.audience(row.tenant_id, id);
       const reader = await documents.roleOf(row.tenant_id, id, principalId);
@@ -204,7 +204,7 @@ function checkChange(
   }
 }
 
-function checkPrivate(row: DocumentRow): void {
+function assertPrivate(row: DocumentRow): void {
   if (row.room_id !== null) throw new Fault("conflict", "Documents of a room are shared with its members");
 }
 

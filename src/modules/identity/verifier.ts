@@ -58,8 +58,8 @@ export class TokenVerifier {
       throw new Fault("unauthenticated", `The token's ${part} is not valid: ${issue?.message}`);
     }
     rejectClaimAliases(claims.data, isOwn);
-    this.#checkTime(claims.data);
-    this.#checkAudience(claims.data, resource);
+    this.#assertCurrent(claims.data);
+    this.#assertAudience(claims.data, resource);
     return claims.data;
   }
 
@@ -85,7 +85,7 @@ export class TokenVerifier {
     throw new Fault("unauthenticated", "The signature or algorithm of the token is not valid");
   }
 
-  #checkTime({ exp, nbf, iat, jti }: Claims): void {
+  #assertCurrent({ exp, nbf, iat, jti }: Claims): void {
     const now = this.#deps.clock.now() / 1000;
     if (exp === undefined && this.#deps.requiresExpiry) throw new Fault("unauthenticated", "The token has no exp");
     if (exp !== undefined && exp <= now) throw new Fault("token_expired", "The token has expired");
@@ -94,10 +94,10 @@ export class TokenVerifier {
       throw new Fault("unauthenticated", "The token was issued in the future");
     }
     // Access tokens of families have their own limit, and end with their family.
-    if (familyIdOf(jti) === undefined) this.#checkLifetime(exp, iat ?? now);
+    if (familyIdOf(jti) === undefined) this.#assertLifetime(exp, iat ?? now);
   }
 
-  #checkLifetime(exp: number | undefined, from: number): void {
+  #assertLifetime(exp: number | undefined, from: number): void {
     const { lifetimeMaxHours } = this.#deps;
     if (lifetimeMaxHours === undefined) return;
     if (exp === undefined) throw new Fault("unauthenticated", "The token has no exp");
@@ -107,7 +107,7 @@ export class TokenVerifier {
     throw new Fault("unauthenticated", detail);
   }
 
-  #checkAudience({ iss, aud }: Claims, resource: string | undefined): void {
+  #assertAudience({ iss, aud }: Claims, resource: string | undefined): void {
     const { issuer, audience, reservedAudience } = this.#deps;
     if (issuer !== undefined && iss !== issuer) {
       throw new Fault("unauthenticated", "The iss of the token is not accepted");

@@ -117,7 +117,7 @@ export class MeetingAttendance {
         requireModerator(own, "Admitting a participant");
         participant = await admitFromLobby(meeting, participant, actor);
       }
-      if (handRaised !== undefined) checkHand(own, participant, handRaised, isSelf);
+      if (handRaised !== undefined) assertMaySetHand(own, participant, handRaised, isSelf);
       const hand = handRaised === undefined || handRaised === (participant.hand_raised_at !== null)
         ? undefined
         : handRaised;
@@ -240,7 +240,7 @@ export class MeetingAttendance {
 }
 
 /** Throws unless a principal of this role may raise or lower the hand of the participant. */
-function checkHand(own: MeetingRole, participant: ParticipantRow, isRaised: boolean, isSelf: boolean): void {
+function assertMaySetHand(own: MeetingRole, participant: ParticipantRow, isRaised: boolean, isSelf: boolean): void {
   if (!isSelf) {
     requireRank(own, participant.role, "Lowering a hand");
     if (isRaised) throw new Fault("forbidden", "/handRaised: participants can raise only their own hand");

@@ -39,7 +39,7 @@ export class MeetingTranscripts {
           "/segments: participants can add segments of their own; moderators and agents those of all",
         );
       }
-      await checkSpeakers(meeting, speakers);
+      await assertSpeakers(meeting, speakers);
       if (await meeting.store.segmentCount(tenant_id, meeting_id) + segments.length > SEGMENTS_MAX) {
         throw new Fault("payload_too_large", `A transcript has at most ${SEGMENTS_MAX} segments`);
       }
@@ -71,7 +71,7 @@ export class MeetingTranscripts {
   }
 }
 
-async function checkSpeakers(meeting: LockedMeeting, speakers: readonly string[]): Promise<void> {
+async function assertSpeakers(meeting: LockedMeeting, speakers: readonly string[]): Promise<void> {
   const attendees = await meeting.store.attendees(meeting.row.tenant_id, meeting.row.id, speakers);
   const unknown = speakers.filter((speaker) => !attendees.has(speaker));
   if (unknown.length === 0) return;

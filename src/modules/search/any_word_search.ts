@@ -24,7 +24,7 @@ type Lookup = {
   /** What every candidate has: room, properties, quoted words. */
   tokens: Tokens;
   loader: CandidateLoader;
-  checkTime: () => void;
+  assertInTime: () => void;
 };
 
 /**
@@ -32,14 +32,14 @@ type Lookup = {
  * may read. `isComplete` is false if time ended the lookups.
  */
 export async function findByAnyWord(
-  { store, viewer, filter, matcher, tokens, loader, checkTime }: Lookup,
+  { store, viewer, filter, matcher, tokens, loader, assertInTime }: Lookup,
   limit: number,
 ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
   const startedAt = performance.now();
   let isComplete = true;
   const found = new Map<string, { candidate: Candidate; terms: Set<Term>; weight: number }>();
   const lookUp = async (...terms: readonly Term[]): Promise<number | undefined> => {
-    checkTime();
+    assertInTime();
     isComplete &&= performance.now() - startedAt <= LOOKUP_MS;
     if (!isComplete) return undefined;
     const own = hashGrams(viewer.tenantId, terms.flatMap(({ grams }) => grams));

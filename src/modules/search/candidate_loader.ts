@@ -12,12 +12,12 @@ export type Hit = Candidate & { score: number };
 export class CandidateLoader {
   readonly #actor: Actor;
   readonly #sources: ReadonlyMap<string, Searchable>;
-  readonly #checkTime: () => void;
+  readonly #assertInTime: () => void;
 
-  constructor(actor: Actor, sources: ReadonlyMap<string, Searchable>, checkTime: () => void) {
+  constructor(actor: Actor, sources: ReadonlyMap<string, Searchable>, assertInTime: () => void) {
     this.#actor = actor;
     this.#sources = sources;
-    this.#checkTime = checkTime;
+    this.#assertInTime = assertInTime;
   }
 
   /** Whether the index may find resources of these kinds that the actor may not see. */
@@ -49,7 +49,7 @@ export class CandidateLoader {
         const fields = resourceOf(candidate)?.fields;
         const score = fields === undefined ? undefined : scoreOf(fields, candidate);
         if (score !== undefined) hits.push({ ...candidate, score });
-        if (await yieldIfDue()) this.#checkTime();
+        if (await yieldIfDue()) this.#assertInTime();
       }
     }
     return hits;

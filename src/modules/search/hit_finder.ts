@@ -24,7 +24,7 @@ export type Search = {
   loader: CandidateLoader;
   after: CursorKey | undefined;
   /** Throws after the timeout. */
-  checkTime: () => void;
+  assertInTime: () => void;
 };
 
 /** Tokens that every candidate has: of words, rooms and properties; `flags` are those of properties alone. */
@@ -55,13 +55,13 @@ export class HitFinder {
 
   /** The newest hits, read in steps until there are `wanted`. */
   async #recent(wanted: number): Promise<Found> {
-    const { viewer, filter, matcher, loader, after, checkTime } = this.#search;
+    const { viewer, filter, matcher, loader, after, assertInTime } = this.#search;
     const hits: Hit[] = [];
     const step = Math.max(wanted, 50);
     let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
     let isMore = true;
     while (isMore && hits.length < wanted) {
-      checkTime();
+      assertInTime();
       const candidates = await this.#store.candidates(viewer, this.#tokens, filter, from, step);
       hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
       from = candidates.at(-1);

@@ -117,7 +117,7 @@ export class SearchService {
       if (!request.filters.types.includes(kind) || hasScope(actor, scope)) continue;
       throw new Fault("scope_missing", `Searching ${kind} requires the scope ${scope}`);
     }
-    const checkTime = (): void => {
+    const assertInTime = (): void => {
       if (performance.now() - startedAt > TIMEOUT_MS) throw searchTimeout();
     };
     const keywords = new Matcher(request.query);
@@ -136,8 +136,8 @@ export class SearchService {
 
     const isCaughtUp = await this.#catchUp(viewer, filter, () => performance.now() - startedAt > CATCH_UP_MS);
     const { find, reason } = await vectors ?? {};
-    const loader = new CandidateLoader(actor, this.#sources, checkTime);
-    const search = { viewer, filter, keywords, matcher, loader, after, checkTime };
+    const loader = new CandidateLoader(actor, this.#sources, assertInTime);
+    const search = { viewer, filter, keywords, matcher, loader, after, assertInTime };
     const { hits, total, isComplete = true }: Found = keywords.termCount === 0
       ? { hits: [], total: 0 }
       : await (await this.#finder(search, request)).find(request, find);
@@ -177,7 +177,7 @@ export class SearchService {
   /** The results of hits, each with `around` messages before and after it. */
   async #results(
     actor: Actor,
-    { viewer, matcher, loader, checkTime }: Search,
+    { viewer, matcher, loader, assertInTime }: Search,
     around: number,
     hits: readonly Hit[],
   ): Promise<SearchResult[]> {
@@ -187,7 +187,7 @@ export class SearchService {
     const items: SearchResult[] = [];
     const yieldIfDue = createYielder();
     for (const hit of hits) {
-      if (await yieldIfDue()) checkTime();
+      if (await yieldIfDue()) assertInTime();
       const resource = resourceOf(hit);
       if (resource === undefined || hit.room_id !== null && !rooms.has(hit.room_id)) continue;
       const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;

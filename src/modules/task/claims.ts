@@ -26,7 +26,7 @@ export class TaskClaims {
       const { row } = await writer.requireForUpdate(tx, context, id);
       const now = clock.now();
       if (row.is_open === 0) throw new Fault("conflict", `${row.key} is ${row.status} and cannot be claimed`);
-      if (leaseToken !== undefined || isClaimed(row, now)) checkLease(row, leaseToken, now);
+      if (leaseToken !== undefined || isClaimed(row, now)) assertLease(row, leaseToken, now);
       const token = leaseToken ?? newSecret(18);
       const expiresAt = iso(now + leaseSeconds * 1000);
       const saved = await writer.save(tx, context, row, {
@@ -46,14 +46,14 @@ export class TaskClaims {
       const { row, grant } = await writer.requireForUpdate(tx, context, id);
       if (!isClaimed(row, clock.now())) return writer.present(row);
       const mayForce = grant.role === "moderator" || grant.role === "owner";
-      if (leaseToken !== undefined || !mayForce) checkLease(row, leaseToken, clock.now());
+      if (leaseToken !== undefined || !mayForce) assertLease(row, leaseToken, clock.now());
       return writer.present(await writer.save(tx, context, row, withoutClaim(row)));
     });
   }
 }
 
 /** Throws unless this token has the current lease of the task. */
-export function checkLease(row: TaskRow, token: string | undefined, now: number): void {
+export function assertLease(row: TaskRow, token: string | undefined, now: number): void {
   if (token !== undefined && isClaimed(row, now) && row.lease_hash === hashText(token)) return;
   throw new Fault(
     "already_claimed",

@@ -25,7 +25,7 @@ import {
 } from "./schema.ts";
 import { sortKey, TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
-import { checkTree, descendants } from "./tree.ts";
+import { assertTreeFits, descendants } from "./tree.ts";
 import type { LockedTask, TaskWriter } from "./writer.ts";
 
 /** Deleted tasks can be restored for this long. */
@@ -228,7 +228,7 @@ export class TaskService {
         const saved = await writer.save(tx, context, one, undeleted, "restored");
         if (saved.id === row.id) restored = saved;
       }
-      await checkTree(tasks, restored);
+      await assertTreeFits(tasks, restored);
       return writer.present(restored);
     });
   }

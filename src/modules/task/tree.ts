@@ -6,7 +6,7 @@ import type { TaskStore } from "./store.ts";
 import type { TaskRow } from "./tables.ts";
 
 /** Resolves the parent for a task of a room, and throws unless it is allowed. `child` is absent for a new task. */
-export async function checkParent(
+export async function requireParent(
   tasks: TaskStore,
   room: { tenant_id: string; id: string },
   ref: string,
@@ -34,7 +34,7 @@ export async function checkParent(
 }
 
 /** Throws if the tree of a task exceeds the limits, as after subtasks were restored. */
-export async function checkTree(tasks: TaskStore, row: TaskRow): Promise<void> {
+export async function assertTreeFits(tasks: TaskStore, row: TaskRow): Promise<void> {
   const above = await ancestors(tasks, row);
   const { depth } = await descendants(tasks, row);
   if (above.length + depth > DEPTH_MAX) {

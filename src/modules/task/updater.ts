@@ -7,7 +7,7 @@ import { assertVersion } from "@/core/patch.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Transaction } from "@/ports/store.ts";
 import { positionBeside } from "./board.ts";
-import { checkLease, withoutClaim } from "./claims.ts";
+import { assertLease, withoutClaim } from "./claims.ts";
 import { resolveTaskInRoom } from "./key.ts";
 import type { TaskAssignees } from "./assignees.ts";
 import { assigneesOf, isOpen, seriesOf } from "./presenter.ts";
@@ -16,7 +16,7 @@ import { type Position, PRIORITIES, type Recurrence, type TaskUpdate } from "./s
 import { startSeries } from "./series.ts";
 import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
-import { checkParent } from "./tree.ts";
+import { requireParent } from "./tree.ts";
 import type { LockedTask, TaskWriter } from "./writer.ts";
 
 type Patch = Omit<TaskUpdate, "id" | "position" | "leaseToken" | "version">;
@@ -51,7 +51,7 @@ export class TaskUpdater {
     const { clock, writer, recurringTasks } = this.#deps;
     const { tx, row, grant } = locked;
     assertVersion("task", row.version, version);
-    if (leaseToken !== undefined) checkLease(row, leaseToken, clock.now());
+    if (leaseToken !== undefined) assertLease(row, leaseToken, clock.now());
     let changed = await this.applyPatch(tx, context, grant.room, row, patch);
     if (position !== undefined) changed = { ...changed, position: await this.#move(context, locked, position) };
     if (changed.status === "done" && row.status !== "done") {
@@ -94,7 +94,7 @@ export class TaskUpdater {
     if (patch.parentId !== undefined) {
       const parent = patch.parentId === null
         ? null
-        : await checkParent(new TaskStore(tx.db), room, patch.parentId, isNew ? undefined : row);
+        : await requireParent(new TaskStore(tx.db), room, patch.parentId, isNew ? undefined : row);
       after.parent_id = parent?.id ?? null;
     }
     if (patch.threadId !== undefined && patch.threadId !== row.thread_id) {

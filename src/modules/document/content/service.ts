@@ -5,7 +5,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Store } from "@/ports/store.ts";
-import { checkWritable, type DocumentAccess, editorContext, lockDocument } from "../access.ts";
+import { assertWritable, type DocumentAccess, editorContext, lockDocument } from "../access.ts";
 import { classifyUpdate, encode, updateFault } from "./crdt.ts";
 import { renderBlocks, renderFragment, renderHtml, renderNodes, renderNodesAsPage } from "../rendering.ts";
 import type { RichNode } from "../rich/node.ts";
@@ -118,7 +118,7 @@ export class ContentService {
     if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
     return await store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
-      checkWritable(locked);
+      assertWritable(locked);
       let { row } = locked;
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
       const relation = classifyUpdate(doc, update);
@@ -140,7 +140,7 @@ export class ContentService {
     const { store, documentAccess, log } = this.#deps;
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, editorContext(actor, "write"), id);
-      checkWritable(locked);
+      assertWritable(locked);
       const { row } = locked;
       if (fragment !== undefined && row.fragment !== null && row.fragment !== fragment) {
         throw wrongFragment(row.fragment);

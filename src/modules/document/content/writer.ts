@@ -6,7 +6,7 @@ import { nextTick } from "@/core/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";
-import { checkWritable, type DocumentAccess, type LockedDocument } from "../access.ts";
+import { assertWritable, type DocumentAccess, type LockedDocument } from "../access.ts";
 import { presentChange, publishDocumentUpdated } from "../presenter.ts";
 import { readNodes } from "../rendering.ts";
 import { blocksOf, dialectOf } from "../rich/dialect.ts";
@@ -40,7 +40,7 @@ export class ContentWriter {
     return await this.#deps.store.write(async (tx) => {
       const locked = await this.#deps.documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
-      checkWritable(locked);
+      assertWritable(locked);
       if (expected === undefined) {
         throw new Fault("precondition_required", "Expected the base revision in If-Match or in revision");
       }
@@ -57,7 +57,7 @@ export class ContentWriter {
     return await this.#deps.store.write(async (tx) => {
       const locked = await this.#deps.documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
-      checkWritable(locked);
+      assertWritable(locked);
       const isAhead = baseRevision > row.revision;
       // Blocks are counted, so edits of them cannot be applied to another revision.
       const isStale = baseRevision !== row.revision && (onStale === "reject" || edits.some(isBlockEdit));
@@ -83,7 +83,7 @@ export class ContentWriter {
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
-      checkWritable(locked);
+      assertWritable(locked);
       const stored = await storedRevision(tx.db, row, revision);
       const content: ParsedContent = row.kind === "text" ? { text: stored.text } : { nodes: storedNodes(stored) };
       const written = await this.#write(context, locked, "restored", (doc) => planWhole(doc, row, content));

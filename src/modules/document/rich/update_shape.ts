@@ -41,38 +41,38 @@ class ShapeCheck {
 
   run(): string | undefined {
     for (const struct of this.#structs) {
-      if (struct instanceof Y.Item) this.#checkContent(struct, this.#placeOf(struct));
+      if (struct instanceof Y.Item) this.#assertContent(struct, this.#placeOf(struct));
     }
     if (this.#roots.size > ROOTS_MAX) throw refused(`more than ${ROOTS_MAX} top-level types`);
     return this.#fragment;
   }
 
-  #checkContent({ content }: Y.Item, { holder, key, depth }: Place): void {
+  #assertContent({ content }: Y.Item, { holder, key, depth }: Place): void {
     if (holder === "deleted" || content instanceof Y.ContentDeleted) return;
     if (key !== null) {
-      checkName(key);
+      assertName(key);
       const isData = content instanceof Y.ContentAny || (holder === "data" && content instanceof Y.ContentType);
       if (!isData) throw refused("an attribute that is not JSON");
       return;
     }
     if (holder === "characters") {
       if (content instanceof Y.ContentString) return;
-      if (content instanceof Y.ContentFormat) return checkName(content.key);
+      if (content instanceof Y.ContentFormat) return assertName(content.key);
       throw refused("something in a text that is neither characters nor marks");
     }
     if (holder === "data") {
-      if (content instanceof Y.ContentAny || content instanceof Y.ContentType) return this.#checkDepth(depth);
+      if (content instanceof Y.ContentAny || content instanceof Y.ContentType) return this.#assertDepth(depth);
       throw refused("data that is not JSON");
     }
     const type = content instanceof Y.ContentType ? content.type : undefined;
-    if (type instanceof Y.XmlElement) checkName(type.nodeName);
+    if (type instanceof Y.XmlElement) assertName(type.nodeName);
     else if (!(type instanceof Y.XmlText)) {
       throw refused("something in the XML fragment that is neither an element nor a text");
     }
-    this.#checkDepth(depth);
+    this.#assertDepth(depth);
   }
 
-  #checkDepth(depth: number): void {
+  #assertDepth(depth: number): void {
     if (depth > RICH_DEPTH_MAX) throw refused(`more than ${RICH_DEPTH_MAX} nested nodes`);
   }
 
@@ -117,7 +117,7 @@ class ShapeCheck {
   }
 
   #rootPlace(name: string, key: string | null): Place {
-    checkName(name);
+    assertName(name);
     this.#roots.add(name);
     if (key === null) this.#fragment ??= name;
     if (name === this.#fragment) return { parent: name, holder: "nodes", key, depth: 1 };
@@ -191,7 +191,7 @@ function idKey({ client, clock }: Y.ID): string {
   return `${client}:${clock}`;
 }
 
-function checkName(name: string): void {
+function assertName(name: string): void {
   if (name === "" || name.length > NAME_MAX_CHARS || name === "__proto__") {
     throw refused(`a name that is empty, longer than ${NAME_MAX_CHARS} characters, or __proto__`);
   }
