@@ -192,6 +192,7 @@ export function createModules(
     roomAccess,
     identity,
     ai,
+    notifications,
     files: file.writer,
     findMessage: (tx, context, id) => messages.find(tx, context, id),
     revalidate,

@@ -1,6 +1,7 @@
 // Runs of agents: what starts them, what they say, and how they end.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
+import type { Caller } from "../harness.ts";
 import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
@@ -296,4 +297,39 @@ Deno.test("a day after its end, a run has no texts any longer; after 90 days, it
   await gateway.app.runMaintenance();
   assertProblem(await read(), 404, "not_found");
   assert.match(JSON.stringify(await (await gateway.as("alice")).get(`/v1/messages?roomId=${roomId}`)), /swordfish/);
+});
+
+Deno.test("who asked is notified when the agent waits for a decision or a reply, until there is one", async () => {
+  await using fixture = await AgentFixture.open(
+    ({ number }) =>
+      number === 1
+        ? callTools(["task_create", { title: "Paint" }])
+        : number === 2
+        ? callTools(["ask_user", { question: "Which colour?" }])
+        : "Thanks",
+    { agent: { tools: ["task.*"], askFirst: ["task.create"] } },
+  );
+  const { alice, bob, roomId } = fixture;
+  // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
+  const waiting = async (who: Caller): Promise<any[]> =>
+    ok(await who.get("/v1/collaboration/notifications?unread=true&kinds=approval_requested&kinds=question_asked"))
+      .items;
+  const { id: messageId } = await fixture.mention(bob, "Paint the door");
+  const run = await fixture.settled("waiting_approval");
+  const [{ kind, actor, resource, ...asked }] = await waiting(bob);
+  assert.deepEqual([kind, actor.id, resource.id, asked.messageId, asked.roomId], [
+    "approval_requested",
+    fixture.agentId,
+    run.id,
+    messageId,
+    roomId,
+  ]);
+  assert.deepEqual(await waiting(alice), []);
+  const [approval] = ok(await alice.get(`/v1/collaboration/ai/approvals?roomId=${roomId}`)).items;
+  ok(await alice.post(`/v1/collaboration/ai/approvals/${approval.id}/decision`, { decision: "approve" }));
+  await fixture.settled("waiting_input");
+  assert.deepEqual((await waiting(bob)).map((one) => one.kind), ["question_asked"]);
+  ok(await bob.post(`/v1/collaboration/ai/runs/${run.id}/reply`, { text: "Red" }));
+  assert.deepEqual(await waiting(bob), []);
+  await fixture.settled();
 });

@@ -8,6 +8,7 @@ import type { AiService } from "@/modules/ai/mod.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { TriggerAgents } from "@/modules/message/mod.ts";
+import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { agentOperations } from "./api.ts";
@@ -27,7 +28,7 @@ import { RunEnding } from "./run/ending.ts";
 import { ACTIVE_MAX_MS, RunExecutor } from "./run/executor.ts";
 import { RunExpiry } from "./run/expiry.ts";
 import { EXPIRE_JOB } from "./run/expiry_job.ts";
-import { RunLifecycle } from "./run/lifecycle.ts";
+import { RunLifecycle, WAITING_NOTIFICATIONS } from "./run/lifecycle.ts";
 import { ModelStep } from "./run/model_step.ts";
 import { OutsideRuns } from "./run/outside.ts";
 import { outsideOperations } from "./run/outside_api.ts";
@@ -61,6 +62,7 @@ type Deps = {
   ai: AiService;
   files: Pick<FileWriter, "write">;
   findMessage: FindMessage;
+  notifications: Pick<NotificationService, "notify" | "markReadUpTo">;
   /** The actor with its current rights; `undefined` if its token ended. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
   /** What the model reads. */
@@ -82,7 +84,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     return (await dispatch(operation, { actor, input, requestId, via: "run", isCpuAccounted: true })).output;
   };
   const signals = new RunSignals(bus);
-  const lifecycle = new RunLifecycle({ clock, ai, metrics });
+  const lifecycle = new RunLifecycle({ clock, ai, metrics, notifications: deps.notifications });
   const publisher = new RunPublisher({ bus, clock });
   const actors = new RunActors({ store, identity, roomAccess });
   const access = new RunAccess({ store, roomAccess });
@@ -135,6 +137,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
       ...outsideOperations(outside),
       ...approvalOperations(approvals),
     ],
+    notificationKinds: Object.fromEntries(Object.values(WAITING_NOTIFICATIONS).map((kind) => [kind, null])),
+    resourceScopes: { run: "run.read" },
     routes: [streams.route(`${RUN_PATH}/:id/stream`)],
     jobs: [
       defineJob({

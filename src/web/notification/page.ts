@@ -31,6 +31,8 @@ const WORDS: Readonly<Record<string, string>> = {
   task_due: "A task is due",
   reminder: "Reminder",
   missed_call: "called you",
+  approval_requested: "needs an approval",
+  question_asked: "has a question",
   scheduled_message_failed: "A scheduled message was not sent",
 };
 

@@ -4,11 +4,13 @@ import { type EventDraft, roomStream } from "@/core/event.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { truncateText } from "@/core/text.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
+import type { NotificationService } from "@/modules/notification/mod.ts";
+import { RoomStore } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { ApprovalStore } from "../approval/store.ts";
 import type { RunRow } from "../tables.ts";
 import { expiryJob } from "./expiry_job.ts";
-import { presentRun } from "./presenter.ts";
+import { askersOf, presentRun } from "./presenter.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore, UNFINISHED } from "./store.ts";
 
@@ -21,9 +23,20 @@ export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 }
 
+/** Kinds of notifications for those who asked. */
+export const WAITING_NOTIFICATIONS = {
+  waiting_approval: "approval_requested",
+  waiting_input: "question_asked",
+} as const;
+
 type Ended = "succeeded" | "failed" | "cancelled" | "expired";
 type EndOptions = { outputMessageId?: string | null; error?: RunFailure; set?: Partial<RunRow> };
-type Deps = { clock: Clock; ai: Pick<AiService, "releaseRun">; metrics: Pick<Metrics, "aiRuns"> };
+type Deps = {
+  clock: Clock;
+  ai: Pick<AiService, "releaseRun">;
+  metrics: Pick<Metrics, "aiRuns">;
+  notifications: Pick<NotificationService, "notify" | "markReadUpTo">;
+};
 
 export class RunLifecycle {
   readonly #deps: Deps;
@@ -42,12 +55,29 @@ export class RunLifecycle {
   async wait(
     tx: AnyTransaction,
     run: RunRow,
-    status: "waiting_approval" | "waiting_input",
+    status: keyof typeof WAITING_NOTIFICATIONS,
     question: string | null,
   ): Promise<RunRow> {
     const set = { status, question, text: "", lease_owner: null, lease_until: null, heartbeat_at: this.#now() };
     await tx.enqueue(expiryJob(run, this.#deps.clock.now()));
-    return await this.#change(tx, run, set, "run.waiting");
+    const waiting = await this.#change(tx, run, set, "run.waiting");
+    await this.#notifyAskers(tx, run, status);
+    return waiting;
+  }
+
+  /** Those who asked may look at another room meanwhile. */
+  async #notifyAskers(tx: AnyTransaction, run: RunRow, status: keyof typeof WAITING_NOTIFICATIONS): Promise<void> {
+    const { tenant_id: tenantId, id, agent_id: principalId, room_id: roomId, trigger_message_id: messageId } = run;
+    const askers = await new RoomStore(tx.db).viewers(tenantId, roomId, askersOf(run));
+    await this.#deps.notifications.notify({
+      tenantId,
+      principalIds: askers.filter(({ kind, my_role }) => kind === "human" && my_role !== null).map((asker) => asker.id),
+      kind: WAITING_NOTIFICATIONS[status],
+      actor: { principalId, kind: "agent" },
+      roomId,
+      ...messageId === null ? {} : { message: { id: messageId, seq: Number(run.seq) } },
+      resource: { type: "run", id },
+    });
   }
 
   /** Continues a run that waited; false if it does not wait. */
@@ -59,6 +89,10 @@ export class RunLifecycle {
     const status = ["waiting_approval", "waiting_input"] as const;
     if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, { status })) return false;
     tx.signal(runChanged.create(run.tenant_id, run.id));
+    for (const principalId of askersOf(run)) {
+      const range = { roomId: run.room_id, upToSeq: Number(run.seq) };
+      await this.#deps.notifications.markReadUpTo({ tenantId: run.tenant_id, principalId }, range);
+    }
     return true;
   }
 
