@@ -204,6 +204,7 @@ export function createModules(
   const document = add(documentModule(platform, {
     roomAccess,
     identity,
+    notify,
     authenticate: (token) => authenticator.authenticate(token),
     revalidate,
     collaboration: {

@@ -90,6 +90,20 @@ export class DocumentAccess {
     }
   }
 
+  /** Of these documents, those that the actor can read now. */
+  async filterReadable(
+    actor: Actor,
+    ids: readonly string[],
+    db: AnyDatabase = this.#store.db,
+  ): Promise<ReadonlySet<string>> {
+    const rows = await new DocumentStore(db).findUndeleted(actor.tenantId, { ids });
+    const rooms = await this.#roomAccess.findMany(actor, rows.flatMap((row) => row.room_id ?? []), db);
+    const isReadable = async (row: DocumentRow): Promise<boolean> =>
+      row.room_id === null ? await this.#role(actor, row, db) !== undefined : rooms.has(row.room_id);
+    const readable = await Promise.all(rows.map(isReadable));
+    return new Set(rows.flatMap((row, n) => readable[n] === true ? row.id : []));
+  }
+
   /** Access of a live editor; `undefined` if it may not even read. */
   async editorAccess(actor: Actor, id: string): Promise<{ row: DocumentRow; canWrite: boolean } | undefined> {
     try {

@@ -20,6 +20,7 @@ import {
   type CommentUpdate,
 } from "./schema.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
+import type { CommentNotifier } from "./comment_notifier.ts";
 import { CommentStore } from "./comment_store.ts";
 
 type Deps = {
@@ -28,6 +29,7 @@ type Deps = {
   cursors: Cursors;
   documentAccess: DocumentAccess;
   log: ContentLog;
+  notifier: CommentNotifier;
 };
 
 export class CommentService {
@@ -49,7 +51,7 @@ export class CommentService {
   }
 
   create(context: Context, { id, text, anchor, parentId }: CommentCreate): Promise<Comment> {
-    const { store, documentAccess, log, clock } = this.#deps;
+    const { store, documentAccess, log, clock, notifier } = this.#deps;
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
@@ -84,12 +86,13 @@ export class CommentService {
         updated_at: now,
       };
       await comments.add(comment);
+      await notifier.notify(context.actor, locked, comment);
       return await this.#publish(context, locked, comment, "created", content);
     });
   }
 
   update(context: Context, { id, commentId, text, resolved, version }: CommentUpdate): Promise<Comment> {
-    const { store, documentAccess, clock } = this.#deps;
+    const { store, documentAccess, clock, notifier } = this.#deps;
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
@@ -116,6 +119,7 @@ export class CommentService {
       };
       const comments = new CommentStore(tx.db);
       await comments.put(comment);
+      if (comment.text !== before.text) await notifier.notify(context.actor, locked, comment, before.text);
       const { resolved_at, resolved_by } = comment;
       if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
       return await this.#publish(context, locked, comment, isToggled ? resolved ? "resolved" : "reopened" : "updated");

@@ -52,6 +52,16 @@ export class CommentStore {
     return Number(row.n);
   }
 
+  /** Those who wrote a comment or a reply to it. */
+  async threadAuthors(tenantId: string, rootId: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("document_comment").select("author_id").distinct()
+      .where("tenant_id", "=", tenantId).where(({ eb, or }) =>
+        or([eb("id", "=", rootId), eb("parent_id", "=", rootId)])
+      )
+      .orderBy("author_id").execute();
+    return rows.map((row) => row.author_id);
+  }
+
   async add(row: CommentRow): Promise<void> {
     await this.#db.insertInto("document_comment").values(row).execute();
   }

@@ -4,12 +4,14 @@ import type { Actor } from "@/core/actor.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { DocumentAccess } from "./access.ts";
 import { documentArchive } from "./archive.ts";
 import { commentOperations, contentOperations, documentOperations } from "./api.ts";
+import { CommentNotifier } from "./comment_notifier.ts";
 import { CommentService } from "./comment_service.ts";
 import { COMMIT_REVISION_JOB, ContentLog } from "./content/log.ts";
 import { ContentService } from "./content/service.ts";
@@ -45,6 +47,7 @@ import { installStepCounter } from "./content/merge_cost.ts";
 type Deps = {
   roomAccess: RoomAccess;
   identity: IdentityService;
+  notify: Notify;
   authenticate: (token: string) => Actor | Promise<Actor>;
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
   collaboration: CollaborationOptions;
@@ -58,14 +61,15 @@ export type DocumentModule = Module & { collaboration: CollaborationService };
 export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   installStepCounter();
   const { store, bus, clock, cursors, cpu, writeBudget } = platform;
-  const { identity, authenticate, revalidate, index } = deps;
-  const documentAccess = new DocumentAccess({ store, roomAccess: deps.roomAccess });
+  const { roomAccess, identity, notify, authenticate, revalidate, index } = deps;
+  const documentAccess = new DocumentAccess({ store, roomAccess });
   const log = new ContentLog({ store, clock, cpu, index });
   const documents = new DocumentService({ store, clock, cursors, documentAccess, log, index });
   const updater = new DocumentUpdater({ store, clock, documentAccess, log, identity, index });
   const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
   const writer = new ContentWriter({ store, documentAccess, log });
-  const comments = new CommentService({ store, clock, cursors, documentAccess, log });
+  const notifier = new CommentNotifier({ clock, roomAccess, identity, notify });
+  const comments = new CommentService({ store, clock, cursors, documentAccess, log, notifier });
   const collaboration = new CollaborationService(
     { store, bus, clock, documentAccess, log, contents, cpu, bytes: writeBudget, authenticate, revalidate },
     deps.collaboration,
@@ -84,6 +88,9 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
       ...commentOperations(comments),
     ],
     routes: documentRoutes(contents),
+    notificationKinds: { comment_mention: "mentions", comment: "replies" },
+    resourceScopes: { document: "document.read" },
+    canRead: { document: (actor, ids, db) => documentAccess.filterReadable(actor, ids, db) },
     jobs: [
       defineJob({ kind: PURGE_JOB, payload, run: (job) => documents.purge(job.tenantId, job.payload.documentId) }),
       defineJob({

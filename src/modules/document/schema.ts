@@ -181,7 +181,9 @@ export type CommentList = z.output<typeof CommentList>;
 
 export const CommentCreate = z.strictObject({
   id: DocumentId,
-  text: z.string().trim().min(1).max(COMMENT_MAX).describe("Text of the comment"),
+  text: z.string().trim().min(1).max(COMMENT_MAX).describe(
+    "Text of the comment; readers of the document that it names as `@handle` or `@id` are notified",
+  ),
   anchor: Anchor.optional().describe("Text to comment on. Default: the whole document"),
   parentId: CommentId.optional().describe("Comment to reply to; replies have no anchor of their own"),
 });

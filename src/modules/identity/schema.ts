@@ -65,9 +65,11 @@ const StatusSet = z.strictObject({
 
 /** Which notifications a principal receives. */
 export const NotificationPrefs = z.strictObject({
-  mentions: z.boolean().default(true).describe("Messages that mention the principal"),
+  mentions: z.boolean().default(true).describe("Messages and comments that mention the principal"),
   directMessages: z.boolean().default(true).describe("Messages in direct rooms"),
-  replies: z.boolean().default(true).describe("Replies in threads the principal participates in"),
+  replies: z.boolean().default(true).describe(
+    "Replies in threads the principal participates in, and comments on its documents",
+  ),
   invitations: z.boolean().default(true).describe("Invitations to rooms, events and meetings"),
   reminders: z.boolean().default(true).describe("Reminders of events and tasks"),
 }).meta({ id: "NotificationPrefs" });

@@ -1,6 +1,7 @@
 // Messages in rooms, each at one position of the room's stream, with threads, reactions, pins and read positions.
 export { MessageAccess } from "./message_access.ts";
 export { createLastMessageReader } from "./last_message_store.ts";
+export { namesIn } from "./mentions.ts";
 export { messageModule } from "./module.ts";
 export type { AgentTrigger, TriggerAgents } from "./notifier.ts";
 export { mentionRows, presentMessage } from "./presenter.ts";

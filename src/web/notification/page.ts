@@ -25,6 +25,8 @@ import {
 const WORDS: Readonly<Record<string, string>> = {
   mention: "mentioned you",
   reply: "replied",
+  comment: "commented",
+  comment_mention: "mentioned you in a comment",
   direct_message: "wrote to you",
   invitation: "invited you",
   task_assigned: "assigned a task to you",
