@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import ICAL from "ical.js";
 import nodeIcal from "npm:node-ical@0.27.2";
 import { testOnEngines } from "../engines.ts";
-import { type Caller, openGateway } from "../harness.ts";
+import { type ApiResponse, type Caller, openGateway } from "../harness.ts";
 import { writeCalendar } from "@/modules/calendar/ics_writer.ts";
 import type { AttendeeRow, EventRow } from "@/modules/calendar/store.ts";
 import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";
@@ -192,4 +192,40 @@ Deno.test("an attendee removed from the room can respond, which is not published
   );
   ok(await alice.patch(`/v1/rooms/${roomId}`, { state: "archived" }));
   assertProblem(await carol.put(`${CALENDAR}/events/${id}/rsvp`, { status: "declined" }), 409, "room_archived");
+});
+
+Deno.test("attendees are notified when an event is moved or cancelled, and of nothing that is over", async () => {
+  await using fixture = await openCalendarFixture();
+  const { gateway, alice, bob, carol, roomId } = fixture;
+  const noticesOf = async (who: Caller): Promise<unknown[]> => {
+    const { items } = ok(await who.get("/v1/collaboration/notifications?kinds=event_moved&kinds=event_cancelled"));
+    return items.reverse().map((
+      one: ApiResponse["body"],
+    ) => [one.kind, one.title, one.actor.id, one.resource?.type ?? null, one.data.startAt]);
+  };
+  const attendees = [{ principalId: "bob" }, { principalId: "carol" }];
+  const event = { ...EVENT, roomId, attendees, rrule: "FREQ=DAILY;COUNT=3" };
+  const { id } = expectStatus(await alice.post(`${CALENDAR}/events`, event), 201).body;
+  const path = `${CALENDAR}/events/${id}`;
+  ok(await alice.patch(path, { title: "Big review" }));
+  ok(await bob.patch(path, { start: { dateTime: "2026-03-04T10:00:00", timeZone: "Europe/Vienna" } }));
+  const one = { scope: "this", occurrence: "2026-03-05T10:00:00" };
+  ok(await alice.patch(path, { ...one, start: { dateTime: "2026-03-05T15:00:00", timeZone: "Europe/Vienna" } }));
+  expectStatus(await alice.delete(`${path}?scope=this&occurrence=2026-03-06T10:00:00`), 204);
+  expectStatus(await alice.delete(path), 204);
+  const expected = [
+    // Their event is gone: it has no title any more.
+    ["event_moved", null, "bob", "event", undefined],
+    ["event_moved", null, "alice", "event", undefined],
+    ["event_cancelled", "Big review", "alice", null, "2026-03-06T09:00:00.000Z"],
+    ["event_cancelled", "Big review", "alice", null, "2026-03-04T09:00:00.000Z"],
+  ];
+  assert.deepEqual(await noticesOf(carol), expected);
+  assert.deepEqual(await noticesOf(bob), expected.slice(1));
+  assert.deepEqual(await noticesOf(alice), expected.slice(0, 1));
+
+  const past = expectStatus(await alice.post(`${CALENDAR}/events`, { ...EVENT, attendees }), 201).body;
+  gateway.clock.advance(30 * 24 * 3_600_000);
+  expectStatus(await (await gateway.as("alice")).delete(`${CALENDAR}/events/${past.id}`), 204);
+  assert.deepEqual(await noticesOf(await gateway.as("carol")), expected);
 });

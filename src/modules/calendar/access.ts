@@ -190,7 +190,7 @@ export async function notifiable(
   return (room ? notifiableIn(room, wanted) : wanted).map(({ id }) => id);
 }
 
-function participantIds({ row, attendees }: EventWithAttendees): string[] {
+export function participantIds({ row, attendees }: EventWithAttendees): string[] {
   return [...new Set([row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])])];
 }
 

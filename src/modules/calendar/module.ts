@@ -31,7 +31,7 @@ import {
 import { EventId } from "./schema.ts";
 import { CalendarService } from "./service.ts";
 import { CalendarSource, purgeCalendar } from "./searchable.ts";
-import { EventWriter } from "./writer.ts";
+import { CHANGE_NOTIFICATIONS, EventWriter } from "./writer.ts";
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -64,7 +64,7 @@ export function calendarModule({ store, clock, cursors }: Platform, deps: Deps):
     name: "calendar",
     migrations,
     ...calendarApi({ calendar, updater, feeds, imports }),
-    notificationKinds: { reminder: "reminders" },
+    notificationKinds: { reminder: "reminders", ...CHANGE_NOTIFICATIONS },
     jobs: [
       defineJob({
         kind: REMINDER_JOB,

@@ -128,7 +128,7 @@ export class EventUpdater {
       row: { ...row, ...timing, ...resolveRule(rrule, exDates, timing), ...this.#textOf(input, row) },
       attendees: await this.#attendees(tx, actor, row, input, event, isMoved),
     };
-    return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree }, event);
+    return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree, isMoved }, event);
   }
 
   async #updateOne(
@@ -174,9 +174,10 @@ export class EventUpdater {
       overrides: [...others, override],
       rsvps: isMoved ? event.rsvps.filter((rsvp) => rsvp.occurrence !== name) : event.rsvps,
     };
-    const change = { actor, scope: "this" as const, occurrence: requireOccurrence(draft, name), ifFree: input.ifFree };
+    const shown = requireOccurrence(draft, name);
+    const change = { actor, scope: "this" as const, occurrence: shown, ifFree: input.ifFree, isMoved };
     const after = await this.#deps.writer.put(tx, draft, change, event);
-    return presentEvent(after, { principalId: actor.principalId, level: "full" }, change.occurrence);
+    return presentEvent(after, { principalId: actor.principalId, level: "full" }, shown);
   }
 
   /** Ends the series before the occurrence and starts another there. */
@@ -219,7 +220,13 @@ export class EventUpdater {
     const after: EventAggregate = { ...tail, row: newRow, attendees };
     newRow.meeting_id = await this.#deps.meetings.copyForPart(actor, event, after);
     await this.#deps.writer.put(tx, head, { actor, scope: "following", occurrence }, event);
-    return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree, invited: event });
+    return await this.#deps.writer.put(tx, after, {
+      actor,
+      scope: "all",
+      ifFree: input.ifFree,
+      invited: event,
+      isMoved,
+    });
   }
 
   /** Attendees after the change; if the event was moved, without their responses. */

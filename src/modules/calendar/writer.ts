@@ -8,17 +8,19 @@ import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { AgendaStore } from "./agenda_store.ts";
-import { type AccessLevel, notifiable, viewersOfEvents } from "./access.ts";
+import { type AccessLevel, notifiable, participantIds, viewersOfEvents } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import { IF_FREE_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
-import { type Occurrence, occurrencesBetween, timeBounds } from "./occurrence.ts";
+import { currentOccurrence, type Occurrence, occurrencesBetween, timeBounds } from "./occurrence.ts";
 import { presentEntry } from "./presenter.ts";
 import { reminderJob } from "./reminders.ts";
 import type { SCOPES } from "./schema.ts";
 import { calendarOf, CalendarStore, type CalendarTables, type EventAggregate } from "./store.ts";
 
 export const KIND = "event";
+/** Kinds of notifications of changes, with the preference that turns them off. */
+export const CHANGE_NOTIFICATIONS = { event_moved: "invitations", event_cancelled: "invitations" } as const;
 const IF_FREE_DAYS = 366;
 /** For expanding the event itself in `ifFree`. */
 const IF_FREE_MS = 200;
@@ -43,6 +45,8 @@ type Change = {
   scope: (typeof SCOPES)[number];
   occurrence?: Occurrence | undefined;
   ifFree?: boolean;
+  /** Whether it takes place at another time now. */
+  isMoved?: boolean;
   /** Attendees who are already invited. Default: those of the event before the change. */
   invited?: Pick<EventAggregate, "attendees"> | undefined;
 };
@@ -91,7 +95,7 @@ export class EventWriter {
     await addEvents(tx, writes.flatMap(({ event, before }) => before === undefined ? [event] : []));
     const written = writes.map(({ event }) => event);
     await this.#indexAndSchedule(tx, written);
-    for (const { event, change, before } of writes) await this.#invite(tx, event, change, before);
+    for (const { event, change, before } of writes) await this.#notifyOf(tx, event, change, before);
     return written;
   }
 
@@ -126,20 +130,37 @@ export class EventWriter {
     await tx.enqueue(...events.flatMap((event) => reminderJob(event) ?? []));
   }
 
-  /** Notifies new attendees; their streams are locked by the events published before. */
-  async #invite(tx: Tx, event: EventAggregate, { actor, invited }: Change, before?: EventAggregate): Promise<void> {
-    const { row, attendees } = event;
-    const invitedIds = new Set((invited ?? before)?.attendees.map(({ principal_id }) => principal_id));
-    const newIds = attendees.flatMap(({ principal_id }) => invitedIds.has(principal_id) ? [] : principal_id ?? []);
-    if (newIds.length === 0) return;
+  /** Notifies new attendees, and the others if it was moved; their streams are locked by the events published before. */
+  async #notifyOf(tx: Tx, event: EventAggregate, change: Change, before?: EventAggregate): Promise<void> {
+    const invitedIds = new Set((change.invited ?? before)?.attendees.map(({ principal_id }) => principal_id));
+    const newIds = event.attendees.flatMap(({ principal_id: id }) => invitedIds.has(id) ? [] : id ?? []);
+    await this.#notify(tx, event, "invitation", newIds, change);
+    if (change.isMoved !== true) return;
+    await this.#notify(tx, event, "event_moved", participantIds(event).filter((id) => !newIds.includes(id)), change);
+  }
+
+  /** Notifies some participants of an event, unless it is over. */
+  async #notify(
+    tx: Tx,
+    event: EventAggregate,
+    kind: "invitation" | keyof typeof CHANGE_NOTIFICATIONS,
+    ids: readonly string[],
+    { actor, occurrence }: Change,
+  ): Promise<void> {
+    const { row } = event;
+    const now = this.#deps.clock.now();
+    const [shown] = occurrence === undefined ? currentOccurrence(event, now).items : [occurrence];
+    const isOver = kind !== "invitation" && shown !== undefined && shown.endAt <= now;
+    if (ids.length === 0 || isOver) return;
     await this.#deps.notify?.({
       tenantId: row.tenant_id,
-      principalIds: await notifiable(new RoomStore(tx.db), event, newIds),
-      kind: "invitation",
+      principalIds: await notifiable(new RoomStore(tx.db), event, ids),
+      kind,
       actor,
-      roomId: row.room_id ?? undefined,
-      resource: { type: KIND, id: row.id },
-      title: row.title,
+      // What is cancelled cannot be read any more: nothing decides whether its title is visible but that it was sent.
+      ...kind === "event_cancelled" ? {} : { roomId: row.room_id ?? undefined, resource: { type: KIND, id: row.id } },
+      title: shown?.patch.title ?? row.title,
+      ...kind === "invitation" || shown === undefined ? {} : { data: { startAt: iso(shown.startAt) } },
     });
   }
 
@@ -165,6 +186,7 @@ export class EventWriter {
   /** Publishes that a part of a series is cancelled, in addition to the update by `put`. */
   async publishCancelled(tx: Tx, event: EventAggregate, change: Change): Promise<void> {
     await this.#publish(tx, [{ what: "cancelled", event, change }]);
+    await this.#notify(tx, event, "event_cancelled", participantIds(event), change);
   }
 
   /** The streams of an event that the actor changes, with recipient and access level. */

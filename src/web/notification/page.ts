@@ -29,6 +29,8 @@ const WORDS: Readonly<Record<string, string>> = {
   comment_mention: "mentioned you in a comment",
   direct_message: "wrote to you",
   invitation: "invited you",
+  event_moved: "moved an event",
+  event_cancelled: "cancelled an event",
   task_assigned: "assigned a task to you",
   task_due: "A task is due",
   reminder: "Reminder",
@@ -88,7 +90,7 @@ function Entry({ notification }: { notification: Notification }): VNode {
 function hrefOf({ roomId, messageId, resource, kind }: Notification): string {
   if (resource?.type === "task") return `#/tasks/${resource.id}`;
   if (resource?.type === "document") return `#/documents/${resource.id}`;
-  if (resource?.type === "event" || kind === "reminder") return "#/calendar";
+  if (resource?.type === "event" || kind === "event_cancelled") return "#/calendar";
   if (resource?.type === "meeting" && roomId !== null) return `#/rooms/${roomId}/call`;
   if (roomId === null) return "#/inbox";
   return messageId === null ? `#/rooms/${roomId}` : `#/rooms/${roomId}?message=${messageId}`;
