@@ -145,6 +145,20 @@ const initialized: Handler = ({ id, method }) => {
   return new Response(null, { status: 202 });
 };
 
+/** A server with these tools, each of which answers `done`. */
+function serveTools(tools: unknown[], call: (input: unknown) => Promise<void> = () => Promise.resolve()) {
+  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+  const server = Deno.serve(options, async (request) => {
+    const message = await request.json();
+    if (message.method === "tools/list") return result(message.id, { tools });
+    if (message.method !== "tools/call") return await initialized(message);
+    await call(message.params.arguments);
+    return result(message.id, { content: [{ type: "text", text: "done" }] });
+  });
+  const url = `http://127.0.0.1:${server.addr.port}/mcp`;
+  return { url, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
 async function codeOf(call: Promise<unknown>): Promise<string> {
   try {
     await call;
@@ -177,6 +191,35 @@ Deno.test("a server that hangs, is huge, redirects, refuses or talks nonsense fa
   }
 });
 
+Deno.test("a tool of a server is not called once somebody who asked lost the room, nor unasked for a token without run.write", async () => {
+  const called: unknown[] = [];
+  let onCall: () => Promise<void> = () => Promise.resolve();
+  await using server = serveTools([{ name: "act", inputSchema: { type: "object" } }], async (input) => {
+    called.push(input);
+    await onCall();
+  });
+  await using fixture = await AgentFixture.open(() => "Hello", { environment: LOOPBACK });
+  const { alice, bob, gateway, roomId, agentId } = fixture;
+  ok(await (await admin(gateway)).put(`${SERVERS}/ext`, { url: server.url, needsApproval: false }));
+  ok(await alice.patch(`/v1/collaboration/agents/${agentId}`, { tools: ["ext.*"] }));
+
+  onCall = async () => assert.equal((await alice.delete(`/v1/rooms/${roomId}/members/bob`)).status, 204);
+  fixture.answer(() => callTools(["ext_act", { n: 1 }], ["ext_act", { n: 2 }]));
+  await fixture.mention(bob, "Twice, please");
+  assert.equal((await fixture.settled("failed")).error.code, "not_found");
+  assert.deepEqual(called, [{ n: 1 }]);
+
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  onCall = () => Promise.resolve();
+  for (const [scope, status] of [["run.write", "succeeded"], ["", "waiting_approval"]] as const) {
+    called.length = 0;
+    fixture.answer(({ last }) => last.includes("done") ? "Done" : callTools(["ext_act", { n: 3 }]));
+    await fixture.mention(await gateway.as("bob", { scope: `room.read message.* ${scope}` }), "Once more");
+    await fixture.settled(status, status === "succeeded" ? 2 : 3);
+    assert.equal(called.length, status === "succeeded" ? 1 : 0);
+  }
+});
+
 Deno.test("tools with names and schemas that no model takes are renamed or left out", async () => {
   const tool = (name: string, inputSchema: unknown = { type: "object" }) => ({ name, inputSchema, description: name });
   const tools = [
@@ -187,14 +230,10 @@ Deno.test("tools with names and schemas that no model takes are renamed or left 
     tool("big", { type: "object", properties: { a: { description: "x".repeat(9000) } } }),
     ...Array.from({ length: 80 }, (_, n) => tool(`z${n}`)),
   ];
-  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
-  const server = Deno.serve(options, async (request) => {
-    const message = await request.json();
-    return message.method === "tools/list" ? result(message.id, { tools }) : await initialized(message);
-  });
+  await using server = serveTools(tools);
   await using gateway = await openGateway(LOOPBACK);
   const boss = await admin(gateway);
-  ok(await boss.put(`${SERVERS}/disk`, { url: `http://127.0.0.1:${server.addr.port}/mcp` }));
+  ok(await boss.put(`${SERVERS}/disk`, { url: server.url }));
   const tested = ok(await boss.post(`${SERVERS}/disk/test`));
   const names: string[] = tested.tools.map(({ name }: { name: string }) => name);
   assert.equal(tested.code, null);
@@ -203,5 +242,4 @@ Deno.test("tools with names and schemas that no model takes are renamed or left 
   assert.ok(names.every((name) => /^disk\.[a-z_]{1,60}$/.test(name)), names.join());
   assert.ok(["disk.read_file", "disk.read_file_a", "disk.read_file_aa"].every((name) => names.includes(name)));
   assert.ok(!names.includes("disk.big"));
-  await server.shutdown();
 });

@@ -18,6 +18,8 @@ const CACHED_MAX = 500;
 const NAME_MAX_CHARS = 64;
 const DESCRIPTION_MAX_CHARS = 1000;
 const SCHEMA_MAX_CHARS = 8000;
+/** A tool outside has no scope of its own: a token that may approve its calls may have them made. */
+const APPROVAL_SCOPE = "run.write";
 /** Calls of one tenant's agents at once. */
 const CALLS_MAX = 8;
 
@@ -96,6 +98,7 @@ export class ServerCatalog implements ToolSource {
       inputSchema: remote.inputSchema,
       isIdempotent: false,
       needsApproval: row.needs_approval === 1,
+      scope: APPROVAL_SCOPE,
       call: ({ input, signal }) => this.#call(row, remote.name, input, signal),
     };
   }

@@ -47,7 +47,10 @@ export const McpServerPut = z.strictObject({
   tools: z.array(ToolName).max(TOOLS_MAX).default([])
     .describe("Tools that agents may use, as the server names them; empty: all"),
   needsApproval: z.boolean().default(true)
-    .describe("Whether each call needs an approval in the room; without one, agents send what they read to the server"),
+    .describe(
+      "Whether each call needs an approval in the room; without one, agents send what they read to the server. Where a " +
+        "token that asked lacks the scope `run.write`, each call needs one in any case",
+    ),
   version: z.int().min(1).optional().describe(
     "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
   ),

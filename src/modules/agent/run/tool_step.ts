@@ -175,6 +175,7 @@ export class ToolStep {
   }
 
   async #callSource(step: Step, resolved: ResolvedCall, tool: AgentTool): Promise<RunRow> {
+    const { actors } = this.#deps;
     const { run, begun, n, signal } = step;
     if (begun?.status === "started" && !tool.isIdempotent) {
       const result = "The outcome of this call is unknown: the gateway stopped meanwhile. It was not repeated";
@@ -187,6 +188,8 @@ export class ToolStep {
     const input = resolvedInput(resolved);
     let outcome: Outcome;
     try {
+      // No operation looks at the rights of those who asked.
+      await actors.of(run);
       const result = await tool.call({ tenantId, agentId, roomId, runId, key: `${runId}.${n}`, input, signal });
       outcome = { status: "succeeded", result: truncateText(result, RESULT_MAX) };
     } catch (thrown) {

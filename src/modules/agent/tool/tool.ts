@@ -21,6 +21,8 @@ export type AgentTool = {
   isIdempotent: boolean;
   /** Whether each call needs an approval, unless it was granted; default true, since what it is given leaves the gateway. */
   needsApproval?: boolean;
+  /** Scope of the tokens of those who ask, without which each call needs an approval in any case. */
+  scope?: string;
   /** Returns what the model reads. The model reads a Fault; of another error, it learns that there was one. */
   call(call: ToolCall): Promise<string>;
 };

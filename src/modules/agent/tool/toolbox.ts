@@ -113,7 +113,11 @@ export class Toolbox {
     const sourced = await Promise.all(
       sources.map((source) => source.toolsOf(agent.tenant_id, agent.id, others, roomId)),
     );
-    return new Toolbox(agent, roomId, allowed, sourced.flat());
+    // A token that could not approve a call has none made without an approval either.
+    const bounded = sourced.flat().map((tool) =>
+      hasScope(granted, tool.scope ?? null) ? tool : { ...tool, needsApproval: true }
+    );
+    return new Toolbox(agent, roomId, allowed, bounded);
   }
 
   /** Throws a Fault that the model reads, if the call makes no sense. */
