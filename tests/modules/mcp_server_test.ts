@@ -178,7 +178,8 @@ Deno.test("a server that hangs, is huge, redirects, refuses or talks nonsense fa
       () => new Response("x".repeat(600_000), { headers: { "content-type": "application/json" } }),
     ],
     ["not_authorized", () => new Response("no", { status: 401 })],
-    ["protocol_error", () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } })],
+    ["http_302", () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } })],
+    ["http_404", () => new Response("<html>", { status: 404, headers: { "content-type": "text/html" } })],
     ["protocol_error", () => new Response("<html>", { headers: { "content-type": "text/html" } })],
     ["protocol_error", () => new Response("[".repeat(100_000), { headers: { "content-type": "application/json" } })],
     ["protocol_error", ({ id }) => result(id, { nonsense: true })],
@@ -218,6 +219,24 @@ Deno.test("a tool of a server is not called once somebody who asked lost the roo
     await fixture.settled(status, status === "succeeded" ? 2 : 3);
     assert.equal(called.length, status === "succeeded" ? 1 : 0);
   }
+});
+
+Deno.test("an agent does not wait in each step for a server that failed after a long time", async () => {
+  await using fixture = await AgentFixture.open(() => "Hello", { environment: LOOPBACK });
+  const { alice, bob, gateway, agentId } = fixture;
+  let lists = 0;
+  await using server = remote(async (message) => {
+    if (message.method !== "tools/list") return await initialized(message);
+    lists++;
+    gateway.clock.advance(40_000);
+    return new Response(null, { status: 503 });
+  });
+  ok(await (await admin(gateway)).put(`${SERVERS}/slow`, { url: server.target.url }));
+  ok(await alice.patch(`/v1/collaboration/agents/${agentId}`, { tools: ["slow.*", "member.list"] }));
+  fixture.answer(({ number }) => number <= 3 ? callTools(["member_list", {}]) : "Done");
+  await fixture.mention(bob, "Who is here?");
+  await fixture.settled();
+  assert.equal(lists, 1);
 });
 
 Deno.test("tools with names and schemas that no model takes are renamed or left out", async () => {

@@ -18,6 +18,8 @@ const CACHED_MAX = 500;
 const NAME_MAX_CHARS = 64;
 const DESCRIPTION_MAX_CHARS = 1000;
 const SCHEMA_MAX_CHARS = 8000;
+/** Servers choose the status of their responses; the metric has a label for each hundred. */
+const STATUS = /^(http_\d)\d\d$/;
 /** A tool outside has no scope of its own: a token that may approve its calls may have them made. */
 const APPROVAL_SCOPE = "run.write";
 /** Calls of one tenant's agents at once. */
@@ -71,12 +73,12 @@ export class ServerCatalog implements ToolSource {
   }
 
   async #cachedTools(row: ServerRow): Promise<NamedTool[]> {
-    const now = this.#deps.clock.now();
+    const { clock } = this.#deps;
     // A change of the server is another version, so another entry.
     const key = `${row.tenant_id} ${row.id} ${row.version}`;
     const cached = this.#cache.get(key);
-    if (cached !== undefined && cached.until > now) return await cached.tools;
-    const entry: Cached = { tools: this.listTools(row), until: now + CACHE_MS };
+    if (cached !== undefined && cached.until > clock.now()) return await cached.tools;
+    const entry: Cached = { tools: this.listTools(row), until: clock.now() + CACHE_MS };
     this.#cache.set(key, entry);
     entry.tools = entry.tools.catch((cause) => {
       // The agent works without these tools meanwhile.
@@ -85,7 +87,7 @@ export class ServerCatalog implements ToolSource {
         server: row.id,
         code: codeOf(cause),
       });
-      entry.until = now + FAILURE_CACHE_MS;
+      entry.until = clock.now() + FAILURE_CACHE_MS;
       return [];
     });
     return await entry.tools;
@@ -131,7 +133,7 @@ export class ServerCatalog implements ToolSource {
       this.#deps.metrics.mcpServerCalls.inc({ outcome: "ok" });
       return result;
     } catch (error) {
-      this.#deps.metrics.mcpServerCalls.inc({ outcome: codeOf(error) });
+      this.#deps.metrics.mcpServerCalls.inc({ outcome: codeOf(error).replace(STATUS, "$1xx") });
       throw error;
     }
   }

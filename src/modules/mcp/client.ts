@@ -9,6 +9,8 @@ type Sdk = typeof import("@modelcontextprotocol/client");
 export type Target = { url: string; headers: Readonly<Record<string, string>> };
 export type RemoteTool = { name: string; description?: string | undefined; inputSchema: Record<string, unknown> };
 type RemoteResult = { text: string; isError: boolean };
+/** What the last request of a connection failed with. */
+type Failure = { code: string | undefined };
 
 /** Why a server did not answer; its message names no secret. */
 export class ServerError extends Error {
@@ -69,7 +71,7 @@ export class RemoteServers {
     const sdk = await (loading ??= import("@modelcontextprotocol/client"));
     const limit = AbortSignal.timeout(this.#callMs);
     const options = { signal: signal === undefined ? limit : AbortSignal.any([limit, signal]), timeout: this.#callMs };
-    const failure: { code?: string } = {};
+    const failure: Failure = { code: undefined };
     const client = new sdk.Client({ name: "collaboration-gateway", version: this.#version }, {
       versionNegotiation: { mode: "auto" },
       listMaxPages: PAGES_MAX,
@@ -95,19 +97,21 @@ export class RemoteServers {
 
   async #fetch(
     { url: known, headers }: Target,
-    failure: { code?: string },
+    failure: Failure,
     url: string | URL,
     init: RequestInit | undefined,
     signal: AbortSignal,
   ): Promise<Response> {
     // A stream of its own would stay open after the call; what the server says meanwhile is not waited for.
     if ((init?.method ?? "GET") !== "POST" || String(url) !== known) return new Response(null, { status: 405 });
+    failure.code = undefined;
     try {
       const all = new Headers(init?.headers);
       for (const [name, value] of Object.entries(headers)) all.set(name, value);
       const options = { totalMs: this.#callMs, bodyMaxBytes: RESPONSE_BOUNDS.bytesMax, json: RESPONSE_BOUNDS };
       const response = await this.#outbound(url, { ...init, headers: all, signal }, options);
-      if (AUTHENTICATION.includes(response.status)) failure.code = "not_authorized";
+      const { ok, status } = response;
+      if (!ok) failure.code = AUTHENTICATION.includes(status) ? "not_authorized" : `http_${status}`;
       return response;
     } catch (error) {
       if (error instanceof OutboundError) failure.code = error.code;

@@ -59,7 +59,7 @@ export type McpServerPut = z.output<typeof McpServerPut>;
 
 export const McpServerTest = z.object({
   ok: z.boolean().describe("Whether the server listed its tools"),
-  code: z.string().nullable().describe("Why it did not, such as `connection_failed`; null if it did"),
+  code: z.string().nullable().describe("Why it did not, such as `connection_failed` or `http_404`; null if it did"),
   tools: z.array(z.object({
     name: z.string().describe("Name by which an agent is given the tool, in its list of tools"),
     description: z.string().describe("Description of the tool, as the server gives it"),
