@@ -146,6 +146,30 @@ Deno.test("a plugin over HTTP receives the events that it asks for, of rooms tha
   assert.deepEqual(texts(), ["One", "Two", "Three"]);
 });
 
+Deno.test("who installed a plugin learns that the delivery of its events ended, and enables it again", async () => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway(ALLOW);
+  const { admin, alice, roomId } = await openFixture(gateway);
+  const scopes = ["command.read", "message.read", "room.read"];
+  await installPlugin(admin, httpManifest(server.url, { scopes, events: ["message.created"] }), [[alice, roomId]]);
+  server.respond = () => new Response(null, { status: 410 });
+  await sendMessage(alice, roomId, "One");
+  const [notification] = await eventually(async () => {
+    const { items } = ok(await admin.get("/v1/collaboration/notifications"));
+    assert.equal(items.length, 1);
+    return items;
+  });
+  assert.deepEqual([notification.kind, notification.title], ["webhook_disabled", "Polls"]);
+  const deliveryOf = async () => ok(await admin.get(`${PLUGINS}/org.example.poll/health`)).delivery;
+  assert.deepEqual([(await deliveryOf()).state, (await deliveryOf()).disabledReason], ["disabled", "gone"]);
+  server.respond = () => new Response(null, { status: 204 });
+  const refused = server.calls.length;
+  ok(await admin.post(`${PLUGINS}/org.example.poll/enable`));
+  await until(() => server.calls.length > refused);
+  assert.equal(server.calls.at(-1)?.data.message.text, "One");
+  assert.equal((await deliveryOf()).state, "active");
+});
+
 Deno.test("a plugin that is not connected finds the commands that it missed, and responds later", async () => {
   await using gateway = await openGateway();
   const { admin, alice, roomId, run } = await openFixture(gateway);

@@ -201,6 +201,11 @@ Deno.test("plugin.install refuses manifests that are not complete, not bounded o
     const refused = await install({ transport: "http", endpoint });
     assertProblem(refused, 422, "address_not_allowed");
   }
+  const withEvents = { transport: "http", endpoint: "https://example.com/", scopes: ["message.read", "room.read"] };
+  const unknown = await install({ ...withEvents, commands: [], actions: [], events: ["room.updated", "message.sent"] });
+  assertProblem(unknown, 422, "validation_failed");
+  assert.match(unknown.body.detail, /^\/manifest\/events\/1: no event/);
+  assert.match((await install({ transport: "http" })).body.detail, /^\/manifest\/endpoint: expected an address/);
   assertProblem(await alice.post(PLUGINS, { manifest: manifestOf() }), 403, "forbidden");
   ok(await install({}));
   assertProblem(await install({}), 409, "conflict");

@@ -61,7 +61,7 @@ export function pluginModule(
       plugins: new PluginService({ store, clock, encryptor, outbound, principals, webhooks, registry, caller }),
       filters: roomFilters,
       responder: new PluginResponder({ interactions, socket }),
-      health: new PluginHealthReader({ store, presence, caller }),
+      health: new PluginHealthReader({ store, presence, caller, webhooks }),
     }),
     channels: [pluginChannel],
     commands: offered,

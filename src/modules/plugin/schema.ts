@@ -6,6 +6,7 @@ import { nameSchema } from "@/core/name.ts";
 import { CommandDescription, CommandName, InteractionId, ResponseInput } from "@/modules/command/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
+import { Webhook } from "@/modules/webhook/mod.ts";
 
 /** Plugins of a tenant. */
 export const PLUGINS_MAX = 20;
@@ -79,10 +80,10 @@ export const Manifest = z.strictObject({
 }).superRefine((manifest, context) => {
   const issue = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
   if ((manifest.transport === "http") !== (manifest.endpoint !== undefined)) {
-    issue("endpoint", "expected with transport http only");
+    issue("endpoint", manifest.transport === "http" ? "expected an address" : "expected with transport http only");
   }
   if ((manifest.transport === "process") !== (manifest.code !== undefined)) {
-    issue("code", "expected with transport process only");
+    issue("code", manifest.transport === "process" ? "expected a program" : "expected with transport process only");
   }
   if (manifest.transport !== "http" && manifest.events.length > 0) {
     issue("events", "expected none; subscribe to rooms instead");
@@ -151,6 +152,9 @@ export type PluginGrant = z.output<typeof PluginGrant>;
 export const PluginHealth = z.object({
   state: PluginState,
   connections: z.int().nullable().describe("Open connections of a plugin with transport socket; else null"),
+  delivery: Webhook.nullable().describe(
+    "The webhook that delivers its events; where it is disabled, `plugin.enable` enables it again. Null without events",
+  ),
   isBreakerOpen: z.boolean().describe("Whether this node does not call it for 30 s, after failures"),
   calls: z.int().describe("Calls on this node since its start"),
   failures: z.int().describe("Calls on this node that failed"),

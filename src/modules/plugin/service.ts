@@ -70,7 +70,7 @@ export class PluginService {
   async install({ actor }: Context, manifest: Manifest): Promise<NewPlugin> {
     const { store, clock, encryptor, principals } = this.#deps;
     const { tenantId } = actor;
-    this.#assertReachable(manifest);
+    this.#assertUsable(manifest);
     return await store.write(async (tx) => {
       await tx.reserve(tenantId, CHANGES_LOCK, 0);
       const plugins = new PluginStore(tx.db);
@@ -106,7 +106,7 @@ export class PluginService {
    * granted, it does what the caller says: so the caller's token must have them, as for the grant.
    */
   update(context: Context, { id, manifest, config, version }: PluginUpdate): Promise<Plugin> {
-    if (manifest !== undefined) this.#assertReachable(manifest);
+    if (manifest !== undefined) this.#assertUsable(manifest);
     return this.#change(context, id, (row) => {
       assertHasScopes(context.actor, scopesOf(row.granted_scopes));
       assertVersion("plugin", row.version, version);
@@ -159,7 +159,9 @@ export class PluginService {
           `Configure ${absent.map(({ name }) => name).join(", ")} first`,
         );
       }
-      return row.state === "enabled" ? { row } : { row: { ...row, state: "enabled" }, event: "plugin.enabled" };
+      // Also where it is: the delivery of its events may have ended.
+      const enabled = { row: { ...row, state: "enabled" as const } };
+      return row.state === "enabled" ? enabled : { ...enabled, event: "plugin.enabled" };
     });
   }
 
@@ -216,8 +218,8 @@ export class PluginService {
 
   /** The events of a plugin over HTTP are delivered as those of a webhook: in order, at least once, by the rights of the plugin. */
   async #putWebhook(tx: Tx, row: PluginRow): Promise<void> {
-    const { endpoint: url, events } = manifestOf(row);
-    const { tenant_id: tenantId, id } = row;
+    const { endpoint: url, events, name: description } = manifestOf(row);
+    const { tenant_id: tenantId, id, created_by: responsibleId } = row;
     const secret = row.secret_encrypted === null
       ? undefined
       : this.#deps.encryptor.decrypt(row.secret_encrypted, encryptionContext("secret", tenantId, id));
@@ -227,6 +229,8 @@ export class PluginService {
     await this.#deps.webhooks.put(tx, {
       tenantId,
       principalId: principalOf(id),
+      description,
+      responsibleId,
       url,
       secret,
       events,
@@ -240,11 +244,12 @@ export class PluginService {
     await tx.emit({ tenantId: row.tenant_id, stream: principalStream(row.created_by), type, actor, data });
   }
 
-  #assertReachable({ endpoint, transport }: Manifest): void {
+  #assertUsable({ endpoint, transport, events }: Manifest): void {
     if (transport === "process" && !mayStartProcesses()) {
       throw Fault.forField("/manifest/transport", "not_available", "plugins run here only by the task start:plugins");
     }
     if (endpoint !== undefined) assertAddressAllowed(this.#deps.outbound, endpoint, "/manifest/endpoint");
+    this.#deps.webhooks.assertKnown(events, "/manifest/events");
   }
 
   #configOf({ tenant_id, id, config_encrypted }: PluginRow): FormValues {

@@ -1,4 +1,6 @@
 // Patterns of event types: a type, all of a group as `message.*`, or `*`.
+import type { EventType } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
 
 export function matchesPattern(pattern: string, type: string): boolean {
   if (pattern === "*" || pattern === type) return true;
@@ -7,4 +9,12 @@ export function matchesPattern(pattern: string, type: string): boolean {
 
 export function matchesAny(patterns: readonly string[], type: string): boolean {
   return patterns.some((pattern) => matchesPattern(pattern, type));
+}
+
+/** Throws for a pattern, in the list at `pointer`, that none of these types matches. */
+export function assertKnown(patterns: readonly string[], types: readonly EventType[], pointer: string): void {
+  for (const [at, pattern] of patterns.entries()) {
+    if (types.some(({ type }) => matchesPattern(pattern, type))) continue;
+    throw Fault.forField(`${pointer}/${at}`, "unknown_event", "no event of rooms has this type");
+  }
 }

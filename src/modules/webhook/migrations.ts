@@ -135,5 +135,13 @@ const hookScopes: Migration = {
   },
 };
 
+/** Nobody reads the notifications of a plugin. */
+const responsible: Migration = {
+  name: "0003_responsible",
+  async up(db) {
+    await sql`alter table webhook add column responsible_id text`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, hookScopes];
+export const migrations: readonly Migration[] = [baseline, hookScopes, responsible];

@@ -1,3 +1,4 @@
 // Webhooks: events of rooms delivered to other systems, in order and at least once.
 export { webhookModule } from "./module.ts";
+export { Webhook } from "./schema.ts";
 export type { ServiceWebhooks } from "./service_webhooks.ts";

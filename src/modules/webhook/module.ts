@@ -139,7 +139,7 @@ export function webhookModule(
         gauge.set(oldest === undefined ? 0 : Math.max(0, now - Date.parse(oldest)) / 1000);
       },
     }],
-    services: new ServiceWebhooks({ clock, secrets, wake }),
+    services: new ServiceWebhooks({ store, clock, secrets, roomEvents, wake }),
     capability: () => ({
       webhooks: WEBHOOKS_PER_TENANT,
       perOwner: WEBHOOKS_PER_OWNER,

@@ -32,17 +32,19 @@ export class WebhookReleaser {
       const deliveries = new DeliveryStore(tx.db);
       const after = await deliveries.renew(row, lease.owner, { ...set, lease_owner: null, lease_until: null });
       if (after === undefined || set.is_enabled !== 0) return;
-      const { tenant_id: tenantId, id, creator_id: creatorId, disabled_reason: reason } = after;
+      const { tenant_id: tenantId, id, creator_id, responsible_id, disabled_reason: reason } = after;
+      const principalIds = [creator_id, ...responsible_id === null ? [] : [responsible_id]];
       const parkedCount = await deliveries.countParked(after);
-      await tx.emit({
+      const webhook = presentWebhook(after, { parkedCount, now: clock.now() });
+      await tx.emit(...principalIds.map((principalId) => ({
         tenantId,
-        stream: principalStream(creatorId),
+        stream: principalStream(principalId),
         type: "webhook.disabled",
-        data: { webhook: presentWebhook(after, { parkedCount, now: clock.now() }) },
-      });
+        data: { webhook },
+      })));
       await notify({
         tenantId,
-        principalIds: [creatorId],
+        principalIds,
         kind: DISABLED_NOTIFICATION,
         resource: { type: "webhook", id },
         title: after.description ?? new URL(after.url).host,

@@ -12,7 +12,7 @@ import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { assertMayDirect, assertMayFollow, assertOwn, assertVisible, isTenantAdmin } from "./access.ts";
 import { DeliveryStore } from "./delivery_store.ts";
-import { matchesPattern } from "./event_patterns.ts";
+import { assertKnown } from "./event_patterns.ts";
 import { presentWebhook } from "./presenter.ts";
 import {
   type NewWebhook,
@@ -57,7 +57,7 @@ export class WebhookService {
     const { store, clock, roomAccess, secrets } = this.#deps;
     const { actor } = context;
     assertAddressAllowed(this.#deps.outbound, input.url, "/url");
-    this.#assertKnown(input.events);
+    assertKnown(input.events, this.#deps.roomEvents(), "/events");
     const roomIds = distinct(input.roomIds);
     return await store.write(async (tx) => {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
@@ -111,7 +111,7 @@ export class WebhookService {
     const { store, clock, roomAccess } = this.#deps;
     const { actor } = context;
     if (input.url !== undefined) assertAddressAllowed(this.#deps.outbound, input.url, "/url");
-    if (input.events !== undefined) this.#assertKnown(input.events);
+    if (input.events !== undefined) assertKnown(input.events, this.#deps.roomEvents(), "/events");
     const webhook = await store.write(async (tx) => {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
       const webhooks = new WebhookStore(tx.db);
@@ -236,14 +236,6 @@ export class WebhookService {
       return assertMayDirect(actor, row, this.#deps.roomEvents());
     }
     return enabled === false && description === undefined ? assertVisible(actor, row) : assertOwn(actor, row);
-  }
-
-  #assertKnown(patterns: readonly string[]): void {
-    const types = this.#deps.roomEvents();
-    for (const [at, pattern] of patterns.entries()) {
-      if (types.some(({ type }) => matchesPattern(pattern, type))) continue;
-      throw Fault.forField(`/events/${at}`, "unknown_event", "no event of rooms has this type");
-    }
   }
 }
 

@@ -1,18 +1,32 @@
 // Webhooks of other modules' principals, such as plugins: one for each, created and changed in the transactions of their owners.
 import { type Clock, iso } from "@/core/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import type { AnyTransaction } from "@/ports/store.ts";
+import type { EventType } from "@/core/event.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { DeliveryStore } from "./delivery_store.ts";
+import { assertKnown } from "./event_patterns.ts";
+import { presentWebhook } from "./presenter.ts";
+import type { Webhook } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 import { WebhookStore } from "./store.ts";
-import { FRESH, newWebhookRow } from "./tables.ts";
+import { FRESH, newWebhookRow, type WebhookTables } from "./tables.ts";
 
-type Deps = { clock: Clock; secrets: Secrets; wake: (key: { tenant_id: string; id: string }) => void };
+type Deps = {
+  store: Store<WebhookTables>;
+  clock: Clock;
+  secrets: Secrets;
+  /** Types of events of rooms, complete once everything is built. */
+  roomEvents: () => readonly EventType[];
+  wake: (key: { tenant_id: string; id: string }) => void;
+};
 
 /** Events that a principal receives at an address, signed with its secret: those of rooms that it may read at that moment. */
 type ServiceWebhook = {
   tenantId: string;
   principalId: string;
+  /** Name of the principal, and who is notified when its endpoint ends. */
+  description: string;
+  responsibleId: string;
   url: string;
   secret: string;
   events: readonly string[];
@@ -28,16 +42,23 @@ export class ServiceWebhooks {
     this.#deps = deps;
   }
 
+  /** Throws where no event of rooms has one of these types, in the input's list at `pointer`. */
+  assertKnown(types: readonly string[], pointer: string): void {
+    assertKnown(types, this.#deps.roomEvents(), pointer);
+  }
+
   /** Creates or changes the webhook of a principal; without events there is none. */
   async put(tx: AnyTransaction, webhook: ServiceWebhook): Promise<void> {
     const { clock, secrets } = this.#deps;
-    const { tenantId, principalId, url, events, scopes, isEnabled } = webhook;
+    const { tenantId, principalId, description, responsibleId, url, events, scopes, isEnabled } = webhook;
     if (events.length === 0) return await this.remove(tx, tenantId, principalId);
     const webhooks = new WebhookStore(tx.db);
     const id = idOf(principalId);
     const now = iso(clock.now());
     const existing = await webhooks.find(tenantId, id);
     const set = {
+      description,
+      responsible_id: responsibleId,
       url,
       events_json: JSON.stringify(events),
       scopes: scopes.join(" "),
@@ -56,11 +77,21 @@ export class ServiceWebhooks {
       creator_id: principalId,
       creator_role: "member",
       charged_id: principalId,
-      description: null,
       room_ids_json: null,
     }, now);
     await webhooks.add(row);
     await new DeliveryStore(tx.db).followRoomsFromNow(row, now);
+  }
+
+  /** How the delivery to a principal does; `undefined` if it receives no events. */
+  async find(tenantId: string, principalId: string): Promise<Webhook | undefined> {
+    const { store, clock } = this.#deps;
+    const id = idOf(principalId);
+    const webhooks = new WebhookStore(store.db);
+    const row = await webhooks.find(tenantId, id);
+    if (row === undefined) return undefined;
+    const parkedCount = (await webhooks.countParked(tenantId, [id])).get(id) ?? 0;
+    return presentWebhook(row, { parkedCount, now: clock.now() });
   }
 
   async remove(tx: AnyTransaction, tenantId: string, principalId: string): Promise<void> {

@@ -12,6 +12,8 @@ export type WebhookRow = {
   scopes: string | null;
   /** Whom it counts for, and whom delivery is charged to: the creator, or the owner of the agent that created it. */
   charged_id: string;
+  /** Who is notified besides the creator when it is disabled; null: nobody. */
+  responsible_id: string | null;
   url: string;
   description: string | null;
   events_json: string;
@@ -66,6 +68,7 @@ export type ParkedRow = {
 };
 
 type Defaulted =
+  | "responsible_id"
   | "previous_secret_encrypted"
   | "previous_until"
   | "failures"
@@ -80,8 +83,12 @@ type Defaulted =
   | "updated_at";
 
 /** A webhook that has delivered nothing yet. */
-export function newWebhookRow(given: Omit<WebhookRow, Defaulted>, now: string): WebhookRow {
+export function newWebhookRow(
+  given: Omit<WebhookRow, Defaulted> & Partial<Pick<WebhookRow, "responsible_id">>,
+  now: string,
+): WebhookRow {
   return {
+    responsible_id: null,
     ...given,
     previous_secret_encrypted: null,
     previous_until: null,
