@@ -206,6 +206,26 @@ Deno.test("the event of any attempt can be delivered again", async () => {
   assertProblem(await alice.post(`${WEBHOOKS}/${id}/deliveries/other/replay`), 404, "not_found");
 });
 
+Deno.test("what is deleted while an endpoint takes its time is not delivered with its text", async () => {
+  await using gateway = await openWithEndpoints();
+  await using endpoint = new Endpoint();
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], enabled: false });
+  for (const text of ["one", "two", "three"]) await sendMessage(alice, roomId, text);
+  const secret = await sendMessage(alice, roomId, "secret");
+  endpoint.answer = async ({ body }) => {
+    if (body.data.message?.text === "one") {
+      assert.equal((await alice.delete(`/v1/messages/${secret.id}`)).status, 204);
+      gateway.clock.advance(2000);
+    }
+    return new Response(null, { status: 204 });
+  };
+  ok(await alice.patch(`${WEBHOOKS}/${id}`, { enabled: true }));
+  await until(() => endpoint.types.includes("message.deleted"));
+  assert.deepEqual(endpoint.texts, ["one", "two", "three", null]);
+});
+
 Deno.test("webhook_cursor.put repeats what a run has delivered and not yet stored", async () => {
   await using gateway = await openWithEndpoints();
   await using endpoint = new Endpoint();

@@ -23,6 +23,8 @@ const BATCHES_MAX = 4;
 /** A position is stored after so many deliveries, or so long: that much is repeated after a crash. */
 const UNCOMMITTED_MAX = 20;
 const UNCOMMITTED_MAX_MS = 1000;
+/** Events that were read so long ago are read again: what they say may have been deleted since. */
+const READ_MAX_MS = 1000;
 /** How long a stream is left alone that the creator of the webhook may not read. */
 export const PAUSE_MS = MINUTE_MS;
 
@@ -74,18 +76,24 @@ export class DeliveryRun {
     }
     for (let batches = 0; batches < BATCHES_MAX && !this.#lease.isOver; batches++) {
       await this.#deps.account.waitForJobSlice();
+      const readAt = this.#deps.clock.now();
       const events = await this.#deps.store.log.read(stream.tenant_id, stream.stream, cursor.seq, BATCH);
       const first = events[0];
       // Trimmed or reset meanwhile: the next round announces it.
       if (first === undefined || first.seq !== cursor.seq + 1 || first.epoch !== cursor.epoch) return;
-      const after = await this.#deliverBatch(cursor, events);
+      const after = await this.#deliverBatch(cursor, events, readAt);
       if (after === undefined) return;
       cursor = { ...cursor, ...after };
     }
   }
 
   /** Delivers events in order and stores how far it came; `undefined` if the stream ends here for now. */
-  async #deliverBatch(cursor: LaggingStream, events: readonly StoredEvent[]): Promise<Position | undefined> {
+  async #deliverBatch(
+    cursor: LaggingStream,
+    events: readonly StoredEvent[],
+    readAt: number,
+  ): Promise<Position | undefined> {
+    const { clock } = this.#deps;
     let [stored, reached]: [Position, Position] = [cursor, cursor];
     let [uncommitted, since] = [0, performance.now()];
     const store = async (move = this.#move): Promise<boolean> => {
@@ -114,7 +122,7 @@ export class DeliveryRun {
       const isStored = !isDue ||
         await store(isParked ? (from, to) => this.#park(event, sent.httpStatus, from, to) : undefined);
       if (!isStored) return undefined;
-      if (this.#lease.isOver) break;
+      if (this.#lease.isOver || Math.abs(clock.now() - readAt) > READ_MAX_MS) break;
     }
     return await store() && !this.#lease.isOver ? positionOf(reached) : undefined;
   }
