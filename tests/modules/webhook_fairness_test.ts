@@ -1,9 +1,30 @@
 // What one owner of webhooks leaves to the others of its tenant: calls at once, and how many webhooks there may be.
 import assert from "node:assert/strict";
 import { type Slot, Slots } from "@/core/slots.ts";
+import { iso } from "@/core/clock.ts";
+import { DeliveryStore } from "@/modules/webhook/delivery_store.ts";
+import { WebhookStore } from "@/modules/webhook/store.ts";
+import { newWebhookRow, type WebhookRow, type WebhookTables } from "@/modules/webhook/tables.ts";
+import type { Store } from "@/ports/store.ts";
 import { pause, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { createWebhook, Endpoint, openWithEndpoints, WEBHOOKS } from "./webhook_fixture.ts";
+
+const ROW: Parameters<typeof newWebhookRow>[0] = {
+  tenant_id: "elsewhere",
+  id: "",
+  creator_id: "nobody",
+  creator_role: "member",
+  scopes: null,
+  charged_id: "nobody",
+  url: "https://hooks.example.com/",
+  description: null,
+  events_json: "[]",
+  room_ids_json: null,
+  is_enabled: 1,
+  disabled_reason: null,
+  secret_encrypted: "",
+};
 
 /** Calls that began, as `tenant/owner`, and what ends each of them. */
 class Calls {
@@ -92,6 +113,23 @@ Deno.test("slow webhooks of one member leave calls for those of the others", asy
   } finally {
     answered.resolve();
   }
+});
+
+Deno.test("webhooks that are being tried leave their places to those whose wait is over", async () => {
+  await using gateway = await openWithEndpoints();
+  const store = gateway.app.store as unknown as Store<WebhookTables>;
+  const at = (seconds: number) => iso(gateway.clock.now() + seconds * 1000);
+  const add = (id: string, more: Partial<WebhookRow>) =>
+    new WebhookStore(store.db).add({ ...newWebhookRow({ ...ROW, id }, at(0)), ...more });
+  const tried = { next_attempt_at: at(-90), lease_owner: "node", lease_until: at(45) };
+  for (const id of ["a", "b", "c"]) await add(id, tried);
+  await add("d", { next_attempt_at: at(-10) });
+  await add("e", { next_attempt_at: at(-20) });
+  await add("f", { next_attempt_at: at(-5) });
+  await add("g", { ...tried, lease_until: at(-1) });
+  await add("h", { next_attempt_at: at(1) });
+  const due = await new DeliveryStore(store.db).due(at(0), 2);
+  assert.deepEqual(due.map(({ id }) => id), ["e", "d", "g"]);
 });
 
 Deno.test("the webhooks of one member and its agents leave some for the others", async () => {

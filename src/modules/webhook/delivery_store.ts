@@ -55,11 +55,20 @@ export class DeliveryStore {
       .orderBy("tenant_id").orderBy("id").limit(limit).execute();
   }
 
-  /** Webhooks whose wait is over, or whose run ended without releasing them. */
-  due(now: string, limit: number): Promise<WebhookKey[]> {
-    return this.#db.selectFrom("webhook").select(KEY).where("is_enabled", "=", 1)
-      .where(({ or, eb }) => or([eb("next_attempt_at", "<=", now), eb("lease_until", "<=", now)]))
-      .limit(limit).execute();
+  /** Webhooks whose wait is over, those that waited longest first; and those whose run ended without releasing them. */
+  async due(now: string, limit: number): Promise<WebhookKey[]> {
+    const enabled = this.#db.selectFrom("webhook").select(KEY).where("is_enabled", "=", 1).limit(limit);
+    // Those that are tried now waited, too: they would leave no place for the others.
+    const waited = await enabled.where("next_attempt_at", "<=", now).where("lease_owner", "is", null)
+      .orderBy("next_attempt_at").execute();
+    const left = await enabled.where("lease_until", "<=", now).orderBy("lease_until").execute();
+    return [...waited, ...left];
+  }
+
+  /** Ends a wait that is over, where nothing is left to deliver. */
+  async endWait({ tenant_id, id }: WebhookKey, now: string): Promise<void> {
+    await this.#db.updateTable("webhook").set({ next_attempt_at: null }).where("tenant_id", "=", tenant_id)
+      .where("id", "=", id).where("next_attempt_at", "<=", now).where("lease_owner", "is", null).execute();
   }
 
   /**

@@ -216,7 +216,10 @@ export class WebhookDispatcher {
     const row = await deliveries.find(key);
     if (row === undefined || row.is_enabled === 0) return;
     if (row.next_attempt_at !== null && row.next_attempt_at > now) return;
-    if (!await deliveries.hasWork(key, now)) return;
+    if (!await deliveries.hasWork(key, now)) {
+      if (row.next_attempt_at !== null) await store.write((tx) => new DeliveryStore(tx.db).endWait(key, now));
+      return;
+    }
     const owner = leaseOwner(nodeId, newId("lease"));
     const until = iso(clock.now() + LEASE_MS);
     const leased = await store.write((tx) => new DeliveryStore(tx.db).lease(key, owner, { now, until }));

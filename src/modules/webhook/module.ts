@@ -24,7 +24,13 @@ import { HookService } from "./incoming/service.ts";
 import { migrations } from "./migrations.ts";
 import { WebhookReader } from "./reader.ts";
 import { DISABLED_NOTIFICATION, WebhookReleaser } from "./releaser.ts";
-import { BODY_MAX_BYTES, WEBHOOKS_PER_OWNER, WEBHOOKS_PER_ROOM, WEBHOOKS_PER_TENANT } from "./schema.ts";
+import {
+  BODY_MAX_BYTES,
+  WEBHOOKS_PER_OWNER,
+  WEBHOOKS_PER_OWNER_IN_ROOM,
+  WEBHOOKS_PER_ROOM,
+  WEBHOOKS_PER_TENANT,
+} from "./schema.ts";
 import { Secrets } from "./secrets.ts";
 import { WebhookSender } from "./sender.ts";
 import { WebhookService } from "./service.ts";
@@ -144,6 +150,7 @@ export function webhookModule(
       webhooks: WEBHOOKS_PER_TENANT,
       perOwner: WEBHOOKS_PER_OWNER,
       perRoom: WEBHOOKS_PER_ROOM,
+      perOwnerInRoom: WEBHOOKS_PER_OWNER_IN_ROOM,
       streamsAtOnce: STREAMS_AT_ONCE,
       bodyBytes: BODY_MAX_BYTES,
       hooksPerRoom: HOOKS_PER_ROOM,

@@ -9,7 +9,9 @@ import { RoomId } from "@/modules/room/mod.ts";
 export const WEBHOOKS_PER_TENANT = 100;
 /** Of a person with their agents, or of a service: far fewer, so that nobody leaves none to the others. */
 export const WEBHOOKS_PER_OWNER = 20;
-export const WEBHOOKS_PER_ROOM = 5;
+export const WEBHOOKS_PER_ROOM = 20;
+/** Of those, for the same reason. */
+export const WEBHOOKS_PER_OWNER_IN_ROOM = 5;
 /** Parked events of one webhook; with more, its endpoint counts as unable to receive. */
 export const PARKED_MAX = 1000;
 /** Attempts that are listed. */

@@ -20,6 +20,7 @@ import {
   type WebhookCreate,
   type WebhookList,
   WEBHOOKS_PER_OWNER,
+  WEBHOOKS_PER_OWNER_IN_ROOM,
   WEBHOOKS_PER_ROOM,
   WEBHOOKS_PER_TENANT,
   type WebhookUpdate,
@@ -253,10 +254,18 @@ async function assertWithinLimits(
     throw new Fault("limit_reached", `A person with their agents has at most ${WEBHOOKS_PER_OWNER} webhooks`);
   }
   if (roomIds === null) return;
-  const named = others.map(({ room_ids_json: json }) => new Set<string>(json === null ? [] : JSON.parse(json)));
+  const named = others.map(({ charged_id: ownerId, room_ids_json: json }) => ({
+    ownerId,
+    roomIds: new Set<string>(json === null ? [] : JSON.parse(json)),
+  }));
   for (const roomId of roomIds) {
-    if (named.filter((rooms) => rooms.has(roomId)).length >= WEBHOOKS_PER_ROOM) {
+    const naming = named.filter((other) => other.roomIds.has(roomId));
+    if (naming.length >= WEBHOOKS_PER_ROOM) {
       throw new Fault("limit_reached", `A room has at most ${WEBHOOKS_PER_ROOM} webhooks that name it`);
+    }
+    if (naming.filter(({ ownerId }) => ownerId === charged_id).length >= WEBHOOKS_PER_OWNER_IN_ROOM) {
+      const detail = `A person with their agents has at most ${WEBHOOKS_PER_OWNER_IN_ROOM} webhooks that name a room`;
+      throw new Fault("limit_reached", detail);
     }
   }
 }
