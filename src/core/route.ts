@@ -16,6 +16,8 @@ export type RouteCall = {
   headers: Record<string, string>;
   /** The client's address, seen through trusted proxies. */
   ip: string;
+  /** The same as it is counted: all addresses of an IPv6 customer are one. */
+  readonly addressKey: string;
   /**
    * Throws `origin_not_allowed` unless the tenant allows the request's origin. Done for bearer tokens; only a public route that
    * determines the tenant by itself has to call it.

@@ -8,6 +8,7 @@ import type { Outbound } from "@/ports/outbound.ts";
 import { SECRET, TestClock } from "../harness.ts";
 
 const URL_ID = "https://app.example/client.json";
+const ADDRESS = "192.0.2.1";
 const encryptor = new Encryptor([new TextEncoder().encode(SECRET)], "test");
 
 function clientsWith(
@@ -23,8 +24,8 @@ function clientsWith(
   return { clients: new Clients({ encryptor, outbound, clock }), asked, clock };
 }
 
-async function assertRefused(clients: Clients, clientId: string): Promise<void> {
-  await assert.rejects(clients.require(clientId), (error) => {
+async function assertRefused(clients: Clients, clientId: string, address = ADDRESS): Promise<void> {
+  await assert.rejects(clients.require(clientId, address), (error) => {
     assert.ok(error instanceof OauthError, String(error));
     return true;
   });
@@ -34,12 +35,12 @@ const document = { client_id: URL_ID, client_name: "App", redirect_uris: ["https
 
 Deno.test("a metadata document describes its client, and is cached", async () => {
   const { clients, asked, clock } = clientsWith(() => Response.json(document));
-  const [one, two] = await Promise.all([clients.require(URL_ID), clients.require(URL_ID)]);
+  const [one, two] = await Promise.all([clients.require(URL_ID, ADDRESS), clients.require(URL_ID, ADDRESS)]);
   assert.deepEqual(one, { name: "App", host: "app.example", redirectUris: ["https://app.example/cb"] });
   assert.deepEqual(two, one);
   assert.equal(asked.length, 1);
   clock.advance(11 * 60_000);
-  await clients.require(URL_ID);
+  await clients.require(URL_ID, ADDRESS);
   assert.equal(asked.length, 2);
 });
 
@@ -90,12 +91,20 @@ Deno.test("documents on private addresses are refused", async () => {
   }
 });
 
-Deno.test("many documents at once are not fetched", async () => {
-  const waiting = Promise.withResolvers<Response>();
-  const { clients, asked } = clientsWith(() => waiting.promise);
-  const running = Array.from({ length: 8 }, (_, n) => clients.require(`https://app.example/${n}`));
-  await assertRefused(clients, "https://app.example/last");
-  assert.equal(asked.length, 8);
-  waiting.resolve(new Response("no", { status: 404 }));
-  assert.equal((await Promise.allSettled(running)).filter(({ status }) => status === "rejected").length, 8);
+Deno.test("many documents at once are not fetched, of one address two", async () => {
+  const waiting = Promise.withResolvers<void>();
+  const { clients, asked } = clientsWith(async () => {
+    await waiting.promise;
+    return new Response("no", { status: 404 });
+  });
+  const running = Array.from({ length: 32 }, (_, n) => clients.require(`https://app.example/${n}`, `${n >> 1}`));
+  await assertRefused(clients, "https://app.example/third", "0");
+  await assertRefused(clients, "https://app.example/last", "another");
+  assert.equal(asked.length, 32);
+  // What is being fetched already can be waited for.
+  running.push(clients.require("https://app.example/5", "another"));
+  waiting.resolve();
+  assert.equal((await Promise.allSettled(running)).filter(({ status }) => status === "rejected").length, 33);
+  await assertRefused(clients, "https://app.example/third", "0");
+  assert.equal(asked.length, 33);
 });

@@ -56,10 +56,14 @@ export class AuthorizationRequests {
    * The id of a valid request, or where to send the browser with an error. Throws an OauthError where that is unknown: an error
    * must not be sent to an address that no client registered.
    */
-  async open(query: URLSearchParams, issuer: string): Promise<{ id: string } | { redirectTo: string }> {
+  async open(
+    query: URLSearchParams,
+    issuer: string,
+    addressKey: string,
+  ): Promise<{ id: string } | { redirectTo: string }> {
     const given = readParameters(query);
     const { client_id: clientId = "", redirect_uri: redirectUri = "", state = null } = given;
-    const client = await this.#deps.clients.require(clientId);
+    const client = await this.#deps.clients.require(clientId, addressKey);
     if (!matchesRedirectUri(redirectUri, client.redirectUris)) {
       throw new OauthError("invalid_request", "The redirect_uri is not registered for this client");
     }

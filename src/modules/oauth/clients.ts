@@ -31,7 +31,9 @@ const CACHED_MAX = 200;
 const CACHE_MS = 10 * 60_000;
 /** A document that cannot be fetched is not asked for again at once. */
 const FAILURE_CACHE_MS = 30_000;
-const FETCHES_MAX = 8;
+const FETCHES_MAX = 32;
+/** Of one address: a stranger, whose documents may take as long as they like, leaves the others theirs. */
+const FETCHES_PER_ADDRESS = 2;
 
 /** What is read of a registration and of a document; both may have much more. */
 const Metadata = z.looseObject({
@@ -46,7 +48,8 @@ type Cached = { client: Promise<Client>; until: number };
 export class Clients {
   readonly #deps: Deps;
   readonly #documents = new LruMap<string, Cached>(CACHED_MAX);
-  #fetches = 0;
+  /** Addresses for which documents are being fetched, one entry for each. */
+  readonly #fetching: string[] = [];
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -62,10 +65,10 @@ export class Clients {
     return { clientId: PREFIX + this.#deps.encryptor.encrypt(sealed, CONTEXT), client };
   }
 
-  /** The client of an id; throws `invalid_client`. */
-  async require(clientId: string): Promise<Client> {
+  /** The client of an id, for a caller at an address; throws `invalid_client`. */
+  async require(clientId: string, addressKey: string): Promise<Client> {
     if (clientId.length > CLIENT_ID_MAX_CHARS) throw new OauthError("invalid_client", "The client_id is too long");
-    if (clientId.startsWith("https://")) return await this.#fetched(clientId);
+    if (clientId.startsWith("https://")) return await this.#fetched(clientId, addressKey);
     const text = clientId.startsWith(PREFIX)
       ? this.#deps.encryptor.decrypt(clientId.slice(PREFIX.length), CONTEXT)
       : undefined;
@@ -73,16 +76,18 @@ export class Clients {
     return { ...Sealed.parse(JSON.parse(text)), host: null };
   }
 
-  async #fetched(url: string): Promise<Client> {
+  async #fetched(url: string, addressKey: string): Promise<Client> {
     assertDocumentUrl(url);
     const now = this.#deps.clock.now();
     const cached = this.#documents.get(url);
     if (cached !== undefined && cached.until > now) return await cached.client;
-    if (this.#fetches >= FETCHES_MAX) {
+    const fetching = this.#fetching;
+    const own = fetching.filter((key) => key === addressKey).length;
+    if (own >= FETCHES_PER_ADDRESS || fetching.length >= FETCHES_MAX) {
       throw new OauthError("invalid_client", "Too many metadata documents are being fetched; retry later");
     }
-    this.#fetches++;
-    const client = this.#fetch(url).finally(() => this.#fetches--);
+    fetching.push(addressKey);
+    const client = this.#fetch(url).finally(() => fetching.splice(fetching.indexOf(addressKey), 1));
     this.#documents.set(url, { client, until: now + CACHE_MS });
     try {
       return await client;

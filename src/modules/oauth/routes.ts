@@ -67,10 +67,10 @@ function authorizeRoute({ issuer, requests }: Deps): Route {
         "401": oauthErrorDocument("The client is not known"),
       },
     },
-    handle: (request) =>
+    handle: (request, { addressKey }) =>
       toOauthResponse(async () => {
         const base = issuer.requireBase(request);
-        const opened = await requests.open(new URL(request.url).searchParams, base);
+        const opened = await requests.open(new URL(request.url).searchParams, base, addressKey);
         const location = "id" in opened ? `${base}/#/oauth?request=${opened.id}` : opened.redirectTo;
         return new Response(null, { status: 302, headers: { Location: location } });
       }),

@@ -141,6 +141,10 @@ class HttpRouteCall implements RouteCall {
     this.#context = context;
   }
 
+  get addressKey(): string {
+    return addressLimitKey(this.ip);
+  }
+
   assertOrigin(tenantId: string): void {
     this.#context.assertOrigin(tenantId);
   }
