@@ -8,6 +8,8 @@ export type NodeLock = {
   readonly id: string;
   /** Which of these nodes are not running now. */
   findStopped(ids: readonly string[]): Promise<string[]>;
+  /** Ends transactions of nodes that do not continue them. */
+  endFrozenSessions(): Promise<void>;
 };
 
 type Deps = { node: NodeLock; leases: readonly Leases[] };
@@ -48,6 +50,7 @@ export class LeaseTakeover {
   /** Checks once; expires the leases of nodes that stopped a while ago. */
   async check(): Promise<void> {
     const { node, leases } = this.#deps;
+    await node.endFrozenSessions();
     const active = await Promise.all(leases.map(async (kind) => ({ kind, owners: await kind.owners() })));
     const ids = new Set(active.flatMap(({ owners }) => owners).flatMap((owner) => nodeOf(owner) ?? []));
     const stopped = ids.size === 0 ? [] : await node.findStopped([...ids]);

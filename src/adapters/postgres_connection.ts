@@ -25,6 +25,8 @@ const BEGIN = "begin isolation level read committed read write";
  */
 const ENSURE_DURABLE_COMMIT =
   `select set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)`;
+export const APPLICATION_NAME = "collaboration-gateway";
+export const STATEMENT_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;
 /** How long a read that found no connection is retried, and the longest pause between two tries. */
@@ -75,13 +77,17 @@ export function connect(
       numeric: { to: 1700, from: [1700], serialize: String, parse: Number },
     },
     connection: {
-      application_name: "collaboration-gateway",
+      application_name: APPLICATION_NAME,
       // Only `begin read write` may change anything: a statement that strays out of its transaction fails.
       default_transaction_read_only: true,
-      statement_timeout: 10_000,
+      statement_timeout: STATEMENT_TIMEOUT_MS,
       lock_timeout: 5_000,
       // A node that froze or was cut off holds the streams of its batch until the server ends its session.
       idle_in_transaction_session_timeout: 10_000,
+      // A machine that loses power closes no connection: the server ends its sessions after about ten seconds.
+      tcp_keepalives_idle: 4,
+      tcp_keepalives_interval: 2,
+      tcp_keepalives_count: 3,
       ...settings,
     },
   });

@@ -4,15 +4,13 @@ import { type Kysely, sql } from "kysely";
 import { delay, withTimeout } from "@/core/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { NodeLock } from "./lease_takeover.ts";
-import { connect } from "./postgres_connection.ts";
+import { APPLICATION_NAME, connect, STATEMENT_TIMEOUT_MS } from "./postgres_connection.ts";
 
 /** Any number that no other user of the database locks by two numbers. */
 const LOCK_SPACE = 5_170_322;
 const ID_MAX = 2 ** 31 - 1;
 const CONNECT_TIMEOUT_MS = 3000;
 const RETRY_MS = 250;
-/** A machine that loses power closes no connection: TCP keepalive ends its session, and so its lock, after about ten seconds. */
-const KEEPALIVE = { tcp_keepalives_idle: 4, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 };
 
 const log = logOf("store");
 
@@ -50,6 +48,19 @@ export class PostgresNode implements NodeLock {
     return stopped;
   }
 
+  /**
+   * The server applies no timeout to a statement while it waits for the client's next message about it, as for the parameters of
+   * one that it has just parsed. A node that froze then would hold its locks until it continues.
+   */
+  async endFrozenSessions(afterMs = STATEMENT_TIMEOUT_MS): Promise<void> {
+    const { rows } = await sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and usename = current_user and application_name = ${APPLICATION_NAME}
+        and state = 'active' and wait_event = 'ClientRead'
+        and query_start < now() - ${afterMs} * interval '1 millisecond'`.execute(this.#db);
+    if (rows.length > 0) log.warn("sessions of a frozen node were ended", { sessions: rows.length });
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#acquiring;
@@ -58,12 +69,8 @@ export class PostgresNode implements NodeLock {
 
   async #acquire(): Promise<void> {
     while (!this.#isClosed) {
-      const session = connect(
-        { url: this.#url, connectTimeoutMs: CONNECT_TIMEOUT_MS },
-        1,
-        () => this.#reacquire(session),
-        KEEPALIVE,
-      );
+      const options = { url: this.#url, connectTimeoutMs: CONNECT_TIMEOUT_MS };
+      const session = connect(options, 1, () => this.#reacquire(session));
       try {
         // Shared, so that a session of ours that the server still believes in does not keep us waiting.
         const lock = session.unsafe("select pg_advisory_lock_shared($1, $2)", [LOCK_SPACE, Number(this.id)]);

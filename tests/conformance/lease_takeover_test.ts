@@ -5,13 +5,16 @@ import { z } from "@zod/zod";
 import { JobRunner } from "@/adapters/job_runner.ts";
 import { CHECK_INTERVAL_MS, LeaseTakeover } from "@/adapters/lease_takeover.ts";
 import { type AnyStore, openStore } from "@/adapters/open.ts";
+import { PostgresConnection } from "@/adapters/postgres_connection.ts";
 import { PostgresNode } from "@/adapters/postgres_node.ts";
+import { ConnectionLost } from "@/adapters/sql_session.ts";
 import { defineJob } from "@/core/job.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { testOnPostgres } from "../engines.ts";
 import { TestClock } from "../harness.ts";
 import { until } from "../wait.ts";
 import { openMigratedStore } from "./store_backends.ts";
+import { TcpProxy } from "./tcp_proxy.ts";
 
 Deno.test("a node's jobs are taken over when it was gone for two seconds, not when it came back", async () => {
   const clock = new TestClock();
@@ -45,6 +48,7 @@ Deno.test("a node's jobs are taken over when it was gone for two seconds, not wh
         asked.push([...ids]);
         return Promise.resolve(ids.filter((id) => gone.has(id)));
       },
+      endFrozenSessions: () => Promise.resolve(),
     },
   }, () => elapsed);
   const look = async (ms: number): Promise<void> => {
@@ -83,7 +87,11 @@ Deno.test("the leases of a killed node are expired within five seconds, whenever
           return Promise.resolve(1);
         },
       }],
-      node: { id: "8", findStopped: () => Promise.resolve(now >= killedAt ? ["7"] : []) },
+      node: {
+        id: "8",
+        findStopped: () => Promise.resolve(now >= killedAt ? ["7"] : []),
+        endFrozenSessions: () => Promise.resolve(),
+      },
     }, () => now);
     while (expiredAt === undefined) {
       await takeover.check();
@@ -110,5 +118,35 @@ testOnPostgres(
     await one.close();
     await until(async () => (await two.findStopped([one.id])).length === 1, "it is gone");
     assert.deepEqual(await two.findStopped([one.id, two.id]), [one.id]);
+  },
+);
+
+testOnPostgres(
+  "a node that froze before it sent a statement's parameters is made to let go of its locks",
+  async (environment) => {
+    const url = environment.SVC_DATABASE_URL ?? "";
+    await using stack = new AsyncDisposableStack();
+    const store: AnyStore = stack.adopt(await openStore(url, new TestClock()), (opened) => opened.close());
+    const node = stack.adopt(new PostgresNode(url, store.db), (made) => made.close());
+    const proxy = stack.use(new TcpProxy(url));
+    const options = { url: proxy.url, connectTimeoutMs: 3000, responseTimeoutMs: 60_000 };
+    const frozen = stack.adopt(new PostgresConnection(options), (made) => made.close());
+    await frozen.begin();
+    await frozen.run("select pg_advisory_xact_lock($1)", [77n]);
+    const { rows: [session] } = await frozen.run("select pg_backend_pid() as pid", []);
+    proxy.dropResponses();
+    const lost = assert.rejects(frozen.run("select $1::text", ["never sent"]), ConnectionLost);
+    const isLocked = async (): Promise<boolean> =>
+      (await sql`select 1 from pg_locks where locktype = 'advisory' and objid = 77`.execute(store.db)).rows.length > 0;
+    await until(async () => {
+      const { rows: [activity] } = await sql<{ state: string; wait_event: string }>`
+        select state, wait_event from pg_stat_activity where pid = ${session?.pid}`.execute(store.db);
+      return activity?.state === "active" && activity.wait_event === "ClientRead";
+    }, "the server waits for its parameters");
+    await node.endFrozenSessions();
+    assert.equal(await isLocked(), true, "that long may be the network");
+    await node.endFrozenSessions(0);
+    await until(async () => !await isLocked(), "it is unlocked");
+    await lost;
   },
 );
