@@ -123,6 +123,12 @@ export async function expireLeases(db: Kysely<CoreTables>, owners: readonly stri
   return Number(numUpdatedRows);
 }
 
+/** Takes back the death that was counted when this attempt was taken over: its runner lives. */
+export const withdrawDeath = prepared((db: Kysely<CoreTables>, param: Param<{ id: string; attempts: number }>) =>
+  db.updateTable("job").set((job) => ({ deaths: job("deaths", "-", 1) }))
+    .where("id", "=", param("id")).where("attempts", ">", param("attempts")).where("deaths", ">", sql.lit(0))
+);
+
 export const finishJob = prepared((db: Kysely<CoreTables>, param: Param<{ id: string; owner: string }>) =>
   db.deleteFrom("job").where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
 );

@@ -23,6 +23,7 @@ import {
   renewLease,
   rescheduleFuture,
   unclaimJob,
+  withdrawDeath,
 } from "./job_queries.ts";
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 
@@ -105,7 +106,7 @@ export class JobRunner {
     this.#stopping = new AbortController();
     this.#owner = leaseOwner(this.#deps.nodeId, newId("lease"));
     this.#poll = setInterval(() => this.wake(), this.#options.pollMs);
-    this.#renewal = setInterval(() => this.#renew(), this.#options.leaseMs / 3);
+    this.#renewal = setInterval(() => this.#renewRunning(), this.#options.leaseMs / 3);
     this.wake();
   }
 
@@ -246,7 +247,8 @@ export class JobRunner {
     const attemptsMax = kind.maxAttempts ?? ATTEMPTS_MAX;
     const fields = { kind: job.kind, job: id, tenant: job.tenant_id, attempt: job.attempts };
     const startedAt = performance.now();
-    const isInterrupted = job.deaths >= DEATHS_MAX;
+    // Deaths are withdrawn by those who live; attempts are not, so that a job which always outlasts its lease ends as well.
+    const isInterrupted = job.deaths >= DEATHS_MAX || job.attempts > attemptsMax + DEATHS_MAX;
     const failure = isInterrupted ? INTERRUPTED : await this.#attempt(kind, job);
     const ms = Math.round(performance.now() - startedAt);
     if (failure === undefined) {
@@ -263,24 +265,29 @@ export class JobRunner {
     });
     let isNotified = !isDead;
     await this.#storeResult(job, async () => {
-      if (!isNotified) await notifyDeadLetter(kind, job, isInterrupted ? "interrupted" : "failed");
+      if (!isNotified) {
+        if (await this.#renew([{ id, owner }]) === 0) return 0;
+        await notifyDeadLetter(kind, job, isInterrupted ? "interrupted" : "failed");
+      }
       isNotified = true;
-      await this.#release({ id, owner, state, runAt, lastError: failure });
+      return await this.#release({ id, owner, state, runAt, lastError: failure });
     });
   }
 
   /**
    * Writes a result until the store takes it. Meanwhile the job keeps its slot and its lease: without them it would be claimed
    * again as one whose process died. Repeating a write whose commit was in doubt is safe, since a result is only written where
-   * this runner has the lease: it has none after the first, nor where another runner has taken the job over.
+   * this runner has the lease: it has none after the first, nor where another runner has taken the job over. That one counted a
+   * death of this process, which lives.
    */
-  async #storeResult(job: ClaimedJob, write: () => Promise<unknown>): Promise<void> {
+  async #storeResult({ id, kind, attempts }: ClaimedJob, write: () => Promise<number>): Promise<void> {
     const { signal } = this.#stopping;
     do {
       try {
-        return void await write();
+        if (await write() > 0) return;
+        return void await this.#deps.store.write(({ db }) => withdrawDeath.run(db, { id, attempts }));
       } catch (cause) {
-        log.warn("writing the job result failed", { kind: job.kind, job: job.id, ...failureOf(cause) });
+        log.warn("writing the job result failed", { kind, job: id, ...failureOf(cause) });
       }
       await delay(this.#options.pollMs, signal);
     } while (!signal.aborted);
@@ -294,14 +301,16 @@ export class JobRunner {
     return await chargeTo(account, () => runHandler(kind, job));
   }
 
-  async #release(job: { id: string; owner: string; state: JobState; runAt: string; lastError: string }): Promise<void> {
+  async #release(
+    job: { id: string; owner: string; state: JobState; runAt: string; lastError: string },
+  ): Promise<number> {
     const { store } = this.#deps;
     try {
-      await store.write(({ db }) => releaseJob.run(db, job));
+      return await store.write(({ db }) => releaseJob.run(db, job));
     } catch (cause) {
       if (!(cause instanceof UniqueViolation)) throw cause;
       // A newer draft with the same key is waiting already and replaces this one.
-      await store.write(({ db }) => finishJob.run(db, job));
+      return await store.write(({ db }) => finishJob.run(db, job));
     }
   }
 
@@ -320,17 +329,23 @@ export class JobRunner {
     }));
   }
 
-  async #renew(): Promise<void> {
-    const until = iso(this.#deps.clock.now() + this.#options.leaseMs);
-    const running = [...this.#running];
-    if (running.length === 0) return;
+  async #renewRunning(): Promise<void> {
+    if (this.#running.size === 0) return;
     try {
-      await this.#deps.store.write(async ({ db }) => {
-        for (const [id, { owner }] of running) await renewLease.run(db, { id, owner, until });
-      });
+      await this.#renew([...this.#running].map(([id, { owner }]) => ({ id, owner })));
     } catch (cause) {
       log.warn("renewing job leases failed", failureOf(cause));
     }
+  }
+
+  /** Resolves to how many of these leases it still has. */
+  async #renew(leases: readonly { id: string; owner: string }[]): Promise<number> {
+    const until = iso(this.#deps.clock.now() + this.#options.leaseMs);
+    return await this.#deps.store.write(async ({ db }) => {
+      let renewed = 0;
+      for (const lease of leases) renewed += await renewLease.run(db, { ...lease, until });
+      return renewed;
+    });
   }
 }
 

@@ -24,7 +24,7 @@ export type JobRow = {
   state: JobState;
   run_at: string;
   attempts: number;
-  /** How often its process ended, or stopped renewing the lease, while the job ran. */
+  /** How often its process ended while the job ran, or lost the lease and has not come back since. */
   deaths: number;
   lease_until: string | null;
   lease_owner: string | null;

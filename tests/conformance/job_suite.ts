@@ -478,6 +478,55 @@ export function jobSuite(backend: Backend): void {
     },
   );
 
+  on("a runner that lost its lease and lives is no death, and tells nobody that the job failed", async (opened) => {
+    const gates = Array.from({ length: 5 }, () => Promise.withResolvers<void>());
+    const attempts: number[] = [];
+    const told: unknown[] = [];
+    const runners = [1, 2].map(() =>
+      startRunner(opened, async ({ attempt }) => {
+        attempts.push(attempt);
+        await gates[attempt - 1]?.promise;
+        if (attempt < 5) throw new Fault("unavailable", "cut off");
+      }, { abandon: (...args) => told.push(args) })
+    );
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    for (let attempt = 1; attempt < 5; attempt++) {
+      await until(() => attempts.length === attempt);
+      opened.clock.ms += 61_000;
+      for (const runner of runners) runner.wake();
+      await until(() => attempts.length === attempt + 1);
+      assert.equal((await jobs(opened))[0]?.deaths, 1);
+      gates[attempt - 1]?.resolve();
+      await until(async () => (await jobs(opened))[0]?.deaths === 0);
+    }
+    gates[4]?.resolve();
+    await until(() => isEmpty(opened));
+    for (const runner of runners) await runner.stop();
+    assert.deepEqual([attempts, told], [[1, 2, 3, 4, 5], []]);
+  });
+
+  on("a job that outlasts its lease on every runner is dead-lettered all the same", async (opened) => {
+    let [attempts, release] = [0, (): void => {}];
+    const runners = [1, 2].map(() =>
+      startRunner(opened, ({ attempt }) => {
+        attempts = attempt;
+        return new Promise((resolve) => release = resolve);
+      })
+    );
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => attempts === 1);
+    while ((await jobs(opened))[0]?.state === "running") {
+      const before = release;
+      opened.clock.ms += 61_000;
+      for (const runner of runners) runner.wake();
+      await until(async () => release !== before || (await jobs(opened))[0]?.state === "dead");
+      before();
+      await until(async () => (await jobs(opened))[0]?.deaths === 0);
+    }
+    assert.equal(attempts, 5);
+    for (const runner of runners) await runner.stop();
+  });
+
   on("whoever waits for a job is told once that its attempts ran out", async (opened) => {
     const told: unknown[] = [];
     const runner = startRunner(opened, () => Promise.reject(new Fault("unavailable", "away")), {
