@@ -102,6 +102,22 @@ export class Editor {
 /** Types of frames. */
 export const FRAME_TYPE = { sync: 0, awareness: 1, auth: 2, close: 7 };
 
+/** The frame that requests a document. */
+export function authFrame(name: string, token: string): Uint8Array<ArrayBuffer> {
+  return encodeFrame(name, FRAME_TYPE.auth, (frame) => {
+    enc.writeVarUint(frame, 0);
+    enc.writeVarString(frame, token);
+  });
+}
+
+function encodeFrame(name: string, kind: number, write: (frame: enc.Encoder) => void): Uint8Array<ArrayBuffer> {
+  const frame = enc.createEncoder();
+  enc.writeVarString(frame, name);
+  enc.writeVarUint(frame, kind);
+  write(frame);
+  return enc.toUint8Array(frame) as Uint8Array<ArrayBuffer>;
+}
+
 /** A client that sends arbitrary frames. */
 export class RawEditor {
   readonly socket: WebSocket;
@@ -128,19 +144,12 @@ export class RawEditor {
   }
 
   /** Requests a document. */
-  authenticate(token: string, name?: string): void {
-    this.sendFrame(FRAME_TYPE.auth, (frame) => {
-      enc.writeVarUint(frame, 0);
-      enc.writeVarString(frame, token);
-    }, name);
+  authenticate(token: string, name = this.#name): void {
+    this.socket.send(authFrame(name, token));
   }
 
   sendFrame(kind: number, write: (frame: enc.Encoder) => void, name = this.#name): void {
-    const frame = enc.createEncoder();
-    enc.writeVarString(frame, name);
-    enc.writeVarUint(frame, kind);
-    write(frame);
-    this.socket.send(enc.toUint8Array(frame) as Uint8Array<ArrayBuffer>);
+    this.socket.send(encodeFrame(name, kind, write));
   }
 
   /** Sends awareness states of these clients. */

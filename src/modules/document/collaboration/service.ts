@@ -1,7 +1,7 @@
 // Live editing: the Hocuspocus engine between editors' sockets and the log. Write-ahead: an update is committed before it is
 // applied to the document, before others receive it, and before it is acknowledged as saved.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
-import { delay, MINUTE_MS } from "@/core/clock.ts";
+import { delay, MINUTE_MS, nextTick } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import { chargeTo, runAsCaller } from "@/core/caller.ts";
@@ -147,6 +147,8 @@ export class CollaborationService {
       onAuthenticate: (hook) => this.#authenticate(hook),
       onTokenSync: ({ connection, token }) => this.#editorAccess.renewToken(connection, token),
       onLoadDocument: ({ document, context }) => this.#load(document, context),
+      // A new connection is not counted yet in the microtasks between finding its document and adding it: a tick later it is.
+      beforeUnloadDocument: nextTick,
       // Access may have changed while the document was loading.
       connected: ({ connection }) => Promise.resolve(this.#editorAccess.revalidateSoon(connection)),
       // An editor over its CPU limit has its queue discarded. The current frame is still processed: the engine prints every
