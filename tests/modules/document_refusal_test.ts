@@ -144,5 +144,6 @@ Deno.test("an editor that the store no longer lets write is read-only at once, a
   await documents.as("owner").patch(`${PATH}/${id}`, { title: "Other" });
   await until(() => alice.scopes.at(-1) === "read-write", "the editor may write again");
   await until(async () => await documents.readText(id) === "more while locked text", "all of it is saved");
+  await alice.waitUntilSaved();
   assert.deepEqual([alice.authFailures, alice.closeCodes], [[], []]);
 });

@@ -16,8 +16,8 @@ export type EditorContext = {
   vector?: Uint8Array;
   /** The client's first sync, with everything it had before it connected, was received. */
   hasSynced?: true;
-  /** Updates received before the first sync, which are acknowledged together with it. */
-  pendingAcks?: number;
+  /** The first sync and updates that the client counts as unsaved until its next sync is acknowledged. */
+  unacknowledged: number;
   /** A newer token has been requested. */
   isTokenRequested?: true;
   /** The newer token could not be checked, as the store or the identity provider is unavailable. */

@@ -13,7 +13,7 @@ import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import { principalChanged } from "@/modules/identity/mod.ts";
 import { contentChanged, type ContentLog } from "../content/log.ts";
 import { type ContentService, MissingDependency } from "../content/service.ts";
-import { classifyUpdate, isEmptyUpdate, isIncludedIn } from "../content/crdt.ts";
+import { classifyUpdate, isEmptyUpdate } from "../content/crdt.ts";
 import { estimateEncodeMs, estimateMergeMs, markAsRelay } from "../content/merge_cost.ts";
 import { checkShape } from "../rich/update_shape.ts";
 import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
@@ -30,6 +30,7 @@ import {
 import { DocumentReplica } from "./document_replica.ts";
 import type { EditorFrame } from "./editor_frame.ts";
 import { EditorAccess, type EditorAccessDeps } from "./editor_access.ts";
+import { acknowledgeSync, deferUpdate, readSync } from "./sync_status.ts";
 import { isAccessFault, refuseUpdate } from "./update_refusal.ts";
 import { CLOSE, documentIdOf, EditorSocket, type SocketHooks } from "./editor_socket.ts";
 
@@ -210,7 +211,7 @@ export class CollaborationService {
       }
       socket.markAuthenticated(principal, account, access.row);
       connectionConfig.readOnly = !access.canWrite;
-      return { actor, canWrite: access.canWrite, account };
+      return { actor, canWrite: access.canWrite, account, unacknowledged: 1 };
     } catch (thrown) {
       if (thrown instanceof ConnectionRefused) throw thrown;
       const { code, spec } = Fault.from(thrown);
@@ -267,16 +268,15 @@ export class CollaborationService {
       context.vector ??= update;
       return;
     }
-    connection.readOnly = !context.canWrite;
-    if (!context.canWrite) return;
-    if (step === STEP.update && context.hasSynced === undefined) return this.#deferToSync(connection, update);
+    const isSync = step !== STEP.update;
+    connection.readOnly = !context.canWrite || (!isSync && context.hasSynced === undefined);
+    if (!context.canWrite && isSync) return readSync(connection, update);
+    if (connection.readOnly) return deferUpdate(context, update);
     context.hasSynced = true;
     try {
       this.#deps.bytes.assertAvailable(context.account.key);
       await chargeTo(context.account, () => this.#append(connection, name, update));
-      for (; (context.pendingAcks ?? 0) > 0; context.pendingAcks = (context.pendingAcks ?? 0) - 1) {
-        this.#send(connection, (message) => message.writeSyncStatus(true));
-      }
+      if (isSync) acknowledgeSync(connection, this.#send);
     } catch (thrown) {
       const fault = Fault.from(thrown);
       connection.readOnly = true;
@@ -288,8 +288,11 @@ export class CollaborationService {
       // It may be accepted later. What is typed until then depends on it, so the client sends all of it when it reconnects.
       if (fault.code === "rate_limited") return context.socket.close(CLOSE.rateLimited);
       // It depends on an unsaved one, which the sync after a reconnect includes. A sync that lacks one is of another document.
-      if (fault instanceof MissingDependency && step === STEP.update) return context.socket.close(CLOSE.retry);
-      if (isAccessFault(fault)) return this.#editorAccess.suspend(connection, fault);
+      if (fault instanceof MissingDependency && !isSync) return context.socket.close(CLOSE.retry);
+      if (isAccessFault(fault)) {
+        if (!isSync) deferUpdate(context, update);
+        return this.#editorAccess.suspend(connection, fault);
+      }
       refuseUpdate(connection, fault, this.#send);
     }
   }
@@ -349,19 +352,6 @@ export class CollaborationService {
   async #verifyAwareness(name: string, states: Map<number, unknown>): Promise<void> {
     const replica = this.#replicas.get(name);
     if (replica !== undefined) await this.#editorAccess.verify(replica)?.catch(() => states.clear());
-  }
-
-  /**
-   * An update sent after a reconnect, but before the first sync, depends on what that sync contains, and the sync contains it
-   * as well: it is dropped here and acknowledged when the sync is committed. Updates from before the reconnect were queued in
-   * the client, which no longer counts them; an acknowledgement would be taken for that of a newer one.
-   */
-  #deferToSync(connection: EditorConnection, update: Uint8Array): void {
-    const { context } = connection;
-    connection.readOnly = true;
-    if (context.vector === undefined || !isIncludedIn(context.vector, update)) {
-      context.pendingAcks = (context.pendingAcks ?? 0) + 1;
-    }
   }
 
   /** Charges the time it takes to apply the updates of editors to a document. */
