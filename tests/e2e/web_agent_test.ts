@@ -35,6 +35,23 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
         assert.deepEqual(items.map(({ title }: { title: string }) => title), ["Water the plants"]);
       });
     });
+    await t.step("who will read what it writes is said, and in which room", async () => {
+      await target.token({ sub: "eve", name: "Eve Moneypenny" }).then((eve) =>
+        target.call(eve, "GET", "/v1/collaboration/me")
+      );
+      await write(page, "@gardener please invite Eve");
+      const approval = page.locator(".approval");
+      await approval.getByText("Will be read by Eve Moneypenny").waitFor();
+      assert.deepEqual(await approval.locator("dt").allInnerTexts(), ["roomId", "title", "start", "attendees"]);
+      await approval.getByLabel("Do not ask again").check();
+      await page.getByRole("button", { name: "Deny" }).click();
+      await approval.waitFor({ state: "detached" });
+      const { items } = await target.call(token, "GET", `/v1/collaboration/ai/grants?roomId=${room.id}`);
+      assert.deepEqual(items.map(({ tool, effect }: Record<string, string>) => [tool, effect]), [[
+        "event.create",
+        "deny",
+      ]]);
+    });
     await t.step("it is stopped while it writes", async () => {
       await write(page, "@gardener talk forever");
       await page.locator(".run .text", { hasText: "I will" }).waitFor();

@@ -4,13 +4,20 @@ import type { Target } from "./target.ts";
 
 type Body = { messages: { role: string; content?: unknown }[]; tools?: { function: { name: string } }[] };
 
-/** A provider that streams one word at a time until it is to finish, and whose first answer to "task" is to create one. */
+const START = { dateTime: "2100-01-04T09:00:00", timeZone: "UTC" };
+
+/**
+ * A provider that streams one word at a time until it is to finish. Its first answer to "task" is to create one, and to "invite" an
+ * event with Eve.
+ */
 export function serveModel(mayFinish: () => boolean = () => true): Deno.HttpServer<Deno.NetAddr> {
   return Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
     const { messages, tools = [] } = await request.json() as Body;
     const asked = JSON.stringify(messages.findLast(({ role }) => role === "user")?.content ?? "");
     const hasResult = messages.at(-1)?.role === "tool";
-    const tool = tools.find(({ function: { name } }) => /task.?create/.test(name))?.function.name;
+    const isInvitation = asked.includes("invite");
+    const wanted = isInvitation ? /event.?create/ : /task.?create/;
+    const tool = tools.find(({ function: { name } }) => wanted.test(name))?.function.name;
     const isEndless = asked.includes("forever");
     // What it was asked in a round, it answers with the number of that round.
     const round = [...asked.matchAll(/, round \d+/g)].at(-1)?.[0] ?? "";
@@ -35,11 +42,12 @@ export function serveModel(mayFinish: () => boolean = () => true): Deno.HttpServ
             send({ content: `${words[n % words.length]} ` });
             await pause(50);
           }
-          const isTool = !hasResult && tool !== undefined && asked.includes("task");
+          const isTool = !hasResult && tool !== undefined && (isInvitation || asked.includes("task"));
           if (isTool) {
             const args = JSON.stringify({
               roomId: /room_[0-9a-f]{32}/.exec(JSON.stringify(messages))?.[0],
               title: `Water the plants${round}`,
+              ...isInvitation ? { start: START, attendees: [{ principalId: "eve" }] } : {},
             });
             send({
               tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: tool, arguments: args } }],
@@ -73,7 +81,7 @@ export async function addGardener(target: Target, token: string, roomId: string)
     handle: "gardener",
     displayName: "Gardener",
     instructions: `The room is ${roomId}.`,
-    tools: ["task.create"],
+    tools: ["task.create", "event.create"],
     askFirst: ["task.create"],
   });
   await target.call(token, "PUT", `/v1/rooms/${roomId}/members/${agent.id}`, {});

@@ -11,6 +11,7 @@ import type { Room } from "../core/resources.ts";
 import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
+import { roomName, rooms } from "../room/rooms.ts";
 import { type Approval, approvals, openRuns, readRun, type Run, runs, type Step, texts } from "./runs.ts";
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -21,7 +22,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 const PATH = "v1/collaboration/ai/runs";
 
-export function RunsPanel({ room }: { room: Room }): VNode | null {
+export default function RunsPanel({ room }: { room: Room }): VNode | null {
   // Rooms without agents have none, and a token may lack the scope.
   useEffect(() => void openRuns(room.id).catch(() => undefined), [room.id, generation.value]);
   const own = [...runs.value.values()].filter(({ roomId }) => roomId === room.id);
@@ -50,14 +51,49 @@ function RunCard({ run }: { run: Run }): VNode {
 }
 
 function ApprovalCard({ approval }: { approval: Approval }): VNode {
-  const decide = (decision: string): void =>
-    void attempt(() => post(`v1/collaboration/ai/approvals/${approval.id}/decision`, { decision }));
-  const input = typeof approval.input === "string" ? approval.input : JSON.stringify(approval.input, null, 2);
+  const [isRemembered, setRemembered] = useState(false);
+  const { id, tool, reason, roomId, targetRoomId, readerIds } = approval;
+  const target = targetRoomId === roomId ? undefined : rooms.value.get(targetRoomId);
+  const decide = (decision: string): void => {
+    const remember = isRemembered ? "room" : "once";
+    void attempt(() => post(`v1/collaboration/ai/approvals/${id}/decision`, { decision, remember }));
+  };
   return html`
-    <div class="approval"><p><b>${approval.tool}</b> <span class="dim">${approval.reason}</span></p>
-      ${input === undefined ? null : html`<pre tabindex="0">${input}</pre>`}
+    <div class="approval"><p><b>${tool}</b>${targetRoomId === roomId ? "" : " in "}${targetRoomId === roomId
+      ? null
+      : html`<b dir="auto">${
+        target === undefined ? "another room" : roomName(target)
+      }</b>`} <span class="dim">${reason}</span></p>
+      ${readerIds.length === 0
+        ? null
+        : html`<p>Will be read by ${
+          readerIds.map((reader, at) => html`${at === 0 ? "" : ", "}<b key=${reader} dir="auto">${nameOf(reader)}</b>`)
+        }</p>`}
+      <${Arguments} input=${approval.input} />
       <p class="row"><button type="button" class="primary" onClick=${() => decide("approve")}>Approve</button>
-        <button type="button" onClick=${() => decide("deny")}>Deny</button></p></div>
+        <button type="button" onClick=${() => decide("deny")}>Deny</button>
+        <label class="row"><input type="checkbox" checked=${isRemembered} onChange=${() =>
+          setRemembered(!isRemembered)} /> Do not ask again here for 30 days</label></p></div>
+  `;
+}
+
+/** Each argument for itself: a text cannot look like another argument. */
+function Arguments({ input }: { input: string }): VNode | null {
+  let fields: [name: string, value: unknown][];
+  try {
+    fields = Object.entries(JSON.parse(input));
+  } catch {
+    return input === "" ? null : html`<pre tabindex="0">${input}</pre>`;
+  }
+  return html`
+    <dl>${fields.map(([name, value]) =>
+      html`
+        <dt key=${name}>${name}</dt>
+        <dd>
+          <pre tabindex="0">${typeof value === "string" ? value : JSON.stringify(value, null, 2)}</pre>
+        </dd>
+      `
+    )}</dl>
   `;
 }
 
@@ -68,7 +104,7 @@ function Reply({ run }: { run: Run }): VNode {
     if (text !== "") void attempt(() => post(`${PATH}/${run.id}/reply`, { text }));
   }
   return html`
-    <p dir="auto">${run.question ?? ""}</p>
+    <div class="text" dir="auto">${markdown(run.question ?? "")}</div>
     <form class="writer"
       onSubmit=${submit}><input name="text" aria-label="Reply to the agent" placeholder="Reply" autocomplete="off" /><button class="primary">Reply</button></form>
   `;

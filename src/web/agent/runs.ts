@@ -27,7 +27,17 @@ export type Run = {
   createdAt: string;
   finishedAt: string | null;
 };
-export type Approval = { id: string; runId: string; tool: string; input?: unknown; reason: string };
+export type Approval = {
+  id: string;
+  runId: string;
+  roomId: string;
+  targetRoomId: string;
+  readerIds: readonly string[];
+  tool: string;
+  /** As JSON; empty for who may not see all that the run has read. */
+  input: string;
+  reason: string;
+};
 
 const UNFINISHED: readonly RunStatus[] = ["queued", "running", "waiting_approval", "waiting_input"];
 

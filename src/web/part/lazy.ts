@@ -1,5 +1,6 @@
 // Views that are loaded when they are first opened: the first page stays small.
 import { type ComponentType, h, type VNode } from "preact";
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 import type { Room } from "../core/resources.ts";
@@ -38,4 +39,20 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
       location.reload()}>Reload</button></p>`;
   }
   return view?.name === name ? h(view.component, { room, key: room?.id }) : html`<p class="empty">Loading…</p>`;
+}
+
+/** A part of the page of a room that is loaded when it is first needed. */
+export function later(
+  load: () => Promise<{ default: ComponentType<{ room: Room }> }>,
+): (props: { room: Room }) => VNode | null {
+  const loaded = signal<ComponentType<{ room: Room }>>();
+  function Part({ room }: { room: Room }): VNode | null {
+    useEffect(() => {
+      load().then((part) => loaded.value = part.default, () => {
+        // The page is usable without it, until it is opened again.
+      });
+    }, []);
+    return loaded.value === undefined ? null : html`<${loaded.value} room=${room} />`;
+  }
+  return Part;
 }

@@ -8,14 +8,13 @@ import { follow, generation, presentIn, unfollow } from "../core/live.ts";
 import { setOnline } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
-import { RunsPanel } from "../agent/panel.ts";
 import { Composer } from "../message/composer.ts";
 import { MessageList } from "../message/list.ts";
 import { ThreadPane } from "../message/thread.ts";
 import { Typing } from "../message/typing.ts";
 import { upload } from "../message/uploads.ts";
 import { Icon, type IconName } from "../part/icon.ts";
-import { isView, Lazy } from "../part/lazy.ts";
+import { isView, later, Lazy } from "../part/lazy.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead } from "../part/place.ts";
 import { MembersPane } from "./members.ts";
@@ -23,6 +22,8 @@ import { PinsPane } from "./pins.ts";
 import { areRoomsRead, isMuted, leaveRoom, readRoom, roomName, rooms, updateSettings } from "./rooms.ts";
 import { RoomIcon } from "./sidebar.ts";
 import { confirmThen } from "../part/dialog.ts";
+
+const RunsPanel = later(() => import("../agent/panel.ts"));
 
 const TABS = [["", "Chat", "chat"], ["tasks", "Tasks", "task"], ["documents", "Documents", "document"], [
   "calendar",
