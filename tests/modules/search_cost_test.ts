@@ -1,7 +1,7 @@
 // The cost of search for other callers: hostile queries and long texts do not block them.
 // Runs alone: it measures the work of its thread.
 import assert from "node:assert/strict";
-import { normalizeText, normalizeWithOffsets } from "@/modules/search/normalize.ts";
+import { normalizeText, normalizeWithOffsets } from "@/core/normalize.ts";
 import { Matcher } from "@/modules/search/matcher.ts";
 import { fillRoom, testSearch } from "../conformance/search_engines.ts";
 import { assertYields, measureCpuMs } from "../cpu_time.ts";

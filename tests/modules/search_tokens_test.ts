@@ -1,7 +1,7 @@
 // Tokens of the index: a text has all tokens that its queries need, and numbers are encoded as specified.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { normalizeText, normalizeWithOffsets } from "@/modules/search/normalize.ts";
+import { normalizeText, normalizeWithOffsets } from "@/core/normalize.ts";
 import { hashGrams, requiredGrams, runsOf, tokenize, TOKENS_MAX } from "@/modules/search/tokenize.ts";
 import { encodeTokens } from "@/modules/search/index_store.ts";
 

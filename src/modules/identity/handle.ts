@@ -1,6 +1,7 @@
 // Handles that new principals get: free, and like their names.
 import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
+import { normalizeText } from "@/core/normalize.ts";
 import { MENTION_ALL_HANDLES } from "./schema.ts";
 import type { IdentityStore, PrincipalRow } from "./store.ts";
 
@@ -71,6 +72,8 @@ async function freeHandles(
 
 /** The name as a handle. Of an address only the part before the @, since handles are shown to everybody. */
 function baseOf(name: string): string {
-  return name.normalize("NFKD").replaceAll(/\p{M}/gu, "").replaceAll(/(?<=\S)@\S*/g, "").toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, "-").replace(/^-/, "").slice(0, HANDLE_MAX).replace(/-$/, "");
+  return normalizeText(name).replaceAll(/(?<=\S)@\S*/g, "").replaceAll(/[^a-z0-9]+/g, "-").replace(/^-/, "").slice(
+    0,
+    HANDLE_MAX,
+  ).replace(/-$/, "");
 }

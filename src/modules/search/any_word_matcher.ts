@@ -1,4 +1,5 @@
 // A question in plain words: texts match with any of its words, and the rarer the words that a text has, the better.
+import { normalizeText } from "@/core/normalize.ts";
 import type { SearchFields } from "@/core/searchable.ts";
 import {
   bestScore,
@@ -10,7 +11,6 @@ import {
   type QueryPiece,
   roundScore,
 } from "./matcher.ts";
-import { normalizeText } from "./normalize.ts";
 import { TERMS_MAX } from "./schema.ts";
 import { STOP_WORDS } from "./stop_words.ts";
 import { requiredGrams, WORD } from "./tokenize.ts";

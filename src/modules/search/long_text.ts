@@ -2,8 +2,8 @@
 import { z } from "@zod/zod";
 import { createYielder, nextSlice } from "@/core/caller.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
+import { normalizeText } from "@/core/normalize.ts";
 import type { Store } from "@/ports/store.ts";
-import { normalizeText } from "./normalize.ts";
 import { addTokens, hashGrams, TOKENS_MAX } from "./tokenize.ts";
 import { documentsById, type IndexEngine, indexEngineOf, type SearchTables } from "./index_store.ts";
 import { extraGrams, isLong, joinTexts, LONG_TEXT_JOB, PART_TOKENS, rowOf } from "./search_index.ts";

@@ -1,6 +1,6 @@
 // A parsed query: decides which texts match, with which score and highlights, independent of the database engine.
+import { type NormalizedText, normalizeText, normalizeWithOffsets, originalRange } from "@/core/normalize.ts";
 import type { SearchFields } from "@/core/searchable.ts";
-import { type NormalizedText, normalizeText, normalizeWithOffsets, originalRange } from "./normalize.ts";
 import { EMOJI, requiredGrams, runsOf, SYMBOL, WORD } from "./tokenize.ts";
 
 /** Where a field matched: ranges `[start, end)` in UTF-16 code units of the field's text. */

@@ -1,5 +1,5 @@
 // The search index for other modules: they put entries in the transaction that changes the resource.
-import { normalizeText } from "./normalize.ts";
+import { normalizeText } from "@/core/normalize.ts";
 import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
 import { documentsById, documentsOfRoom, indexEngineOf, type SearchTables, SLOTS_PER_MS } from "./index_store.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
