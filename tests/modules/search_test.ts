@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { testSearch } from "../conformance/search_engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { until } from "../wait.ts";
-import { completeSearch, search } from "./fixtures.ts";
+import { allEnded, until } from "../wait.ts";
+import { upload } from "./file_harness.ts";
+import { completeSearch, ok, search } from "./fixtures.ts";
 
 async function createRoom(owner: Caller, fields: Record<string, unknown> = {}): Promise<string> {
   const { status, body } = await owner.post("/v1/rooms", { name: "Kitchen", ...fields });
@@ -208,6 +209,20 @@ testSearch("search applies an edit and a deletion at once", async (gateway) => {
   assert.deepEqual(await find(alice, "turquoise"), [id]);
   assert.equal((await alice.delete(`/v1/messages/${id}`)).status, 204);
   assert.deepEqual(await find(alice, "turquoise"), []);
+});
+
+testSearch("search finds a message by the names of its files", async (gateway) => {
+  const { alice } = await createTrio(gateway);
+  const roomId = await createRoom(alice);
+  const names = ["Budget 2027.xlsx", "Mittagsmenü.pdf"];
+  const fileIds = await allEnded(names.map(async (name) => ok(await upload(gateway, alice, { name }, "content")).id));
+  const { id } = ok(await alice.post("/v1/messages", { roomId, fileIds }));
+  const { items } = await search(alice, { query: "mittagsmenu", mode: "keyword" });
+  assert.deepEqual(items.map((item: { message: { id: string } }) => item.message.id), [id]);
+  assert.deepEqual(items[0].highlights, [{ field: "files/1/name", ranges: [[0, 11]] }]);
+  assert.deepEqual(await find(alice, "budget 2027"), [id]);
+  ok(await alice.delete(`/v1/messages/${id}`));
+  assert.deepEqual(await find(alice, "budget 2027"), []);
 });
 
 testSearch("search finds nothing for non-members, other tenants and members just removed", async (gateway) => {

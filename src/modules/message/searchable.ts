@@ -1,7 +1,14 @@
 // Messages as a search source. They are indexed from the streams of their rooms, so that sending does not wait for the index.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
-import type { LoadedResource, Searchable, SearchEntry, StreamedResource, StreamSource } from "@/core/searchable.ts";
+import type {
+  LoadedResource,
+  Searchable,
+  SearchEntry,
+  SearchFields,
+  StreamedResource,
+  StreamSource,
+} from "@/core/searchable.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { type IndexedMessage, IndexedMessageStore, propertyConditions } from "./indexed_message_store.ts";
 import { Message } from "./schema.ts";
@@ -50,7 +57,7 @@ export class MessageSearchable implements Searchable {
   async load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>> {
     const rows = (await new MessageStore(this.#deps.store.db).findMany(actor.tenantId, ids)).filter(isSearchable);
     const messages = await this.#deps.present(actor, rows);
-    return new Map(messages.map((item) => [item.id, { fields: { text: item.text ?? "" }, item }]));
+    return new Map(messages.map((item) => [item.id, { fields: fieldsOf(item), item }]));
   }
 
   async entries(
@@ -86,13 +93,18 @@ function streamedResourceOf(row: IndexedMessage): StreamedResource {
   return { id: row.id, entry: isSearchable(row) ? searchEntryOf(row) : undefined };
 }
 
-function isSearchable(row: Pick<MessageRow, "deleted_at" | "text">): boolean {
-  return row.deleted_at === null && row.text !== null && row.text !== "";
+function isSearchable(row: Pick<MessageRow, "deleted_at" | "text" | "files_json">): boolean {
+  return row.deleted_at === null && ((row.text ?? "") !== "" || row.files_json !== "[]");
+}
+
+function fieldsOf({ text, files }: Pick<Message, "text" | "files">): SearchFields {
+  return { text: text ?? "", ...Object.fromEntries(files.map(({ name }, n) => [`files/${n}/name`, name])) };
 }
 
 function searchEntryOf(row: IndexedMessage): SearchEntry {
-  const text = row.text ?? "";
-  const flags = [...LINK.test(text) ? ["link"] : [], ...row.type === "file" || row.files_json !== "[]" ? ["file"] : []];
+  const { text } = row;
+  const files: Message["files"] = JSON.parse(row.files_json);
+  const flags = [...LINK.test(text ?? "") ? ["link"] : [], ...row.type === "file" || files.length > 0 ? ["file"] : []];
   return {
     tenantId: row.tenant_id,
     kind: KIND,
@@ -102,7 +114,7 @@ function searchEntryOf(row: IndexedMessage): SearchEntry {
     seq: row.seq,
     at: row.created_at,
     version: row.version,
-    texts: [text],
+    texts: Object.values(fieldsOf({ text, files })),
     flags,
     isIndexedWhole: true,
   };

@@ -106,7 +106,9 @@ export function searchResponseSchema(sources: readonly Searchable[]) {
     kind: z.enum(kindsOf(sources)),
     score: z.number().describe("Relevance; comparable within one response only"),
     highlights: z.array(z.object({
-      field: z.string().describe("Field of the item that contains the matches"),
+      field: z.string().describe(
+        "Field of the item that contains the matches, such as `text`, `title` or `files/0/name`",
+      ),
       ranges: z.array(z.array(z.int()).length(2)).describe(
         "Matches as [start, end) in UTF-16 code units of the text of the field, sorted, not overlapping",
       ),

@@ -107,7 +107,7 @@ function ResultCard({ result }: { result: Result }): VNode {
           message.roomId,
         )} · ${shortTimeOf(message.createdAt)}</small>
         <p dir="auto">${marked(
-          message.text ?? "",
+          message.text || message.files.map(({ name }) => name).join(", "),
           highlights.find(({ field }) => field === "text"),
           message.format,
         )}</p></a></li>
