@@ -132,6 +132,14 @@ testOnEngines("a grant is for the readers of the call that was approved", async 
   assert.equal((await invite("eve")).status, "succeeded");
   assert.equal((await invite("eve", "mallory")).status, "waiting_approval");
   assert.deepEqual((await decide(fixture, { decision: "deny" })).readerIds, ["eve", "mallory"]);
+  await ended(fixture);
+  // Another one of the same person does not end it.
+  assert.equal((await invite("mallory")).status, "waiting_approval");
+  await decide(fixture, { decision: "approve", remember: "room" });
+  await ended(fixture);
+  assert.equal((await invite("eve")).status, "succeeded");
+  const { items } = ok(await bob.get(`/v1/collaboration/ai/grants?roomId=${roomId}`));
+  assert.deepEqual(items.map(({ readerIds }: Body) => readerIds), [["eve", "mallory"]]);
 });
 
 testOnEngines("a fact is for those who can see one of its sources", async (environment) => {

@@ -60,10 +60,22 @@ export class ApprovalStore {
     return rows.map(({ id }) => id);
   }
 
-  /** Adds a grant, or replaces the one for the same agent, tool and rooms. */
+  /**
+   * Adds a grant, or replaces the one for the same agent, tool and rooms. Where somebody decides the same again for other readers,
+   * it holds for all of them.
+   */
   async putGrant(row: GrantRow): Promise<void> {
-    const { reader_ids_json, effect, created_by, maker_role, created_at, expires_at } = row;
-    await this.#db.insertInto("agent_grant").values(row)
+    const { effect, created_by, maker_role, created_at, expires_at } = row;
+    const before = await this.#db.selectFrom("agent_grant").select("reader_ids_json")
+      .where("tenant_id", "=", row.tenant_id).where("agent_id", "=", row.agent_id).where("tool", "=", row.tool)
+      .where("room_id", "=", row.room_id).where("target_room_id", "=", row.target_room_id)
+      .where("run_id", "=", row.run_id).where("effect", "=", effect).where("created_by", "=", created_by)
+      .where("expires_at", ">", created_at).executeTakeFirst();
+    const readers = [row, ...before === undefined ? [] : [before]].flatMap((one): string[] =>
+      JSON.parse(one.reader_ids_json)
+    );
+    const reader_ids_json = JSON.stringify([...new Set(readers)].sort());
+    await this.#db.insertInto("agent_grant").values({ ...row, reader_ids_json })
       .onConflict((conflict) =>
         conflict.columns(["tenant_id", "agent_id", "tool", "room_id", "target_room_id", "run_id"])
           .doUpdateSet({ reader_ids_json, effect, created_by, maker_role, created_at, expires_at })
