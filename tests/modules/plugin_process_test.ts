@@ -1,6 +1,10 @@
 // Plugins in processes of this host: they answer, may do nothing else, and are stopped when they loop, flood or end.
 import assert from "node:assert/strict";
+import { Fault } from "@/core/fault.ts";
+import { ProcessTransport } from "@/modules/plugin/process_transport.ts";
+import type { ActivePlugin } from "@/modules/plugin/registry.ts";
 import { openGateway } from "../harness.ts";
+import { eventually } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
 
@@ -57,6 +61,48 @@ Deno.test("a plugin in a process answers, may do nothing else, and is stopped wh
     assert.equal((await admin.post(PLUGINS, { manifest })).status, 422);
   }
 });
+
+const COUNTING = `
+let calls = 0;
+for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+  for (const line of chunk.trim().split("\\n")) {
+    const { id, data } = JSON.parse(line);
+    if (data.text === "wait") continue;
+    console.log(id + " " + JSON.stringify({ kind: "ephemeral", text: String(++calls) }));
+    if (data.text === "flood") for (let n = 0; n < 2100; n++) console.log("x".repeat(1000));
+  }
+}
+`;
+
+Deno.test("processes that nobody waits for leave their places, and those that write unasked end", async () => {
+  const transport = new ProcessTransport(1);
+  let n = 0;
+  const call = async (id: string, text: string, deadlineMs = 60_000): Promise<unknown> => {
+    const plugin = { tenantId: "t", id, manifest: { code: COUNTING }, row: { version: 1 } } as unknown as ActivePlugin;
+    const { signal } = new AbortController();
+    const called = { id: `call_${n++}`, kind: "command.run", data: { text }, deadlineMs, signal } as const;
+    return await transport.call(plugin, called).then((response) => "text" in response && response.text, codeOf);
+  };
+  try {
+    assert.deepEqual([await call("one", ""), await call("one", ""), await call("two", "")], ["1", "2", "1"]);
+    const waiting = call("two", "wait", 500);
+    assert.equal(await call("one", ""), "plugin_unavailable");
+    assert.equal(await waiting, "plugin_timeout");
+    assert.equal(await call("one", "flood"), "1");
+    const after = await eventually(async () => {
+      const response = await call("one", "");
+      assert.notEqual(response, "plugin_failed");
+      return response;
+    });
+    assert.equal(after, "1", "a process of its own");
+  } finally {
+    await transport.stop();
+  }
+});
+
+function codeOf(thrown: unknown): unknown {
+  return thrown instanceof Fault ? thrown.code : thrown;
+}
 
 Deno.test("README's plugin that the gateway runs answers when pasted", async () => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));

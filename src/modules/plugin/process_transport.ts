@@ -10,6 +10,8 @@ import { type Call, parseResponse, type PluginResponse, type PluginTransport, ti
 const PROCESSES_MAX = 8;
 const HEAP_MIB = 64;
 const LINE_MAX_BYTES = 64 * 1024;
+/** Of lines that answer no call, between two that do: reading them without end would take the gateway's time. */
+const UNASKED_MAX_BYTES = 1024 * 1024;
 /** A plugin that is not called for so long is stopped; the next call starts it. */
 const IDLE_MS = 5 * 60_000;
 /** Its start included. */
@@ -27,7 +29,13 @@ export function mayStartProcesses(): boolean {
 }
 
 export class ProcessTransport {
+  /** Those that were called least recently first. */
   readonly #running = new Map<string, PluginProcess>();
+  readonly #processesMax: number;
+
+  constructor(processesMax = PROCESSES_MAX) {
+    this.#processesMax = processesMax;
+  }
 
   readonly call: PluginTransport = async (plugin, call) => {
     const child = this.#processOf(plugin);
@@ -47,11 +55,15 @@ export class ProcessTransport {
   #processOf(plugin: ActivePlugin): PluginProcess {
     const key = streamKey(plugin.tenantId, plugin.id);
     const existing = this.#running.get(key);
-    if (existing !== undefined && existing.version === plugin.row.version) return existing;
+    this.#running.delete(key);
+    if (existing !== undefined && existing.version === plugin.row.version) {
+      this.#running.set(key, existing);
+      return existing;
+    }
     void existing?.stop();
     if (!mayStartProcesses()) throw new Fault("plugin_unavailable", "This gateway does not start plugins");
-    if (this.#running.size >= PROCESSES_MAX && existing === undefined) {
-      throw new Fault("plugin_unavailable", `At most ${PROCESSES_MAX} plugins run on this node`, {
+    if (this.#running.size >= this.#processesMax && !this.#stopIdle()) {
+      throw new Fault("plugin_unavailable", `At most ${this.#processesMax} plugins run on this node`, {
         retryAfterMs: 5000,
       });
     }
@@ -60,6 +72,13 @@ export class ProcessTransport {
     });
     this.#running.set(key, child);
     return child;
+  }
+
+  /** Stops the first process that nobody waits for, so that plugins of one tenant leave places for those of others. */
+  #stopIdle(): boolean {
+    const idle = this.#running.values().find(({ isIdle }) => isIdle);
+    void idle?.stop();
+    return idle !== undefined;
   }
 }
 
@@ -73,6 +92,7 @@ class PluginProcess {
   readonly #onEnd: () => void;
   #idle: ReturnType<typeof setTimeout> | undefined;
   #isOver = false;
+  #unaskedBytes = 0;
 
   constructor({ id, manifest, row }: ActivePlugin, onEnd: () => void) {
     this.version = row.version;
@@ -108,6 +128,10 @@ class PluginProcess {
         // What was still being written has nobody to read it.
         await this.#input.abort().catch(() => {});
       });
+  }
+
+  get isIdle(): boolean {
+    return this.#pending.size === 0;
   }
 
   async call({ id, kind, data, deadlineMs, signal }: Call): Promise<PluginResponse> {
@@ -164,7 +188,13 @@ class PluginProcess {
     if (isLongerThan(line, LINE_MAX_BYTES)) throw new Error("a line is too long");
     const separator = line.indexOf(" ");
     const pending = this.#pending.get(line.slice(0, separator));
-    if (pending === undefined) return; // not a response, or one that comes too late
+    if (pending === undefined) {
+      // Not a response, or one that comes too late.
+      this.#unaskedBytes += line.length + 1;
+      if (this.#unaskedBytes > UNASKED_MAX_BYTES) throw new Error("it writes without being asked");
+      return;
+    }
+    this.#unaskedBytes = 0;
     try {
       pending.resolve(parseResponse(pending.kind, line.slice(separator + 1)));
     } catch (thrown) {
