@@ -320,8 +320,13 @@ Deno.test("hostile bodies are refused or answered, and change nothing", async ()
   for (const uri of ["", "file:///etc/passwd", "gateway://room/../x", "gateway://task/task_x", "x".repeat(10_000)]) {
     assert.match((await rpc(alice, "resources/read", { uri })).error?.message ?? "", /not_found/);
   }
-  for (const params of [{ name: "no" }, { name: "constructor" }, { name: "catch_up" }]) {
-    assert.notEqual((await rpc(alice, "prompts/get", params)).error, undefined);
+  const prompts: [params: Record<string, unknown>, message: RegExp][] = [
+    [{ name: "no" }, /No such prompt/],
+    [{ name: "constructor" }, /No such prompt/],
+    [{ name: "catch_up" }, /the argument roomId/],
+  ];
+  for (const [params, message] of prompts) {
+    assert.match((await rpc(alice, "prompts/get", params)).error?.message ?? "", message);
   }
   assert.equal((await alice.get("/mcp")).status, 405);
   assert.equal((await alice.delete("/mcp")).status, 405);

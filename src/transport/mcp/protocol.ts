@@ -61,10 +61,12 @@ export function createServer(sdk: Sdk, { tools, resources, version }: Parts, con
   }));
   server.setRequestHandler("prompts/get", ({ params }) => {
     const prompt = Object.hasOwn(PROMPTS, params.name) ? PROMPTS[params.name] : undefined;
-    const argument = prompt?.argument && params.arguments?.[prompt.argument.name];
-    const isMissing = prompt?.argument?.required === true && !argument;
-    if (prompt === undefined || isMissing || (argument?.length ?? 0) > ARGUMENT_MAX_CHARS) {
-      throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, "No such prompt, or its argument is not valid");
+    if (prompt === undefined) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, "No such prompt");
+    const { name = "", required = false } = prompt.argument ?? {};
+    const argument = params.arguments?.[name];
+    if (required && !argument || (argument?.length ?? 0) > ARGUMENT_MAX_CHARS) {
+      const expected = `Expected the argument ${name} with at most ${ARGUMENT_MAX_CHARS} characters`;
+      throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, expected);
     }
     const text = prompt.write(argument);
     return {
