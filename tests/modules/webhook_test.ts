@@ -58,10 +58,16 @@ testOnEngines(
     assert.equal(first.lastError, "http_503");
     const firstWait = Date.parse(first.nextAttemptAt) - gateway.clock.now();
     assert.ok(firstWait >= 4000 && firstWait <= 6000, `${firstWait}`);
+    const nextOf = async () =>
+      ok(await alice.get(`${WEBHOOKS}/${id}/deliveries`)).items.map((item: { nextAttemptAt: string }) =>
+        item.nextAttemptAt
+      );
+    assert.deepEqual(await nextOf(), [first.nextAttemptAt]);
     await sendMessage(alice, roomId, "two");
     gateway.clock.advance(firstWait);
     const second = await untilWebhook(alice, id, ({ nextAttemptAt }) => nextAttemptAt !== first.nextAttemptAt);
     assert.equal(second.failingSince, first.failingSince);
+    assert.deepEqual(await nextOf(), [second.nextAttemptAt, first.nextAttemptAt]);
     assert.ok(Date.parse(second.nextAttemptAt) - gateway.clock.now() >= 24_000);
     assert.deepEqual(endpoint.requests.map(({ body }) => body.data.message.text), ["one", "one"]);
     assert.equal(new Set(endpoint.requests.map((request) => request.id)).size, 1);

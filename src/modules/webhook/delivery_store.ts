@@ -250,6 +250,12 @@ export class DeliveryStore {
     }
   }
 
+  /** Notes when the events are tried again that the endpoint could not receive. */
+  async noteNextAttempt({ tenant_id, id }: WebhookKey, at: string): Promise<void> {
+    await this.#db.updateTable("webhook_delivery").set({ next_attempt_at: at }).where("tenant_id", "=", tenant_id)
+      .where("webhook_id", "=", id).where("outcome", "=", "unavailable").where("next_attempt_at", "is", null).execute();
+  }
+
   /** When the oldest event that waits for delivery happened; `undefined` if none waits. */
   async oldestWaiting(now: string): Promise<string | undefined> {
     const row = await this.#db.selectFrom("webhook")

@@ -31,6 +31,7 @@ export class WebhookReleaser {
     await store.write(async (tx) => {
       const deliveries = new DeliveryStore(tx.db);
       const after = await deliveries.renew(row, lease.owner, { ...set, lease_owner: null, lease_until: null });
+      if (after !== undefined && set.next_attempt_at) await deliveries.noteNextAttempt(row, set.next_attempt_at);
       if (after === undefined || set.is_enabled !== 0) return;
       const { tenant_id: tenantId, id, creator_id, responsible_id, disabled_reason: reason } = after;
       const principalIds = [creator_id, ...responsible_id === null ? [] : [responsible_id]];
