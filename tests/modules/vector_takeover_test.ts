@@ -1,6 +1,7 @@
 // Embedding across the end of a process: what it had claimed is embedded by another one, after the claim has run out.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { ModelError } from "@/ports/model.ts";
 import { testOnEngines } from "../engines.ts";
 import type { Harness } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
@@ -104,4 +105,26 @@ testOnEngines("embedding and building go on after their jobs were dead-lettered"
   await gateway.app.runMaintenance();
   await gateway.runJobs();
   assert.deepEqual([await building(), await countVectors(gateway)], [null, 1]);
+});
+
+testOnEngines("a clock that was set back holds up no embedding beyond the next check", async (engine) => {
+  await using opened = await openVectorGateway(engine);
+  const { gateway, models } = opened;
+  const alice = await gateway.as("alice", { role: "owner" });
+  await embedAll(gateway, alice);
+  const working = models.embedder;
+  models.embedder = () => {
+    throw new ModelError("overloaded", { isRetryable: false });
+  };
+  await createRoom(alice, ["a pump"]);
+  await search(alice, "anything", { mode: "keyword" });
+  await gateway.runJobs();
+  assert.equal((await alice.get("/v1/collaboration/vectors/status")).body.pausedCode, "overloaded");
+  models.embedder = working;
+  gateway.clock.advance(-24 * 3_600_000);
+  await gateway.runJobs();
+  assert.equal(await countVectors(gateway), 0);
+  await gateway.app.runMaintenance();
+  await gateway.runJobs();
+  assert.equal(await countVectors(gateway), 1);
 });

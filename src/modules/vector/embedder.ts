@@ -13,7 +13,7 @@ import type { Store } from "@/ports/store.ts";
 import { chunksOf, hashOf, scopesOf } from "./chunks.ts";
 import { type Engines, vectorSpaceOf } from "./engines.ts";
 import { type Claim, ItemStore } from "./item_store.ts";
-import { EMBED_JOB } from "./jobs.ts";
+import { EMBED_JOB, PAUSE_MAX_MS } from "./jobs.ts";
 import { type SpaceRow, SpaceStore } from "./space_store.ts";
 import type { Spaces, VectorTables } from "./spaces.ts";
 
@@ -28,9 +28,8 @@ const CALL_MS = 30_000;
 /** Others may embed what this process has claimed and not renewed for so long: it has ended. */
 const CLAIM_MS = 30_000;
 const RENEW_MS = 10_000;
-/** Pauses after failures: each is twice as long as the last one. */
+/** Pauses after failures: each is twice as long as the last one, up to `PAUSE_MAX_MS`. */
 const PAUSE_MS = 5000;
-const PAUSE_MAX_MS = 15 * MINUTE_MS;
 /** Until a configuration that cannot work is tried again. */
 const MISCONFIGURED_MS = 10 * MINUTE_MS;
 

@@ -141,6 +141,12 @@ export class ItemStore {
     return rows.length === CLEAR_ROWS;
   }
 
+  /** Makes due what waits until after `latest`. */
+  async bringForward({ tenantId, space }: InSpace, { now, latest }: { now: string; latest: string }): Promise<void> {
+    await this.#db.updateTable("vector_item").set({ due_at: now }).where("tenant_id", "=", tenantId)
+      .where("space", "=", space).where("state", "=", "pending").where("due_at", ">", latest).execute();
+  }
+
   /** Sets when resources are due that wait. */
   async postpone({ tenantId, space }: InSpace, refs: readonly VectorRef[], until: string): Promise<void> {
     for (const [kind, group] of Map.groupBy(refs, (ref) => ref.kind)) {

@@ -11,7 +11,7 @@ import type { AiService } from "@/modules/ai/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type Engines, vectorSpaceOf } from "./engines.ts";
 import { ItemStore, type ItemTables } from "./item_store.ts";
-import { BUILD_JOB, CHECK_JOB, CLEAR_JOB, EMBED_JOB } from "./jobs.ts";
+import { BUILD_JOB, CHECK_JOB, CLEAR_JOB, EMBED_JOB, PAUSE_MAX_MS } from "./jobs.ts";
 import { type SpaceRow, SpaceStore, type SpaceTables } from "./space_store.ts";
 import type { Tracker } from "./tracker.ts";
 
@@ -124,16 +124,27 @@ export class Spaces {
     await tx.enqueue({ tenantId, kind: BUILD_JOB, payload: { space: id }, key: id, ...when });
   }
 
-  /** Embeds what waits, in case that the job for it was dead-lettered, such as after its process was killed twice. */
+  /**
+   * Embeds what waits, in case that the job for it was dead-lettered, such as after its process was killed twice, or that the
+   * clock was set back: then what waits was due, or paused, by times that are still to come.
+   */
   async #resumeEmbedding(
     tx: AnyTransaction,
     tenantId: string,
     spaces: readonly (SpaceRow | undefined)[],
   ): Promise<void> {
-    const items = new ItemStore(tx.db, this.#deps.store.dialect);
+    const { store, clock } = this.#deps;
+    const items = new ItemStore(tx.db, store.dialect);
+    const [now, latest] = [iso(clock.now()), iso(clock.now() + PAUSE_MAX_MS)];
     for (const space of spaces) {
-      if (space === undefined || await items.nextDue({ tenantId, space: space.id }) === undefined) continue;
-      return await tx.enqueue({ tenantId, kind: EMBED_JOB, payload: {}, key: EMBED_JOB });
+      if (space === undefined) continue;
+      const inSpace = { tenantId, space: space.id };
+      await items.bringForward(inSpace, { now, latest });
+      if ((space.paused_until ?? "") > latest) {
+        await new SpaceStore(tx.db).update(tenantId, space.id, { paused_until: now });
+      }
+      if (await items.nextDue(inSpace) === undefined) continue;
+      await tx.enqueue({ tenantId, kind: EMBED_JOB, payload: {}, key: EMBED_JOB });
     }
   }
 
