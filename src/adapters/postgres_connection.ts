@@ -2,7 +2,9 @@
 // new socket for the one its transaction began on.
 import { Socket } from "node:net";
 import postgres from "postgres";
+import { currentAccount, ownAccount } from "@/core/caller.ts";
 import { delay } from "@/core/clock.ts";
+import { Slots } from "@/core/slots.ts";
 import { TimeoutQueue } from "@/core/timeout_queue.ts";
 import { Fault } from "@/core/fault.ts";
 import { bulkInsert } from "./postgres_bulk_insert.ts";
@@ -29,6 +31,10 @@ export const APPLICATION_NAME = "collaboration-gateway";
 export const STATEMENT_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;
+/** What a row that is read costs the thread, about: the package decodes it at a time of its own, and callers present it. */
+const ROW_MS = 0.01;
+/** A statement that runs for longer is slow. */
+const SLOW_MS = 5;
 /** How long a read that found no connection is retried, and the longest pause between two tries. */
 const READ_RETRY_MAX_MS = 1000;
 const READ_RETRY_PAUSE_MS = 100;
@@ -122,55 +128,96 @@ function openSocket({ host, port, path }: { host: string[]; port: number[]; path
   return Object.assign(socket, { host: hostname });
 }
 
+/** A connection that reads, how many statements wait for its responses, and when the last one came; `-Infinity` if it failed. */
+type Reader = { sql: Sql; pending: number; respondedAt: number };
+
 /**
- * Committed state, read over a few connections that pipeline. A network that swallows packets closes no socket, so after
- * one late response reads go over new connections; the old ones get as long again for what was sent on them.
+ * Committed state, read over a few connections that pipeline. A slow statement holds up those behind it, so nothing is sent
+ * where one runs while there is another connection; and one principal with its agents reads over half of them at once, so there
+ * is one. A network that swallows packets closes no socket, so after one late response reads go over new connections; the old
+ * ones get as long again for what was sent on them.
  */
 export class PostgresPool implements Pick<SqlSession, "run"> {
-  readonly #open: () => Sql;
+  readonly #open: () => Reader[];
   readonly #responseTimeoutMs: number;
   readonly #retryMaxMs: number;
   readonly #timeouts: TimeoutQueue;
-  #sql: Sql;
+  /** By owner. */
+  readonly #slots: Slots;
+  #readers: Reader[];
   #closing: Promise<unknown> = Promise.resolve();
 
   constructor(options: PostgresOptions, max: number, { retryMaxMs = READ_RETRY_MAX_MS } = {}) {
     this.#retryMaxMs = retryMaxMs;
-    this.#open = () => connect(options, max, () => {});
+    this.#slots = new Slots({ perKey: [Math.ceil(max / 2)] });
+    this.#open = () =>
+      Array.from({ length: max }, () => ({ sql: connect(options, 1, () => {}), pending: 0, respondedAt: 0 }));
     this.#responseTimeoutMs = options.responseTimeoutMs;
     this.#timeouts = new TimeoutQueue(options.responseTimeoutMs);
-    this.#sql = this.#open();
+    this.#readers = this.#open();
+  }
+
+  async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+    const owner = ownAccount()?.key;
+    using _slot = owner === undefined ? undefined : await this.#slots.acquire([owner]);
+    const result = await this.#read(sql, parameters);
+    currentAccount()?.consume(result.rows.length * ROW_MS);
+    return result;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#closing, endAll(this.#readers, CLOSE_TIMEOUT_SECONDS)]);
   }
 
   /** A connection that ends, or that the server has no place for, costs no response while there are others. */
-  async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+  async #read(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const values = parameters.map(sqlValue);
     const retryUntil = performance.now() + this.#retryMaxMs;
     while (true) {
-      const on = this.#sql;
+      const readers = this.#readers;
+      const reader = pickReader(readers);
+      if (reader.pending++ === 0) reader.respondedAt = performance.now();
       try {
-        return await execute(on, sql, values, this.#timeouts);
+        const result = await execute(reader.sql, sql, values, this.#timeouts);
+        reader.respondedAt = performance.now();
+        return result;
       } catch (thrown) {
-        if (thrown instanceof NoResponse) this.#replace(on);
+        if (thrown instanceof NoResponse) this.#replace(readers);
         const failure = translateError(thrown);
         if (!(failure instanceof ConnectionLost || failure instanceof SerializationRetry)) throw failure;
         if (thrown instanceof NoResponse || performance.now() > retryUntil) {
           throw new Fault("unavailable", "The database is unavailable", { cause: thrown });
         }
+        reader.respondedAt = -Infinity;
         await delay(Math.random() * READ_RETRY_PAUSE_MS);
+      } finally {
+        reader.pending--;
       }
     }
   }
 
-  async close(): Promise<void> {
-    await Promise.all([this.#closing, this.#sql.end({ timeout: CLOSE_TIMEOUT_SECONDS })]);
+  #replace(readers: Reader[]): void {
+    if (readers !== this.#readers) return;
+    this.#readers = this.#open();
+    this.#closing = Promise.allSettled([this.#closing, endAll(readers, this.#responseTimeoutMs / 1000)]);
   }
+}
 
-  #replace(sql: Sql): void {
-    if (sql !== this.#sql) return;
-    this.#sql = this.#open();
-    this.#closing = Promise.allSettled([this.#closing, sql.end({ timeout: this.#responseTimeoutMs / 1000 })]);
-  }
+/** The reader that will probably respond first: one that has failed, or where a slow statement runs, is the last choice. */
+function pickReader(readers: readonly Reader[]): Reader {
+  const slowBefore = performance.now() - SLOW_MS;
+  const isSlow = ({ pending, respondedAt }: Reader): boolean =>
+    pending > 0 && respondedAt < slowBefore || respondedAt === -Infinity;
+  // Among equals one that is known to respond.
+  return readers.reduce((best, one) => {
+    const difference = Number(isSlow(one)) - Number(isSlow(best)) || one.pending - best.pending ||
+      best.respondedAt - one.respondedAt;
+    return difference < 0 ? one : best;
+  });
+}
+
+async function endAll(readers: readonly Reader[], timeout: number): Promise<void> {
+  await Promise.all(readers.map(({ sql }) => sql.end({ timeout })));
 }
 
 /**

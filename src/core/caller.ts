@@ -6,7 +6,12 @@ import type { Actor } from "./actor.ts";
 import { nextTick } from "./clock.ts";
 import type { CpuAccount } from "./cpu_budget.ts";
 
-type Scope = { readonly call: CallScope | undefined; readonly account: CpuAccount | undefined };
+type Scope = {
+  readonly call: CallScope | undefined;
+  readonly account: CpuAccount | undefined;
+  /** Others wait for this work, too. */
+  readonly isShared?: true;
+};
 
 const current = new AsyncLocalStorage<Scope>();
 
@@ -51,13 +56,13 @@ export async function runAsCaller<Result>(actor: Actor, run: () => Result | Prom
 
 /** Runs something without a caller: the gateway's own work, or work that many callers share and that checks each of them itself. */
 export function runAsSystem<Result>(run: () => Result): Result {
-  return current.run({ call: undefined, account: currentAccount() }, run);
+  return current.run({ call: undefined, account: currentAccount(), isShared: true }, run);
 }
 
 /** Runs the work, and what it starts, on this account. */
 export function chargeTo<Result>(account: CpuAccount | undefined, work: () => Result): Result {
   const scope = current.getStore();
-  if (account === undefined || scope?.account === account) return work();
+  if (account === undefined || scope?.account === account && scope.isShared !== true) return work();
   return current.run({ call: scope?.call, account }, work);
 }
 
@@ -69,6 +74,12 @@ export function currentCaller(): Actor | undefined {
 /** The account that the running code is charged to. */
 export function currentAccount(): CpuAccount | undefined {
   return current.getStore()?.account;
+}
+
+/** The account whose own work the running code is; `undefined` for work that others wait for, too. */
+export function ownAccount(): CpuAccount | undefined {
+  const scope = current.getStore();
+  return scope?.isShared === true ? undefined : scope?.account;
 }
 
 /** Starts charging elapsed time to the account; the returned function stops, and charges what was not charged meanwhile. */

@@ -6,7 +6,9 @@ import postgres from "postgres";
 import { openStore } from "@/adapters/open.ts";
 import { PostgresConnection, PostgresPool } from "@/adapters/postgres_connection.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
+import { chargeTo } from "@/core/caller.ts";
 import { systemClock } from "@/core/clock.ts";
+import { CpuBudget } from "@/core/cpu_budget.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import { postgresUrl } from "../tier.ts";
 import { until } from "../wait.ts";
@@ -218,6 +220,29 @@ if (url !== undefined) {
     await own.role("login");
     await Promise.all(slow);
     await pool.close();
+  });
+
+  Deno.test("postgres: slow reads of one principal hold up its own reads and nobody else's", async () => {
+    await using own = await ownDatabase(url);
+    const admin = postgres(own.url, { max: 1 });
+    await admin`select pg_advisory_lock(1)`;
+    const pool = new PostgresPool({ url: own.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 60_000 }, 4);
+    const cpu = new CpuBudget({ percent: 10 });
+    const read = (owner: string, sql: string) => chargeTo(cpu.accountOfKey(owner), () => pool.run(sql, []));
+    let responses = 0;
+    const slow = Array.from({ length: 20 }, async () => {
+      await read("slow", "select pg_advisory_lock_shared(1)");
+      responses++;
+    });
+    await until(async () => (await admin`select 1 from pg_locks where not granted`).length === 2);
+    for (let round = 0; round < 5; round++) {
+      await Promise.all(Array.from({ length: 20 }, () => read("other", "select * from generate_series(1, 5)")));
+    }
+    assert.equal(responses, 0, "others wait for what is slow");
+    assert.ok(cpu.accountOfKey("other").consumedMs > 4.9, "what rows cost is charged");
+    await admin`select pg_advisory_unlock(1)`;
+    await Promise.all(slow);
+    await Promise.all([pool.close(), admin.end()]);
   });
 
   Deno.test("postgres: a server that will not let us in is told at once, by the name of the variable", async () => {
