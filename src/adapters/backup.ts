@@ -5,9 +5,8 @@ import { backup, DatabaseSync } from "node:sqlite";
 import type { Clock } from "@/core/clock.ts";
 import { resetAllEpochs } from "./stream_reset.ts";
 import { lockDatabase, migrateStore, openStore, SQLITE_SCHEME, sqlitePathOf } from "./open.ts";
-import { FILE_SUFFIXES, fsyncPath, restoreCandidate, swapDatabase } from "./sqlite_lock.ts";
+import { FILE_MODE, FILE_SUFFIXES, fsyncPath, restoreCandidate, swapDatabase } from "./sqlite_lock.ts";
 
-const FILE_MODE = 0o600;
 /** More pages than any database has: a copy in several steps would restart at every commit in between. */
 const ALL_PAGES = 2 ** 31 - 1;
 

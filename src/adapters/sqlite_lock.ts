@@ -4,6 +4,8 @@ import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, stat
 import { dirname } from "node:path";
 import { logOf } from "@/core/log.ts";
 
+/** Files of the database are readable by the user of the gateway alone. */
+export const FILE_MODE = 0o600;
 /** Suffixes of a database's files: its log, the log's index, and last the database, without which SQLite would create a new one. */
 export const FILE_SUFFIXES = ["-wal", "-shm", ""];
 

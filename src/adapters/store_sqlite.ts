@@ -5,10 +5,10 @@ import { nextTick } from "@/core/clock.ts";
 import { QueryCache } from "./query_cache.ts";
 import { SqliteConnection } from "./sqlite_connection.ts";
 import { SqlStore, type StoreOptions } from "./sql_store.ts";
+import { FILE_MODE } from "./sqlite_lock.ts";
 
 /** Two batches closer than this mean that more writers are about to arrive. */
 const BUSY_MS = 2;
-const FILE_MODE = 0o600;
 
 /**
  * Opens the database file at `path`, created with its folder when missing; `:memory:` stores nothing on disk, and starts as a copy

@@ -51,6 +51,9 @@ export type ExportContext = {
   count(name: string, items: number): void;
 };
 
+/** A batch of records with longer texts is written at once, in UTF-16 units. */
+export const PENDING_MAX_UNITS = 1024 * 1024;
+
 /** Imports the records of a section, in their order. */
 export interface SectionImporter {
   /** By type. */

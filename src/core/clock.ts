@@ -99,7 +99,9 @@ export function assertTimeZone(name: string, pointer: string): void {
   });
 }
 
-const [FIRST, LAST] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
+/** The last time that is stored; where a time is absent, it sorts such rows behind all others. */
+export const MAX_DATE = "9999-12-31T23:59:59.999Z";
+const [FIRST, LAST] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse(MAX_DATE)];
 
 /**
  * RFC 3339 UTC with milliseconds, the only form in which time leaves the gateway. Times beyond four-digit years are clamped: a
@@ -107,4 +109,9 @@ const [FIRST, LAST] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-
  */
 export function iso(ms: number): string {
   return new Date(Math.min(Math.max(ms, FIRST), LAST)).toISOString();
+}
+
+/** A time as it is stored, from any form of RFC 3339. */
+export function normalizeTime<Time extends string | null | undefined>(time: Time): Time | string {
+  return typeof time === "string" ? iso(Date.parse(time)) : time;
 }

@@ -1,5 +1,6 @@
 // SQL of agendas: summaries of the events that may have an occurrence in a time range.
 import { type Kysely, sql } from "kysely";
+import { MAX_DATE } from "@/core/clock.ts";
 import { queryInChunks } from "@/core/page.ts";
 import type { CalendarTables, EventRow } from "./store.ts";
 
@@ -22,8 +23,7 @@ export type EventSummary = Pick<
 type TimeRange = { from: string; to: string };
 type EventFilter = { roomId?: string | undefined; attendeeId?: string | undefined; principalId: string };
 
-/** Sorts after the end of every event that has one; the indexes have the same value. */
-const MAX_DATE = "9999-12-31T23:59:59.999Z";
+/** Series without an end are after all others; the indexes have the same expression. */
 const endsAt = sql<string>`coalesce(calendar_event.to_at, ${sql.lit(MAX_DATE)})`;
 
 export class AgendaStore {

@@ -4,6 +4,7 @@ import {
   handleRecord,
   type ImportContext,
   type ImportedPart,
+  PENDING_MAX_UNITS,
   type RecordHandler,
   type RecordPosition,
   type SectionImporter,
@@ -22,8 +23,6 @@ import type { CalendarTables, EventAggregate } from "./store.ts";
 const BATCH = 50;
 /** Responses to single occurrences that are imported with an event. */
 const RSVPS_MAX = 4000;
-/** A batch with longer texts is written at once. */
-const PENDING_MAX_UNITS = 1024 * 1024;
 
 type Tx = Transaction<CalendarTables>;
 type PendingEvent = {

@@ -1,7 +1,7 @@
 // Imports revisions and comments of the documents of an archive in batches: those that are missing, so that a document that was
 // imported without them, or whose import was interrupted, is completed.
 import type { z } from "@zod/zod";
-import type { ImportContext, ImportedPart } from "@/core/archive.ts";
+import { type ImportContext, type ImportedPart, PENDING_MAX_UNITS } from "@/core/archive.ts";
 import { allocatePartId, candidateIds, type OriginalRef } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { idsOfOtherTenants, readColumnById } from "@/ports/global_ids.ts";
@@ -12,8 +12,6 @@ import { COMMENTS_MAX, REVISIONS_MAX } from "./schema.ts";
 import type { DocumentTables } from "./tables.ts";
 
 const BATCH = 100;
-/** A batch with longer texts is written at once. */
-const PENDING_MAX_UNITS = 1024 * 1024;
 
 type Tx = Transaction<DocumentTables>;
 type PendingRevision = { where: string; record: z.output<typeof RevisionRecord> };

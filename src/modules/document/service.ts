@@ -1,13 +1,13 @@
 // Creates, imports, lists, reads, deletes and restores documents.
 import { isGuest } from "@/core/actor.ts";
 import { runInSlices } from "@/core/caller.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { readerOf } from "@/modules/room/mod.ts";
+import { readerOf, RESTORE_WINDOW_MS } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, lockDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
@@ -26,8 +26,6 @@ import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 import { lockDescendants, requireParent } from "./tree.ts";
 
-/** Deleted documents can be restored for this long. */
-const RESTORE_WINDOW_MS = 30 * DAY_MS;
 export const PURGE_JOB = "document.purge";
 /** Sent when rights in a document may have changed; the id is the document's. */
 export const accessChanged = defineSignal("document.access_changed");

@@ -1,6 +1,6 @@
 // Creates, changes and erases facts. People decide: what an agent or a service says is a proposal, and none retires a fact.
 import { type Actor, chargedId } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso, normalizeTime } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -256,8 +256,4 @@ function assertTimes({ valid_from, valid_to, expires_at }: MemoryRow, now: strin
   if (expires_at !== null && expires_at <= now) {
     throw Fault.forField("/expiresAt", "too_early", "expected a time in the future");
   }
-}
-
-function normalizeTime(time: string | null): string | null {
-  return time === null ? null : iso(Date.parse(time));
 }

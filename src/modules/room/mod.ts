@@ -16,6 +16,7 @@ export {
 } from "./room_access.ts";
 export { Audience, type RoomsRead } from "./audience.ts";
 export { roomModule } from "./module.ts";
+export { RESTORE_WINDOW_MS } from "./room_deletion.ts";
 export type { RoomMembers } from "./members.ts";
 export { profileJob } from "./profile_sync.ts";
 export { ownershipTransferJob } from "./ownership_transfer.ts";

@@ -10,7 +10,8 @@ import { roomChanges, roomEvent } from "./presenter.ts";
 import { type RestoreState, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 import type { OwnershipTransfer } from "./ownership_transfer.ts";
 
-const RESTORE_WINDOW_MS = 30 * DAY_MS;
+/** How long deleted rooms, documents and tasks can be restored. */
+export const RESTORE_WINDOW_MS = 30 * DAY_MS;
 
 type Deps = {
   store: Store<RoomTables>;

@@ -4,11 +4,10 @@ import type { Metrics } from "@/core/metrics.ts";
 import type { AgentTool, ToolCall, ToolSource } from "@/modules/agent/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { SkillStore, type SkillTables, type SkillVersionRow } from "./store.ts";
-import type { Frontmatter } from "./validation.ts";
+import { type Frontmatter, MANIFEST } from "./validation.ts";
 
 const READ = "skill_read";
 const FILE = "skill_file";
-const MANIFEST = "SKILL.md";
 /** Skills that a description lists; their descriptions are part of every prompt. */
 const LISTED_MAX = 30;
 const DESCRIPTION_MAX = 300;

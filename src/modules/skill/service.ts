@@ -21,10 +21,8 @@ import {
   VERSIONS_MAX,
 } from "./schema.ts";
 import { type SkillRow, SkillStore, type SkillTables, type SkillVersionRow } from "./store.ts";
-import { examine, type Frontmatter } from "./validation.ts";
+import { examine, type Frontmatter, MANIFEST } from "./validation.ts";
 import { CHANGES_LOCK, type SkillWriter } from "./writer.ts";
-
-const MANIFEST = "SKILL.md";
 
 type Tx = Transaction<SkillTables>;
 type Deps = { store: Store<SkillTables>; metrics: Metrics; attachments: SkillAttachments; writer: SkillWriter };

@@ -3,7 +3,8 @@ import { createHash } from "node:crypto";
 import { BODY_MAX_BYTES, FILES_MAX, type Problem, type SkillImport } from "./schema.ts";
 import { readSource, type SourceFiles, sourceProblems } from "./source.ts";
 
-const MANIFEST = "SKILL.md";
+/** The file that every skill has. */
+export const MANIFEST = "SKILL.md";
 /** Longer ones are allowed, but cost every agent that reads them. */
 const BODY_LINES_ADVISED = 500;
 const KNOWN_FIELDS: ReadonlySet<string> = new Set([

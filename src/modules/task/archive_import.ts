@@ -4,6 +4,7 @@ import {
   handleRoomRecord,
   type ImportContext,
   type ImportedPart,
+  PENDING_MAX_UNITS,
   type RecordHandler,
   type SectionImporter,
 } from "@/core/archive.ts";
@@ -24,8 +25,6 @@ import type { ImportedTaskWriter } from "./archive_writer.ts";
 import type { TaskTables } from "./tables.ts";
 
 const BATCH = 100;
-/** A batch with longer texts is written at once. */
-const PENDING_MAX_UNITS = 1024 * 1024;
 
 type Tx = Transaction<TaskTables>;
 type PendingTask = { where: string; record: z.output<typeof TaskRecord> };

@@ -1,12 +1,12 @@
 // Creates, lists, reads, updates, deletes and restores tasks.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, iso, normalizeTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
-import { readerOf, type RoomAccess } from "@/modules/room/mod.ts";
+import { readerOf, RESTORE_WINDOW_MS, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { nextPosition } from "./board.ts";
 import type { TaskUpdater } from "./updater.ts";
@@ -28,8 +28,6 @@ import type { TaskRow, TaskTables } from "./tables.ts";
 import { assertTreeFits, descendants } from "./tree.ts";
 import type { LockedTask, TaskWriter } from "./writer.ts";
 
-/** Deleted tasks can be restored for this long. */
-const RESTORE_WINDOW_MS = 30 * DAY_MS;
 const PURGE_BATCH = 500;
 /** No task has this parent: an unknown parent matches nothing by the same query as one that is not visible. */
 const MATCH_NOTHING = "";
@@ -283,8 +281,4 @@ function assertCanDelete(actor: Actor, { row, grant }: Pick<LockedTask, "row" | 
 /** `in ()` is not valid SQL, and a filter without values matches everything. */
 function nonEmpty<Item>(values: readonly Item[] | undefined): readonly Item[] | undefined {
   return values === undefined || values.length === 0 ? undefined : values;
-}
-
-function normalizeTime(time: string | undefined): string | undefined {
-  return time === undefined ? undefined : iso(Date.parse(time));
 }

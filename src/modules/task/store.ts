@@ -1,6 +1,7 @@
 // SQL of tasks, their relations and activity, and of the numbering of rooms.
 import { type Kysely, sql } from "kysely";
 import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { MAX_DATE } from "@/core/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
@@ -27,10 +28,7 @@ type TaskFilter = {
 
 type Db = Kysely<TaskTables>;
 
-/** Later than every date, so that tasks without a due date sort last. */
-const MAX_DATE = "9999-12-31T23:59:59.999Z";
-
-/** Sort expression of the due date, exactly as in its index. */
+/** Sort expression of the due date, exactly as in its index. Tasks without one are last. */
 const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(MAX_DATE)})`;
 
 /** Selective filters, each with an index of its own. */

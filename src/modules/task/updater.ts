@@ -1,5 +1,5 @@
 // Updates of a task: the effect of a patch on its row, moves on the board, and completion.
-import { assertTimeZone, type Clock, iso } from "@/core/clock.ts";
+import { assertTimeZone, type Clock, iso, normalizeTime } from "@/core/clock.ts";
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -160,8 +160,4 @@ function normalizeZone(name: string): string {
   assertTimeZone(name, "/timezone");
   // The spelling of the time-zone database.
   return Temporal.Now.zonedDateTimeISO(name).timeZoneId;
-}
-
-function normalizeTime(time: string | null): string | null {
-  return time === null ? null : iso(Date.parse(time));
 }
