@@ -43,34 +43,7 @@ export type Limits = {
 /** The limits in force. */
 export function limitsOf({ settings }: Config): Limits {
   const perMinute = (count: number, burst: number): Rate => ({ perSecond: count / 60, burst });
-  const isAlone = settings.SVC_REDIS_URL === undefined && settings.SVC_DATABASE_URL.startsWith("sqlite:");
-  const { connectMaxBytes, inboxMaxBytes } = WS_LIMITS;
-  const firstFrameBytes = connectMaxBytes + SUBSCRIBE_BYTES * settings.SVC_LIMIT_SUBSCRIPTIONS;
-  const ws: WsLimits = {
-    ...WS_LIMITS,
-    // Refused for its size, a client would not come back. More than waits for its turn is refused in any case.
-    frameMaxBytes: Math.max(settings.SVC_LIMIT_FRAME_BYTES, Math.min(firstFrameBytes, inboxMaxBytes)),
-    outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
-    replyMaxEvents: settings.SVC_LIMIT_RECOVERY_EVENTS,
-    // Half of the outbox may be in use when a reply is added.
-    replyMaxBytes: Math.floor(settings.SVC_LIMIT_OUTBOX_BYTES / 4),
-    subscriptionsMax: settings.SVC_LIMIT_SUBSCRIPTIONS,
-    rate: { perSecond: settings.SVC_LIMIT_COMMANDS_PER_SECOND, burst: settings.SVC_LIMIT_COMMANDS_BURST },
-    connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,
-    connectionsPerOwner: settings.SVC_LIMIT_CONNECTIONS_PER_OWNER,
-    connectionsPerAddress: settings.SVC_LIMIT_CONNECTIONS_PER_ADDRESS,
-    connectionsPerNode: settings.SVC_LIMIT_CONNECTIONS,
-    // Events can be missed unless this is the only process that writes.
-    ...(isAlone ? {} : { compareHeadsMs: 2000 }),
-  };
-  const shown = Object.fromEntries(
-    Object.entries(settings).filter(([name, value]) =>
-      name.startsWith("SVC_LIMIT_") && value !== undefined && (settings.SVC_RATE_LIMIT || !RATE_SETTING.test(name))
-    ).map(([name, value]) => [
-      name.slice("SVC_LIMIT_".length).toLowerCase().replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
-      Number(value),
-    ]),
-  );
+  const ws = socketLimitsOf(settings);
   return {
     isEnabled: settings.SVC_RATE_LIMIT,
     requests: perMinute(settings.SVC_LIMIT_REQUESTS_PER_MINUTE, settings.SVC_LIMIT_REQUESTS_BURST),
@@ -116,6 +89,41 @@ export function limitsOf({ settings }: Config): Limits {
     socketMemoryBytes: settings.SVC_LIMIT_SOCKET_MEMORY_BYTES ??
       Math.min(256 * 1024 * 1024, containerMemoryLimit() / 8),
     ws: settings.SVC_RATE_LIMIT ? ws : withoutRateLimits(ws),
-    publicLimits: { ...shown, frameBytes: ws.frameMaxBytes },
+    publicLimits: { ...shownSettings(settings), frameBytes: ws.frameMaxBytes },
   };
+}
+
+function socketLimitsOf(settings: Config["settings"]): WsLimits {
+  const isAlone = settings.SVC_REDIS_URL === undefined && settings.SVC_DATABASE_URL.startsWith("sqlite:");
+  const { connectMaxBytes, inboxMaxBytes } = WS_LIMITS;
+  const firstFrameBytes = connectMaxBytes + SUBSCRIBE_BYTES * settings.SVC_LIMIT_SUBSCRIPTIONS;
+  return {
+    ...WS_LIMITS,
+    // Refused for its size, a client would not come back. More than waits for its turn is refused in any case.
+    frameMaxBytes: Math.max(settings.SVC_LIMIT_FRAME_BYTES, Math.min(firstFrameBytes, inboxMaxBytes)),
+    outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
+    replyMaxEvents: settings.SVC_LIMIT_RECOVERY_EVENTS,
+    // Half of the outbox may be in use when a reply is added.
+    replyMaxBytes: Math.floor(settings.SVC_LIMIT_OUTBOX_BYTES / 4),
+    subscriptionsMax: settings.SVC_LIMIT_SUBSCRIPTIONS,
+    rate: { perSecond: settings.SVC_LIMIT_COMMANDS_PER_SECOND, burst: settings.SVC_LIMIT_COMMANDS_BURST },
+    connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,
+    connectionsPerOwner: settings.SVC_LIMIT_CONNECTIONS_PER_OWNER,
+    connectionsPerAddress: settings.SVC_LIMIT_CONNECTIONS_PER_ADDRESS,
+    connectionsPerNode: settings.SVC_LIMIT_CONNECTIONS,
+    // Events can be missed unless this is the only process that writes.
+    ...(isAlone ? {} : { compareHeadsMs: 2000 }),
+  };
+}
+
+/** Settings of limits by the names that clients see; without rates where they are off. */
+function shownSettings(settings: Config["settings"]): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(settings).filter(([name, value]) =>
+      name.startsWith("SVC_LIMIT_") && value !== undefined && (settings.SVC_RATE_LIMIT || !RATE_SETTING.test(name))
+    ).map(([name, value]) => [
+      name.slice("SVC_LIMIT_".length).toLowerCase().replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+      Number(value),
+    ]),
+  );
 }

@@ -13,7 +13,7 @@ import { type Bus, CONTROL_TOPIC } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { hstsOf } from "@/transport/http/https.ts";
-import { isLocalOrigin, RefusedOrigins } from "@/transport/shared/origin.ts";
+import { isLocalOrigin, type OriginRules, RefusedOrigins } from "@/transport/shared/origin.ts";
 import type { Readiness } from "@/transport/http/probe.ts";
 import { createHttpHandler } from "@/transport/http/server.ts";
 import { asyncapiRoute } from "@/transport/ws/asyncapi.ts";
@@ -45,84 +45,31 @@ type TransportDeps = NamedModules & {
 export async function createTransports(
   config: Config,
   limits: Limits,
-  { platform, operations, idempotency, tenant, identity, document, oauth }: TransportDeps,
+  deps: TransportDeps,
   stack: AsyncDisposableStack,
 ): Promise<Transports> {
+  const { platform, operations, idempotency, tenant, identity: { authenticator }, document } = deps;
   const { settings } = config;
-  const isProduction = settings.SVC_ENV === "production";
-  const { store, bus, presence, clock, metrics, cpu, limiter, modules, dispatch } = platform;
-  const { authenticator } = identity;
-  const hub = new Hub({
-    bus,
-    log: store.log,
-    presence,
-    metrics,
-    clock,
-    channels: modules.flatMap((module) => module.channels ?? []),
-    operations,
-    dispatch,
-    eventFilterOf: platform.eventFilterOf,
-    limits: limits.ws,
-    version: manifest.version,
-    authenticate: (token) => authenticator.authenticate(token),
-    revalidate: (actor) => authenticator.revalidate(actor),
-    connectData: async (actor) => ({
-      principal: await identity.identity.read(actor, "me"),
-      tenant: await tenant.tenants.read(actor.tenantId),
-      limits: limits.publicLimits,
-      version: manifest.version,
-    }),
-  });
-  stack.defer(() => hub.drain());
-  metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
-
-  // The gateway's own pages are allowed whatever tenants list; behind a proxy the Host header may not show the public origin.
-  const own = settings.SVC_PUBLIC_URL === undefined ? [] : [new URL(settings.SVC_PUBLIC_URL).origin];
-  const allowed = [...settings.SVC_CORS_ALLOW_ORIGINS, ...own];
-  const isLocalOriginAllowed = settings.SVC_ENV === "development";
-  const isOriginAllowed = (origin: string): boolean =>
-    allowed.includes("*") || allowed.includes(origin) || isLocalOriginAllowed && isLocalOrigin(origin);
-  const refusedOrigins = new RefusedOrigins(() => clock.now());
+  const { bus, metrics, cpu, limiter, modules, dispatch } = platform;
+  const hub = openHub(limits, deps, stack);
   const memoryGuard = new MemoryGuard({ budgetBytes: limits.socketMemoryBytes, metrics });
   stack.defer(() => memoryGuard.close());
   metrics.onScrape(metrics.memoryGrowth, (gauge) => gauge.set(memoryGuard.grownBytes()));
-  const origins = { isOriginAllowed, tenantOrigins: tenant.origins, refusedOrigins };
-  const { isApplicationToken, authenticate: authenticateApplication, issuer } = oauth.oauth;
-  const mcp = new McpEndpoint({
-    operations,
-    dispatch,
-    async authenticate(token, request) {
-      const resource = issuer.resourceOf(request);
-      return isApplicationToken(token)
-        ? await authenticateApplication(token, resource)
-        : await authenticator.authenticate(token, resource);
-    },
-    revalidate: (actor) => authenticator.revalidate(actor),
-    challenge: (request) => issuer.challengeOf(request),
-    origins,
-    bus,
-    clock,
-    metrics,
-    version: manifest.version,
-  });
-  stack.defer(() => mcp.close());
-  await subscribeToSignals(bus, { hub, mcp }, { tenant, identity });
-  const upgrade = createWebSocketUpgrade({
-    ...origins,
-    hub,
-    limits: limits.ws,
-    metrics,
-    guard: memoryGuard,
-    acceptsLegacyToken: settings.SVC_LEGACY_QUERY_TOKEN,
-  });
-  const syncUpgrade = createCollaborationUpgrade({
-    ...origins,
-    host: document.collaboration,
-    limits: limits.ws,
-    metrics,
-    guard: memoryGuard,
-  });
+  const corsOrigins = allowedOrigins(config);
+  const isLocalOriginAllowed = settings.SVC_ENV === "development";
+  const refusedOrigins = new RefusedOrigins(() => platform.clock.now());
+  const origins: OriginRules = {
+    isOriginAllowed: (origin) =>
+      corsOrigins.includes("*") || corsOrigins.includes(origin) || isLocalOriginAllowed && isLocalOrigin(origin),
+    tenantOrigins: tenant.origins,
+    refusedOrigins,
+  };
+  const mcp = openMcp(origins, deps, stack);
+  await subscribeToSignals(bus, { hub, mcp }, deps);
 
+  const sockets = { ...origins, limits: limits.ws, metrics, guard: memoryGuard };
+  const upgrade = createWebSocketUpgrade({ ...sockets, hub, acceptsLegacyToken: settings.SVC_LEGACY_QUERY_TOKEN });
+  const syncUpgrade = createCollaborationUpgrade({ ...sockets, host: document.collaboration });
   const probes = { isLeaving: false };
   const asyncDocument = { modules, version: manifest.version, limits: limits.ws };
   const http = createHttpHandler({
@@ -140,33 +87,100 @@ export async function createTransports(
     authenticate: (token) => authenticator.authenticate(token),
     runOnce: idempotency.runOnce,
     metrics,
-    limits: limits.isEnabled
-      ? {
-        consumeRate: (key, rate) => limiter.consume(key, rate),
-        requests: limits.requests,
-        writes: limits.writes,
-        unauthenticated: limits.unauthenticated,
-        serviceFactor: limits.serviceFactor,
-      }
-      : undefined,
+    limits: limits.isEnabled ? { ...limits, consumeRate: (key, rate) => limiter.consume(key, rate) } : undefined,
     checkReadiness: () => checkReadiness(platform, hub, probes.isLeaving),
     version: manifest.version,
-    corsOrigins: allowed,
+    corsOrigins,
     isLocalOriginAllowed,
     tenantOrigins: tenant.origins,
     refusedOrigins,
+    ...httpSettings(config),
+    cpu,
+  });
+  return { http, hub, memoryGuard, probes, mcp };
+}
+
+/** What the HTTP server takes from the settings as it is. */
+function httpSettings({ settings, metricsToken }: Config) {
+  const isProduction = settings.SVC_ENV === "production";
+  return {
     https: {
       redirectTo: settings.SVC_HTTPS_REDIRECT_ENABLED ? settings.SVC_PUBLIC_URL : undefined,
       hsts: hstsOf(settings.SVC_HSTS_ENABLED, isProduction),
       isAlwaysHttps: settings.SVC_PUBLIC_URL?.startsWith("https:") === true,
     },
     trustedProxies: settings.SVC_TRUSTED_PROXIES,
-    metricsToken: config.metricsToken,
-    isMetricsClosed: config.metricsToken === undefined && (isProduction || settings.SVC_METRICS_PORT !== undefined),
+    metricsToken,
+    isMetricsClosed: metricsToken === undefined && (isProduction || settings.SVC_METRICS_PORT !== undefined),
     bodyMaxBytes: settings.SVC_LIMIT_BODY_BYTES,
-    cpu,
+  };
+}
+
+function openHub(
+  limits: Limits,
+  { platform, operations, tenant, identity }: TransportDeps,
+  stack: AsyncDisposableStack,
+): Hub {
+  const { store, bus, presence, clock, metrics, modules, dispatch, eventFilterOf } = platform;
+  const { authenticator } = identity;
+  const hub = new Hub({
+    bus,
+    log: store.log,
+    presence,
+    metrics,
+    clock,
+    channels: modules.flatMap((module) => module.channels ?? []),
+    operations,
+    dispatch,
+    eventFilterOf,
+    limits: limits.ws,
+    version: manifest.version,
+    authenticate: (token) => authenticator.authenticate(token),
+    revalidate: (actor) => authenticator.revalidate(actor),
+    connectData: async (actor) => ({
+      principal: await identity.identity.read(actor, "me"),
+      tenant: await tenant.tenants.read(actor.tenantId),
+      limits: limits.publicLimits,
+      version: manifest.version,
+    }),
   });
-  return { http, hub, memoryGuard, probes, mcp };
+  stack.defer(() => hub.drain());
+  metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
+  return hub;
+}
+
+/** The gateway's own pages are allowed whatever tenants list; behind a proxy the Host header may not show the public origin. */
+function allowedOrigins({ settings }: Config): readonly string[] {
+  const own = settings.SVC_PUBLIC_URL === undefined ? [] : [new URL(settings.SVC_PUBLIC_URL).origin];
+  return [...settings.SVC_CORS_ALLOW_ORIGINS, ...own];
+}
+
+function openMcp(
+  origins: OriginRules,
+  { platform, operations, identity: { authenticator }, oauth: { oauth } }: TransportDeps,
+  stack: AsyncDisposableStack,
+): McpEndpoint {
+  const { bus, clock, metrics, dispatch } = platform;
+  const { issuer } = oauth;
+  const mcp = new McpEndpoint({
+    operations,
+    dispatch,
+    async authenticate(token, request) {
+      const resource = issuer.resourceOf(request);
+      return oauth.isApplicationToken(token)
+        ? await oauth.authenticate(token, resource)
+        : await authenticator.authenticate(token, resource);
+    },
+    revalidate: (actor) => authenticator.revalidate(actor),
+    challenge: (request) => issuer.challengeOf(request),
+    origins,
+    bus,
+    clock,
+    metrics,
+    version: manifest.version,
+  });
+  stack.defer(() => mcp.close());
+  return mcp;
 }
 
 async function checkReadiness(

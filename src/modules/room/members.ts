@@ -159,23 +159,14 @@ export class RoomMembers {
   async #add(
     tx: Transaction<RoomTables>,
     actor: Actor,
-    { room, role: callerRole }: RoomGrant,
+    grant: RoomGrant,
     principalId: string,
     role: RoomRole = "member",
     created?: PrincipalRow,
   ): Promise<void> {
     const rooms = new RoomStore(tx.db);
-    if (room.state === "archived") throw new Fault("room_archived", "The room is archived");
-    if (room.kind === "direct") {
-      throw new Fault("conflict", "The members of a direct room cannot change; create another one");
-    }
-    if (await rooms.isBanned(actor.tenantId, room.id, principalId)) {
-      throw new Fault("banned", `${principalId} is banned from the room`);
-    }
-    // A caller that joins a public room becomes a member, or less.
-    if (callerRole === null ? isAtLeast(ROOM_ROLES, role, "moderator") : !outranks(ROOM_ROLES, callerRole, role)) {
-      throw new Fault("forbidden", `/role: a ${callerRole ?? "new member"} cannot grant the role ${role}`);
-    }
+    await assertMayAdd(rooms, grant, principalId, role);
+    const { room } = grant;
     const principal = created ?? await this.#requirePrincipal(tx.db, actor, principalId);
     const { owner_id: ownerId, kind } = principal;
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
@@ -330,6 +321,26 @@ export class RoomMembers {
     const readers = await new ReadReceiptStore(db).sharedPositions(tenantId, [roomId]);
     const ids = new Set(readers.map((reader) => reader.principal_id));
     return ids.has(principalId) ? ids : new Set([principalId]);
+  }
+}
+
+/** Throws unless a caller with this role may add the principal with that one. */
+async function assertMayAdd(
+  rooms: RoomStore,
+  { room, role: callerRole }: RoomGrant,
+  principalId: string,
+  role: RoomRole,
+): Promise<void> {
+  if (room.state === "archived") throw new Fault("room_archived", "The room is archived");
+  if (room.kind === "direct") {
+    throw new Fault("conflict", "The members of a direct room cannot change; create another one");
+  }
+  if (await rooms.isBanned(room.tenant_id, room.id, principalId)) {
+    throw new Fault("banned", `${principalId} is banned from the room`);
+  }
+  // A caller that joins a public room becomes a member, or less.
+  if (callerRole === null ? isAtLeast(ROOM_ROLES, role, "moderator") : !outranks(ROOM_ROLES, callerRole, role)) {
+    throw new Fault("forbidden", `/role: a ${callerRole ?? "new member"} cannot grant the role ${role}`);
   }
 }
 
