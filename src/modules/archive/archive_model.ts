@@ -69,7 +69,7 @@ export type SourceMessage = {
   version: number;
 };
 
-/** A file as the archive has it; its content comes after it. */
+/** A file of the archive; its content follows its record. */
 export type SourceFile = {
   ref: OriginalRef;
   where: string;

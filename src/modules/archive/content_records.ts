@@ -3,7 +3,7 @@ import { CorruptContent } from "@/core/archive.ts";
 import type { FileAttachments, FileService, FileWriter } from "@/modules/file/mod.ts";
 import type { JsonValue } from "./json_reader.ts";
 
-/** Where contents come from, and where they go. */
+/** The services of other modules that read and write contents. */
 export type ModuleArchives = {
   files: FileService;
   writer: FileWriter;
@@ -34,14 +34,14 @@ export class RecordCursor {
     this.#records = lines[Symbol.asyncIterator]();
   }
 
-  /** The next line, taken; `undefined` at the end. */
+  /** Reads the next line; `undefined` at the end. */
   async next(): Promise<JsonValue | undefined> {
     const line = await this.#peek();
     this.#peeked = undefined;
     return line;
   }
 
-  /** The content whose pieces come next. What is not read of it is left for who reads on. */
+  /** The content whose pieces follow. Pieces that are not read here are skipped by the next reader. */
   async *content(of: string): AsyncGenerator<Uint8Array> {
     for (
       let data = contentDataOf(await this.#peek(), of);

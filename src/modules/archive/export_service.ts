@@ -51,16 +51,16 @@ export class ExportService {
   }
 
   get jobs(): JobKind[] {
-    const ledger = this.#jobs;
+    const transfers = this.#jobs;
     return [
-      ledger.workJob(
+      transfers.workJob(
         JOB,
         (tenantId, id) => this.#start(tenantId, id),
         (row) => this.#run(row),
         (row, failure) => this.#end(row, { state: "failed", blob_key: null, failure_json: JSON.stringify(failure) }),
       ),
-      ledger.job(EXPIRE_JOB, (tenantId, id) => this.#expire(tenantId, id)),
-      ledger.discardJob,
+      transfers.job(EXPIRE_JOB, (tenantId, id) => this.#expire(tenantId, id)),
+      transfers.discardJob,
     ];
   }
 
@@ -72,7 +72,7 @@ export class ExportService {
     }
     return store.write(async (tx) => {
       if (kind === "tenant") assertAdmin(actor);
-      const entry = roomId === undefined
+      const grant = roomId === undefined
         ? undefined
         : await roomAccess.require(asReadOnly({ ...context, access: EXPORT_ACCESS }), roomId, { tx });
       const exports = await this.#jobs.lockRows(tx, actor.tenantId);
@@ -84,7 +84,7 @@ export class ExportService {
         id: newId("exp"),
         kind,
         room_id: roomId ?? null,
-        hidden_up_to: entry === undefined ? 0 : hiddenUpTo(entry),
+        hidden_up_to: grant === undefined ? 0 : hiddenUpTo(grant),
         with_files: Number(files),
         with_revisions: Number(revisions),
         state: "queued",
@@ -131,15 +131,15 @@ export class ExportService {
     return items.map((item) => hidden.has(item) ? { ...item, roomId: null } : item);
   }
 
-  /** The finished file, for who may still ask for it. */
+  /** The finished file. The right to export is checked again. */
   async content(actor: Actor, id: string): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
     const { blobs, roomAccess, clock } = this.#deps;
     const row = await this.#row(actor, id);
     if (row.kind === "tenant") assertAdmin(actor);
     else {
-      const entry = await roomAccess.find(actor, row.room_id ?? "");
-      const least = requiredRoomRole(entry?.room.kind, EXPORT_ACCESS) ?? "owner";
-      if (!isAtLeast(ROOM_ROLES, entry?.role ?? "observer", least)) throw notVisible("room");
+      const grant = await roomAccess.find(actor, row.room_id ?? "");
+      const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS) ?? "owner";
+      if (!isAtLeast(ROOM_ROLES, grant?.role ?? "observer", least)) throw notVisible("room");
     }
     const isDone = row.state === "done";
     if (!isDone && row.state !== "expired") throw new Fault("conflict", `The export is ${row.state}`);
@@ -171,7 +171,7 @@ export class ExportService {
     });
   }
 
-  /** Ends a run, unless another has taken its place. */
+  /** Ends a run, unless another run has replaced it. */
   async #end(row: ExportRow, set: Partial<ExportRow>): Promise<void> {
     const { clock, blobs } = this.#deps;
     const ended = { ...set, finished_at: iso(clock.now()) };

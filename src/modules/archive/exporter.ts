@@ -16,10 +16,10 @@ import { type Counts, LINE_REACTIONS_MAX } from "./schema.ts";
 import { ArchiveStore, type ExportRow, type FileRow, type TransferTables } from "./store.ts";
 
 const BATCH = 500;
-/** Earlier texts of a message, which are in its line with everything else of it. */
+/** Earlier texts of a message; they are part of its record. */
 const EDITS_MAX = 1000;
 const EDITS_MAX_BYTES = LINE_MAX_BYTES / 2;
-/** What is in the line besides those and the reactions comes to less. */
+/** Upper bound of the rest of a record, without edits and reactions. */
 const REST_BYTES = 1024 ** 2;
 type Room = TransferTables["room"];
 
@@ -175,7 +175,7 @@ export class Exporter {
     yield lines;
   }
 
-  /** What a message said before: the last of it, as far as that fits into its line. */
+  /** The newest earlier texts of a message, as many as fit into its record. */
   async #edits({ tenant_id: tenantId, id }: MessageRow): Promise<unknown[]> {
     const edits = (await this.#store.editsOf(tenantId, id, EDITS_MAX)).map(({ version, text, editor_id, at }) => ({
       version,
@@ -195,7 +195,7 @@ export class Exporter {
     for (const file of files) yield* this.#file("file", file);
   }
 
-  /** Pictures, after everybody who is named; only what principals uploaded themselves can be theirs. */
+  /** Pictures of the principals, after their records. A picture is always uploaded by its principal. */
   async *#avatarFiles(): AsyncGenerator<unknown[]> {
     const ids = [...this.#avatars.values()];
     for (let at = 0; at < ids.length; at += BATCH) {
@@ -255,7 +255,7 @@ export class Exporter {
   }
 }
 
-/** The first of them, as many as fit into so many bytes of a line. */
+/** The first items, as many as fit into so many bytes. */
 function limitBytes<Item>(items: readonly Item[], bytes: number): Item[] {
   let left = bytes;
   const end = items.findIndex((item) => (left -= Buffer.byteLength(JSON.stringify(item)) + 1) < 0);

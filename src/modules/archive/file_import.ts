@@ -40,7 +40,7 @@ export class FileImport {
     this.#row = row;
   }
 
-  /** Takes in a file for messages that come after it; one that is there already stays as it is. */
+  /** Imports a file for messages that follow it; an existing one is unchanged. */
   async importFile(entry: SourceFile, roomId: string, content: AsyncIterable<Uint8Array>): Promise<void> {
     const { report, principals } = this.#run;
     const { tenant_id: tenantId } = this.#row;
@@ -74,17 +74,17 @@ export class FileImport {
     return this.#imported.has(sourceId);
   }
 
-  /** Makes a file the picture of who uploaded it, if they have changed nothing of themselves since they came here. */
+  /** Sets a file as the picture of its uploader, unless the uploader has changed its profile since it was imported. */
   async setAvatar(entry: SourceFile): Promise<void> {
     const { ref, uploaderId } = entry;
     const { tenant_id: tenantId } = this.#row;
-    const carried = this.#imported.get(ref.original);
-    if (carried === undefined) return;
+    const imported = this.#imported.get(ref.original);
+    if (imported === undefined) return;
     await this.#run.write(async (tx) => {
       const store = new ArchiveStore(tx.db);
       const [principal] = await store.principals(tenantId, [uploaderId]);
       if (principal === undefined || principal.version > 1 || principal.avatar_file_id !== null) return;
-      const file = await this.#findPicture(tx, entry, carried.id);
+      const file = await this.#findPicture(tx, entry, imported.id);
       if (file === undefined) return;
       const set = { avatar_file_id: file.id, version: principal.version + 1, updated_at: this.#run.now };
       await store.updatePrincipal(tenantId, uploaderId, set);
@@ -97,7 +97,7 @@ export class FileImport {
       await tx.enqueue(profileJob(tenantId, uploaderId));
       tx.signal(principalChanged.create(tenantId, uploaderId));
       if (file.state === "unlinked") this.#run.report.added.files++;
-      await store.setFileDate(tenantId, file.id, carried.createdAt);
+      await store.setFileDate(tenantId, file.id, imported.createdAt);
     });
   }
 
@@ -119,20 +119,20 @@ export class FileImport {
     return files.map((file) => ({ ...file, id: this.#imported.get(file.id)?.id ?? file.id }));
   }
 
-  /** Makes the files of a message seen by those who see it: those that came along, and have not been deleted since. */
+  /** Attaches those files to a message that were imported and have not been deleted since. */
   async attach(tx: Tx, row: ExistingMessage, files: readonly MessageFile[]): Promise<void> {
     const { tenant_id: tenantId, room_id: roomId, seq } = row;
-    const carried = new Map(files.flatMap((file) => this.#imported.get(file.id) ?? []).map((one) => [one.id, one]));
-    if (carried.size === 0) return;
+    const imported = new Map(files.flatMap((file) => this.#imported.get(file.id) ?? []).map((one) => [one.id, one]));
+    if (imported.size === 0) return;
     const store = new ArchiveStore(tx.db);
-    const rows = await store.files(tenantId, [...carried.keys()]);
+    const rows = await store.files(tenantId, [...imported.keys()]);
     const stored = rows.filter(({ state, room_id }) => state !== "deleted" && (room_id ?? roomId) === roomId);
     if (stored.length === 0) return;
     // Counted here, where a crash leaves no doubt: imported files without a link are deleted later.
     this.#run.report.added.files += stored.filter(({ state }) => state === "unlinked").length;
     await this.#attachments.attach(tx, { tenantId, owner: fileOwner(row.id), roomId, seq }, stored.map(({ id }) => id));
     // Not before: an upload that old and not attached would be swept away.
-    for (const { id } of stored) await store.setFileDate(tenantId, id, carried.get(id)?.createdAt ?? this.#run.now);
+    for (const { id } of stored) await store.setFileDate(tenantId, id, imported.get(id)?.createdAt ?? this.#run.now);
   }
 
   /** Links files to messages that were imported earlier without the contents of their files. */
@@ -143,7 +143,7 @@ export class FileImport {
     await this.attach(tx, row, files.filter((file) => this.mapFileIds([file]).every(({ id }) => ids.has(id))));
   }
 
-  /** Where the file is, or is to be; `undefined` where another content is shown in its place. */
+  /** The file, or the id that it gets; `undefined` if its id has another content here. */
   async #locate(
     tx: Tx,
     { ref, sha256, uploaderId }: SourceFile,

@@ -45,16 +45,16 @@ export class ImportService {
   }
 
   get jobs(): JobKind[] {
-    const ledger = this.#jobs;
+    const transfers = this.#jobs;
     return [
-      ledger.workJob(
+      transfers.workJob(
         JOB,
         (tenantId, id) => this.#start(tenantId, id),
         (row) => this.#run(row),
         (row, failure) => this.#end(row, { state: "failed", failure_json: JSON.stringify(failure) }),
       ),
-      ledger.job(EXPIRE_JOB, (tenantId, id) => this.#cancel(tenantId, id, ["waiting"])),
-      ledger.discardJob,
+      transfers.job(EXPIRE_JOB, (tenantId, id) => this.#cancel(tenantId, id, ["waiting"])),
+      transfers.discardJob,
     ];
   }
 
@@ -100,7 +100,7 @@ export class ImportService {
     });
   }
 
-  /** Takes the archive in and starts the work. Of two uploads at a time the one that began last counts. */
+  /** Stores the archive and starts the import. Of two concurrent uploads, the one that began last counts. */
   async upload(actor: Actor, id: string, content: AsyncIterable<Uint8Array>): Promise<Import> {
     assertAdmin(actor);
     const { tenantId } = actor;
@@ -189,7 +189,7 @@ export class ImportService {
     await this.#end(row, { state: "done" });
   }
 
-  /** Ends a run, unless another has taken its place or it was cancelled. */
+  /** Ends a run, unless another run has replaced it or it was cancelled. */
   async #end(row: ImportRow, set: Partial<ImportRow>): Promise<void> {
     await this.#jobs.transition(row.tenant_id, row.id, ({ version }) => version === row.version, this.#finished(set));
   }

@@ -42,7 +42,7 @@ export class ImportedPrincipals {
     this.#fresh.clear();
   }
 
-  /** Learns which of these exist. */
+  /** Loads those of these principals that exist. */
   async load(tx: Transaction<TransferTables>, ids: Iterable<string>): Promise<void> {
     const unknown = [...new Set(ids)].filter((id) => !this.#kinds.has(id));
     for (const row of await new ArchiveStore(tx.db).principals(this.#row.tenant_id, unknown)) {

@@ -77,7 +77,7 @@ export class Importer implements ImportRun {
     }
   }
 
-  /** The room of a draft, made if it is missing; `undefined` when it was deleted here. It has no new members yet. */
+  /** The room of a draft, created if it is missing; `undefined` if it was deleted here. It has no new members yet. */
   openRoom(draft: SourceRoom): Promise<OpenRoom | undefined> {
     const { tenant_id: tenantId } = this.#row;
     return this.write(async (tx) => {
@@ -105,14 +105,14 @@ export class Importer implements ImportRun {
     });
   }
 
-  /** Puts messages of a room, given in their order; those that are there already stay as they are. */
+  /** Imports messages of a room, in their order; existing ones are unchanged. */
   async importMessages(room: OpenRoom, drafts: readonly SourceMessage[]): Promise<void> {
     for (let at = 0; at < drafts.length; at += BATCH) {
       await this.write((tx) =>
         new MessageBatch(this.#row.tenant_id, room, this)
           .importMessages(tx, drafts.slice(at, at + BATCH))
       );
-      // Readers and writers of others get their turn between batches.
+      // Other readers and writers run between batches.
       await nextSlice();
     }
   }
@@ -185,24 +185,24 @@ export class Importer implements ImportRun {
     room.advancedReaders.clear();
   }
 
-  /** Notes progress, so that it is seen and a cancel is noticed. */
+  /** Stores the progress, and throws if the import was cancelled. */
   async checkpoint(): Promise<void> {
     await this.write(() => Promise.resolve());
   }
 
-  /** Ends the work of a gateway that stops. */
+  /** Throws while the gateway stops. */
   assertRunning(): void {
     if (this.#deps.isStopping()) throw new Cancelled("The gateway is shutting down");
   }
 
-  /** One transaction that belongs to the running import: it sees whether the import still is, and takes the counts along. */
+  /** A transaction of the running import: throws if that was cancelled or replaced, and stores the counts with the work. */
   async write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
     const { tenant_id: tenantId, id, version } = this.#row;
     this.assertRunning();
-    const standing = this.report.snapshot();
+    const before = this.report.snapshot();
     const result = await this.#deps.store.write(async (tx) => {
-      // The work may run again from its start, and then what it noted before is not so.
-      this.report.restore(standing);
+      // The work may run again from its start: what it counted before is undone.
+      this.report.restore(before);
       this.principals.rollback();
       const imports = new TransferJobStore(tx.db, "transfer_import");
       // Locked, so that a cancellation waits for this write, and sees all of it.
@@ -219,7 +219,7 @@ export class Importer implements ImportRun {
     return result;
   }
 
-  /** Those who come into a room, among them an owner if it would have none, or none but agents, who manage it for nobody else. */
+  /** The new members, among them a person as owner if the room would have none. */
   async #withOwner(
     tx: Tx,
     present: readonly MemberRow[],
@@ -230,8 +230,8 @@ export class Importer implements ImportRun {
     await this.principals.load(tx, ownerIds);
     const isAgent = (id: string): boolean => this.principals.kindOf(id) === "agent";
     if (ownerIds.some((id) => !isAgent(id))) return added;
-    const heir = added.find(({ principalId }) => !isAgent(principalId));
-    if (heir !== undefined) return added.map((one) => one === heir ? { ...one, role: "owner" } : one);
+    const nextOwner = added.find(({ principalId }) => !isAgent(principalId));
+    if (nextOwner !== undefined) return added.map((one) => one === nextOwner ? { ...one, role: "owner" } : one);
     const principalId = this.#row.requested_by;
     if (members.some((one) => one.principalId === principalId)) return added;
     return [...added, { principalId, role: "owner", joinedAt: null }];
@@ -351,18 +351,18 @@ export class Importer implements ImportRun {
     );
   }
 
-  /** Maximum number of an archived room's members in memory: if half of them are members already, the others fill the room. */
+  /** Members of an archived room in memory: if half of them are members already, the others fill the room. */
   get membersBuffered(): number {
     return 2 * this.#deps.membersMax;
   }
 
-  /** The time, as rows have it. */
+  /** The current time, as rows store it. */
   get now(): string {
     return iso(this.#deps.clock.now());
   }
 }
 
-/** The key that makes a direct room the only one of its people; `undefined` where too few are left for it to be that. */
+/** The key of the direct room of these people; `undefined` if there are fewer than two. */
 function directKeyOrNone(ids: readonly string[]): string | undefined {
   const people = [...new Set(ids)];
   return people.length < 2 ? undefined : directKeyOf(people);

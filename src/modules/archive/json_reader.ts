@@ -8,7 +8,7 @@ import type { ImportRun } from "./import_run.ts";
 import { JsonItemParser, type Layout, type ParsedItem, type ParseRequest } from "./json_items.ts";
 import { ArchiveFault } from "./report.ts";
 
-/** To read so much takes a few milliseconds, less than to start a worker. */
+/** Reading this much takes a few milliseconds, less than starting a worker. */
 const INLINE_MAX_BYTES = 64 * 1024;
 /** Size of the chunks sent to the worker, and so of its results: many short values at once. */
 const CHUNK_BYTES = 64 * 1024;

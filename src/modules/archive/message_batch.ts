@@ -1,4 +1,4 @@
-// One batch of imported messages: what is missing gets its place in the room's line, with rows, events and counts together.
+// One batch of imported messages: missing ones get positions in the room's stream; rows, events and counts are written together.
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { newId } from "@/core/id.ts";
 import {
@@ -62,7 +62,7 @@ export class MessageBatch {
     await this.#write(tx, await this.#rows(tx, fresh));
   }
 
-  /** Learns which of the messages named here exist, and which ids are not free. */
+  /** Loads the messages that exist, and the ids that other tenants have. */
   async #loadExisting(tx: Tx, drafts: readonly SourceMessage[]): Promise<void> {
     const store = new ArchiveStore(tx.db);
     const refs = drafts.flatMap(({ ref, thread, replyTo }) => [ref, thread, replyTo]).filter((ref) => ref !== null);
@@ -86,11 +86,11 @@ export class MessageBatch {
   async #rows(
     tx: Tx,
     drafts: readonly SourceMessage[],
-  ): Promise<{ placed: NumberedMessage[]; epoch: string; first: number }> {
+  ): Promise<{ numbered: NumberedMessage[]; epoch: string; first: number }> {
     const clientIds = drafts.flatMap(({ clientMessageId }) => clientMessageId === null ? [] : [clientMessageId]);
     const taken = await new ArchiveStore(tx.db).clientIds(this.#tenantId, this.#room.id, clientIds);
     const { epoch, first } = await tx.reserve(this.#tenantId, roomStream(this.#room.id), drafts.length);
-    const placed = drafts.map((draft, place): NumberedMessage => {
+    const numbered = drafts.map((draft, index): NumberedMessage => {
       const id = draft.ref.original !== null && !this.#otherTenantIds.has(draft.ref.original)
         ? draft.ref.original
         : draft.ref.fallback;
@@ -99,7 +99,7 @@ export class MessageBatch {
         tenant_id: this.#tenantId,
         id,
         room_id: this.#room.id,
-        seq: first + place,
+        seq: first + index,
         sender_id: draft.senderId,
         sender_kind: this.#principals.kindOf(draft.senderId),
         type: draft.type,
@@ -125,23 +125,23 @@ export class MessageBatch {
       this.#existingMessages.set(id, row);
       return { draft, row };
     });
-    return { placed, epoch, first };
+    return { numbered, epoch, first };
   }
 
   async #write(
     tx: Tx,
-    { placed, epoch, first }: { placed: NumberedMessage[]; epoch: string; first: number },
+    { numbered, epoch, first }: { numbered: NumberedMessage[]; epoch: string; first: number },
   ): Promise<void> {
     const store = new ArchiveStore(tx.db);
-    const rows = placed.map(({ row }) => row);
-    const reactions = new Map(placed.map((one) => [one.row.id, this.#reactions(one)]));
+    const rows = numbered.map(({ row }) => row);
+    const reactions = new Map(numbered.map((one) => [one.row.id, this.#reactions(one)]));
     await tx.insertMany("message", rows);
     const mentions = rows.flatMap((row) => mentionRows(row, JSON.parse(row.mentions_json)));
     if (mentions.length > 0) await tx.insertMany("mention", mentions);
     const reactionRows = [...reactions.values()].flat();
     if (reactionRows.length > 0) await tx.insertMany("reaction", reactionRows);
-    for (const { draft, row } of placed) await this.#files.attach(tx, row, draft.files);
-    const edits = placed.flatMap(editRows);
+    for (const { draft, row } of numbered) await this.#files.attach(tx, row, draft.files);
+    const edits = numbered.flatMap(editRows);
     if (edits.length > 0) await tx.insertMany("message_edit", edits);
     await tx.append(rows.map((row) => this.#created(row, epoch, reactions.get(row.id) ?? [])));
 
@@ -183,7 +183,7 @@ export class MessageBatch {
     return candidateIds(ref).find((id) => this.#existingMessages.has(id));
   }
 
-  /** The root a reply hangs under: of the same room, and itself no reply. */
+  /** The root of the thread: a message of the same room that is not a reply itself. */
   #threadOf({ thread, where }: SourceMessage): string | null {
     if (thread === null) return null;
     const id = this.#existingId(thread);
@@ -265,7 +265,7 @@ export class MessageBatch {
   }
 }
 
-/** What is left of a message that was deleted. */
+/** A deleted message without its content. */
 function tombstone(draft: SourceMessage): SourceMessage {
   const mentions = { principalIds: [], room: false };
   return {

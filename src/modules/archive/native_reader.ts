@@ -189,7 +189,7 @@ export class NativeReader {
     await this.#importer.files.importFile(entry, room.open.id, lines.content(id));
   }
 
-  /** A file that is the picture of who uploaded it; no room shows it. */
+  /** A file that is the picture of its uploader; no room shows it. */
   async #avatar(
     { id, roomId: _roomId, ...file }: z.output<typeof FileRecord>,
     where: string,

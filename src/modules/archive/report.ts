@@ -65,7 +65,7 @@ export class Report implements ImportReport {
     });
   }
 
-  /** Notes that something at `where` was left out or changed. */
+  /** Reports that something at `where` was left out or changed. */
   skip(code: string, where: string, count = 1): void {
     const entry = this.#skips.get(code) ?? { count: 0, examples: [] };
     entry.count += count;

@@ -1,10 +1,10 @@
-// Texts longer than a message may be: nothing is lost, they become several messages.
+// Splits texts that are too long for one message into several messages.
 import { isLongerThan, truncateCodePoints } from "@/core/text.ts";
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import { plainMessage, type SourceMessage } from "./archive_model.ts";
 import type { Report } from "./report.ts";
 
-/** The draft, or its parts: the first keeps everything that hangs on it, the others follow it in the thread it is in. */
+/** The draft, or its parts: the first has the reactions, files and replies; the others follow it in the same thread. */
 export function splitText(draft: SourceMessage, report: Report): SourceMessage[] {
   const { text } = draft;
   // A UTF-16 unit has at most 3 bytes, so short texts need no counting.

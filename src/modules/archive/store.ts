@@ -166,7 +166,7 @@ export class ArchiveStore {
       .where("id", "in", ids).execute();
   }
 
-  /** Files of the tenant among these ids, whatever became of them. */
+  /** Files of the tenant among these ids, in any state. */
   files(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
     if (ids.length === 0) return Promise.resolve([]);
     return this.#db.selectFrom("file").selectAll().where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
@@ -185,7 +185,7 @@ export class ArchiveStore {
       .orderBy("id").execute();
   }
 
-  /** Takes back what a run that died had begun to write under one of these ids. */
+  /** Deletes what an interrupted run had begun to write under one of these ids. */
   async deleteUnfinished(tenantId: string, ids: readonly string[]): Promise<void> {
     const rows = await this.#db.deleteFrom("file").where(tenantIsUnindexed(tenantId)).where("id", "in", ids)
       .where("state", "=", "receiving").returning(["size", "charged_id"]).execute();
@@ -193,7 +193,7 @@ export class ArchiveStore {
     for (const { charged_id: ownerId, size } of rows) await space.releaseQuota({ tenantId, ownerId }, Number(size));
   }
 
-  /** A file is as old as it was where it came from. */
+  /** Sets the creation time that a file has in its archive. */
   async setFileDate(tenantId: string, id: string, at: string): Promise<void> {
     await this.#db.updateTable("file").set({ created_at: at }).where("tenant_id", "=", tenantId).where("id", "=", id)
       .execute();

@@ -20,7 +20,7 @@ export type ImportRow = {
   /** Whose bytes the content takes, and how many: the requester's, or its owner's. */
   charged_id: string;
   charged_bytes: number;
-  /** What principals of the archive may become at most. */
+  /** Highest role that principals of the archive get. */
   requester_role: TenantRole;
   version: number;
   created_at: string;
@@ -33,7 +33,7 @@ export type ExportRow = {
   id: string;
   kind: Export["kind"];
   room_id: string | null;
-  /** Positions of the room that were hidden from who asked. */
+  /** Positions of the room up to this one were hidden from the requester. */
   hidden_up_to: number;
   with_files: number;
   with_revisions: number;
