@@ -1,21 +1,14 @@
 // Calls of plugins over HTTP: a POST signed by Standard Webhooks, so the plugin can verify it with a published library.
-import { Buffer } from "node:buffer";
-import { createHmac, randomBytes } from "node:crypto";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
+import { signedHeaders } from "@/modules/webhook/mod.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { parseResponse, type PluginTransport, timedOut } from "./transport.ts";
 
-const SECRET_PREFIX = "whsec_";
 const RESPONSE_MAX_BYTES = 64 * 1024;
 
 type Deps = { clock: Clock; outbound: Outbound; encryptor: Encryptor };
-
-/** A new secret, as a plugin is configured with it. */
-export function newSigningSecret(): string {
-  return SECRET_PREFIX + randomBytes(32).toString("base64");
-}
 
 /** Binds an encrypted value to its plugin. */
 export function encryptionContext(of: "secret" | "config", tenantId: string, pluginId: string): string {
@@ -39,9 +32,7 @@ export function httpTransport({ clock, outbound, encryptor }: Deps): PluginTrans
         body,
         headers: {
           "content-type": "application/json",
-          "webhook-id": id,
-          "webhook-timestamp": String(timestamp),
-          "webhook-signature": `v1,${sign(secret, `${id}.${timestamp}.${body}`)}`,
+          ...signedHeaders([secret], { id, timestamp, body }),
         },
         signal,
       }, { totalMs: deadlineMs, bodyMaxBytes: RESPONSE_MAX_BYTES });
@@ -58,12 +49,6 @@ export function httpTransport({ clock, outbound, encryptor }: Deps): PluginTrans
       throw signal.aborted ? timedOut() : faultOf(thrown);
     }
   };
-}
-
-function sign(secret: string, content: string): string {
-  return createHmac("sha256", Buffer.from(secret.slice(SECRET_PREFIX.length), "base64")).update(content).digest(
-    "base64",
-  );
 }
 
 /** Whatever ends a call, such as a connection that breaks in the middle of a response, is a failure of the plugin. */

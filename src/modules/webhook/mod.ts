@@ -2,3 +2,4 @@
 export { webhookModule } from "./module.ts";
 export { Webhook } from "./schema.ts";
 export type { ServiceWebhooks } from "./service_webhooks.ts";
+export { newSigningSecret, signedHeaders } from "./signature.ts";

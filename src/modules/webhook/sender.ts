@@ -3,7 +3,7 @@ import type { Clock } from "@/core/clock.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import type { Payload } from "./payload.ts";
 import { retryAfterMs } from "./retry.ts";
-import { signaturesOf } from "./signature.ts";
+import { signedHeaders } from "./signature.ts";
 
 const TOTAL_MS = 15_000;
 /** The endpoint is unable to receive; it is not about the event. Redirects are not followed, so they are among them. */
@@ -50,9 +50,7 @@ export class WebhookSender {
         headers: {
           "content-type": "application/json",
           "user-agent": "collaboration-gateway-webhook/1",
-          "webhook-id": id,
-          "webhook-timestamp": String(timestamp),
-          "webhook-signature": signaturesOf(secrets, { id, timestamp, body }),
+          ...signedHeaders(secrets, { id, timestamp, body }),
         },
         ...(signal === undefined ? {} : { signal }),
       }, { totalMs: TOTAL_MS, bodyMaxBytes: Infinity });

@@ -10,12 +10,17 @@ export function newSigningSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString("base64");
 }
 
-/** The header `webhook-signature`: one signature for each secret. */
-export function signaturesOf(
+/** The headers that sign a request, with one signature for each secret. `timestamp` is in seconds. */
+export function signedHeaders(
   secrets: readonly string[],
   { id, timestamp, body }: { id: string; timestamp: number; body: string },
-): string {
-  return secrets.map((secret) => `v1,${standardSignature(secret, `${id}.${timestamp}.${body}`)}`).join(" ");
+): Record<string, string> {
+  const signatures = secrets.map((secret) => `v1,${standardSignature(secret, `${id}.${timestamp}.${body}`)}`);
+  return {
+    "webhook-id": id,
+    "webhook-timestamp": String(timestamp),
+    "webhook-signature": signatures.join(" "),
+  };
 }
 
 /** HMAC-SHA-256 as base64. A secret without the prefix is used as it is. */

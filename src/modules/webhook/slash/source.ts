@@ -6,7 +6,7 @@ import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import type { Store } from "@/ports/store.ts";
 import { hookScopes } from "../hook_principal.ts";
 import type { Secrets } from "../secrets.ts";
-import { signaturesOf } from "../signature.ts";
+import { signedHeaders } from "../signature.ts";
 import type { SlashCommandAccess } from "./access.ts";
 import { type CommandResponse, readResponse, RESPONSE_MAX_BYTES } from "./response.ts";
 import type { LateResponses } from "./late_responses.ts";
@@ -74,9 +74,7 @@ export class SlashCommandSource implements CommandSource {
         headers: {
           "content-type": "application/x-www-form-urlencoded",
           accept: "application/json, text/plain",
-          "webhook-id": call.id,
-          "webhook-timestamp": String(timestamp),
-          "webhook-signature": signaturesOf(signing, { id: call.id, timestamp, body }),
+          ...signedHeaders(signing, { id: call.id, timestamp, body }),
         },
         ...(call.signal === undefined ? {} : { signal: call.signal }),
       }, { totalMs: RESPONSE_TIMEOUT_MS, bodyMaxBytes: RESPONSE_MAX_BYTES });
