@@ -1,5 +1,6 @@
 // The agent module.
 import { z } from "@zod/zod";
+import type { Gauge } from "prom-client";
 import type { Actor } from "@/core/actor.ts";
 import { DAY_MS, iso } from "@/core/clock.ts";
 import { defineJob } from "@/core/job.ts";
@@ -55,6 +56,16 @@ const RUN_DAYS = 90;
 /** How long their texts are: messages that they quote may be deleted meanwhile. */
 const TEXT_DAYS = 1;
 const BATCH = 200;
+/** As capabilities show them. */
+const LIMITS = {
+  tools: TOOLS_MAX,
+  steps: STEPS_MAX,
+  outputTokens: OUTPUT_TOKENS_MAX,
+  activeSeconds: ACTIVE_MAX_MS / 1000,
+  chainDepth: CHAIN_MAX,
+  queuedRuns: QUEUED_MAX,
+  ...RUN_LIMITS,
+};
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -74,6 +85,69 @@ type Deps = {
 export type AgentModule = Module & { triggerAgents: TriggerAgents; takeover: ScheduleTakeover };
 
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
+  const { store, clock, metrics } = platform;
+  const { agents, scheduler, triggers, takeover, ...parts } = createParts(platform, deps);
+  const { runner, runs, outside, approvals, streams, expiry, waiter, signals, access } = parts;
+  return {
+    name: "agent",
+    leases: runner.leases,
+    migrations,
+    tags: {
+      agents: "Agents: principals that respond with a language model.",
+      run: "Runs of agents: what they do about a message or a request.",
+      approval: "Calls of agents that wait for the decision of a person.",
+      grant: "Decisions that apply to more than one call of an agent.",
+    },
+    archive: agentArchive(store),
+    events: [...AGENT_EVENTS, ...RUN_EVENTS, ...APPROVAL_EVENTS],
+    operations: [
+      ...agentOperations(agents),
+      ...runOperations(runs),
+      ...outsideOperations(outside),
+      ...approvalOperations(approvals),
+    ],
+    notificationKinds: Object.fromEntries(Object.values(WAITING_NOTIFICATIONS).map((kind) => [kind, null])),
+    resourceScopes: { run: "run.read" },
+    routes: [streams.route(`${RUN_PATH}/:id/stream`)],
+    jobs: [
+      defineJob({
+        kind: SCHEDULE_JOB,
+        payload: z.strictObject({ agentId: z.string(), at: z.string() }),
+        run: ({ tenantId, payload }) => scheduler.run(tenantId, payload),
+      }),
+      defineJob({
+        kind: EXPIRE_JOB,
+        payload: z.strictObject({ runId: z.string() }),
+        run: ({ tenantId, payload }) => expiry.check(tenantId, payload.runId),
+      }),
+    ],
+    channels: [runChannel(access)],
+    gauges: [{ gauge: metrics.aiRunsActive, collect: (gauge) => countRuns(gauge, store) }],
+    maintenance: { agentRuns: () => removeOldRuns({ store, clock }) },
+    async purgeRoom(tenantId, roomId) {
+      await store.write((tx) => new ApprovalStore(tx.db).removeGrants(tenantId, { roomId }));
+      while (await store.write((tx) => new RunStore(tx.db).removeOfRoom(tenantId, roomId, BATCH)) === BATCH);
+    },
+    start() {
+      signals.start();
+      runner.start();
+    },
+    async drain() {
+      waiter.drain();
+      await runner.drain();
+    },
+    async stop() {
+      await runner.drain();
+      await signals.stop();
+    },
+    capability: () => ({ limits: LIMITS }),
+    triggerAgents: (tx, trigger) => triggers.onMessage(tx, trigger),
+    takeover,
+  };
+}
+
+/** The services of the module. The return type is inferred: it names each by its class. */
+function createParts(platform: Platform, deps: Deps) {
   const { store, clock, cursors, bus, cpu, metrics, modules, dispatch, nodeId } = platform;
   const { roomAccess, identity, ai, files, findMessage, toolSources, assembleContext } = deps;
   let known: ReturnType<typeof operationsOf> | undefined;
@@ -120,88 +194,34 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const approvals = new ApprovalService({ store, clock, cursors, roomAccess, access, lifecycle, deciders });
   const expiry = new RunExpiry({ store, clock, lifecycle, ending, actors });
   return {
-    name: "agent",
-    leases: runner.leases,
-    migrations,
-    tags: {
-      agents: "Agents: principals that respond with a language model.",
-      run: "Runs of agents: what they do about a message or a request.",
-      approval: "Calls of agents that wait for the decision of a person.",
-      grant: "Decisions that apply to more than one call of an agent.",
-    },
-    archive: agentArchive(store),
-    events: [...AGENT_EVENTS, ...RUN_EVENTS, ...APPROVAL_EVENTS],
-    operations: [
-      ...agentOperations(agents),
-      ...runOperations(runs),
-      ...outsideOperations(outside),
-      ...approvalOperations(approvals),
-    ],
-    notificationKinds: Object.fromEntries(Object.values(WAITING_NOTIFICATIONS).map((kind) => [kind, null])),
-    resourceScopes: { run: "run.read" },
-    routes: [streams.route(`${RUN_PATH}/:id/stream`)],
-    jobs: [
-      defineJob({
-        kind: SCHEDULE_JOB,
-        payload: z.strictObject({ agentId: z.string(), at: z.string() }),
-        run: ({ tenantId, payload }) => scheduler.run(tenantId, payload),
-      }),
-      defineJob({
-        kind: EXPIRE_JOB,
-        payload: z.strictObject({ runId: z.string() }),
-        run: ({ tenantId, payload }) => expiry.check(tenantId, payload.runId),
-      }),
-    ],
-    channels: [runChannel(access)],
-    gauges: [{
-      gauge: metrics.aiRunsActive,
-      async collect(gauge) {
-        gauge.reset();
-        for (const { status, count } of await new RunStore(store.db).countByStatus()) {
-          gauge.set({ state: status }, count);
-        }
-      },
-    }],
-    maintenance: {
-      async agentRuns() {
-        const trimBefore = iso(clock.now() - TEXT_DAYS * DAY_MS);
-        while (await store.write((tx) => new RunStore(tx.db).trimFinishedBefore(trimBefore, BATCH)) === BATCH);
-        const before = iso(clock.now() - RUN_DAYS * DAY_MS);
-        while (await store.write((tx) => new RunStore(tx.db).removeFinishedBefore(before, BATCH)) === BATCH);
-        await store.write(async (tx) => {
-          await new RunStore(tx.db).forgetMessagesBefore(before);
-          await new ApprovalStore(tx.db).removeExpiredGrants(iso(clock.now()));
-        });
-      },
-    },
-    async purgeRoom(tenantId, roomId) {
-      await store.write((tx) => new ApprovalStore(tx.db).removeGrants(tenantId, { roomId }));
-      while (await store.write((tx) => new RunStore(tx.db).removeOfRoom(tenantId, roomId, BATCH)) === BATCH);
-    },
-    start() {
-      signals.start();
-      runner.start();
-    },
-    async drain() {
-      waiter.drain();
-      await runner.drain();
-    },
-    async stop() {
-      await runner.drain();
-      await signals.stop();
-    },
-    capability: () => ({
-      limits: {
-        tools: TOOLS_MAX,
-        steps: STEPS_MAX,
-        outputTokens: OUTPUT_TOKENS_MAX,
-        activeSeconds: ACTIVE_MAX_MS / 1000,
-        chainDepth: CHAIN_MAX,
-        queuedRuns: QUEUED_MAX,
-        ...RUN_LIMITS,
-      },
-    }),
-    triggerAgents: (tx, trigger) => triggers.onMessage(tx, trigger),
+    signals,
+    access,
+    runner,
+    waiter,
+    triggers,
     takeover,
+    agents,
+    scheduler,
+    runs,
+    outside,
+    streams,
+    approvals,
+    expiry,
   };
+}
+
+async function countRuns(gauge: Gauge<string>, store: Platform["store"]): Promise<void> {
+  gauge.reset();
+  for (const { status, count } of await new RunStore(store.db).countByStatus()) gauge.set({ state: status }, count);
+}
+
+async function removeOldRuns({ store, clock }: Pick<Platform, "store" | "clock">): Promise<void> {
+  const trimBefore = iso(clock.now() - TEXT_DAYS * DAY_MS);
+  while (await store.write((tx) => new RunStore(tx.db).trimFinishedBefore(trimBefore, BATCH)) === BATCH);
+  const before = iso(clock.now() - RUN_DAYS * DAY_MS);
+  while (await store.write((tx) => new RunStore(tx.db).removeFinishedBefore(before, BATCH)) === BATCH);
+  await store.write(async (tx) => {
+    await new RunStore(tx.db).forgetMessagesBefore(before);
+    await new ApprovalStore(tx.db).removeExpiredGrants(iso(clock.now()));
+  });
 }
