@@ -33,7 +33,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
 import type { Operation } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
-import { Encryptor } from "@/core/crypto.ts";
+import { Encryptor, Signer } from "@/core/crypto.ts";
 import { DatabaseClock } from "@/core/database_clock.ts";
 import { WriteBudget } from "@/core/write_budget.ts";
 import { type Limits, limitsOf } from "@/limits.ts";
@@ -143,7 +143,7 @@ export async function createApp(
 
 /** Opens the adapters, and creates what else all modules are built on. */
 async function openPlatform(
-  { settings, s3, jwtSecret }: Config,
+  { settings, s3, jwtSecrets }: Config,
   limits: Limits,
   time: TimeOptions,
   { models, openStore: open = openStore }: Pick<Extensions, "models" | "openStore">,
@@ -181,7 +181,7 @@ async function openPlatform(
   return {
     store,
     clock,
-    cursors: new Cursors(jwtSecret),
+    cursors: new Cursors(new Signer(jwtSecrets, "cursor")),
     bus,
     presence,
     limiter,

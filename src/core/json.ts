@@ -28,14 +28,22 @@ function hasMoreFieldsThan(input: unknown, max: number): boolean {
   return typeof input === "object" && input !== null && Object.keys(input).length > max;
 }
 
+/** Whether the value is a JSON object: neither null nor an array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The value if it is an object, else an empty one. */
+export function objectOf(value: unknown): Record<string, unknown> {
+  return isObject(value) ? value : {};
+}
+
 /** The JSON of a value with the fields of each object sorted by name: equal values have equal texts. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(
     value,
     (_, part: unknown) =>
-      typeof part === "object" && part !== null && !Array.isArray(part)
-        ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => a < b ? -1 : 1))
-        : part,
+      isObject(part) ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => a < b ? -1 : 1)) : part,
   );
 }
 

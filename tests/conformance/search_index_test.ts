@@ -5,6 +5,7 @@ import { z } from "@zod/zod";
 import { sql } from "kysely";
 import type { Actor } from "@/core/actor.ts";
 import type { Context } from "@/core/operation.ts";
+import { Signer } from "@/core/crypto.ts";
 import { Cursors } from "@/core/page.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
 import { SearchIndexer } from "@/modules/search/indexer.ts";
@@ -74,7 +75,7 @@ function registerNotes(gateway: Harness): {
   const service = new SearchService({
     store,
     clock: gateway.clock,
-    cursors: new Cursors(new Uint8Array(32)),
+    cursors: new Cursors(new Signer([new Uint8Array(32)], "cursor")),
     indexer: new SearchIndexer({ store, index, stream: messageStream }),
     sources: [notes],
     people: { sendersOf: () => Promise.resolve([]) },

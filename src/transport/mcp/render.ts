@@ -1,4 +1,5 @@
 // Results of operations as text for a model: a line for each item, without what says nothing.
+import { isObject } from "@/core/json.ts";
 
 export type Json = Record<string, unknown>;
 
@@ -95,10 +96,6 @@ function minuteOf(time: unknown): string {
 
 function itemsOf({ items }: Json): Json[] {
   return Array.isArray(items) ? items.filter(isObject) : [];
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isEmpty(value: unknown): boolean {

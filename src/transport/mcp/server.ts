@@ -6,6 +6,7 @@ import type { Clock } from "@/core/clock.ts";
 import { beginCharge } from "@/core/caller.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
+import { objectOf } from "@/core/json.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
@@ -293,10 +294,6 @@ function once(work: () => void): () => void {
     if (!isDone) work();
     isDone = true;
   };
-}
-
-function objectOf(value: unknown): Message {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? value as Message : {};
 }
 
 /** The response, whose listener learns what its client has read, and that it has left. */

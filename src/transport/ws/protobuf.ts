@@ -12,6 +12,7 @@ import {
 } from "@bufbuild/protobuf";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { CommandSchema, ReplySchema } from "./client_pb.js";
+import { objectOf } from "@/core/json.ts";
 
 /** Replaces a body whose data is not JSON: it is a string, so the command fails as a bad request. */
 const INVALID_BODY = `"data that is not JSON"`;
@@ -144,8 +145,4 @@ function fieldOf(field: DescField, value: unknown): unknown {
     default:
       return decodeOne(value);
   }
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? value as Record<string, unknown> : {}; // as just checked
 }

@@ -1,6 +1,7 @@
 // The tools of an agent: operations that its configuration allows, a few of the run itself, and those of other sources.
 import { hasScope, scopesOf } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
+import { isObject } from "@/core/json.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
 import type { ModelTool } from "@/ports/model.ts";
 import { TOOLS_MAX } from "../schema.ts";
@@ -189,7 +190,7 @@ function isNamed(name: string, pattern: string): boolean {
 function parseInput(text: string): Record<string, unknown> {
   try {
     const input: unknown = JSON.parse(text === "" ? "{}" : text);
-    if (typeof input === "object" && input !== null && !Array.isArray(input)) return input as Record<string, unknown>;
+    if (isObject(input)) return input;
   } catch {
     // Models write what they like; the fault below says what is expected.
   }
@@ -204,6 +205,6 @@ function stringIn(input: Record<string, unknown>, field: string): string {
 
 function objectIn(input: Record<string, unknown>, field: string): Record<string, unknown> {
   const value = input[field];
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  if (isObject(value)) return value;
   throw new Fault("bad_request", `Expected an object in ${field}`);
 }
