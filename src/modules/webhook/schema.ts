@@ -68,7 +68,7 @@ export const Webhook = z.object({
   lastError: z.string().nullable().describe("What failed last"),
   parkedCount: z.int().describe("Events that the endpoint refused; see `parked_event.list`"),
   previousSecretUntil: z.iso.datetime().nullable().describe(
-    "Until when deliveries are also signed with the secret before the last rotation",
+    "Until when deliveries are also signed with the secrets before the last rotation",
   ),
   createdBy: PrincipalId.describe("Its creator, whose rights decide what is delivered"),
   version: z.int(),

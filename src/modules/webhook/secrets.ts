@@ -5,6 +5,9 @@ import { OVERLAP_HOURS } from "./schema.ts";
 import { newSigningSecret } from "./signature.ts";
 import type { WebhookRow } from "./tables.ts";
 
+/** Secrets that sign besides the newest one. */
+const PREVIOUS_MAX = 3;
+
 type SecretColumns = Pick<
   WebhookRow,
   "tenant_id" | "id" | "secret_encrypted" | "previous_secret_encrypted" | "previous_until"
@@ -23,12 +26,14 @@ export class Secrets {
     return { secret, encrypted: this.encrypt({ tenant_id, id }, secret) };
   }
 
-  /** A new secret beside the one before, which signs as well for a while, and the columns that store both. */
+  /** A new secret beside those before, which sign as well for a while, and the columns that store them. */
   rotate(row: SecretColumns, now: number): { secret: string; columns: Omit<SecretColumns, "tenant_id" | "id"> } {
     const { secret, encrypted } = this.create(row);
+    // A rotation whose answer was lost is repeated: what the receiver has is then not the last one.
+    const before = this.of(row, now)?.slice(0, PREVIOUS_MAX);
     const columns = {
       secret_encrypted: encrypted,
-      previous_secret_encrypted: row.secret_encrypted,
+      previous_secret_encrypted: before === undefined ? null : this.encrypt(row, before.join(" ")),
       previous_until: iso(now + OVERLAP_HOURS * HOUR_MS),
     };
     return { secret, columns };
@@ -48,7 +53,7 @@ export class Secrets {
     const previous = isOverlapping && row.previous_secret_encrypted !== null
       ? this.#encryptor.decrypt(row.previous_secret_encrypted, context)
       : undefined;
-    return previous === undefined ? [secret] : [secret, previous];
+    return previous === undefined ? [secret] : [secret, ...previous.split(" ")];
   }
 }
 

@@ -162,7 +162,7 @@ export class WebhookService {
     });
   }
 
-  /** Replaces the secret. The one before signs as well for 24 hours. */
+  /** Replaces the secret. Those before sign as well for 24 hours. */
   async rotate(context: Context, id: string): Promise<NewWebhook> {
     const { store, clock, secrets } = this.#deps;
     const { actor } = context;
