@@ -115,6 +115,45 @@ Deno.test("slow webhooks of one member leave calls for those of the others", asy
   }
 });
 
+Deno.test("what waited for its turn is not delivered to who lost the room meanwhile, nor with a text that was deleted", async () => {
+  await using gateway = await openWithEndpoints();
+  await using slow = new Endpoint();
+  await using endpoint = new Endpoint();
+  const answered = Promise.withResolvers<void>();
+  slow.answer = async () => {
+    await answered.promise;
+    return new Response();
+  };
+  try {
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const events = ["message.created"];
+    const roomIds = await Promise.all(Array.from({ length: 8 }, () => createRoom(alice, [])));
+    const { id } = await createWebhook(alice, slow.url, { roomIds, events, enabled: false });
+    for (const roomId of roomIds) await sendMessage(alice, roomId, "slow");
+    ok(await alice.patch(`${WEBHOOKS}/${id}`, { enabled: true }));
+    await until(() => slow.requests.length === 8);
+    const [lost, left] = [await createRoom(bob, ["alice"]), await createRoom(bob, ["alice"])];
+    for (const roomId of [lost, left]) {
+      ok(await bob.put(`/v1/rooms/${roomId}/members/alice`, { role: "moderator" }));
+      await createWebhook(alice, endpoint.url, { roomIds: [roomId], events });
+    }
+    await sendMessage(bob, lost, "of the past");
+    const secret = await sendMessage(bob, left, "secret");
+    const rows = (gateway.app.store as unknown as Store<WebhookTables>).db.selectFrom("webhook").selectAll();
+    await until(async () => (await rows.execute()).every(({ lease_owner }) => lease_owner !== null));
+    await pause(50);
+    assert.equal((await bob.delete(`/v1/rooms/${lost}/members/alice`)).status, 204);
+    assert.equal((await bob.delete(`/v1/messages/${secret.id}`)).status, 204);
+    gateway.clock.advance(2000);
+    answered.resolve();
+    await sendMessage(bob, left, "last");
+    await until(() => endpoint.texts.includes("last"));
+    assert.deepEqual(endpoint.texts, [null, "last"]);
+  } finally {
+    answered.resolve();
+  }
+});
+
 Deno.test("webhooks that are being tried leave their places to those whose wait is over", async () => {
   await using gateway = await openWithEndpoints();
   const store = gateway.app.store as unknown as Store<WebhookTables>;

@@ -132,7 +132,15 @@ export class DeliveryRun {
     const view = await this.#deps.reader.viewOf(this.#lease.row, roomIdOf(event.stream));
     if (view === undefined) return { kind: "not_visible" };
     if (isHiddenFrom(event, view)) return { kind: "skipped" };
-    return await this.#deliver(this.#payloadOf(event), event);
+    return await this.#deliver(this.#payloadOf(event), event, () => this.#reload(event));
+  }
+
+  /** An event as it is now; `undefined` if it was trimmed, or is hidden from the creator of the webhook: the next round says why. */
+  async #reload({ tenantId, stream, epoch, seq }: StoredEvent): Promise<Payload | undefined> {
+    const [event] = await this.#deps.store.log.read(tenantId, stream, seq - 1, 1);
+    const view = await this.#deps.reader.viewOf(this.#lease.row, roomIdOf(stream));
+    const isThere = event !== undefined && event.seq === seq && event.epoch === epoch;
+    return isThere && view !== undefined && !isHiddenFrom(event, view) ? this.#payloadOf(event) : undefined;
   }
 
   #payloadOf(event: StoredEvent): Payload {
@@ -140,9 +148,13 @@ export class DeliveryRun {
   }
 
   /** Tries an event until it is delivered or refused too often. */
-  async #deliver(payload: Payload, event: EventRef): Promise<Result> {
+  async #deliver(
+    payload: Payload,
+    event: EventRef,
+    reload: () => Promise<Payload | undefined>,
+  ): Promise<Result> {
     for (let tries = 1;; tries++) {
-      const attempt = await this.#lease.attempt(payload, event, tries);
+      const attempt = await this.#lease.attempt(payload, event, tries, reload);
       if (attempt === undefined) return { kind: "over" };
       if (attempt.outcome === "delivered") return { kind: "delivered" };
       if (tries === EVENT_TRIES) {
@@ -165,7 +177,8 @@ export class DeliveryRun {
     }
     const payload = gapPayload(this.#lease.row.id, { tenantId, stream: name, epoch, after, floor, now });
     // A gap that the endpoint refuses is not parked: there is nothing to replay.
-    const sent = await this.#deliver(payload, { stream: name, epoch, seq: floor, type: payload.type });
+    const gap = { stream: name, epoch, seq: floor, type: payload.type };
+    const sent = await this.#deliver(payload, gap, () => Promise.resolve(payload));
     if (sent.kind === "over") return undefined;
     const reached = { epoch, seq: floor };
     return await this.#move(stream, reached) ? reached : undefined;
@@ -182,7 +195,7 @@ export class DeliveryRun {
       await this.#storeParked({ ...parked, state: "parked", http_status: null, error });
       return;
     }
-    const attempt = await this.#lease.attempt(this.#payloadOf(event), event, 1);
+    const attempt = await this.#lease.attempt(this.#payloadOf(event), event, 1, () => this.#reload(event));
     if (attempt === undefined) return;
     if (attempt.outcome === "delivered") {
       await this.#lease.commit(async (deliveries) => {

@@ -78,11 +78,19 @@ export class WebhookLease {
     this.#verdict ??= verdict;
   }
 
-  /** Sends a payload once; `undefined` if the run is over, before the attempt or by it. */
-  async attempt(payload: Payload, event: EventRef, attempt: number): Promise<Attempt | undefined> {
+  /**
+   * Sends a payload once; `undefined` if the run is over, before the attempt or by it. After a wait it sends what `reload` resolves
+   * to instead, or nothing.
+   */
+  async attempt(
+    given: Payload,
+    event: EventRef,
+    attempt: number,
+    reload: () => Promise<Payload | undefined>,
+  ): Promise<Attempt | undefined> {
     const { clock, slots, sender, secrets, metrics } = this.#deps;
     const { tenant_id: tenantId, charged_id: chargedId } = this.#row;
-    using _slot = await slots.acquire([tenantId, streamKey(tenantId, chargedId)]);
+    using slot = await slots.acquire([tenantId, streamKey(tenantId, chargedId)]);
     const leftMs = this.#until - clock.now();
     // More than its length: the clock was set back, and the lease as stored is cut to its length.
     if (leftMs < RENEW_BELOW_MS || leftMs > LEASE_MS) await this.commit(() => Promise.resolve(true));
@@ -92,6 +100,8 @@ export class WebhookLease {
       this.end({ kind: "secret_lost" });
       return undefined;
     }
+    const payload = slot.hasWaited || attempt > 1 ? await reload() : given;
+    if (payload === undefined) return undefined;
     const at = iso(clock.now());
     const result = await sender.send({ url: this.#row.url, secrets: signing }, payload, this.#signals.cut);
     // A node that stops cuts its calls off. That says nothing of the endpoint.
