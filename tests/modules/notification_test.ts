@@ -99,6 +99,11 @@ Deno.test("title and data of a notification require the scope that reads its res
     });
   };
   const [event, task] = ["Lunch with Carol", "Pay Carol"];
+  // Events of the own stream are read later, too, and by any token.
+  const own = await gateway.app.store.log.read("default", "principal:bob", 0, 1000);
+  const notified = own.filter(({ type }) => type.startsWith("notification.") || type === "task.assigned");
+  assert.equal(notified.filter(({ type }) => type === "notification.created").length >= 2, true);
+  assert.deepEqual(notified.filter(({ json }) => json.includes("Carol")), []);
   assert.deepEqual(await titles("*"), [event, task]);
   assert.deepEqual(await titles("notification.read"), [null, null]);
   assert.deepEqual(await titles("notification.read task.read"), [null, task]);

@@ -39,8 +39,8 @@ export class SyncClient {
     const client = new SyncClient(me, caller);
     await client.#applySync(ok(await caller.get("/v1/collaboration/sync")));
     const { items } = ok(await caller.get("/v1/collaboration/notifications?limit=200"));
-    // The preview is read with the list, and no event tells it.
-    for (const { preview: _, ...item } of items) client.notifications.set(item.id, item);
+    // These are read with the list, and are in no event.
+    for (const { preview: _, title: _title, data: _data, ...item } of items) client.notifications.set(item.id, item);
     return client;
   }
 

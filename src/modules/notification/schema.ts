@@ -74,7 +74,10 @@ export function notificationSchemas(kinds: () => readonly string[]) {
     unreadCount: z.int().describe("Unread notifications of all kinds and rooms"),
   }).meta({ id: "Notifications" });
 
-  return { Notification, NotificationList, Notifications, events: notificationEvents(Notification) };
+  // Events are read later and by tokens of every scope. Lists have titles, within the rights that their reader has then.
+  const NotificationReference = Notification.omit({ title: true, data: true }).meta({ id: "NotificationReference" });
+
+  return { Notification, NotificationList, Notifications, events: notificationEvents(NotificationReference) };
 }
 
 type Schemas = ReturnType<typeof notificationSchemas>;
@@ -111,7 +114,7 @@ function notificationEvents(notification: z.ZodType): readonly EventType[] {
     {
       type: "notification.created",
       streams: ["principal"],
-      summary: "A notification was created",
+      summary: "A notification was created; its title is in `notification.list`",
       data,
     },
     {

@@ -97,7 +97,7 @@ export class NotificationService {
             ...row.actor_id === null || row.actor_kind === null
               ? {}
               : { actor: { principalId: row.actor_id, kind: row.actor_kind } },
-            data: { notification: present(row) },
+            data: { notification: presentReference(row) },
           })),
         );
         const notified = new Set(addedRows.map((row) => row.principal_id));
@@ -144,7 +144,10 @@ export class NotificationService {
       const after = { ...row, read_at, version: row.version + 1 };
       await notifications.setRead(tenantId, id, { read_at, version: after.version });
       // The event is for all sessions of the recipient, the response for the token of this call.
-      await tx.emit({ ...notificationEvent(actor, "notification.updated", { notification: present(after) }), actor });
+      await tx.emit({
+        ...notificationEvent(actor, "notification.updated", { notification: presentReference(after) }),
+        actor,
+      });
       return this.#presentTo(actor, after);
     });
   }
@@ -244,6 +247,11 @@ function notificationEvent({ tenantId, principalId }: Recipient, type: string, d
 }
 
 function present(row: NotificationRow): Notification {
+  return { ...presentReference(row), title: row.title, data: JSON.parse(row.data_json) };
+}
+
+/** Without what the resource is called. */
+function presentReference(row: NotificationRow): Omit<Notification, "title" | "data"> {
   return {
     id: row.id,
     kind: row.kind,
@@ -254,8 +262,6 @@ function present(row: NotificationRow): Notification {
     resource: row.resource_type === null || row.resource_id === null
       ? null
       : { type: row.resource_type, id: row.resource_id },
-    title: row.title,
-    data: JSON.parse(row.data_json),
     readAt: row.read_at,
     version: row.version,
     createdAt: row.created_at,

@@ -303,7 +303,6 @@ export const TASK_EVENTS: readonly EventType[] = eventTypes("task.read", [
       taskId: TaskId,
       key: z.string(),
       roomId: RoomId,
-      title: z.string(),
       added: z.array(PrincipalId),
       removed: z.array(PrincipalId),
     }),

@@ -190,7 +190,6 @@ export class TaskWriter {
       taskId: row.id,
       key: row.key,
       roomId: row.room_id,
-      title: row.title,
       added,
       removed,
     });
