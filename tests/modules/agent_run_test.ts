@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller } from "../harness.ts";
+import { captureLog } from "../log_capture.ts";
 import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
@@ -314,14 +315,18 @@ Deno.test("who asked is notified when the agent waits for a decision or a reply,
   const waiting = async (who: Caller): Promise<any[]> =>
     ok(await who.get("/v1/collaboration/notifications?unread=true&kinds=approval_requested&kinds=question_asked"))
       .items;
-  const { id: messageId } = await fixture.mention(bob, "Paint the door");
-  const run = await fixture.settled("waiting_approval");
+  const log = await captureLog(["gateway"], async () => {
+    await fixture.mention(bob, "Paint the door");
+    await fixture.settled("waiting_approval");
+  });
+  assert.deepEqual(log.filter(({ level }) => level !== "debug" && level !== "info"), [], "nothing failed");
+  const [run] = await fixture.runs();
   const [{ kind, actor, resource, ...asked }] = await waiting(bob);
   assert.deepEqual([kind, actor.id, resource.id, asked.messageId, asked.roomId], [
     "approval_requested",
     fixture.agentId,
     run.id,
-    messageId,
+    run.triggerMessageId,
     roomId,
   ]);
   assert.deepEqual(await waiting(alice), []);

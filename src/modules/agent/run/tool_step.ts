@@ -121,9 +121,10 @@ export class ToolStep {
       try {
         return await store.enclose(async (tx) => {
           await this.#fence(tx, run);
-          const { outcome, need } = await this.#tryWrite(step, resolved, operation);
-          if (need !== undefined) return await this.#waitForApproval(tx, step, resolved, need);
-          return await this.#put(tx, step, resolved, outcome);
+          const outcome = await this.#tryWrite(step, resolved, operation);
+          return outcome instanceof NeedsApproval
+            ? await this.#waitForApproval(tx, step, resolved, outcome)
+            : await this.#put(tx, step, resolved, outcome);
         });
       } finally {
         account.endCall();
@@ -140,11 +141,11 @@ export class ToolStep {
     step: Step,
     resolved: ResolvedCall,
     operation: Operation,
-  ): Promise<{ outcome: Outcome; need?: NeedsApproval }> {
+  ): Promise<Outcome | NeedsApproval> {
     const { store, actors, gate, callOperation } = this.#deps;
     const { run } = step;
     try {
-      const outcome = await store.enclose(async (inner) => {
+      return await store.enclose(async (inner) => {
         const actor = await actors.of(run, inner.db);
         const output = await callOperation(actor, operation.name, resolvedInput(resolved), run.id);
         const { checked, readerIds, read } = actor.bounds;
@@ -154,11 +155,9 @@ export class ToolStep {
         if (operation.name === "message.send") await this.#noteSent(inner, run, output);
         return succeeded(output);
       });
-      return { outcome };
     } catch (thrown) {
       if (thrown instanceof RetryTransaction) throw thrown;
-      if (thrown instanceof NeedsApproval) return { outcome: outcomeOf(thrown), need: thrown };
-      return { outcome: outcomeOf(thrown) };
+      return thrown instanceof NeedsApproval ? thrown : outcomeOf(thrown);
     }
   }
 
