@@ -25,7 +25,7 @@ async function send(page: Page, text: string): Promise<void> {
 browserTest("the client offers members, mentions those who are picked, and marks nobody else", async (t) => {
   await using target = await openTarget({ isOwn: true });
   const [ada, bob, anna] = [
-    await target.token({ sub: "ada", name: "Ada", role: "owner" }),
+    await target.token({ sub: "ada", name: "Ada Lovelace", role: "owner" }),
     await target.token({ sub: "bob" }),
     await target.token({ sub: "248289761001", name: "Анна" }),
   ];
@@ -45,7 +45,11 @@ browserTest("the client offers members, mentions those who are picked, and marks
     await page.getByRole("link", { name: /team/ }).first().click();
     const marked = (text: string): Promise<string[]> => message(page, text).locator(".mention").allInnerTexts();
     await t.step("services are not offered", async () => {
-      await typeFor(page, "@", ["Ada", "Everybody in this room", "Helper", "bob", "Анна"]);
+      await typeFor(page, "@", ["Ada Lovelace", "Everybody in this room", "Helper", "bob", "Анна"]);
+    });
+    await t.step("a person is found by each of the names", async () => {
+      await typeFor(page, "lov", ["Ada Lovelace"]);
+      for (const _ of "lov") await page.keyboard.press("Backspace");
     });
     await t.step("a member without a handle is mentioned, and an unknown name is not marked", async () => {
       await typeFor(page, "bo", ["bob"]);

@@ -49,7 +49,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
     await t.step("a reply quotes one line, and what becomes of it", async () => {
       await page.getByRole("link", { name: /team/ }).first().click();
       await sees(page, "I agree");
-      await quote(page).getByText("in reply to bob: The **plan** is <b>old</b>", { exact: true }).waitFor();
+      await quote(page).getByText("in reply to bob: The plan is <b>old</b>", { exact: true }).waitFor();
       const { height = 0 } = await quote(page).boundingBox() ?? {};
       assert.ok(height > 0 && height < 32, `${height}`);
       await target.call(bob, "PATCH", `/v1/messages/${first.id}`, { text: "The plan is new" });

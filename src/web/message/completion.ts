@@ -42,7 +42,7 @@ export function Completion({ room, text, box, onPick }: {
     // Without a list of members nothing is offered.
     read.catch(() => []).then((all) => {
       const choices = all.filter(({ handle, name }) =>
-        handle.toLowerCase().startsWith(typed) || name.toLowerCase().startsWith(typed)
+        handle.toLowerCase().startsWith(typed) || ` ${name.toLowerCase()}`.includes(` ${typed}`)
       ).slice(0, SHOWN_MAX);
       if (isCurrent) open.value = choices.length === 0 ? undefined : { choices, at: 0, pick };
     });

@@ -4,6 +4,7 @@ import { ApiError, get } from "../core/api.ts";
 import { onEvent } from "../core/live.ts";
 import { addPeople } from "../core/people.ts";
 import type { Message, Person } from "../core/resources.ts";
+import { plainText } from "./plain_text.ts";
 import { findBeside } from "./timeline.ts";
 
 const READ_MAX = 500;
@@ -29,9 +30,10 @@ export function requestRepliedTo(message: Message): void {
 }
 
 /** A text in one line, to be cut where there is no more room. */
-export function lineOf({ text, files, deletedAt }: Message): string {
+export function lineOf({ text, format, files, deletedAt }: Message): string {
   if (deletedAt !== null) return "a deleted message";
-  const line = (text ?? "").slice(0, TEXT_MAX).replace(/[\ud800-\udbff]$/, "").replaceAll(/\s+/g, " ").trim();
+  const start = (text ?? "").slice(0, TEXT_MAX).replace(/[\ud800-\udbff]$/, "");
+  const line = format === "plain" ? start.replaceAll(/\s+/g, " ").trim() : plainText(start);
   return line === "" ? files[0]?.name ?? "a message" : line;
 }
 

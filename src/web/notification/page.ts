@@ -69,15 +69,16 @@ export default function InboxPage(): VNode {
 }
 
 function Entry({ notification }: { notification: Notification }): VNode {
-  const { kind, actor, roomId, title, preview, readAt, createdAt } = notification;
+  const { kind, actor, roomId, title, preview, data, readAt, createdAt } = notification;
+  const who = actor?.id ?? data.callerId;
   const room = roomId === null ? undefined : rooms.value.get(roomId);
   const text = preview ? plainText(preview) : title;
   return html`
     <li class=${classes("notification", readAt === null && "unread")}>
-      ${actor === null ? null : html`<${Avatar} id=${actor.id} />`}
+      ${who === undefined ? null : html`<${Avatar} id=${who} />`}
       <div>
         <a href=${hrefOf(notification)} onClick=${() => void attempt(() => markNotification(notification))}>
-          ${actor === null ? null : html`<b dir="auto">${nameOf(actor.id)}</b>`}${actor === null ? "" : " "}
+          ${who === undefined ? null : html`<b dir="auto">${nameOf(who)}</b>`}${who === undefined ? "" : " "}
           ${WORDS[kind] ?? kind.replaceAll("_", " ")}${room === undefined ? "" : " in "}
           ${room === undefined ? null : html`<b dir="auto">${roomName(room)}</b>`}</a>
         ${text ? html`<p class="dim clip" dir="auto">${text}</p>` : null}

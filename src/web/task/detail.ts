@@ -15,7 +15,8 @@ import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
 
 type Detail = Task & { subtaskCount: number };
-type Activity = { id: string; type: string; actorId: string; at: string; changes: { field: string }[] };
+type Activity = { id: string; type: string; actorId: string; at: string; changes: Change[] };
+type Change = { field: string; to?: unknown };
 
 export function openTask(id: string): void {
   openDialog(() =>
@@ -69,13 +70,23 @@ function TaskDetail({ id }: { id: string }): VNode {
           <h3>Activity</h3>
           <ul class="activity">${activity.map((one) =>
             html`<li key=${one.id}><b dir="auto">${nameOf(one.actorId)}</b> ${one.type}${
-              one.changes.length === 0 ? "" : ` ${one.changes.map(({ field }) => field).join(", ")}`
+              one.type === "updated" ? ` ${one.changes.map(textOf).join(", ")}` : ""
             } <time title=${fullTimeOf(one.at)}>${shortTimeOf(one.at)}</time></li>`
           )}</ul>
         </div>
         <${Side} task=${task} onSave=${save} />
       </fieldset>
   `;
+}
+
+/** A change in words. The values of long fields are not known. */
+function textOf({ field, to }: Change): string {
+  const name = field.replace(/(?:Ids?|At)$/, "");
+  if (to === undefined || field === "parentId") return name;
+  if (to === null || Array.isArray(to) && to.length === 0) return `${name} to nothing`;
+  if (Array.isArray(to)) return `${name} to ${to.map((one) => field === "assigneeIds" ? nameOf(one) : one).join(", ")}`;
+  if (field === "status") return `status to ${STATUSES.find(([value]) => value === to)?.[1] ?? to}`;
+  return typeof to === "string" ? `${name} to ${field.endsWith("At") ? fullTimeOf(to) : to}` : name;
 }
 
 function Side({ task, onSave }: { task: Task; onSave: (change: Record<string, unknown>) => Promise<boolean> }): VNode {
