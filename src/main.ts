@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
 import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
+import { serveLasting } from "@/runtime/serve.ts";
 import { mintToken, TOKEN_USAGE } from "@/token.ts";
 
 /** Timeouts for running requests, and for the whole stop. */
@@ -160,15 +161,17 @@ function listen(
   prefix: string,
   options: Deno.ServeTcpOptions & { hostname: string; port: number },
   handler: Deno.ServeHandler<Deno.NetAddr>,
-): Deno.HttpServer<Deno.NetAddr> {
+): Pick<Deno.HttpServer<Deno.NetAddr>, "addr" | "shutdown"> {
+  const onError = (error: unknown): Response => {
+    log.error("unhandled error", { cause: messageOf(error) });
+    return new Response("Internal error", { status: 500 });
+  };
   try {
-    return Deno.serve({
-      ...options,
-      onError: (error) => {
-        log.error("unhandled error", { cause: messageOf(error) });
-        return new Response("Internal error", { status: 500 });
-      },
-    }, handler);
+    return serveLasting(
+      (port = options.port) => Deno.serve({ ...options, port, onError }, handler),
+      (cause) =>
+        log.error("connections are refused for a second; raise the limit of open files", { cause: messageOf(cause) }),
+    );
   } catch (cause) {
     if (cause instanceof Deno.errors.AddrInUse) {
       const taken = `${options.hostname}:${options.port} is already in use, possibly by another gateway`;

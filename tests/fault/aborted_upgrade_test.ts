@@ -1,7 +1,8 @@
-// Clients that are gone before their upgrade is answered: they leave nothing behind, neither a descriptor nor a slot.
+// Clients that are gone before their upgrade is answered: they leave nothing behind, neither a descriptor nor a slot. And clients
+// that take all descriptors.
 import assert from "node:assert/strict";
 import { openTarget, type Target } from "../e2e/target.ts";
-import { eventually, pause } from "../wait.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { encodeUpgradeRequest } from "../upgrade_request.ts";
 
 const PATHS = ["/ws", "/ws?cf_protocol=protobuf", "/v1/collaboration/documents/sync"];
@@ -37,6 +38,31 @@ Deno.test("aborted upgrades leave no descriptor and no slot, also after a freeze
     await eventually(() => assert.ok(hasEnded), STOP_MS);
   });
 });
+
+Deno.test("more connections than the process may have end neither it nor what is connected, and then others come in", async () => {
+  await using target = await openTarget({ isOwn: true });
+  const { process } = target;
+  assert.ok(process);
+  const client = await target.connect(await target.token({ sub: "alice" }));
+  const { hostname, port } = new URL(target.baseUrl);
+  const before = descriptors(process.pid);
+  await limitDescriptors(process.pid, before + 20);
+  const idle: Deno.Conn[] = [];
+  await until(async () => {
+    await Deno.connect({ hostname, port: Number(port) }).then((one) => idle.push(one), () => {});
+    return process.log.includes("connections are refused");
+  });
+  const { data } = await client.rpc("room.create", { name: "Still here" });
+  assert.match(data.id, /^room_/);
+  await limitDescriptors(process.pid, before + 200);
+  await eventually(() => completeUpgrade(target, "/ws"));
+  for (const one of idle) one.close();
+});
+
+async function limitDescriptors(pid: number, count: number): Promise<void> {
+  const { code } = await new Deno.Command("prlimit", { args: [`--pid=${pid}`, `--nofile=${count}:`] }).output();
+  assert.equal(code, 0);
+}
 
 async function abortUpgrade({ baseUrl }: Target, path: string): Promise<void> {
   const { hostname, port } = new URL(baseUrl);
