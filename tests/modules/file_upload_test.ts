@@ -1,7 +1,9 @@
 // Uploads: what is accepted and refused, with which codes, and that refused uploads leave nothing behind.
 // Runs alone: it measures the memory of its thread.
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
+import { peekStream } from "@/modules/file/stream.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { cpuTimeMs } from "../cpu_time.ts";
 import { pause } from "../wait.ts";
@@ -104,6 +106,16 @@ Deno.test("file.upload refuses a contradicting content type with 415, naming bot
     assert.match(answer.body.detail, detail);
   }
   assert.deepEqual(await listFiles(folder), []);
+});
+
+Deno.test("what was read ahead of a content follows in one piece, however it was sent", async () => {
+  async function* bytes(): AsyncGenerator<Uint8Array> {
+    for (let at = 0; at < 1000; at++) yield new Uint8Array([at % 256]);
+  }
+  const { head, content } = await peekStream(bytes(), 900);
+  const pieces = await Array.fromAsync(content);
+  assert.deepEqual([head.length, pieces.length, pieces[0]?.length], [900, 101, 900]);
+  assert.deepEqual(Buffer.concat(pieces), Buffer.concat(await Array.fromAsync(bytes())));
 });
 
 Deno.test("file.upload ends the request body of an upload refused for its first bytes", async () => {

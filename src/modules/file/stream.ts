@@ -21,15 +21,17 @@ export async function peekStream(source: AsyncIterable<Uint8Array>, bytes: numbe
   async function close(): Promise<void> {
     await iterator.return?.();
   }
+  // In one piece: that of each chunk by itself would keep the thread busy, since nothing waits for any of them.
+  const start = Buffer.concat(chunks.splice(0));
   async function* content(): AsyncGenerator<Uint8Array> {
     try {
-      yield* chunks.splice(0);
+      if (size > 0) yield start;
       for (let next = await iterator.next(); !next.done; next = await iterator.next()) yield next.value;
     } finally {
       await close();
     }
   }
-  return { head: new Uint8Array(Buffer.concat(chunks).subarray(0, bytes)), content: content(), close };
+  return { head: new Uint8Array(start.subarray(0, bytes)), content: content(), close };
 }
 
 /** A content with its size and hash, which are known once it has been read; throws if it exceeds `maxBytes`. */
