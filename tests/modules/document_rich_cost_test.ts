@@ -146,6 +146,18 @@ slowTest("others are served while a large rich document is created, replaced and
   });
 });
 
+slowTest("others are served while long quotes are searched for in a large text", async () => {
+  await using fixture = await DocumentFixture.open();
+  const lines = Array.from({ length: 60_000 }, (_, at) => `line ${at}`);
+  const { id } = await fixture.create(lines.join("\n"));
+  const quote = (at: number): string => lines.slice(at, at + 40).join("\n");
+  const edits = Array.from(
+    { length: 60 },
+    (_, at) => ({ op: "insert_after", find: quote(50_000 + 50 * at), text: "" }),
+  );
+  await assertYields(() => fixture.edit(id, ...edits));
+});
+
 Deno.test("creating a rich document is charged to the caller", async () => {
   let cpu: CpuBudget | undefined;
   const probe = (platform: Platform): Module => {

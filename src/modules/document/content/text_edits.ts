@@ -1,5 +1,6 @@
 // Plans edits of plain text as splices, independent of the CRDT.
 import { diffArrays } from "diff";
+import type { Steps } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { PLACES_MAX, TEXT_MAX_BYTES } from "../limits.ts";
 import type { Anchor } from "../schema.ts";
@@ -50,7 +51,7 @@ export function applySplices(text: string, splices: readonly Splice[]): string {
 }
 
 /** Plans edits; throws `edit_not_matched` or `edit_ambiguous` with the index of the edit, and bounds the growth of the text. */
-export function planEdits(before: string, edits: readonly Edit[]): EditPlan {
+export function* planEdits(before: string, edits: readonly Edit[]): Steps<EditPlan> {
   const splices: Splice[] = [];
   let text = before;
   for (const [index, edit] of edits.entries()) {
@@ -62,6 +63,7 @@ export function planEdits(before: string, edits: readonly Edit[]): EditPlan {
     if (length > TEXT_MAX_BYTES) throw textTooLong();
     text = applySplices(text, added);
     splices.push(...added);
+    yield;
   }
   return { splices, text };
 }

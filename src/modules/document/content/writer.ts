@@ -153,12 +153,17 @@ export class ContentWriter {
 
 function planWhole(doc: Y.Doc, row: DocumentRow, content: ParsedContent): Steps<Plan | undefined> {
   if ("nodes" in content) return planNodes(doc, row, () => content.nodes);
-  return planText(doc, (before) => ({ splices: diffText(before, content.text), text: content.text }));
+  return planText(doc, function* (before) {
+    const splices = diffText(before, content.text);
+    yield;
+    return { splices, text: content.text };
+  });
 }
 
-function* planText(doc: Y.Doc, change: (text: string) => EditPlan): Steps<Plan | undefined> {
+function* planText(doc: Y.Doc, change: (text: string) => Steps<EditPlan>): Steps<Plan | undefined> {
   const before = textOf(doc);
-  const { splices, text } = change(before);
+  yield;
+  const { splices, text } = yield* change(before);
   if (bytesOf(text) > TEXT_MAX_BYTES) throw textTooLong();
   if (text === before) return undefined;
   yield;
