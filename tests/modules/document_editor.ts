@@ -110,6 +110,14 @@ export function authFrame(name: string, token: string): Uint8Array<ArrayBuffer> 
   });
 }
 
+/** The frame of an update; 1: that of the first sync. */
+export function updateFrame(name: string, update: Uint8Array, step = 1): Uint8Array<ArrayBuffer> {
+  return encodeFrame(name, FRAME_TYPE.sync, (frame) => {
+    enc.writeVarUint(frame, step);
+    enc.writeVarUint8Array(frame, update);
+  });
+}
+
 function encodeFrame(name: string, kind: number, write: (frame: enc.Encoder) => void): Uint8Array<ArrayBuffer> {
   const frame = enc.createEncoder();
   enc.writeVarString(frame, name);
@@ -165,10 +173,7 @@ export class RawEditor {
   }
 
   sendUpdate(update: Uint8Array, step = 1): void {
-    this.sendFrame(FRAME_TYPE.sync, (frame) => {
-      enc.writeVarUint(frame, step);
-      enc.writeVarUint8Array(frame, update);
-    });
+    this.socket.send(updateFrame(this.#name, update, step));
   }
 
   /** Whether a received frame contains this text. */

@@ -1,6 +1,7 @@
 // The replica of an open document: it closes its subscriptions, and is the same one for all editors.
 import assert from "node:assert/strict";
 import { Document, type WebSocketLike } from "@hocuspocus/server";
+import * as Y from "yjs";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { DocumentReplica } from "@/modules/document/collaboration/document_replica.ts";
 import type { DocumentModule } from "@/modules/document/mod.ts";
@@ -8,7 +9,7 @@ import { nextTick } from "@/core/clock.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { Fault } from "@/core/fault.ts";
 import { allEnded, until } from "../wait.ts";
-import { authFrame } from "./document_editor.ts";
+import { authFrame, updateFrame } from "./document_editor.ts";
 import { DocumentFixture } from "./document_fixture.ts";
 
 for (const failing of ["document:", "room:"]) {
@@ -41,35 +42,67 @@ for (const failing of ["document:", "room:"]) {
   });
 }
 
+/** Opens a document on a socket without a network, so that a test decides between which two microtasks it is closed. */
+async function openEditor(fixture: DocumentFixture, id: string, onAuthenticated = () => {}) {
+  const { collaboration } = fixture.gateway.app.modules.find(({ name }) => name === "document") as DocumentModule;
+  const received: string[] = [];
+  const socket: WebSocketLike = {
+    readyState: WebSocket.OPEN,
+    send: (data) => void received.push(new TextDecoder().decode(data as Uint8Array)),
+    close: () => {},
+  };
+  const hooks = { onAuthenticated, allowFrame: () => true, isOriginAllowed: () => true };
+  const editor = await collaboration.open(socket, new Request("http://gateway.test/"), hooks);
+  editor.receive(authFrame(id, fixture.as("member").token).buffer);
+  await until(() => received.length > 0, "the document is open");
+  return {
+    leave: () => editor.onSocketClosed(),
+    send: (frame: Uint8Array<ArrayBuffer>) => editor.receive(frame.buffer),
+    hasReceived: (words: string) => received.some((text) => text.includes(words)),
+  };
+}
+
+/** Resolves when the engine has handled what happened. */
+async function settle(): Promise<void> {
+  for (let ticks = 0; ticks < 10; ticks++) await nextTick();
+}
+
 Deno.test("an editor that opens a document at the moment when the last one leaves it receives what others write", async () => {
   await using fixture = await DocumentFixture.open();
-  const { collaboration } = fixture.gateway.app.modules.find(({ name }) => name === "document") as DocumentModule;
-  const token = fixture.as("member").token;
-
-  /** A socket without a network, so that a test decides between which two microtasks it is closed. */
-  async function openSocket(documentId: string, onAuthenticated: () => void) {
-    const received: string[] = [];
-    const socket: WebSocketLike = {
-      readyState: WebSocket.OPEN,
-      send: (data) => void received.push(new TextDecoder().decode(data as Uint8Array)),
-      close: () => {},
-    };
-    const hooks = { onAuthenticated, allowFrame: () => true, isOriginAllowed: () => true };
-    const editor = await collaboration.open(socket, new Request("http://gateway.test/"), hooks);
-    editor.receive(authFrame(documentId, token).buffer);
-    return { editor, received };
-  }
-
-  const isUpdated = await allEnded(Array.from({ length: 20 }, async (_, microtasks) => {
+  const checks = await allEnded(Array.from({ length: 20 }, async (_, microtasks) => {
     const { id } = await fixture.create("");
-    const last = await openSocket(id, () => {});
-    await until(() => last.received.length > 0, "the document is open");
-    const leave = (left: number): void =>
-      left > 0 ? queueMicrotask(() => leave(left - 1)) : last.editor.onSocketClosed();
-    const next = await openSocket(id, () => leave(microtasks));
-    await until(() => next.received.length > 0, "it is open again");
+    const last = await openEditor(fixture, id);
+    const leave = (left: number): void => left > 0 ? queueMicrotask(() => leave(left - 1)) : last.leave();
+    const next = await openEditor(fixture, id, () => leave(microtasks));
     await fixture.edit(id, { op: "append", text: "written by another" });
-    return () => next.received.some((frame) => frame.includes("written by another"));
+    return () => next.hasReceived("written by another");
   }));
-  await until(() => isUpdated.every((check) => check()), "all editors received it");
+  await until(() => checks.every((check) => check()), "all editors received it");
+});
+
+Deno.test("an editor that leaves while its update is written does not close the copy that others have opened since", async () => {
+  await using fixture = await DocumentFixture.open();
+  const { id } = await fixture.create("");
+  const [slow, last] = [await openEditor(fixture, id), await openEditor(fixture, id)];
+  const { store } = fixture.gateway.app;
+  const held = Promise.withResolvers<void>();
+  const write = store.write;
+  store.write = async (work) => {
+    store.write = write;
+    await held.promise;
+    return await store.write(work);
+  };
+  const doc = new Y.Doc();
+  doc.getText("content").insert(0, "slow ");
+  slow.send(updateFrame(id, Y.encodeStateAsUpdate(doc)));
+  slow.leave();
+  last.leave();
+  await settle();
+  const next = await openEditor(fixture, id);
+  held.resolve();
+  await until(async () => await fixture.readText(id) === "slow ", "the update is written");
+  await settle();
+  const other = await openEditor(fixture, id);
+  await fixture.edit(id, { op: "append", text: "written by another" });
+  await until(() => [next, other].every((editor) => editor.hasReceived("written by another")), "both received it");
 });

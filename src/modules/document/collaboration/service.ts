@@ -148,8 +148,12 @@ export class CollaborationService {
       onAuthenticate: (hook) => this.#authenticate(hook),
       onTokenSync: ({ connection, token }) => this.#editorAccess.renewToken(connection, token),
       onLoadDocument: ({ document, context }) => this.#load(document, context),
-      // A new connection is not counted yet in the microtasks between finding its document and adding it: a tick later it is.
-      beforeUnloadDocument: nextTick,
+      // The engine unloads a document by its name, also one that was opened again since. And a new connection is not counted in
+      // the microtasks between finding its document and adding it: a tick later it is.
+      beforeUnloadDocument: ({ instance, document }) =>
+        instance.documents.get(document.name) === document
+          ? nextTick()
+          : Promise.reject(new ConnectionRefused("unloaded")),
       // Access may have changed while the document was loading.
       connected: ({ connection }) => Promise.resolve(this.#editorAccess.revalidateSoon(connection)),
       // An editor over its CPU limit has its queue discarded. The current frame is still processed: the engine prints every
