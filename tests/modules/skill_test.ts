@@ -201,6 +201,28 @@ Deno.test("skills travel in archives of a tenant, and wait for an approval where
   assert.deepEqual(ok(await owner.get(SKILLS)).items, []);
 });
 
+testOnEngines("the skills of one member and its agents leave space for those of others", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { admin, alice, bob } = await openFixture(gateway);
+  const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
+  const put = (who: Caller, name: string, body?: string) =>
+    who.post(SKILLS, asJson({ "SKILL.md": manifest({ name }, body) }));
+  for (let n = 0; n < 10; n++) ok(await put(n % 2 === 0 ? alice : robo, `skill-${n}`));
+  for (const who of [alice, robo]) assertProblem(await put(who, "skill-10"), 409, "limit_reached");
+  ok(await put(bob, "of-bob"));
+  // As if its versions were long.
+  await gateway.app.store.write(({ db }) =>
+    db.updateTable("skill_version").set({ size: 40 * 1024 * 1024 }).where("skill_name", "=", "of-bob").execute()
+  );
+  assertProblem(await put(bob, "more-of-bob"), 409, "limit_reached");
+  // Older versions that are not attached leave their space.
+  const { digest } = ok(await put(bob, "of-bob", "Another text.")).version;
+  const { versions } = ok(await bob.get(`${SKILLS}/of-bob`));
+  assert.deepEqual(versions.map((version: { digest: string }) => version.digest), [digest]);
+  ok(await put(alice, "skill-0", "Another text."));
+  ok(await put(admin, "of-admin"));
+});
+
 testOnEngines(
   "only approved versions are attached, by those who decide about the agent or the room",
   async (environment) => {

@@ -50,5 +50,13 @@ const baseline: Migration = {
   },
 };
 
+/** Skills of agents count for their owners. */
+const charged: Migration = {
+  name: "0002_charged",
+  async up(db) {
+    await sql`alter table skill add column charged_id text`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, charged];

@@ -5,8 +5,10 @@ import { PrincipalId } from "@/modules/identity/mod.ts";
 
 export const SKILLS_MAX = 100;
 export const VERSIONS_MAX = 20;
-/** Skills that a principal without the tenant role admin may create. */
+/** Skills of a person with their agents, who is no admin of the tenant: nobody leaves none to the others. */
 export const SKILLS_PER_MEMBER = 10;
+/** Of their versions together. */
+export const MEMBER_MAX_BYTES = 40 * 1024 * 1024;
 export const FILES_MAX = 100;
 export const SKILL_MAX_BYTES = 5 * 1024 * 1024;
 /** Of all skills of a tenant together. */

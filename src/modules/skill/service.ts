@@ -1,5 +1,5 @@
 // Skills of a tenant: each import is a version by its digest, which an admin approves before agents read it.
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
@@ -8,6 +8,7 @@ import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import type { SkillAttachments } from "./attachments.ts";
 import {
   type ImportedSkill,
+  MEMBER_MAX_BYTES,
   type Skill,
   type SkillFile,
   type SkillImport,
@@ -59,11 +60,13 @@ export class SkillService {
       const existing = await skills.find(tenantId, name);
       if (existing !== undefined) assertMayChange(actor, existing);
       const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
-      if (await writer.add(tx, { tenantId, principalId, isAdmin }, skill) === "limit_reached") {
+      if (
+        await writer.add(tx, { tenantId, principalId, chargedId: chargedId(actor), isAdmin }, skill) === "limit_reached"
+      ) {
         throw new Fault(
           "limit_reached",
-          `A tenant has at most ${SKILLS_MAX} skills, a member ${SKILLS_PER_MEMBER}, a skill ${VERSIONS_MAX} versions; all ` +
-            `together have at most ${TENANT_MAX_BYTES} bytes`,
+          `A tenant has at most ${SKILLS_MAX} skills with ${TENANT_MAX_BYTES} bytes, a member with their agents ` +
+            `${SKILLS_PER_MEMBER} with ${MEMBER_MAX_BYTES}; a skill has at most ${VERSIONS_MAX} versions`,
         );
       }
       const version = await skills.version(tenantId, name, skill.digest);

@@ -9,6 +9,8 @@ export type SkillRow = {
   is_enabled: number;
   created_by: string;
   created_at: string;
+  /** Whom it counts for: its creator, or the owner of that; null, from before this was stored: its creator. */
+  charged_id: string | null;
 };
 export type SkillVersionRow = {
   tenant_id: string;
@@ -96,6 +98,24 @@ export class SkillStore {
     const row = await this.#db.selectFrom("skill_version").select(({ fn }) => fn.sum<number>("size").as("bytes"))
       .where("tenant_id", "=", tenantId).executeTakeFirst();
     return Number(row?.bytes ?? 0);
+  }
+
+  /** Skills that count for a principal, and the bytes of their versions. */
+  async chargedTo(tenantId: string, principalId: string): Promise<{ skills: number; bytes: number }> {
+    const row = await this.#db.selectFrom("skill")
+      .innerJoin(
+        "skill_version as version",
+        (join) =>
+          join.onRef("version.tenant_id", "=", "skill.tenant_id").onRef("version.skill_name", "=", "skill.name"),
+      )
+      .select(({ fn }) => [
+        fn.count<number>("skill.name").distinct().as("skills"),
+        fn.sum<number | null>("version.size").as("bytes"),
+      ])
+      .where("skill.tenant_id", "=", tenantId)
+      .where(({ fn, ref }) => fn.coalesce(ref("skill.charged_id"), ref("skill.created_by")), "=", principalId)
+      .executeTakeFirstOrThrow();
+    return { skills: Number(row.skills), bytes: Number(row.bytes ?? 0) };
   }
 
   async addVersion(row: SkillVersionRow, files: readonly SkillFileRow[]): Promise<void> {

@@ -3,15 +3,15 @@ import { Buffer } from "node:buffer";
 import { type Clock, iso } from "@/core/clock.ts";
 import { isSafeText } from "@/core/text.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { SKILLS_MAX, SKILLS_PER_MEMBER, TENANT_MAX_BYTES, VERSIONS_MAX } from "./schema.ts";
+import { MEMBER_MAX_BYTES, SKILLS_MAX, SKILLS_PER_MEMBER, TENANT_MAX_BYTES, VERSIONS_MAX } from "./schema.ts";
 import { type SkillFileRow, type SkillRow, SkillStore, type SkillTables, type SkillVersionRow } from "./store.ts";
 import type { ValidSkill } from "./validation.ts";
 
 /** A stream without events: its lock serializes changes of the skills of a tenant. */
 export const CHANGES_LOCK = "skill:changes";
 
-/** Who adds it: only admins have no limit of their own. */
-type Author = { tenantId: string; principalId: string; isAdmin: boolean };
+/** Who adds it, and whom that counts for: only admins have no limits of their own. */
+type Author = { tenantId: string; principalId: string; chargedId: string; isAdmin: boolean };
 
 export class SkillWriter {
   readonly #clock: Clock;
@@ -26,7 +26,7 @@ export class SkillWriter {
     author: Author,
     { frontmatter, digest, files }: ValidSkill,
   ): Promise<"added" | "present" | "limit_reached"> {
-    const { tenantId, principalId } = author;
+    const { tenantId, principalId, chargedId } = author;
     const { name } = frontmatter;
     await tx.reserve(tenantId, CHANGES_LOCK, 0);
     const skills = new SkillStore(tx.db);
@@ -54,30 +54,38 @@ export class SkillWriter {
       is_enabled: existing?.is_enabled ?? 1,
       created_by: existing?.created_by ?? principalId,
       created_at: existing?.created_at ?? at,
+      charged_id: existing === undefined ? chargedId : existing.charged_id,
     });
     return "added";
   }
 }
 
-/** Whether one more version fits. Of too many, the oldest that is not attached is dropped. */
+/** Whether one more version fits. The oldest ones that are not attached are dropped for it. */
 async function hasRoom(
   skills: SkillStore,
-  { tenantId, principalId, isAdmin }: Author,
+  { tenantId, chargedId, isAdmin }: Author,
   existing: SkillRow | undefined,
   size: number,
 ): Promise<boolean> {
-  if (await skills.totalSize(tenantId) + size > TENANT_MAX_BYTES) return false;
+  const own = isAdmin ? { skills: 0, bytes: -Infinity } : await skills.chargedTo(tenantId, chargedId);
+  const excess = Math.max(
+    await skills.totalSize(tenantId) + size - TENANT_MAX_BYTES,
+    own.bytes + size - MEMBER_MAX_BYTES,
+  );
   if (existing === undefined) {
-    const all = await skills.list(tenantId);
-    const own = all.filter(({ created_by }) => created_by === principalId).length;
-    return all.length < SKILLS_MAX && (isAdmin || own < SKILLS_PER_MEMBER);
+    return excess <= 0 && own.skills < SKILLS_PER_MEMBER && (await skills.list(tenantId)).length < SKILLS_MAX;
   }
   const versions = await skills.versions(tenantId, existing.name);
-  if (versions.length < VERSIONS_MAX) return true;
   const attached = new Set((await skills.attachments(tenantId, existing.name)).map(({ digest }) => digest));
-  const oldest = versions.findLast(({ digest }) => !attached.has(digest));
-  if (oldest === undefined) return false;
-  await skills.removeVersion(tenantId, existing.name, oldest.digest);
+  const dropped: SkillVersionRow[] = [];
+  const isTooMuch = (): boolean =>
+    excess > dropped.reduce((sum, version) => sum + version.size, 0) ||
+    versions.length - dropped.length >= VERSIONS_MAX;
+  for (const version of versions.toReversed()) {
+    if (isTooMuch() && !attached.has(version.digest)) dropped.push(version);
+  }
+  if (isTooMuch()) return false;
+  for (const { digest } of dropped) await skills.removeVersion(tenantId, existing.name, digest);
   return true;
 }
 
