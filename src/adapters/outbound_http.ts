@@ -3,11 +3,19 @@ import { lookup } from "node:dns/promises";
 import http from "node:http";
 import https from "node:https";
 import ipaddr from "ipaddr.js";
-import { hostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
+import {
+  hostOf,
+  type Outbound,
+  OutboundError,
+  type OutboundErrorCode,
+  type OutboundOptions,
+} from "@/ports/outbound.ts";
 import { AddressPolicy, type Resolve } from "./address_policy.ts";
 import { type BodyOptions, createBodyStream } from "./response_body.ts";
 
 const CONNECT_MS = 5000;
+/** Limit for an address of a name that has further ones: where IPv6 leads nowhere, its packets are often just lost. */
+const NEXT_ADDRESS_MS = 1000;
 const TOTAL_MS = 15_000;
 const BODY_MAX_BYTES = 64 * 1024;
 const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
@@ -69,7 +77,14 @@ export function createOutbound(
     try {
       const response = await connectToAny(
         await policy.find(hostOf(url), own, { signal: call.signal, ms: connectMs }),
-        (address) => openConnection(url, address, { ...init, body, call: call.signal, connectMs, ca }),
+        (address, isLast) =>
+          openConnection(url, address, {
+            ...init,
+            body,
+            call: call.signal,
+            connectMs: isLast ? connectMs : Math.min(connectMs, NEXT_ADDRESS_MS),
+            ca,
+          }),
       );
       return toResponse(response, { maxBytes: bodyMaxBytes, json, call: call.signal, end });
     } catch (thrown) {
@@ -112,7 +127,10 @@ function openConnection(
   });
   let isConnected = false;
   const abort = (): void => fail(call.reason);
-  const timer = setTimeout(() => fail(timedOut(`No connection within ${connectMs} ms`)), connectMs);
+  const timer = setTimeout(
+    () => fail(new ConnectionError("timed_out", `No connection within ${connectMs} ms`, false)),
+    connectMs,
+  );
   const fail = (reason: unknown): void => {
     clearTimeout(timer);
     call.removeEventListener("abort", abort);
@@ -131,7 +149,7 @@ function openConnection(
   request.on("error", (cause: NodeJS.ErrnoException) => {
     const code = cause.code ?? "failed";
     const what = isConnected ? "The connection ended before a response" : "The connection failed";
-    fail(new ConnectionError(`${what}: ${code}`, isConnected, { cause }));
+    fail(new ConnectionError("connection_failed", `${what}: ${code}`, isConnected, { cause }));
   });
   request.on("response", (response) => {
     clearTimeout(timer);
@@ -146,8 +164,8 @@ function openConnection(
 class ConnectionError extends OutboundError {
   readonly isConnected: boolean;
 
-  constructor(message: string, isConnected: boolean, options: ErrorOptions) {
-    super("connection_failed", message, options);
+  constructor(code: OutboundErrorCode, message: string, isConnected: boolean, options?: ErrorOptions) {
+    super(code, message, options);
     this.isConnected = isConnected;
   }
 }
@@ -155,12 +173,12 @@ class ConnectionError extends OutboundError {
 /** Tries the addresses until one is connected: a host without IPv6 reaches a name that has it, too. */
 async function connectToAny<Result>(
   addresses: readonly string[],
-  connect: (address: string) => Promise<Result>,
+  connect: (address: string, isLast: boolean) => Promise<Result>,
 ): Promise<Result> {
   let failure: unknown;
-  for (const address of addresses) {
+  for (const [n, address] of addresses.entries()) {
     try {
-      return await connect(address);
+      return await connect(address, n === addresses.length - 1);
     } catch (thrown) {
       if (!(thrown instanceof ConnectionError) || thrown.isConnected) throw thrown;
       failure = thrown;

@@ -444,3 +444,21 @@ Deno.test("another address of a name is tried when one cannot be reached", async
   const outbound = createOutbound({ allow: ["service.test"], resolve });
   assert.equal(await (await outbound(`http://service.test:${server.port}/`)).text(), "reached");
 });
+
+Deno.test("another address of a name is tried when the first one does not answer", async () => {
+  await using server = serve(() => new Response("there"), {
+    cert: CERTIFICATE,
+    key: PRIVATE_KEY,
+    hostname: "127.0.0.2",
+  });
+  // It accepts connections and says nothing.
+  const silent = Deno.listen({ port: server.port, hostname: "127.0.0.1" });
+  const resolve = () => Promise.resolve(["127.0.0.1", "127.0.0.2"]);
+  const outbound = createOutbound({ allow: ["127.0.0.0/8"], resolve, ca: CERTIFICATE, connectMs: 60_000 });
+  try {
+    const response = await outbound(`https://service.test:${server.port}/`, {}, { totalMs: 60_000 });
+    assert.equal(await response.text(), "there");
+  } finally {
+    silent.close();
+  }
+});
