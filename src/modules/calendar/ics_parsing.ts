@@ -1,6 +1,8 @@
 // Parses iCalendar files in a worker with a timeout, so that no file blocks the event loop.
+import { currentAccount } from "@/core/caller.ts";
 import { MINUTE_MS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { Slots } from "@/core/slots.ts";
 import { runInWorker } from "@/core/worker.ts";
 import type { ParsedFile, ParseRequest, ParseResult } from "./ics_grouping.ts";
 
@@ -12,9 +14,10 @@ const INLINE_MAX_CHARS = 16_384;
 const PARSE_TIMEOUT_MS = MINUTE_MS;
 const WORKER = new URL("./ics_worker.ts", import.meta.url);
 
-let last: Promise<unknown> = Promise.resolve();
+/** One file at a time, since each takes a core. Owners take turns; what waits is a job, so it is little. */
+const slots = new Slots({ total: 1 });
 
-/** Throws `validation_failed` for a file that is invalid or exceeds the timeout. One file at a time, since each takes a core. */
+/** Throws `validation_failed` for a file that is invalid or exceeds the timeout. */
 export async function parseFile(request: ParseRequest, timeoutMs = PARSE_TIMEOUT_MS): Promise<ParsedFile> {
   const result = request.text.length <= INLINE_MAX_CHARS
     ? await (await import("./ics_grouping.ts")).parseGroups(request)
@@ -26,8 +29,6 @@ export async function parseFile(request: ParseRequest, timeoutMs = PARSE_TIMEOUT
 async function parseInWorker(request: ParseRequest, timeoutMs: number): Promise<ParseResult> {
   // A dependency reads this variable when it is loaded.
   const permissions = { env: ["NODE_ENV"] };
-  const parsing = last.then(() => runInWorker<ParseResult>(WORKER, "calendar", request, { timeoutMs, permissions }));
-  // The caller gets the failure; the next file only waits for the end.
-  last = parsing.catch(() => {});
-  return await parsing;
+  using _slot = await slots.acquire([currentAccount()?.key ?? ""]);
+  return await runInWorker(WORKER, "calendar", request, { timeoutMs, permissions });
 }
