@@ -14,7 +14,7 @@ export class Slots {
   /** Slots that are taken, by key. */
   readonly #taken = new Map<string, number>();
   #count = 0;
-  #waiting: readonly Waiting[] = [];
+  #waiting: Waiting[] = [];
 
   constructor({ total = Infinity, perKey = [] }: SlotLimits) {
     this.#total = total;
@@ -26,7 +26,7 @@ export class Slots {
     signal?.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<Slot>();
     const waiting: Waiting = { keys, hasWaited: false, start: resolve };
-    this.#waiting = [...this.#waiting, waiting];
+    this.#waiting.push(waiting);
     this.#startNext();
     waiting.hasWaited = true;
     const onAbort = (): void => {
@@ -86,6 +86,7 @@ export class Slots {
       if (left > 0) this.#taken.set(key, left);
       else this.#taken.delete(key);
     }
+    if (this.#waiting.length === 0) return;
     // Owners take turns: what the owner of this one still waits for is behind all others.
     const isOwn = (waiting: Waiting): boolean => waiting.keys.at(-1) === keys.at(-1);
     this.#waiting = [...this.#waiting.filter((waiting) => !isOwn(waiting)), ...this.#waiting.filter(isOwn)];
@@ -93,7 +94,8 @@ export class Slots {
   }
 
   #remove(waiting: Waiting): void {
-    this.#waiting = this.#waiting.filter((other) => other !== waiting);
+    const at = this.#waiting.indexOf(waiting);
+    if (at >= 0) this.#waiting.splice(at, 1);
   }
 }
 
