@@ -71,32 +71,14 @@ export function createDispatch(
   { metrics, consumeRate, writeRate, serviceFactor = 1, writeBudget, cpu }: Deps,
 ): Dispatch {
   const known = new Map<Operation, Prepared>();
+  const rates = { writeRate, serviceFactor };
   /** Calls that run again; they were counted against the rate before. */
   const retried = new WeakSet<Call>();
 
-  function prepare(operation: Operation): Prepared {
-    const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
-    const prepared = {
-      input: z.compile(operation.input),
-      labels,
-      ok: metrics.operations.labels(labels),
-      latency: metrics.operationLatency.labels(labels),
-    };
-    known.set(operation, prepared);
-    return prepared;
-  }
-
-  async function limit(consume: ConsumeRate, operation: Operation, actor: Actor): Promise<void> {
-    const own = operation.rate;
-    if (own !== undefined) await consume(rateKey(operation.name, actor), rateFor(actor, own, serviceFactor));
-    else if (!isReadOnly(operation)) {
-      await consume(writeRateKey(actor), rateFor(actor, { human: writeRate }, serviceFactor));
-    }
-  }
-
   return async function dispatch(operation, call) {
     const startedAt = performance.now();
-    const prepared = known.get(operation) ?? prepare(operation);
+    let prepared = known.get(operation);
+    if (prepared === undefined) known.set(operation, prepared = prepare(operation, metrics));
     // HTTP begins the call before it reads the body.
     const account = cpu?.accountOf(call.actor);
     const isFirst = !retried.has(call);
@@ -109,7 +91,7 @@ export function createDispatch(
         hasBegun = true;
       }
       if (isFirst && !isReadOnly(operation)) writeBudget?.assertAvailable(chargedTo(call.actor));
-      if (consumeRate !== undefined && isFirst) await limit(consumeRate, operation, call.actor);
+      if (consumeRate !== undefined && isFirst) await limit(consumeRate, operation, call.actor, rates);
       if (operation.disabled !== undefined) throw operation.disabled();
       authorize(operation, call.actor);
       // Parsing, and what the operation does before its first wait, is the part that grows with the input.
@@ -135,6 +117,29 @@ export function createDispatch(
       prepared.latency.observe((performance.now() - startedAt) / 1000);
     }
   };
+}
+
+function prepare(operation: Operation, metrics: Metrics): Prepared {
+  const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
+  return {
+    input: z.compile(operation.input),
+    labels,
+    ok: metrics.operations.labels(labels),
+    latency: metrics.operationLatency.labels(labels),
+  };
+}
+
+async function limit(
+  consume: ConsumeRate,
+  operation: Operation,
+  actor: Actor,
+  { writeRate, serviceFactor }: { writeRate: Rate; serviceFactor: number },
+): Promise<void> {
+  const own = operation.rate;
+  if (own !== undefined) await consume(rateKey(operation.name, actor), rateFor(actor, own, serviceFactor));
+  else if (!isReadOnly(operation)) {
+    await consume(writeRateKey(actor), rateFor(actor, { human: writeRate }, serviceFactor));
+  }
 }
 
 /**

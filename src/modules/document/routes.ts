@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { readBytes } from "@/core/request.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { contentDisposition, parseQuery, type Route } from "@/core/route.ts";
+import { contentDisposition, parseQuery, type Route, type RouteDocument } from "@/core/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, updateTooLarge } from "./content/service.ts";
 import { DocumentId, FRAME_MAX_BYTES, ITEMS_MAX, UPDATE_MAX_BYTES_OF, VIEWS_MAX } from "./schema.ts";
@@ -23,6 +23,49 @@ const documentId = {
   example: "doc_0190c5d2e7f07b1c9d0a1b2c3d4e5f60",
 };
 
+const DOCUMENT_EXPORT_DOCUMENT: RouteDocument = {
+  parameters: [documentId, {
+    name: "format",
+    in: "query",
+    description: "Format of the file",
+    schema: { type: "string", enum: ["markdown", "html"], default: "markdown" },
+  }],
+  responses: {
+    200: {
+      description: "The document as a file",
+      content: { "text/markdown": { schema: { type: "string" } }, "text/html": { schema: { type: "string" } } },
+    },
+  },
+};
+const DOCUMENT_READ_YJS_DOCUMENT: RouteDocument = {
+  parameters: [documentId, {
+    name: "vector",
+    in: "query",
+    description: "Yjs state vector, base64url",
+    schema: { type: "string" },
+  }],
+  responses: { 200: { description: "Yjs update (v1)", content: binary } },
+};
+const DOCUMENT_WRITE_YJS_DOCUMENT: RouteDocument = {
+  parameters: [documentId],
+  requestBody: { required: true, content: binary },
+  responses: {
+    200: {
+      description: "Merged",
+      content: { "application/json": { schema: { $ref: "#/components/schemas/DocumentContentChange" } } },
+    },
+  },
+};
+const DOCUMENT_SYNC_DOCUMENT: RouteDocument = {
+  parameters: [{
+    name: "generation",
+    in: "query",
+    description: "Generation of the local copy; the connection is rejected if the document has another one",
+    schema: { type: "string" },
+  }],
+  responses: { 101: { description: "Switching to the WebSocket protocol" } },
+};
+
 /** Routes of exports and Yjs updates. */
 export function documentRoutes(contents: ContentService): Route[] {
   return [{
@@ -35,20 +78,7 @@ export function documentRoutes(contents: ContentService): Route[] {
     auth: "bearer",
     scope: "document.read",
     faults: ["not_found", "not_acceptable", "unknown_parameter", "payload_too_large"],
-    document: {
-      parameters: [documentId, {
-        name: "format",
-        in: "query",
-        description: "Format of the file",
-        schema: { type: "string", enum: ["markdown", "html"], default: "markdown" },
-      }],
-      responses: {
-        200: {
-          description: "The document as a file",
-          content: { "text/markdown": { schema: { type: "string" } }, "text/html": { schema: { type: "string" } } },
-        },
-      },
-    },
+    document: DOCUMENT_EXPORT_DOCUMENT,
     async handle(request, { actor, requestId, params, toBody }) {
       const { format } = parseQuery(request, ExportQuery);
       if (format !== "markdown" && format !== "html") {
@@ -77,15 +107,7 @@ export function documentRoutes(contents: ContentService): Route[] {
     auth: "bearer",
     scope: "document.read",
     faults: ["not_found", "bad_request", "unknown_parameter"],
-    document: {
-      parameters: [documentId, {
-        name: "vector",
-        in: "query",
-        description: "Yjs state vector, base64url",
-        schema: { type: "string" },
-      }],
-      responses: { 200: { description: "Yjs update (v1)", content: binary } },
-    },
+    document: DOCUMENT_READ_YJS_DOCUMENT,
     async handle(request, { actor, requestId, params, toBody }) {
       const { vector } = parseQuery(request, YjsQuery);
       const context = callContext(actor, requestId, "document.read_yjs", "read");
@@ -121,16 +143,7 @@ export function documentRoutes(contents: ContentService): Route[] {
       "validation_failed",
       "bad_request",
     ],
-    document: {
-      parameters: [documentId],
-      requestBody: { required: true, content: binary },
-      responses: {
-        200: {
-          description: "Merged",
-          content: { "application/json": { schema: { $ref: "#/components/schemas/DocumentContentChange" } } },
-        },
-      },
-    },
+    document: DOCUMENT_WRITE_YJS_DOCUMENT,
     async handle(request, { actor, requestId, params }) {
       const type = request.headers.get("Content-Type") ?? "application/octet-stream";
       if (!type.startsWith("application/octet-stream")) {
@@ -171,15 +184,7 @@ export function collaborationRoute(upgrade: (request: Request, ip: string) => Re
     path: `${DOCUMENT_PATH}/sync`,
     auth: "public",
     faults: ["bad_request", "origin_not_allowed", "rate_limited", "unavailable"],
-    document: {
-      parameters: [{
-        name: "generation",
-        in: "query",
-        description: "Generation of the local copy; the connection is rejected if the document has another one",
-        schema: { type: "string" },
-      }],
-      responses: { 101: { description: "Switching to the WebSocket protocol" } },
-    },
+    document: DOCUMENT_SYNC_DOCUMENT,
     handle: (request, { ip }) => upgrade(request, ip),
   };
 }

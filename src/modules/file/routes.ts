@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { parseQuery, type Route, type RouteCall } from "@/core/route.ts";
+import { parseQuery, type Route, type RouteCall, type RouteDocument } from "@/core/route.ts";
 import { type RoomAccess, RoomId } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { z } from "@zod/zod";
@@ -33,34 +33,73 @@ const ContentQuery = z.strictObject({
   ).optional(),
 });
 
-export function fileRoutes({ files, writer, roomAccess }: Deps): Route[] {
-  async function upload({ actor, requestId, request, once }: Upload): Promise<StoredFile> {
-    const query = parseQuery(request, UploadQuery);
-    const type = request.headers.get("Content-Type") ?? undefined;
-    const isForm = /^multipart\/form-data\b/i.test(type ?? "");
-    const { fileMaxBytes } = writer.limits;
-    const length = contentLengthOf(request, isForm ? fileMaxBytes + FORM_OVERHEAD_BYTES : fileMaxBytes);
-    const body = readUpload(request, length);
-    const form = isForm ? await parseForm(body, type ?? "") : undefined;
-    try {
-      const { name = form?.filename ?? "", roomId } = { ...query, ...form && parse(UploadQuery, form.fields) };
-      const authorize = async (tx?: AnyTransaction) => {
-        if (roomId !== undefined) await roomAccess.require(uploadContext(actor, requestId), roomId, tx && { tx });
-      };
-      await authorize();
-      const draft = {
-        name,
-        contentType: form === undefined ? type : form.contentType,
-        roomId: roomId ?? null,
-        authorize,
-        maxBytes: Math.min(length, fileMaxBytes),
-      };
-      return await writer.write(actor, draft, form?.content ?? body, once);
-    } finally {
-      form?.cancel();
-    }
-  }
+const FILE_UPLOAD_DOCUMENT: RouteDocument = {
+  parameters: [
+    { $ref: "#/components/parameters/IdempotencyKey" },
+    {
+      name: "name",
+      in: "query",
+      description: "Name of the file; in a form, the field `name` or the file name",
+      schema: { type: "string", maxLength: 255 },
+      example: "plan.txt",
+    },
+    {
+      name: "roomId",
+      in: "query",
+      description: "The only room it may be attached in. Default: any room",
+      schema: { type: "string" },
+    },
+    ...["Content-Digest", "Repr-Digest", "Digest"].map((name) => ({
+      name,
+      in: "header",
+      description: "`sha-256` of the body; verified if sent",
+      schema: { type: "string" },
+    })),
+  ],
+  requestBody: {
+    required: true,
+    content: {
+      "application/octet-stream": binary,
+      "multipart/form-data": {
+        schema: {
+          type: "object",
+          properties: {
+            name: {
+              type: "string",
+              maxLength: 255,
+              description: "File name. Default: the file name in the form",
+            },
+            roomId: { type: "string", description: "The only room it may be attached in. Default: any room" },
+            file: { ...binary.schema, description: "The content" },
+          },
+          required: ["file"],
+          additionalProperties: false,
+        },
+      },
+    },
+  },
+  responses: {
+    201: {
+      description: "Created",
+      content: { "application/json": { schema: { $ref: "#/components/schemas/StoredFile" } } },
+    },
+  },
+};
+const FILE_CONTENT_DOCUMENT: RouteDocument = {
+  parameters: [
+    {
+      name: "thumbnail",
+      in: "query",
+      description: "Maximum side length of the thumbnail in pixels",
+      schema: { type: "integer", enum: THUMBNAIL_SIZES },
+    },
+    ...CONTENT_PARAMETERS,
+  ],
+  responses: CONTENT_RESPONSES,
+};
 
+export function fileRoutes(deps: Deps): Route[] {
+  const { files } = deps;
   return [{
     name: "file.upload",
     summary: "Upload a file",
@@ -91,60 +130,9 @@ export function fileRoutes({ files, writer, roomAccess }: Deps): Route[] {
       "response_not_stored",
       "idempotency_key_reused",
     ],
-    document: {
-      parameters: [
-        { $ref: "#/components/parameters/IdempotencyKey" },
-        {
-          name: "name",
-          in: "query",
-          description: "Name of the file; in a form, the field `name` or the file name",
-          schema: { type: "string", maxLength: 255 },
-          example: "plan.txt",
-        },
-        {
-          name: "roomId",
-          in: "query",
-          description: "The only room it may be attached in. Default: any room",
-          schema: { type: "string" },
-        },
-        ...["Content-Digest", "Repr-Digest", "Digest"].map((name) => ({
-          name,
-          in: "header",
-          description: "`sha-256` of the body; verified if sent",
-          schema: { type: "string" },
-        })),
-      ],
-      requestBody: {
-        required: true,
-        content: {
-          "application/octet-stream": binary,
-          "multipart/form-data": {
-            schema: {
-              type: "object",
-              properties: {
-                name: {
-                  type: "string",
-                  maxLength: 255,
-                  description: "File name. Default: the file name in the form",
-                },
-                roomId: { type: "string", description: "The only room it may be attached in. Default: any room" },
-                file: { ...binary.schema, description: "The content" },
-              },
-              required: ["file"],
-              additionalProperties: false,
-            },
-          },
-        },
-      },
-      responses: {
-        201: {
-          description: "Created",
-          content: { "application/json": { schema: { $ref: "#/components/schemas/StoredFile" } } },
-        },
-      },
-    },
+    document: FILE_UPLOAD_DOCUMENT,
     async handle(request, { actor, requestId, runOnce }) {
-      const file = await upload({ actor, requestId, request, once: runOnce });
+      const file = await upload(deps, { actor, requestId, request, once: runOnce });
       return Response.json(file, { status: 201, headers: { Location: `${FILE_PATH}/${file.id}` } });
     },
   }, {
@@ -165,18 +153,7 @@ export function fileRoutes({ files, writer, roomAccess }: Deps): Route[] {
     scope: "file.read",
     hasNoTimeout: true,
     faults: ["unknown_parameter", ...CONTENT_FAULTS],
-    document: {
-      parameters: [
-        {
-          name: "thumbnail",
-          in: "query",
-          description: "Maximum side length of the thumbnail in pixels",
-          schema: { type: "integer", enum: THUMBNAIL_SIZES },
-        },
-        ...CONTENT_PARAMETERS,
-      ],
-      responses: CONTENT_RESPONSES,
-    },
+    document: FILE_CONTENT_DOCUMENT,
     handle(request, { actor, params, headers: refusal }) {
       const id = FileId.safeParse(params["id"]);
       if (!id.success) throw notVisible("file");
@@ -184,6 +161,36 @@ export function fileRoutes({ files, writer, roomAccess }: Deps): Route[] {
       return respondWithContent({ request, refusal, files }, { actor, id: id.data, thumbnail });
     },
   }];
+}
+
+async function upload(
+  { writer, roomAccess }: Pick<Deps, "writer" | "roomAccess">,
+  { actor, requestId, request, once }: Upload,
+): Promise<StoredFile> {
+  const query = parseQuery(request, UploadQuery);
+  const type = request.headers.get("Content-Type") ?? undefined;
+  const isForm = /^multipart\/form-data\b/i.test(type ?? "");
+  const { fileMaxBytes } = writer.limits;
+  const length = contentLengthOf(request, isForm ? fileMaxBytes + FORM_OVERHEAD_BYTES : fileMaxBytes);
+  const body = readUpload(request, length);
+  const form = isForm ? await parseForm(body, type ?? "") : undefined;
+  try {
+    const { name = form?.filename ?? "", roomId } = { ...query, ...form && parse(UploadQuery, form.fields) };
+    const authorize = async (tx?: AnyTransaction) => {
+      if (roomId !== undefined) await roomAccess.require(uploadContext(actor, requestId), roomId, tx && { tx });
+    };
+    await authorize();
+    const draft = {
+      name,
+      contentType: form === undefined ? type : form.contentType,
+      roomId: roomId ?? null,
+      authorize,
+      maxBytes: Math.min(length, fileMaxBytes),
+    };
+    return await writer.write(actor, draft, form?.content ?? body, once);
+  } finally {
+    form?.cancel();
+  }
 }
 
 /** The context of an upload for the room's access check. */
