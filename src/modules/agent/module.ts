@@ -1,4 +1,4 @@
-// The agent module.
+// The agent module: agents, their runs with the tools of these, approvals and schedules.
 import { z } from "@zod/zod";
 import type { Gauge } from "prom-client";
 import type { Actor } from "@/core/actor.ts";

@@ -1,4 +1,4 @@
-// The ai module.
+// The ai module: models and their providers, completions, budgets and usage.
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";

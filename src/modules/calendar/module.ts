@@ -1,4 +1,4 @@
-// The calendar module.
+// The calendar module: events and series, invitations, free/busy, reminders, imports and feeds.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { defineJob } from "@/core/job.ts";

@@ -1,4 +1,4 @@
-// The command module.
+// The command module: commands in rooms, and the buttons and forms of messages.
 import { FIELDS_MAX } from "@/core/form.ts";
 import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";

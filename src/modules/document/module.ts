@@ -1,4 +1,4 @@
-// The document module.
+// The document module: documents with their content, comments, revisions and live editing.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { defineJob } from "@/core/job.ts";

@@ -1,4 +1,4 @@
-// The meeting module.
+// The meeting module: calls with attendance, signals, recordings and transcripts.
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";

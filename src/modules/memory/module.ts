@@ -1,4 +1,4 @@
-// The memory module.
+// The memory module: facts with their sources, and contexts for models.
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";

@@ -1,4 +1,4 @@
-// The notification module.
+// The notification module: notifications of principals, and who may still see what they name.
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";

@@ -1,4 +1,4 @@
-// The plugin module.
+// The plugin module: plugins, their calls by transport, and the filters of messages.
 import { z } from "@zod/zod";
 import type { ChannelKind } from "@/core/channel.ts";
 import { Encryptor } from "@/core/crypto.ts";

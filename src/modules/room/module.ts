@@ -1,4 +1,4 @@
-// The room module.
+// The room module: rooms with members, roles, bans, settings of members, and the event history.
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module, ModuleGauge } from "@/core/module.ts";

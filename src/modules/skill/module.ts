@@ -1,4 +1,4 @@
-// The skill module.
+// The skill module: skills in versions, their review, and how agents read them.
 import type { Module } from "@/core/module.ts";
 import type { ScheduleTakeover } from "@/modules/agent/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";

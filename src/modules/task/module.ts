@@ -1,4 +1,4 @@
-// The task module.
+// The task module: boards, tasks with subtasks and relations, claims, recurrence and reminders.
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";

@@ -1,4 +1,4 @@
-// The webhook module.
+// The webhook module: events delivered to endpoints, hooks that post into rooms, and slash commands.
 import type { Actor } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
