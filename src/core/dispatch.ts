@@ -8,7 +8,16 @@ import { Fault, type FieldFault, RetryTransaction } from "./fault.ts";
 import { logFailure, logOf } from "./log.ts";
 import type { Count, Distribution } from "./metric_family.ts";
 import type { Metrics } from "./metrics.ts";
-import { type Access, type Context, isReadOnly, type Operation, Outcome, type Rate, rateFor } from "./operation.ts";
+import {
+  type Access,
+  type Context,
+  isReadOnly,
+  nounOf,
+  type Operation,
+  Outcome,
+  type Rate,
+  rateFor,
+} from "./operation.ts";
 import { INPUT_ERRORS } from "./input_error.ts";
 import { fieldNamesAt } from "./schema_introspection.ts";
 import { suggestionFor } from "./suggestion.ts";
@@ -120,7 +129,7 @@ export function createDispatch(
 }
 
 function prepare(operation: Operation, metrics: Metrics): Prepared {
-  const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
+  const labels = { module: nounOf(operation.name), operation: operation.name };
   return {
     input: z.compile(operation.input),
     labels,

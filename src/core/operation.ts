@@ -150,6 +150,11 @@ export function defineOperation<Input extends z.ZodType, Output extends z.ZodTyp
   return operation as unknown as Operation;
 }
 
+/** The noun of a name `noun.verb`. */
+export function nounOf(name: string): string {
+  return name.slice(0, name.indexOf("."));
+}
+
 /** Whether the operation changes nothing. */
 export function isReadOnly(operation: Operation): boolean {
   return operation.http.method === "GET" || operation.access.scope?.endsWith(".read") === true;

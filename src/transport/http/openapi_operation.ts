@@ -1,6 +1,6 @@
 // Operations and routes in the OpenAPI document.
 import type { FaultCode } from "@/core/fault.ts";
-import { isReadOnly, type Operation, type Rate } from "@/core/operation.ts";
+import { isReadOnly, nounOf, type Operation, type Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 import { headerRefs, problemCodes, problemResponses } from "./openapi_response.ts";
 import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../shared/json_schema.ts";
@@ -135,7 +135,7 @@ function routeParametersOf(route: Route): Json[] {
     name,
     in: "path",
     required: true,
-    description: describeField(name, nounOf(route)),
+    description: describeField(name, nounIn(route)),
     schema: { type: "string" },
   }));
   return [...derived, ...parameters];
@@ -166,7 +166,7 @@ function parametersOf(
       name,
       in: where,
       required: where === "path" || required.includes(name),
-      description: description ?? describeField(name, nounOf(operation)),
+      description: description ?? describeField(name, nounIn(operation)),
       schema,
       ...Object.hasOwn(example, name) ? { example: example[name] } : {},
     };
@@ -272,8 +272,9 @@ function codesOf(
 }
 
 /** What an id in the path refers to: `scheduled message` for `scheduled_message.read`. */
-function nounOf({ name }: { name: string }): string {
-  return name.slice(0, name.indexOf(".")).replaceAll("_", " ");
+/** The noun of its name, in words. */
+function nounIn({ name }: { name: string }): string {
+  return nounOf(name).replaceAll("_", " ");
 }
 
 function pathNamesOf(path: string): string[] {

@@ -3,6 +3,7 @@ import type { ChannelKind } from "@/core/channel.ts";
 import { appearsOn, type EventType } from "@/core/event.ts";
 import { EVENT_VALUE_MAX_CHARS } from "@/core/event_data.ts";
 import type { Module } from "@/core/module.ts";
+import { nounOf } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
 import { Schemas } from "../shared/json_schema.ts";
@@ -51,7 +52,7 @@ export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSour
   for (const kind of modules.flatMap((module) => module.channels ?? [])) document.addChannel(kind, events);
   for (const operation of modules.flatMap((module) => module.operations)) {
     const { request, reply } = rpcFrames(operation, document.schemas);
-    const tags = [{ name: operation.name.slice(0, operation.name.indexOf(".")) }];
+    const tags = [{ name: nounOf(operation.name) }];
     document.addCall(operation.name, request, reply, {
       summary: operation.summary,
       tags,

@@ -1,10 +1,10 @@
 // Names of tools in the configuration of agents: there is such a tool when they are set. It may end later.
 import { Fault, type FieldFault } from "@/core/fault.ts";
-import type { Operation } from "@/core/operation.ts";
+import { nounOf, type Operation } from "@/core/operation.ts";
 import { suggestionFor } from "@/core/suggestion.ts";
 import { ToolName } from "../schema.ts";
 import type { ToolSource } from "./tool.ts";
-import { isTool, nounOf } from "./toolbox.ts";
+import { isTool } from "./toolbox.ts";
 
 /** Most names for which a known one is suggested. */
 const SUGGESTIONS_MAX = 5;

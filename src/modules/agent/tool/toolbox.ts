@@ -2,7 +2,7 @@
 import { hasScope, scopesOf } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { isObject } from "@/core/json.ts";
-import { isReadOnly, type Operation } from "@/core/operation.ts";
+import { isReadOnly, nounOf, type Operation } from "@/core/operation.ts";
 import type { ModelTool } from "@/ports/model.ts";
 import { TOOLS_MAX } from "../schema.ts";
 import type { AgentRow, RunRow } from "../tables.ts";
@@ -170,10 +170,6 @@ export function isTool(operation: Operation): boolean {
   const noun = nounOf(operation.name);
   if (!NOUNS.has(noun) || operation.callsOut === true || operation.isSecret === true) return false;
   return isReadOnly(operation) || !READ_NOUNS.has(noun);
-}
-
-export function nounOf(operation: string): string {
-  return operation.slice(0, operation.indexOf("."));
 }
 
 function matches(patterns: readonly string[], name: string): boolean {
