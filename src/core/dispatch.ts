@@ -230,9 +230,10 @@ function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
     }));
   }
   if (issue.code === "invalid_union") {
-    // The option with the fewest errors is probably the one that was meant, unless a field belongs to another option.
-    const [nearest = []] = issue.errors.toSorted((one, other) => one.length - other.length);
-    if (nearest.length > 0 && nearest.every(({ code }) => code !== "unrecognized_keys")) {
+    // Of the options that have all given fields, the one with the fewest errors is probably the one that was meant.
+    const [nearest] = issue.errors.filter((option) => option.every(({ code }) => code !== "unrecognized_keys"))
+      .toSorted((one, other) => one.length - other.length);
+    if (nearest !== undefined) {
       return nearest.flatMap((inner) => fieldFaults({ ...inner, path: [...issue.path, ...inner.path] }, schema));
     }
   }

@@ -56,6 +56,11 @@ Deno.test("a missing field is said to be required, with what is expected", async
         { ...event, end: "2026-03-02T09:00:00Z" },
         "/end: Invalid input: expected object {dateTime, timeZone} or {date}, received string",
       ],
+      [
+        "/v1/collaboration/calendar/events",
+        { ...event, end: { dateTime: "2026-03-02" } },
+        "/end/dateTime: expected a wall time such as 2026-03-29T09:00:00, without offset, from 1900 to 2199",
+      ],
     ] as const
   ) {
     const { status, body: problem } = await alice.post(path, body);
