@@ -6,7 +6,7 @@ import { testOnEngines } from "../engines.ts";
 import { type ApiResponse, type Caller, openGateway } from "../harness.ts";
 import { writeCalendar } from "@/modules/calendar/ics_writer.ts";
 import type { AttendeeRow, EventRow } from "@/modules/calendar/store.ts";
-import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";
+import { CALENDAR, expectStatus, listEvents, openCalendarFixture } from "./calendar_fixture.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 type Line = [cn: string | undefined, role: string, answer: string, kind: string, address: string];
@@ -55,6 +55,8 @@ testOnEngines(
     const occurrence = "2026-03-05T09:00:00";
     expectStatus(await alice.patch(`${CALENDAR}/events/${id}`, { scope: "this", occurrence, title: "Short one" }));
     expectStatus(await bob.put(`${CALENDAR}/events/${id}/rsvp`, { status: "declined", occurrence }));
+    const last = { status: "tentative", occurrence: "2026-03-06T09:00:00" };
+    expectStatus(await bob.put(`${CALENDAR}/events/${id}/rsvp`, last));
 
     const text = await feedOf(alice, { roomId });
     assert.ok(text.split("\r\n").every((line) => new TextEncoder().encode(line).length <= 75));
@@ -70,10 +72,22 @@ testOnEngines(
     ];
     assert.deepEqual(attendeesOf(by("Review")), expected("ACCEPTED"));
     assert.deepEqual(attendeesOf(by("Short one")), expected("DECLINED"));
+    const unedited = events.find((event) =>
+      String(event.getFirstPropertyValue("recurrence-id")).startsWith("2026-03-06")
+    );
+    assert.equal(unedited?.getFirstPropertyValue("summary"), "Review");
+    assert.deepEqual(attendeesOf(unedited), expected("TENTATIVE"));
     const organizer = by("Review")?.getFirstProperty("organizer");
     assert.deepEqual([organizer?.getFirstParameter("cn"), organizer?.getFirstValue()], ["alice", "invalid:nomail"]);
     // Without attendees there is no organizer.
     assert.deepEqual([by("Alone")?.hasProperty("organizer"), attendeesOf(by("Alone"))], [false, []]);
+
+    // Taken back, it still follows its series.
+    expectStatus(await alice.post(`${CALENDAR}/import`, { roomId, text }), 202);
+    await gateway.runJobs();
+    expectStatus(await alice.patch(`${CALENDAR}/events/${id}`, { title: "Big review" }));
+    const titles = await listEvents(alice, "2026-03-04T00:00:00Z", "2026-03-07T00:00:00Z", `&roomId=${roomId}`);
+    assert.deepEqual(titles.map((one) => one.title).sort(), ["Alone", "Big review", "Big review", "Short one"]);
 
     const other = Object.values(nodeIcal.sync.parseICS(text)).find((one) =>
       one?.type === "VEVENT" && one.summary === "Review"

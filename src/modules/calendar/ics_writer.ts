@@ -91,15 +91,15 @@ function* dataOf(
     return lines;
   };
   for (const event of events) {
-    const { row, overrides } = event;
+    const { row, overrides, rsvps } = event;
     const data = { ...describe(row, {}), repeating: row.rrule === null ? null : recurrence(row) };
     yield { data, lines: linesOf(event) };
-    for (const override of overrides) {
-      const data = {
-        ...describe(row, patchOf(override), override.occurrence),
-        x: [occurrenceId(override.occurrence, row.time_zone)],
-      };
-      yield { data, lines: linesOf(event, override.occurrence) };
+    // An occurrence that somebody responded to differs from the series, too.
+    const patches = new Map(rsvps.map(({ occurrence }): [string, Patch] => [occurrence, {}]));
+    for (const override of overrides) patches.set(override.occurrence, patchOf(override));
+    for (const [occurrence, patch] of patches) {
+      const data = { ...describe(row, patch, occurrence), x: [occurrenceId(occurrence, row.time_zone)] };
+      yield { data, lines: linesOf(event, occurrence) };
     }
   }
 }

@@ -14,7 +14,8 @@ import { hidesEvent, resetResponses, resolveRule } from "./event_input.ts";
 import { parseIcs } from "./ics_file.ts";
 import type { IcsEvent } from "./ics_reader.ts";
 import { type EventGroup, type ParsedFile, parseFile } from "./ics_parsing.ts";
-import { exDatesOf } from "./occurrence.ts";
+import { findStart } from "./expansion.ts";
+import { exDatesOf, seriesOf } from "./occurrence.ts";
 import { ATTENDEES_MAX, EXCEPTIONS_MAX } from "./limits.ts";
 import type { Import, ImportReport, ImportStart } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow, type ImportRow } from "./store.ts";
@@ -221,12 +222,24 @@ function resolveGroup({ master, overrides }: EventGroup): ResolvedGroup {
     edit.occurrence === null || rrule === null ? [] : [{ edit, name: toSeriesTime(edit.occurrence, timing) }]
   );
   const cancelled = named.filter(({ edit }) => edit.isCancelled).map(({ name }) => name);
-  const edited = new Map(named.filter(({ edit }) => !edit.isCancelled).map(({ name, edit }) => [name, edit]));
   const exDates = [...master.exDates, ...cancelled];
+  const when = { ...timing, ...resolveRule(rrule, exDates, timing) };
+  const edited = new Map(
+    named.filter(({ edit, name }) => !edit.isCancelled && !isUnedited(edit, name, master, when))
+      .map(({ name, edit }) => [name, edit]),
+  );
   if (exDates.length > EXCEPTIONS_MAX || edited.size > EXCEPTIONS_MAX) {
     throw new Fault("limit_reached", `more than ${EXCEPTIONS_MAX} exceptions of the series`);
   }
-  return { master, edited, when: { ...timing, ...resolveRule(rrule, exDates, timing) } };
+  return { master, edited, when };
+}
+
+/** Whether an occurrence in a file is as its series says: it is there because somebody responded to it. */
+function isUnedited(edit: IcsEvent, name: string, master: IcsEvent, when: ResolvedGroup["when"]): boolean {
+  const { title, description, location, timing } = edit;
+  return title === master.title && description === master.description && location === master.location &&
+    isSameTime({ ...timing, rrule: null }, { ...when, start_local: name, rrule: null }) &&
+    findStart(seriesOf(when), name) !== undefined;
 }
 
 function eventOf(
