@@ -3,7 +3,8 @@
 // Runs alone: it measures the work of its thread.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import { runSteps } from "@/core/caller.ts";
+import { runInSlices, runSteps } from "@/core/caller.ts";
+import { inspectContent } from "@/modules/document/archive_content.ts";
 import { applyChange, encode, openDocument, recordChange } from "@/modules/document/content/crdt.ts";
 import { readFragment } from "@/modules/document/rich/fragment.ts";
 import { isWritten, writeFragment } from "@/modules/document/rich/fragment_writer.ts";
@@ -143,6 +144,17 @@ slowTest("others are served while a large rich document is created, replaced and
     ok(await member.put(`${PATH}/${id}/content`, { html: html.rules, revision }));
     const edits = Array.from({ length: 20 }, () => ({ op: "insert_block", at: 0, text: "Text" }));
     ok(await member.patch(`${PATH}/${id}/content`, { baseRevision: revision + 1, edits }));
+  });
+});
+
+slowTest("others are served while a large document from an archive is validated", async () => {
+  const doc = openDocument([]);
+  const paragraphs = repeat(12_000, (at) => ({ type: "paragraph", content: [{ type: "text", text: `Text ${at}` }] }));
+  runSteps(applyChange(doc, "gateway", writeFragment(fragmentOf(doc), paragraphs)));
+  const update = encode(doc);
+  await assertYields(async () => {
+    const content = await runInSlices(inspectContent(update, { kind: "rich", fragment: "default" }));
+    assert.ok(typeof content !== "string", `${content}`);
   });
 });
 

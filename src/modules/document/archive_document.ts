@@ -5,25 +5,17 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import { lockTree } from "./access.ts";
 import { DocumentHistoryArchive } from "./archive_history.ts";
 import { CommentStore } from "./comment_store.ts";
+import type { ArchivedContent } from "./archive_content.ts";
 import type { ContentLog } from "./content/log.ts";
 import { ContentStore } from "./content/store.ts";
-import { classifyUpdate, encode, openDocument, updateFault } from "./content/crdt.ts";
-import { type Representation, representationOf, type Shape } from "./content/representation.ts";
-import { checkShape } from "./rich/update_shape.ts";
+import { encode } from "./content/crdt.ts";
+import { representationOf } from "./content/representation.ts";
 import { presentAccess, ROOM_ROLE_OF } from "./updater.ts";
 import { presentDocument, presentRevision, publishDocumentCreated } from "./presenter.ts";
-import {
-  AUTHORS_MAX,
-  DEPTH_MAX,
-  type Document,
-  type DocumentAccessEntry,
-  REVISIONS_MAX,
-  STATE_MAX_BYTES,
-} from "./schema.ts";
+import { AUTHORS_MAX, DEPTH_MAX, type Document, type DocumentAccessEntry, REVISIONS_MAX } from "./schema.ts";
 import type { Origin } from "./content/schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
-import { openSnapshot } from "./content/merge_cost.ts";
 
 /** A document as it is now, and what follows it. */
 export type ArchivedDocument = {
@@ -38,9 +30,6 @@ export type ArchivedDocument = {
   /** Comments that were there when `update` was read, replies last. */
   commentIds: string[];
 };
-
-/** A content that was validated. */
-export type ArchivedContent = Representation & { snapshot: Uint8Array };
 
 /** A document to import. Its room and parent were checked; its id is free. */
 type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
@@ -102,18 +91,6 @@ export class DocumentArchive {
       revisions,
       commentIds,
     };
-  }
-
-  /** The content in a CRDT from elsewhere, if it is complete, has the shape of its kind of document, and is not too large. */
-  inspect(update: Uint8Array, shape: Shape): ArchivedContent | "corrupt" | "too_large" {
-    if (update.length > STATE_MAX_BYTES) return "too_large";
-    if (updateFault(update, shape.kind) !== undefined) return "corrupt";
-    const doc = openSnapshot(update);
-    if (doc === undefined) return "too_large";
-    if (classifyUpdate(doc, update) !== "duplicate") return "corrupt";
-    if (shape.kind === "rich" && !hasShape(update, shape.fragment)) return "corrupt";
-    const content = representationOf(doc, shape);
-    return content.isTooLarge ? "too_large" : { ...content, snapshot: encode(doc) };
   }
 
   /**
@@ -195,16 +172,5 @@ export class DocumentArchive {
       id = above.parent_id;
     }
     return depth <= DEPTH_MAX;
-  }
-}
-
-/** Whether an update has nothing but nodes and data in their places. */
-function hasShape(update: Uint8Array, fragment: string | null): boolean {
-  try {
-    checkShape(openDocument([]), update, fragment);
-    return true;
-  } catch (thrown) {
-    if (thrown instanceof Fault) return false;
-    throw thrown;
   }
 }

@@ -11,9 +11,11 @@ import {
   type SectionImporter,
 } from "@/core/archive.ts";
 import { candidateIds } from "@/core/archive_ids.ts";
+import { runInSlices } from "@/core/caller.ts";
 import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
-import type { ArchivedContent, DocumentArchive } from "./archive_document.ts";
+import { type ArchivedContent, inspectContent } from "./archive_content.ts";
+import type { DocumentArchive } from "./archive_document.ts";
 import type { Shape } from "./content/representation.ts";
 import { DocumentHistoryImporter } from "./archive_history_import.ts";
 import { CommentRecord, DocumentRecord, RevisionRecord } from "./archive_records.ts";
@@ -137,7 +139,7 @@ export class DocumentImporter implements SectionImporter {
       if (error instanceof CorruptContent) return "corrupt";
       throw error;
     }
-    return this.#archive.inspect(new Uint8Array(Buffer.concat(chunks)), shape);
+    return await runInSlices(inspectContent(new Uint8Array(Buffer.concat(chunks)), shape));
   }
 
   /** Readers of a private document. The importing principal owns it unless an owner exists here that is no agent. */

@@ -76,7 +76,8 @@ export class ContentLog {
     const account = actor === undefined ? undefined : this.#deps.cpu.accountOf(actor);
     account?.assertAvailable();
     const { updates, revision } = await this.#loadAll(tenantId, id, db);
-    const doc = account === undefined ? openDocument(updates) : account.measure(() => openDocument(updates));
+    const load = (): Y.Doc => openDocument(updates);
+    const doc = account === undefined ? measureCpu(load) : account.measure(load);
     await pauseIfLarge(doc);
     return { doc, revision };
   }
@@ -173,8 +174,10 @@ export class ContentLog {
     // An upper bound of the text, without loading the CRDT.
     if (row.text_bytes + row.pending_bytes + update.length > TEXT_MAX_BYTES) {
       const { doc } = await this.open(row.tenant_id, row.id, { db: tx.db });
-      applyUpdate(doc, update);
-      const { bytes, isTooLarge } = representationOf(doc, row);
+      const { bytes, isTooLarge } = measureCpu(() => {
+        applyUpdate(doc, update);
+        return representationOf(doc, row);
+      });
       if (isTooLarge) throw row.kind === "text" ? textTooLong() : richTooLarge();
       // `append` adds the update, which is already counted here.
       row = { ...row, text_bytes: bytes, pending_bytes: -update.length };
