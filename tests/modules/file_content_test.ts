@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import fc from "npm:fast-check@4.10.2";
+import { captureLog } from "../log_capture.ts";
 import { download, FILES, openFileHarness, pngHeader, sha256, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, ok } from "./fixtures.ts";
 
@@ -136,4 +137,16 @@ Deno.test("every accepted file name is preserved in Content-Disposition and inje
     assert.ok(!/["\\%]/.test(found[1] ?? ""), header);
     assert.equal(decodeURIComponent(found[2] ?? ""), name);
   }
+});
+
+Deno.test("file.content says in the log that a node lacks the files of its database", async () => {
+  await using rig = await openFileHarness();
+  const { gateway, folder } = rig;
+  const { alice } = await createCallers(gateway, "alice");
+  const { id } = ok(await upload(gateway, alice, { name: "notes" }, "stored by another node"));
+  await Deno.remove(`${folder}/files`, { recursive: true });
+  const records = await captureLog(["gateway", "file"], async () => {
+    for (let read = 0; read < 2; read++) assertProblem(await alice.get(`${FILES}/${id}/content`), 410, "gone");
+  });
+  assert.deepEqual(records.map(({ level, properties }) => [level, properties]), [["warning", { file: id }]]);
 });

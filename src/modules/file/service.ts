@@ -3,6 +3,7 @@ import { type Actor, chargedId, chargedTo, isAtLeast, TENANT_ROLES } from "@/cor
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
+import { logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { changeProfile, type PrincipalVisibility } from "@/modules/identity/mod.ts";
@@ -32,6 +33,10 @@ type Content = Awaited<ReturnType<Blobs["get"]>>;
 
 export class FileService {
   readonly #deps: Deps;
+  readonly #warnMissing = rateLimitedWarning(
+    logOf("file"),
+    "the content of a file is missing; nodes of one database need one SVC_DATA_DIR, or S3",
+  );
   readonly #thumbnails: Thumbnails;
 
   constructor(deps: Deps) {
@@ -59,8 +64,9 @@ export class FileService {
   /** The content of a file that the caller may read, or a range of it. */
   async open({ id }: Pick<StoredFile, "id">, range?: { start: number; end: number }): Promise<NonNullable<Content>> {
     const content = await this.#deps.blobs.get(id, range);
-    if (content === undefined) throw new Fault("gone", "The content no longer exists");
-    return content;
+    if (content !== undefined) return content;
+    this.#warnMissing({ file: id });
+    throw new Fault("gone", "The content no longer exists");
   }
 
   /** A JPEG or PNG thumbnail of a file that the caller may read; throws `validation_failed` if there can be none. */
