@@ -1,10 +1,9 @@
 // Imports files: their contents are stored as uploads are, within the same limits, and linked to the messages that show them
 // in the archive.
 import { createHash } from "node:crypto";
-import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { FileAttachments, FileWriter } from "@/modules/file/mod.ts";
-import { presentPrincipal, principalChanged } from "@/modules/identity/mod.ts";
+import { changeProfile } from "@/modules/identity/mod.ts";
 import { fileOwner, type MessageFile } from "@/modules/message/mod.ts";
 import { profileJob } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
@@ -86,16 +85,9 @@ export class FileImport {
       if (principal === undefined || principal.version > 1 || principal.avatar_file_id !== null) return;
       const file = await this.#findPicture(tx, entry, imported.id);
       if (file === undefined) return;
-      const set = { avatar_file_id: file.id, version: principal.version + 1, updated_at: this.#run.now };
-      await store.updatePrincipal(tenantId, uploaderId, set);
-      await tx.emit({
-        tenantId,
-        stream: principalStream(uploaderId),
-        type: "principal.updated",
-        data: { principal: presentPrincipal({ ...principal, ...set }, Date.parse(set.updated_at)) },
-      });
+      const clock = { now: () => Date.parse(this.#run.now) };
+      await changeProfile(tx, clock, { tenantId, id: uploaderId }, { avatarFileId: file.id });
       await tx.enqueue(profileJob(tenantId, uploaderId));
-      tx.signal(principalChanged.create(tenantId, uploaderId));
       if (file.state === "unlinked") this.#run.report.added.files++;
       await store.setFileDate(tenantId, file.id, imported.createdAt);
     });

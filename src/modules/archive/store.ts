@@ -129,14 +129,6 @@ export class ArchiveStore {
     );
   }
 
-  async updatePrincipal(
-    tenantId: string,
-    id: string,
-    set: Partial<TransferTables["principal"]>,
-  ): Promise<void> {
-    await this.#db.updateTable("principal").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
-  }
-
   async takenHandles(tenantId: string, handles: readonly string[]): Promise<Set<string>> {
     if (handles.length === 0) return new Set();
     const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
