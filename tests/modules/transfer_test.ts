@@ -159,6 +159,8 @@ Deno.test("archives that are unsafe, broken or no archives are refused by name",
       const { state, failure } = await importArchive(gateway, boss, kind, archive);
       assert.deepEqual([state, failure?.code], ["failed", code], JSON.stringify(failure));
     }
+    const { failure } = await importArchive(gateway, boss, "gateway", good);
+    assert.match(failure.detail, /expected an export as it was downloaded/);
   });
 });
 

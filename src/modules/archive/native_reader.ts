@@ -230,6 +230,8 @@ export class NativeReader {
 /** Whether there is a head; a stream without a line is no export either. */
 async function hasHeader(lines: RecordCursor): Promise<boolean> {
   const line = await lines.next();
-  if (line === undefined) throw new ArchiveFault("missing_file", "The export is empty");
+  if (line === undefined) {
+    throw new ArchiveFault("missing_file", "No line is JSON; expected an export as it was downloaded, not compressed");
+  }
   return HeaderRecord.safeParse(line.value).success;
 }
