@@ -81,6 +81,19 @@ Deno.test("values of attributes that nest deeper than editors write them are ref
   await copy.assertReadable();
 });
 
+Deno.test("a node with more attributes than any editor gives it is refused", async () => {
+  await using fixture = await DocumentFixture.open();
+  const create = (count: number) => {
+    const attrs = Object.fromEntries(Array.from({ length: count }, (_, at) => [`a${at}`, at]));
+    const prosemirror = { type: "doc", content: [{ type: "paragraph", attrs }] };
+    return fixture.as("member").post(PATH, { roomId: fixture.roomId, title: "Notes", kind: "rich", prosemirror });
+  };
+  assert.equal((await create(1000)).status, 201);
+  const refused = await create(1001);
+  assertProblem(refused, 422, "validation_failed");
+  assert.equal(refused.body.errors[0].pointer, "/prosemirror/content/0/attrs");
+});
+
 slowTest(
   "what is written and deleted again and again fills its limit, and is forgotten with the next revision",
   async () => {

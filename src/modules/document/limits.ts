@@ -8,6 +8,8 @@ export const LINES_MAX = 50_000;
 export const RICH_DEPTH_MAX = 64;
 /** Nodes and marks of a rich document. */
 export const RICH_NODES_MAX = 50_000;
+/** Attributes of a node or mark in JSON, which are compared at once; those of editors have a dozen. */
+export const ATTRIBUTES_MAX = 1000;
 /** Characters of the name of a node, a mark, an attribute or a fragment. */
 export const NAME_MAX_CHARS = 100;
 export const TITLE_MAX = 200;

@@ -2,7 +2,7 @@
 // are bounded here.
 import { Fault, invalidField } from "@/core/fault.ts";
 import { canonicalJson } from "@/core/json.ts";
-import { NAME_MAX_CHARS, RICH_DEPTH_MAX, RICH_NODES_MAX, TEXT_MAX_BYTES } from "../limits.ts";
+import { ATTRIBUTES_MAX, NAME_MAX_CHARS, RICH_DEPTH_MAX, RICH_NODES_MAX, TEXT_MAX_BYTES } from "../limits.ts";
 
 type Attributes = Record<string, unknown>;
 export type RichMark = { type: string; attrs?: Attributes };
@@ -95,6 +95,7 @@ function readMark(value: unknown, pointer: string): RichMark {
 function readAttributes(value: unknown, pointer: string): Attributes | undefined {
   if (value === undefined || value === null) return undefined;
   const entries = Object.entries(readObject(value, pointer)).filter(([, one]) => one !== null && one !== undefined);
+  if (entries.length > ATTRIBUTES_MAX) throw invalidField(pointer, `expected at most ${ATTRIBUTES_MAX} attributes`);
   for (const [name] of entries) readName(name, pointer);
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
