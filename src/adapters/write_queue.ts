@@ -1,7 +1,9 @@
-// The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit.
+// The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit. An owner has one
+// writer in all batches together, so what one owner writes at once delays others by one writer at most.
 import { AsyncLocalStorage } from "node:async_hooks";
-import { beginCharge, currentAccount } from "@/core/caller.ts";
+import { beginCharge, currentAccount, ownAccount } from "@/core/caller.ts";
 import { delay } from "@/core/clock.ts";
+import type { CpuAccount } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
@@ -27,6 +29,8 @@ type PendingWrite<Tables> = {
   reject(cause: unknown): void;
   /** Runs the work in the async context of its caller. */
   context: <Result>(run: () => Result) => Result;
+  /** Absent if others wait for it, too. */
+  owner: CpuAccount | undefined;
   retries: number;
   /** Since it first gave way, until a run of it ends otherwise. */
   priority?: LockPriority | undefined;
@@ -61,6 +65,8 @@ export class WriteQueue<Tables> {
   readonly #deps: QueueDeps<Tables>;
   readonly #waiting: PendingWrite<Tables>[] = [];
   readonly #idle: SqlConnection[];
+  /** Owners that have a writer in a batch. */
+  readonly #writing = new Set<CpuAccount>();
   /** Connections that could not begin since one last could. */
   readonly #failing = new Set<SqlConnection>();
   readonly #locks = new StreamLocks();
@@ -84,8 +90,15 @@ export class WriteQueue<Tables> {
     return new Promise<Result>((resolve, reject) => {
       this.#pending++;
       const context = AsyncLocalStorage.snapshot();
-      // The queue keeps writers of every result type; each gets back what its own work returned.
-      this.#waiting.push({ work, resolve: resolve as (result: unknown) => void, reject, context, retries: 0 });
+      this.#waiting.push({
+        work,
+        // The queue keeps writers of every result type; each gets back what its own work returned.
+        resolve: resolve as (result: unknown) => void,
+        reject,
+        context,
+        owner: ownAccount(),
+        retries: 0,
+      });
       this.#wake();
     });
   }
@@ -111,17 +124,31 @@ export class WriteQueue<Tables> {
   }
 
   #wake(): void {
-    const connection = this.#waiting.length > 0 ? this.#idle.pop() : undefined;
+    const connection = this.#hasNext ? this.#idle.pop() : undefined;
     if (connection !== undefined) this.#rootContext(() => this.#runBatches(connection));
   }
 
+  readonly #isNext = ({ owner }: PendingWrite<Tables>): boolean => owner === undefined || !this.#writing.has(owner);
+
+  get #hasNext(): boolean {
+    return this.#waiting.some(this.#isNext);
+  }
+
+  /** Takes the first writer whose owner has none in a batch. */
+  #takeNext(): PendingWrite<Tables> | undefined {
+    const at = this.#waiting.findIndex(this.#isNext);
+    const [writer] = at < 0 ? [] : this.#waiting.splice(at, 1);
+    if (writer?.owner !== undefined) this.#writing.add(writer.owner);
+    return writer;
+  }
+
   async #runBatches(connection: SqlConnection): Promise<void> {
-    while (this.#waiting.length > 0) {
+    while (this.#hasNext) {
       const gathered = this.#deps.rules.gather();
       if (gathered !== undefined) await gathered;
       this.#running++;
       const batch = new WriteBatch(this.#locks);
-      await this.#runBatch(connection, batch);
+      for (const owner of await this.#runBatch(connection, batch)) this.#writing.delete(owner);
       batch.releaseAll();
       this.#running--;
       const reads = this.#waitingReads;
@@ -131,17 +158,20 @@ export class WriteQueue<Tables> {
     this.#idle.push(connection);
   }
 
-  async #runBatch(connection: SqlConnection, batch: WriteBatch): Promise<void> {
+  /** Returns the owners of its writers. */
+  async #runBatch(connection: SqlConnection, batch: WriteBatch): Promise<Iterable<CpuAccount>> {
+    const owners = new Set<CpuAccount>();
     // Before it takes a writer, so that no writer waits for a connection that cannot while another can.
-    if (!(await this.#begin(connection))) return;
+    if (!(await this.#begin(connection))) return owners;
     const done: CompletedWrite<Tables>[] = [];
     const closesAt = performance.now() + BATCH_MAX_MS;
-    let writer = this.#waiting.shift();
+    let writer = this.#takeNext();
     try {
       while (writer !== undefined) {
+        if (writer.owner !== undefined) owners.add(writer.owner);
         const mayGoOn = await this.#runWrite(connection, batch, writer, done);
         const isFull = done.length >= BATCH_MAX_WRITERS || performance.now() >= closesAt;
-        writer = mayGoOn && !isFull ? this.#waiting.shift() : undefined;
+        writer = mayGoOn && !isFull ? this.#takeNext() : undefined;
       }
       batch.beginCommit();
       if (done.length > 0) await this.#commit(connection, batch, done);
@@ -152,6 +182,7 @@ export class WriteQueue<Tables> {
       for (const one of done) this.#retry(one.write, cause);
       if (writer !== undefined) this.#retry(writer, cause);
     }
+    return owners;
   }
 
   /**
@@ -160,7 +191,7 @@ export class WriteQueue<Tables> {
    */
   async #begin(connection: SqlConnection): Promise<boolean> {
     const retryUntil = performance.now() + BEGIN_MAX_MS;
-    for (let attempt = 1; this.#waiting.length > 0; attempt++) {
+    for (let attempt = 1; this.#hasNext; attempt++) {
       try {
         await connection.begin();
         this.#failing.clear();

@@ -161,3 +161,25 @@ Deno.test("write queue: a commit on this thread is charged by what each writer w
   assert.deepEqual(await spent(100), [1]);
   await queue.close();
 });
+
+Deno.test("write queue: what one owner writes at once delays others by one writer", async () => {
+  const cpu = new CpuBudget({ percent: 10 });
+  const queue = queueOver(new FakeConnection(), new FakeConnection());
+  const ran: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const writeFor = (owner: string, until?: Promise<void>): Promise<void> =>
+    chargeTo(cpu.accountOfKey(owner), () =>
+      queue.write(async () => {
+        ran.push(owner);
+        await until;
+      }));
+  const many = [gate.promise, undefined, undefined].map((until) => writeFor("many", until));
+  await writeFor("other");
+  assert.deepEqual(ran, ["many", "other"]);
+  gate.resolve();
+  await Promise.all(many);
+  assert.deepEqual(ran, ["many", "other", "many", "many"]);
+  const late = writeFor("many");
+  await Promise.all([late, queue.write(() => Promise.resolve())]);
+  await queue.close();
+});
