@@ -10,6 +10,7 @@
 // So that no writer yields forever, one that yielded repeatedly gets a priority: until a run of it succeeds, no batch acquires one
 // of its streams, except for an older priority. It waits for batches, which all end, and for older priorities, so never in a
 // cycle; and meanwhile it has no locks for which another process could wait.
+import type { CpuAccount } from "@/core/cpu_budget.ts";
 import type { Signal, StoredEvent } from "@/core/event.ts";
 import { type CommitResult, streamKey } from "@/ports/store.ts";
 import type { SavepointScope } from "./savepoint.ts";
@@ -42,6 +43,8 @@ export class StreamLocks {
 }
 
 export class WriteBatch {
+  /** Of its writers. */
+  readonly owners = new Set<CpuAccount>();
   /** That of the writer that runs now. */
   priority: LockPriority | undefined;
   #events: StoredEvent[] = [];

@@ -1,5 +1,5 @@
-// The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit. An owner has one
-// writer in all batches together, so what one owner writes at once delays others by one writer at most.
+// The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit. Owners take turns,
+// and the writers of one are in half of the batches at most: whatever it writes at once, others wait for one batch.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { beginCharge, currentAccount, ownAccount } from "@/core/caller.ts";
 import { delay } from "@/core/clock.ts";
@@ -10,6 +10,7 @@ import type { CommitResult, Transaction } from "@/ports/store.ts";
 import { LockPriority, StreamLocks, WriteBatch, YieldToOther } from "./write_batch.ts";
 import { ConnectionLost, SerializationRetry, type SqlConnection } from "./sql_session.ts";
 import { SqlTransaction, type TransactionDeps } from "./transaction.ts";
+import { WaitingWriters } from "./waiting_writers.ts";
 
 /** Few enough that PostgreSQL keeps a batch's savepoints in its fast cache of 64. */
 const BATCH_MAX_WRITERS = 50;
@@ -63,10 +64,10 @@ export class WriteQueue<Tables> {
   /** The last write error that the database caused, until a write succeeds again. */
   readonly writeHealth: { last: Fault | undefined } = { last: undefined };
   readonly #deps: QueueDeps<Tables>;
-  readonly #waiting: PendingWrite<Tables>[] = [];
+  readonly #waiting = new WaitingWriters<PendingWrite<Tables>>();
   readonly #idle: SqlConnection[];
-  /** Owners that have a writer in a batch. */
-  readonly #writing = new Set<CpuAccount>();
+  /** In how many batches owners have writers. */
+  readonly #writing = new Map<CpuAccount, number>();
   /** Connections that could not begin since one last could. */
   readonly #failing = new Set<SqlConnection>();
   readonly #locks = new StreamLocks();
@@ -84,13 +85,13 @@ export class WriteQueue<Tables> {
 
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result> {
     if (this.#isClosed) return Promise.reject(new Fault("unavailable", "The store is closed"));
-    if (this.#waiting.length >= WAITING_MAX) {
+    if (this.#waiting.size >= WAITING_MAX) {
       return Promise.reject(new Fault("unavailable", "The write queue is full", { retryAfterMs: 1000 }));
     }
     return new Promise<Result>((resolve, reject) => {
       this.#pending++;
       const context = AsyncLocalStorage.snapshot();
-      this.#waiting.push({
+      this.#waiting.add({
         work,
         // The queue keeps writers of every result type; each gets back what its own work returned.
         resolve: resolve as (result: unknown) => void,
@@ -124,31 +125,44 @@ export class WriteQueue<Tables> {
   }
 
   #wake(): void {
-    const connection = this.#hasNext ? this.#idle.pop() : undefined;
+    const connection = this.#hasNext() ? this.#idle.pop() : undefined;
     if (connection !== undefined) this.#rootContext(() => this.#runBatches(connection));
   }
 
-  readonly #isNext = ({ owner }: PendingWrite<Tables>): boolean => owner === undefined || !this.#writing.has(owner);
+  /** Whether a writer of an owner may begin a batch. */
+  readonly #mayBegin = ({ owner }: Pick<PendingWrite<Tables>, "owner">): boolean =>
+    owner === undefined || (this.#writing.get(owner) ?? 0) < Math.ceil(this.#deps.writers.length / 2);
 
-  get #hasNext(): boolean {
-    return this.#waiting.some(this.#isNext);
+  #hasNext(): boolean {
+    return this.#waiting.has(this.#mayBegin);
   }
 
-  /** Takes the first writer whose owner has none in a batch. */
-  #takeNext(): PendingWrite<Tables> | undefined {
-    const at = this.#waiting.findIndex(this.#isNext);
-    const [writer] = at < 0 ? [] : this.#waiting.splice(at, 1);
-    if (writer?.owner !== undefined) this.#writing.add(writer.owner);
+  #takeNext({ owners }: WriteBatch): PendingWrite<Tables> | undefined {
+    const writer = this.#waiting.take((one) => one.owner !== undefined && owners.has(one.owner) || this.#mayBegin(one));
+    const owner = writer?.owner;
+    if (owner !== undefined && !owners.has(owner)) {
+      owners.add(owner);
+      this.#writing.set(owner, (this.#writing.get(owner) ?? 0) + 1);
+    }
     return writer;
   }
 
+  #endTurns({ owners }: WriteBatch): void {
+    for (const owner of owners) {
+      const left = (this.#writing.get(owner) ?? 0) - 1;
+      if (left > 0) this.#writing.set(owner, left);
+      else this.#writing.delete(owner);
+    }
+  }
+
   async #runBatches(connection: SqlConnection): Promise<void> {
-    while (this.#hasNext) {
+    while (this.#hasNext()) {
       const gathered = this.#deps.rules.gather();
       if (gathered !== undefined) await gathered;
       this.#running++;
       const batch = new WriteBatch(this.#locks);
-      for (const owner of await this.#runBatch(connection, batch)) this.#writing.delete(owner);
+      await this.#runBatch(connection, batch);
+      this.#endTurns(batch);
       batch.releaseAll();
       this.#running--;
       const reads = this.#waitingReads;
@@ -158,20 +172,17 @@ export class WriteQueue<Tables> {
     this.#idle.push(connection);
   }
 
-  /** Returns the owners of its writers. */
-  async #runBatch(connection: SqlConnection, batch: WriteBatch): Promise<Iterable<CpuAccount>> {
-    const owners = new Set<CpuAccount>();
+  async #runBatch(connection: SqlConnection, batch: WriteBatch): Promise<void> {
     // Before it takes a writer, so that no writer waits for a connection that cannot while another can.
-    if (!(await this.#begin(connection))) return owners;
+    if (!(await this.#begin(connection))) return;
     const done: CompletedWrite<Tables>[] = [];
     const closesAt = performance.now() + BATCH_MAX_MS;
-    let writer = this.#takeNext();
+    let writer = this.#takeNext(batch);
     try {
       while (writer !== undefined) {
-        if (writer.owner !== undefined) owners.add(writer.owner);
         const mayGoOn = await this.#runWrite(connection, batch, writer, done);
         const isFull = done.length >= BATCH_MAX_WRITERS || performance.now() >= closesAt;
-        writer = mayGoOn && !isFull ? this.#takeNext() : undefined;
+        writer = mayGoOn && !isFull ? this.#takeNext(batch) : undefined;
       }
       batch.beginCommit();
       if (done.length > 0) await this.#commit(connection, batch, done);
@@ -182,7 +193,6 @@ export class WriteQueue<Tables> {
       for (const one of done) this.#retry(one.write, cause);
       if (writer !== undefined) this.#retry(writer, cause);
     }
-    return owners;
   }
 
   /**
@@ -191,7 +201,7 @@ export class WriteQueue<Tables> {
    */
   async #begin(connection: SqlConnection): Promise<boolean> {
     const retryUntil = performance.now() + BEGIN_MAX_MS;
-    for (let attempt = 1; this.#hasNext; attempt++) {
+    for (let attempt = 1; this.#hasNext(); attempt++) {
       try {
         await connection.begin();
         this.#failing.clear();
@@ -206,7 +216,7 @@ export class WriteQueue<Tables> {
         if (attempt > 1 && this.#failing.size === this.#deps.writers.length) {
           this.#failing.clear();
           const fault = new Fault("unavailable", "The database is unavailable", { cause });
-          for (const writer of this.#waiting.splice(0)) this.#reject(writer, fault);
+          for (const writer of this.#waiting.takeAll()) this.#reject(writer, fault);
           return false;
         }
         for (let others = this.#idle.length; others > 0; others--) this.#wake();
@@ -302,7 +312,7 @@ export class WriteQueue<Tables> {
   }
 
   #requeue(writer: PendingWrite<Tables>): void {
-    this.#waiting.unshift(writer);
+    this.#waiting.addFirst(writer);
     this.#wake();
   }
 

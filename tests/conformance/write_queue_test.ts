@@ -162,7 +162,7 @@ Deno.test("write queue: a commit on this thread is charged by what each writer w
   await queue.close();
 });
 
-Deno.test("write queue: what one owner writes at once delays others by one writer", async () => {
+Deno.test("write queue: one owner leaves connections to others", async () => {
   const cpu = new CpuBudget({ percent: 10 });
   const queue = queueOver(new FakeConnection(), new FakeConnection());
   const ran: string[] = [];
@@ -181,5 +181,23 @@ Deno.test("write queue: what one owner writes at once delays others by one write
   assert.deepEqual(ran, ["many", "other", "many", "many"]);
   const late = writeFor("many");
   await Promise.all([late, queue.write(() => Promise.resolve())]);
+  await queue.close();
+});
+
+Deno.test("write queue: writers of one owner share a commit, and those of others have their turn between them", async () => {
+  const cpu = new CpuBudget({ percent: 10 });
+  const connection = new FakeConnection();
+  const queue = queueOver(connection);
+  const ran: string[] = [];
+  const writeFor = (owner: string): Promise<void> =>
+    chargeTo(cpu.accountOfKey(owner), () =>
+      queue.write(() => {
+        ran.push(owner);
+        return Promise.resolve();
+      }));
+  await Promise.all([...Array.from({ length: 10 }, () => writeFor("many")), writeFor("one"), writeFor("other")]);
+  assert.deepEqual(ran.slice(0, 5), ["many", "one", "other", "many", "many"]);
+  assert.equal(ran.length, 12);
+  assert.ok(queue.commits.batches < 3, `${queue.commits.batches} commits`);
   await queue.close();
 });
