@@ -1,5 +1,6 @@
 // Notifications of comments: whom they mention, and who takes part in their thread.
 import assert from "node:assert/strict";
+import { testOnEngines } from "../engines.ts";
 import type { Caller } from "../harness.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { ok } from "./room_fixture.ts";
@@ -14,34 +15,37 @@ async function readNotifications(caller: Caller): Promise<[string, string | null
   ) => [kind, title, actor.id] as const);
 }
 
-Deno.test("a comment notifies those whom it mentions, its thread, and of a new thread who created the document", async () => {
-  await using fixture = await DocumentFixture.open({ names: ["dora"] });
-  const [member, moderator, owner] = [fixture.as("member"), fixture.as("moderator"), fixture.as("owner")];
-  ok(await fixture.as("dora").patch("/v1/collaboration/me", { handle: "dora.d" }));
-  const { id } = await fixture.create("text");
-  const path = `${PATH}/${id}/comments`;
-  const root = ok(await moderator.post(path, { text: "@Dora.D, and @outsider: why? Not `@owner`." }), 201);
-  assert.deepEqual(await readNotifications(member), [["comment", "Notes", "moderator"]]);
-  assert.deepEqual(await readNotifications(fixture.as("dora")), [["comment_mention", "Notes", "moderator"]]);
-  for (const name of ["moderator", "owner", "outsider"]) {
-    assert.deepEqual(await readNotifications(fixture.as(name)), []);
-  }
-  const { items: [listed] } = ok(await member.get(`${NOTIFICATIONS}?kinds=comment`));
-  assert.deepEqual([listed.roomId, listed.resource, listed.data], [
-    fixture.roomId,
-    { type: "document", id },
-    { commentId: root.id },
-  ]);
+testOnEngines(
+  "a comment notifies those whom it mentions, its thread, and of a new thread who created the document",
+  async (environment) => {
+    await using fixture = await DocumentFixture.open({ environment, names: ["dora"] });
+    const [member, moderator, owner] = [fixture.as("member"), fixture.as("moderator"), fixture.as("owner")];
+    ok(await fixture.as("dora").patch("/v1/collaboration/me", { handle: "dora.d" }));
+    const { id } = await fixture.create("text");
+    const path = `${PATH}/${id}/comments`;
+    const root = ok(await moderator.post(path, { text: "@Dora.D, and @outsider: why? Not `@owner`." }), 201);
+    assert.deepEqual(await readNotifications(member), [["comment", "Notes", "moderator"]]);
+    assert.deepEqual(await readNotifications(fixture.as("dora")), [["comment_mention", "Notes", "moderator"]]);
+    for (const name of ["moderator", "owner", "outsider"]) {
+      assert.deepEqual(await readNotifications(fixture.as(name)), []);
+    }
+    const { items: [listed] } = ok(await member.get(`${NOTIFICATIONS}?kinds=comment`));
+    assert.deepEqual([listed.roomId, listed.resource, listed.data], [
+      fixture.roomId,
+      { type: "document", id },
+      { commentId: root.id },
+    ]);
 
-  ok(await owner.post(path, { text: "Because", parentId: root.id }), 201);
-  ok(await member.post(path, { text: "I see, @moderator", parentId: root.id }), 201);
-  assert.deepEqual(await readNotifications(moderator), [
-    ["comment", "Notes", "owner"],
-    ["comment_mention", "Notes", "member"],
-  ]);
-  assert.deepEqual(await readNotifications(owner), [["comment", "Notes", "member"]]);
-  assert.equal((await readNotifications(member)).length, 1);
-});
+    ok(await owner.post(path, { text: "Because", parentId: root.id }), 201);
+    ok(await member.post(path, { text: "I see, @moderator", parentId: root.id }), 201);
+    assert.deepEqual(await readNotifications(moderator), [
+      ["comment", "Notes", "owner"],
+      ["comment_mention", "Notes", "member"],
+    ]);
+    assert.deepEqual(await readNotifications(owner), [["comment", "Notes", "member"]]);
+    assert.equal((await readNotifications(member)).length, 1);
+  },
+);
 
 Deno.test("a changed comment notifies only those whom its text did not mention before", async () => {
   await using fixture = await DocumentFixture.open();
@@ -72,19 +76,22 @@ Deno.test("comments of a muted room notify nobody there, and titles are hidden f
   assert.deepEqual(await readNotifications(fixture.as("observer")), [["comment_mention", null, "moderator"]]);
 });
 
-Deno.test("of a private document only its readers are notified, and a token needs document.read for the title", async () => {
-  await using fixture = await DocumentFixture.open();
-  const member = fixture.as("member");
-  const { id } = ok(await member.post(PATH, { title: "Plan", text: "text" }), 201);
-  ok(await member.put(`${PATH}/${id}/access/observer`, { role: "editor" }));
-  const path = `${PATH}/${id}/comments`;
-  ok(await member.post(path, { text: "@observer @owner" }), 201);
-  ok(await fixture.as("observer").post(path, { text: "Fine" }), 201);
-  assert.deepEqual(await readNotifications(fixture.as("observer")), [["comment_mention", "Plan", "member"]]);
-  assert.deepEqual(await readNotifications(member), [["comment", "Plan", "observer"]]);
-  assert.deepEqual(await readNotifications(fixture.as("owner")), []);
-  const narrow = await fixture.gateway.as("observer", { scope: "notification.read" });
-  assert.deepEqual(await readNotifications(narrow), [["comment_mention", null, "member"]]);
-  ok(await member.delete(`${PATH}/${id}/access/observer`), 204);
-  assert.deepEqual(await readNotifications(fixture.as("observer")), [["comment_mention", null, "member"]]);
-});
+testOnEngines(
+  "of a private document only its readers are notified, and a token needs document.read for the title",
+  async (environment) => {
+    await using fixture = await DocumentFixture.open({ environment });
+    const member = fixture.as("member");
+    const { id } = ok(await member.post(PATH, { title: "Plan", text: "text" }), 201);
+    ok(await member.put(`${PATH}/${id}/access/observer`, { role: "editor" }));
+    const path = `${PATH}/${id}/comments`;
+    ok(await member.post(path, { text: "@observer @owner" }), 201);
+    ok(await fixture.as("observer").post(path, { text: "Fine" }), 201);
+    assert.deepEqual(await readNotifications(fixture.as("observer")), [["comment_mention", "Plan", "member"]]);
+    assert.deepEqual(await readNotifications(member), [["comment", "Plan", "observer"]]);
+    assert.deepEqual(await readNotifications(fixture.as("owner")), []);
+    const narrow = await fixture.gateway.as("observer", { scope: "notification.read" });
+    assert.deepEqual(await readNotifications(narrow), [["comment_mention", null, "member"]]);
+    ok(await member.delete(`${PATH}/${id}/access/observer`), 204);
+    assert.deepEqual(await readNotifications(fixture.as("observer")), [["comment_mention", null, "member"]]);
+  },
+);

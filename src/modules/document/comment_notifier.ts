@@ -1,6 +1,7 @@
 // Notifies of comments: those whom the text mentions, and those who wrote in the same thread or, of a new one, created the document.
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
+import { notVisible } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { namesIn } from "@/modules/message/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
@@ -41,8 +42,8 @@ export class CommentNotifier {
     if (names.length === 0 && involved.every((id) => id === actor.principalId)) return;
     const readers = row.room_id === null
       ? await this.#readersOf(row, tx.db)
-      : this.#viewersOf(actor, row.room_id, tx.db);
-    const byName = await readers.byName(names.flat());
+      : await this.#viewersOf(actor, row.room_id, tx.db);
+    const byName = names.length === 0 ? new Map<string, string>() : await readers.byName(names.flat());
     const mentioned = names.flatMap((readings) => readings.flatMap((name) => byName.get(name) ?? []).slice(0, 1));
     const others = involved.filter((id) => !mentioned.includes(id));
     const draftOf = (kind: string, principalIds: readonly string[]): NotificationDraft => ({
@@ -62,18 +63,15 @@ export class CommentNotifier {
     );
   }
 
-  #viewersOf(actor: Actor, roomId: string, db: AnyDatabase): Readers {
+  async #viewersOf(actor: Actor, roomId: string, db: AnyDatabase): Promise<Readers> {
     const { roomAccess, clock } = this.#deps;
-    const grant = roomAccess.find(actor, roomId, db);
+    const room = (await roomAccess.find(actor, roomId, db))?.room;
+    if (room === undefined) throw notVisible("document");
     return {
-      byName: async (names) => {
-        const room = (await grant)?.room;
-        return room === undefined ? new Map() : await roomAccess.membersByName(actor, room, names, db);
-      },
+      byName: (names) => roomAccess.membersByName(actor, room, names, db),
       willing: async (ids, isMention) => {
-        const room = (await grant)?.room;
-        const viewers = room === undefined ? [] : (await roomAccess.filterViewers(room, ids, db)).values();
-        return [...viewers].filter((viewer) => wantsNotification(viewer, isMention, clock.now())).map(({ id }) => id);
+        const viewers = [...(await roomAccess.filterViewers(room, ids, db)).values()];
+        return viewers.filter((viewer) => wantsNotification(viewer, isMention, clock.now())).map(({ id }) => id);
       },
     };
   }
