@@ -51,6 +51,7 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
         "event.create",
         "deny",
       ]]);
+      await page.locator(".run").waitFor({ state: "detached" });
     });
     await t.step("it is stopped while it writes", async () => {
       await write(page, "@gardener talk forever");
