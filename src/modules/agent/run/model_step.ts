@@ -11,6 +11,8 @@ import { DeltaStream, type RunPublisher } from "./publisher.ts";
 import { RunStore } from "./store.ts";
 
 const SAVE_MS = 1000;
+/** Saves begin at common instants, so that runs which stream at the same time share commits. */
+const SAVE_TICK_MS = 100;
 const SAVE_CHARS = 4096;
 /** How often a response that broke off is tried again. */
 const BROKEN_RETRIES = 2;
@@ -136,7 +138,7 @@ class TextSaver {
     this.#text = text;
     if (this.#saving !== undefined) return;
     if (text.length - this.#savedLength >= SAVE_CHARS) return this.#begin();
-    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS);
+    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS - performance.now() % SAVE_TICK_MS);
   }
 
   async end(): Promise<void> {
