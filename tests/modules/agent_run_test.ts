@@ -303,7 +303,7 @@ Deno.test("a day after its end, a run has no texts any longer; after 90 days, it
 Deno.test("who asked is notified when the agent waits for a decision or a reply, until there is one", async () => {
   await using fixture = await AgentFixture.open(
     ({ number }) =>
-      number === 1
+      number === 1 || number === 4
         ? callTools(["task_create", { title: "Paint" }])
         : number === 2
         ? callTools(["ask_user", { question: "Which colour?" }])
@@ -315,6 +315,9 @@ Deno.test("who asked is notified when the agent waits for a decision or a reply,
   const waiting = async (who: Caller): Promise<any[]> =>
     ok(await who.get("/v1/collaboration/notifications?unread=true&kinds=approval_requested&kinds=question_asked"))
       .items;
+  const { id: earlierId } = ok(
+    await alice.post("/v1/messages", { roomId, text: "Look!", mentions: { principalIds: ["bob"] } }),
+  );
   const log = await captureLog(["gateway"], async () => {
     await fixture.mention(bob, "Paint the door");
     await fixture.settled("waiting_approval");
@@ -337,4 +340,18 @@ Deno.test("who asked is notified when the agent waits for a decision or a reply,
   ok(await bob.post(`/v1/collaboration/ai/runs/${run.id}/reply`, { text: "Red" }));
   assert.deepEqual(await waiting(bob), []);
   await fixture.settled();
+  const { items: unread } = ok(await bob.get("/v1/collaboration/notifications?unread=true"));
+  assert.deepEqual(
+    unread.filter(({ kind }: { kind: string }) => kind === "mention").map((one: { messageId: string }) =>
+      one.messageId
+    ),
+    [earlierId],
+    "what else is unread in the room stays so",
+  );
+
+  await fixture.mention(bob, "Paint the floor");
+  await fixture.settled("waiting_approval", 2);
+  const { resource: stopped } = (await waiting(bob))[0];
+  ok(await alice.post(`/v1/collaboration/ai/runs/${stopped.id}/cancel`));
+  assert.deepEqual(await waiting(bob), []);
 });

@@ -73,7 +73,7 @@ type Deps = {
   ai: AiService;
   files: Pick<FileWriter, "write">;
   findMessage: FindMessage;
-  notifications: Pick<NotificationService, "notify" | "markReadUpTo">;
+  notifications: Pick<NotificationService, "notify" | "markReadAbout">;
   /** The actor with its current rights; `undefined` if its token ended. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
   /** What the model reads. */

@@ -177,6 +177,25 @@ export class NotificationService {
     });
   }
 
+  /**
+   * Marks those of these principals about a resource as read, such as when it does not wait for them any more; part of the
+   * caller's transaction, if there is one.
+   */
+  markReadAbout(
+    tenantId: string,
+    principalIds: readonly string[],
+    resource: { type: string; id: string },
+  ): Promise<void> {
+    return this.#deps.store.write(async (tx) => {
+      const readAt = iso(this.#deps.clock.now());
+      const rows = await new NotificationStore(tx.db).markReadAbout(tenantId, principalIds, resource, readAt);
+      await tx.emit(...rows.map((row) => {
+        const recipient = { tenantId, principalId: row.principal_id };
+        return notificationEvent(recipient, "notification.updated", { notification: presentReference(row) });
+      }));
+    });
+  }
+
   /** Ids of the rooms with messages that unread notifications of the principal are about. */
   async unreadRooms({ tenantId, principalId }: Recipient, db: AnyDatabase): Promise<Set<string>> {
     return new Set(await new NotificationStore(db).unreadRooms(tenantId, principalId));

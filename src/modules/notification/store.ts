@@ -120,6 +120,20 @@ export class NotificationStore {
     return Number(numUpdatedRows);
   }
 
+  /** Marks the unread ones of these principals about a resource as read; returns them. */
+  async markReadAbout(
+    tenantId: string,
+    principalIds: readonly string[],
+    resource: { type: string; id: string },
+    at: string,
+  ): Promise<NotificationRow[]> {
+    if (principalIds.length === 0) return [];
+    return await this.#db.updateTable("notification")
+      .set((row) => ({ read_at: at, version: row("version", "+", 1) }))
+      .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("read_at", "is", null)
+      .where("resource_type", "=", resource.type).where("resource_id", "=", resource.id).returningAll().execute();
+  }
+
   async unreadCount(tenantId: string, principalId: string): Promise<number> {
     return Number((await unreadCount.first(this.#db, { tenantId, principalId }))?.n ?? 0);
   }

@@ -35,7 +35,7 @@ type Deps = {
   clock: Clock;
   ai: Pick<AiService, "releaseRun">;
   metrics: Pick<Metrics, "aiRuns">;
-  notifications: Pick<NotificationService, "notify" | "markReadUpTo">;
+  notifications: Pick<NotificationService, "notify" | "markReadAbout">;
 };
 
 export class RunLifecycle {
@@ -89,11 +89,13 @@ export class RunLifecycle {
     const status = ["waiting_approval", "waiting_input"] as const;
     if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, { status })) return false;
     tx.signal(runChanged.create(run.tenant_id, run.id));
-    for (const principalId of askersOf(run)) {
-      const range = { roomId: run.room_id, upToSeq: Number(run.seq) };
-      await this.#deps.notifications.markReadUpTo({ tenantId: run.tenant_id, principalId }, range);
-    }
+    await this.#markRead(run);
     return true;
+  }
+
+  /** It does not wait for those who asked any more. */
+  #markRead(run: RunRow): Promise<void> {
+    return this.#deps.notifications.markReadAbout(run.tenant_id, askersOf(run), { type: "run", id: run.id });
   }
 
   /** The node that executes it ends it. Throws `LeaseLost`. */
@@ -116,6 +118,7 @@ export class RunLifecycle {
     const ended = { ...run, ...set };
     await tx.emit(runEvent(ended, "run.finished"));
     tx.signal(runChanged.create(run.tenant_id, run.id));
+    await this.#markRead(run);
     await this.#clean(tx, ended);
     return ended;
   }
