@@ -9,14 +9,10 @@ import { applyChange, encode, openDocument, recordChange } from "@/modules/docum
 import { readFragment } from "@/modules/document/rich/fragment.ts";
 import { isWritten, writeFragment } from "@/modules/document/rich/fragment_writer.ts";
 import type { RichNode } from "@/modules/document/rich/node.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
-import type { Module } from "@/core/module.ts";
-import type { Platform } from "@/ports/platform.ts";
 import { assertYields, cpuTimeMs } from "../cpu_time.ts";
-import { openGateway } from "../harness.ts";
 import { slowTest } from "../tier.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
-import { createCallers } from "./fixtures.ts";
+import { createCallers, openWithLimits } from "./fixtures.ts";
 import { ok } from "./room_fixture.ts";
 
 const fragmentOf = (doc: Y.Doc): Y.XmlFragment => doc.getXmlFragment("default");
@@ -171,14 +167,10 @@ slowTest("others are served while long quotes are searched for in a large text",
 });
 
 Deno.test("creating a rich document is charged to the caller", async () => {
-  let cpu: CpuBudget | undefined;
-  const probe = (platform: Platform): Module => {
-    cpu = platform.cpu;
-    return { name: "probe", operations: [] };
-  };
-  await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" }, { modules: [probe] });
+  const { gateway: opened, accountOf } = await openWithLimits();
+  await using gateway = opened;
   const { alice } = await createCallers(gateway, "alice");
-  const account = cpu?.accountOfKey("default/alice") ?? assert.fail("No account");
+  const account = accountOf("alice");
   const content = repeat(8000, (at) => ({ type: "paragraph", content: [{ type: "text", text: `Paragraph ${at}` }] }));
   const startedAt = { chargedMs: account.consumedMs, cpuMs: cpuTimeMs() };
   ok(await alice.post(PATH, { title: "Notes", kind: "rich", prosemirror: { type: "doc", content } }), 201);

@@ -1,7 +1,21 @@
 // A team in a room, for tests of what people do with each other.
 import assert from "node:assert/strict";
-import type { ApiResponse, Caller, Harness } from "../harness.ts";
+import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
+import type { Module } from "@/core/module.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
+
+/** A gateway with its rate limits on, and the accounts that its work is charged to. */
+export async function openWithLimits(): Promise<{ gateway: Harness; accountOf: (principalId: string) => CpuAccount }> {
+  let cpu: CpuBudget | undefined;
+  const probe = (platform: Platform): Module => {
+    cpu = platform.cpu;
+    return { name: "probe", operations: [] };
+  };
+  const gateway = await openGateway({ SVC_RATE_LIMIT: "on" }, { modules: [probe] });
+  return { gateway, accountOf: (id) => cpu?.accountOfKey(`default/${id}`) ?? assert.fail("No budget") };
+}
 
 /** Callers by name; each has called once, so that it exists. */
 export async function createCallers<Name extends string>(

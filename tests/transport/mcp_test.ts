@@ -1,12 +1,9 @@
 // `/mcp` without a client: who is offered what, what others never learn, and what is refused.
 import assert from "node:assert/strict";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
-import type { Module } from "@/core/module.ts";
-import type { Platform } from "@/ports/platform.ts";
 import { estimateTokens } from "@/core/tokens.ts";
 import { MINUTE_MS } from "@/core/clock.ts";
 import { type Caller, type Harness, openGateway, signToken } from "../harness.ts";
-import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
+import { createCallers, createRoom, ok, openWithLimits, sendMessage } from "../modules/fixtures.ts";
 import { allow, APPLICATIONS, CHALLENGE, exchange, PUBLIC_URL, RESOURCE, VERIFIER } from "../modules/oauth_fixture.ts";
 import { ACCEPT, listTools, okTool, rpc, tool } from "./mcp_fixture.ts";
 
@@ -348,14 +345,10 @@ Deno.test("what a call writes counts against the rates of its owner, as over HTT
 });
 
 Deno.test("what the protocol takes is charged to the caller", async () => {
-  let cpu: CpuBudget | undefined;
-  const probe = (platform: Platform): Module => {
-    cpu = platform.cpu;
-    return { name: "probe", operations: [] };
-  };
-  await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" }, { modules: [probe] });
+  const { gateway: opened, accountOf } = await openWithLimits();
+  await using gateway = opened;
   const { alice } = await createCallers(gateway, "alice");
-  const account = cpu?.accountOfKey("default/alice") ?? assert.fail("No account");
+  const account = accountOf("alice");
   const before = account.consumedMs;
   const input = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`k${n}`, n]));
   for (let n = 0; n < 20; n++) await rpc(alice, "prompts/list", { _meta: input });

@@ -4,7 +4,7 @@ import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import type { BudgetService } from "./budget_service.ts";
 import type { CompletionService } from "./completion_service.ts";
-import { COMPLETION_MAX_BYTES, completionRoute } from "./completion_route.ts";
+import { COMPLETION_FAULTS, COMPLETION_MAX_BYTES, completionRoute } from "./completion_route.ts";
 import type { ProviderService } from "./provider_service.ts";
 import {
   AI_EVENTS,
@@ -145,15 +145,7 @@ function modelOperations({ ai, completions }: Deps): Operation[] {
       rate: COMPLETION_RATE,
       input: CompletionCreate,
       output: Completion,
-      faults: [
-        "ai_not_configured",
-        "model_unknown",
-        "price_unknown",
-        "context_too_long",
-        "budget_exceeded",
-        "model_failed",
-        "unavailable",
-      ],
+      faults: COMPLETION_FAULTS,
       example: { messages: [{ role: "user", text: "Summarize: the release moved to Friday." }] },
       run: ({ actor, signal }, input) => completions.create(actor, input, signal),
     }),

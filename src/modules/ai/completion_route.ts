@@ -1,7 +1,7 @@
 // Completions as server-sent events.
 import { isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, type FaultCode } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Route } from "@/core/route.ts";
 import type { ModelPart } from "@/ports/model.ts";
@@ -11,6 +11,15 @@ import type { AiStepEnd } from "./service.ts";
 
 /** A conversation of the longest context that is usual. */
 export const COMPLETION_MAX_BYTES = 1024 * 1024;
+export const COMPLETION_FAULTS = [
+  "ai_not_configured",
+  "model_unknown",
+  "price_unknown",
+  "context_too_long",
+  "budget_exceeded",
+  "model_failed",
+  "unavailable",
+] as const satisfies FaultCode[];
 
 const encoder = new TextEncoder();
 const log = logOf("ai");
@@ -33,16 +42,7 @@ export function completionRoute(completions: CompletionService, path: string): R
     scope: "ai.write",
     bodyMaxBytes: COMPLETION_MAX_BYTES,
     hasNoTimeout: true,
-    faults: [
-      "ai_not_configured",
-      "model_unknown",
-      "price_unknown",
-      "context_too_long",
-      "budget_exceeded",
-      "model_failed",
-      "unavailable",
-      "validation_failed",
-    ],
+    faults: [...COMPLETION_FAULTS, "validation_failed"],
     document: {
       requestBody: {
         required: true,

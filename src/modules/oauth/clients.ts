@@ -5,6 +5,7 @@ import type { Clock } from "@/core/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { LruMap } from "@/core/lru_map.ts";
+import { Slots } from "@/core/slots.ts";
 import { isDeeperThan } from "@/core/text.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { OauthError } from "./error.ts";
@@ -48,8 +49,8 @@ type Cached = { client: Promise<Client>; until: number };
 export class Clients {
   readonly #deps: Deps;
   readonly #documents = new LruMap<string, Cached>(CACHED_MAX);
-  /** Addresses for which documents are being fetched, one entry for each. */
-  readonly #fetching: string[] = [];
+  /** Of documents that are being fetched, by address. */
+  readonly #slots = new Slots({ total: FETCHES_MAX, perKey: [FETCHES_PER_ADDRESS] });
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -81,13 +82,10 @@ export class Clients {
     const now = this.#deps.clock.now();
     const cached = this.#documents.get(url);
     if (cached !== undefined && cached.until > now) return await cached.client;
-    const fetching = this.#fetching;
-    const own = fetching.filter((key) => key === addressKey).length;
-    if (own >= FETCHES_PER_ADDRESS || fetching.length >= FETCHES_MAX) {
+    if (this.#slots.load(addressKey) >= FETCHES_PER_ADDRESS || this.#slots.load() >= FETCHES_MAX) {
       throw new OauthError("invalid_client", "Too many metadata documents are being fetched; retry later");
     }
-    fetching.push(addressKey);
-    const client = this.#fetch(url).finally(() => fetching.splice(fetching.indexOf(addressKey), 1));
+    const client = this.#fetch(url, addressKey);
     this.#documents.set(url, { client, until: now + CACHE_MS });
     try {
       return await client;
@@ -97,7 +95,8 @@ export class Clients {
     }
   }
 
-  async #fetch(url: string): Promise<Client> {
+  async #fetch(url: string, addressKey: string): Promise<Client> {
+    using _slot = await this.#slots.acquire([addressKey]);
     const options = { totalMs: FETCH_MS, bodyMaxBytes: DOCUMENT_MAX_BYTES };
     let text: string;
     try {
