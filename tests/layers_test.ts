@@ -146,23 +146,46 @@ Deno.test("threads that start for one file load neither schemas nor the database
   }
 });
 
+Deno.test("a module changes no table of another", async () => {
+  const moduleOf = (file: string) => /\/modules\/(\w+)/.exec(file)?.[1];
+  const created = await readMatches(/(?:create table |createTable\(")(\w+)/g);
+  const owners = new Map([...created].flatMap(([file, tables]) => tables.map((table) => [table, moduleOf(file)])));
+  assert.equal(owners.get("message"), "message");
+  const changed = await readMatches(
+    /(?:\.(?:insertInto|updateTable|deleteFrom|insertMany)\(\s*"|insert into |update |delete from )(\w+)/g,
+  );
+  const found = [...changed].flatMap(([file, tables]) =>
+    tables.flatMap((table) => {
+      const [from, owner] = [moduleOf(file), owners.get(table)];
+      return from === undefined || owner === undefined || owner === from ? [] : [`${from} changes ${table}`];
+    })
+  );
+  // A message moves its room up in lists, and its readers forward; both rows are locked with the room's stream.
+  assert.deepEqual([...new Set(found)].sort(), ["message changes member", "message changes room"]);
+});
+
 const SOURCE = new URL("../src/", import.meta.url);
 
 /** What each file of the source imports by statements of this form: addresses of files, names of packages. */
-async function readImports(statement: RegExp, folder = SOURCE): Promise<Map<string, string[]>> {
-  const imports = new Map<string, string[]>();
-  for await (const { name, isDirectory } of Deno.readDir(folder)) {
-    const url = new URL(isDirectory ? `${name}/` : name, folder);
-    if (isDirectory) { for (const [file, paths] of await readImports(statement, url)) imports.set(file, paths); }
-    else if (name.endsWith(".ts")) {
-      const paths = [...(await Deno.readTextFile(url)).matchAll(statement)].map(([, path = ""]) => path);
-      imports.set(url.href, paths.map((path) => addressOf(path, url)));
-    }
-  }
-  return imports;
+async function readImports(statement: RegExp): Promise<Map<string, string[]>> {
+  const matches = await readMatches(statement);
+  return new Map([...matches].map(([file, paths]) => [file, paths.map((path) => addressOf(path, file))]));
 }
 
-function addressOf(path: string, importer: URL): string {
+/** The first group of each match in each file of the source, by the file's address. */
+async function readMatches(pattern: RegExp, folder = SOURCE): Promise<Map<string, string[]>> {
+  const matches = new Map<string, string[]>();
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const url = new URL(isDirectory ? `${name}/` : name, folder);
+    if (isDirectory) { for (const [file, found] of await readMatches(pattern, url)) matches.set(file, found); }
+    else if (name.endsWith(".ts")) {
+      matches.set(url.href, [...(await Deno.readTextFile(url)).matchAll(pattern)].map(([, group = ""]) => group));
+    }
+  }
+  return matches;
+}
+
+function addressOf(path: string, importer: string): string {
   if (path.startsWith("@/")) return new URL(path.slice(2), SOURCE).href;
   return path.startsWith(".") ? new URL(path, importer).href : path;
 }

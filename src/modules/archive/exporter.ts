@@ -4,16 +4,17 @@ import { Buffer } from "node:buffer";
 import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive.ts";
 import { Fault } from "@/core/fault.ts";
 import { paginate } from "@/core/page.ts";
-import { presentPrincipal } from "@/modules/identity/mod.ts";
-import { fileOwner, type MessageRow } from "@/modules/message/mod.ts";
-import { RoomStore, slugOf } from "@/modules/room/mod.ts";
+import { FileArchiveStore, type FileRow } from "@/modules/file/mod.ts";
+import { presentPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
+import { fileOwner, MessageArchiveStore, type MessageRow } from "@/modules/message/mod.ts";
+import { RoomArchiveStore, type RoomRow, RoomStore, slugOf } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { ImportHistory, partOf } from "./import_history.ts";
 import { contentRecords, type ModuleArchives } from "./content_records.ts";
 import { Cancelled, zeroCounts } from "./report.ts";
 import { LINE_MAX_BYTES } from "./json_items.ts";
 import { type Counts, LINE_REACTIONS_MAX } from "./schema.ts";
-import { ArchiveStore, type ExportRow, type FileRow, type TransferTables } from "./store.ts";
+import type { ExportRow, TransferTables } from "./store.ts";
 
 const BATCH = 500;
 /** Earlier texts of a message; they are part of its record. */
@@ -21,7 +22,6 @@ const EDITS_MAX = 1000;
 const EDITS_MAX_BYTES = LINE_MAX_BYTES / 2;
 /** Upper bound of the rest of a record, without edits and reactions. */
 const REST_BYTES = 1024 ** 2;
-type Room = TransferTables["room"];
 
 type Deps = {
   store: Store<TransferTables>;
@@ -32,8 +32,10 @@ type Deps = {
 
 export class Exporter {
   readonly #database: Store<TransferTables>;
-  readonly #store: ArchiveStore;
-  readonly #rooms: RoomStore;
+  readonly #principals: PrincipalArchiveStore;
+  readonly #rooms: RoomArchiveStore;
+  readonly #messages: MessageArchiveStore;
+  readonly #files: FileArchiveStore;
   readonly #archives: ModuleArchives;
   readonly #sections: readonly AnyArchiveSection[];
   readonly #row: ExportRow;
@@ -49,8 +51,10 @@ export class Exporter {
 
   constructor({ store, archives, sections, isStopping }: Deps, row: ExportRow) {
     this.#database = store;
-    this.#store = new ArchiveStore(store.db);
-    this.#rooms = new RoomStore(store.db);
+    this.#principals = new PrincipalArchiveStore(store.db);
+    this.#rooms = new RoomArchiveStore(store.db);
+    this.#messages = new MessageArchiveStore(store.db);
+    this.#files = new FileArchiveStore(store.db);
     this.#archives = archives;
     this.#sections = sections;
     this.#row = row;
@@ -85,13 +89,13 @@ export class Exporter {
     const { tenant_id: tenantId, kind, room_id: roomId } = this.#row;
     yield [{ type: "export", version: 1, kind, at }];
     if (kind === "tenant") {
-      const read = (last?: { id: string }) => this.#store.principalsAfter(tenantId, last?.id ?? "", BATCH);
+      const read = (last?: { id: string }) => this.#principals.principalsAfter(tenantId, last?.id ?? "", BATCH);
       for await (const people of paginate(BATCH, read)) yield people.map((person) => this.#principalRecord(person));
     }
     if (roomId !== null) {
-      for (const room of await this.#store.rooms(tenantId, [roomId])) yield* this.#room(room);
+      for (const room of await this.#rooms.rooms(tenantId, [roomId])) yield* this.#room(room);
     } else {
-      const read = (last?: Room) => this.#store.roomsAfter(tenantId, last?.id ?? "", BATCH);
+      const read = (last?: RoomRow) => this.#rooms.roomsAfter(tenantId, last?.id ?? "", BATCH);
       for await (const rooms of paginate(BATCH, read)) for (const room of rooms) yield* this.#room(room);
       for (const section of this.#sections) yield* section.exportPersonal?.(this.#context) ?? [];
     }
@@ -99,9 +103,9 @@ export class Exporter {
     yield [{ type: "end", counts: this.counts }];
   }
 
-  async *#room(room: Room): AsyncGenerator<unknown[]> {
+  async *#room(room: RoomRow): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
-    const members = await this.#store.members(tenantId, room.id);
+    const members = await this.#rooms.members(tenantId, room.id);
     yield await this.#principalRecords([...members.map((member) => member.principal_id), room.created_by]);
     this.counts.rooms++;
     this.counts.members += members.length;
@@ -118,15 +122,15 @@ export class Exporter {
     ];
     yield* this.#bans(room.id);
     const read = (last?: MessageRow) =>
-      this.#store.messagesAfter(tenantId, room.id, Number(last?.seq ?? this.#row.hidden_up_to), BATCH);
-    for await (const messages of paginate(BATCH, read)) yield* this.#messages(messages);
+      this.#messages.messagesAfter(tenantId, room.id, Number(last?.seq ?? this.#row.hidden_up_to), BATCH);
+    for await (const messages of paginate(BATCH, read)) yield* this.#messageLines(messages);
     for (const section of this.#sections) yield* section.exportRoom(this.#context, room.id);
   }
 
   async *#bans(roomId: string): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
     const read = (last?: { principal_id: string }) =>
-      this.#rooms.bans(tenantId, roomId, last?.principal_id ?? "", BATCH);
+      new RoomStore(this.#database.db).bans(tenantId, roomId, last?.principal_id ?? "", BATCH);
     for await (const bans of paginate(BATCH, read)) {
       yield await this.#principalRecords(bans.flatMap((ban) => [ban.principal_id, ban.created_by]));
       this.counts.bans += bans.length;
@@ -141,11 +145,11 @@ export class Exporter {
     }
   }
 
-  async *#messages(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
+  async *#messageLines(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
     const ids = rows.map((row) => row.id);
-    if (this.#row.with_files === 1) yield* this.#files(rows);
-    const reactions = Map.groupBy(await this.#store.reactionsOf(tenantId, ids), (row) => row.message_id);
+    if (this.#row.with_files === 1) yield* this.#fileLines(rows);
+    const reactions = Map.groupBy(await this.#messages.reactionsOf(tenantId, ids), (row) => row.message_id);
     yield await this.#principalRecords([
       ...rows.map((row) => row.sender_id),
       ...[...reactions.values()].flat().map((row) => row.principal_id),
@@ -177,7 +181,7 @@ export class Exporter {
 
   /** The newest earlier texts of a message, as many as fit into its record. */
   async #edits({ tenant_id: tenantId, id }: MessageRow): Promise<unknown[]> {
-    const edits = (await this.#store.editsOf(tenantId, id, EDITS_MAX)).map(({ version, text, editor_id, at }) => ({
+    const edits = (await this.#messages.editsOf(tenantId, id, EDITS_MAX)).map(({ version, text, editor_id, at }) => ({
       version,
       text,
       editorId: editor_id,
@@ -187,9 +191,9 @@ export class Exporter {
   }
 
   /** Files that these messages show, written before the messages, so that an import has them in time. */
-  async *#files(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
+  async *#fileLines(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
     const showing = rows.filter((row) => row.deleted_at === null && row.files_json !== "[]");
-    const shown = await this.#store.filesOf(this.#row.tenant_id, showing.map((row) => fileOwner(row.id)));
+    const shown = await this.#files.filesOf(this.#row.tenant_id, showing.map((row) => fileOwner(row.id)));
     const files = shown.filter(({ id }) => !this.#exportedFiles.has(id));
     yield await this.#principalRecords(files.map((file) => file.uploader_id));
     for (const file of files) yield* this.#file("file", file);
@@ -199,7 +203,7 @@ export class Exporter {
   async *#avatarFiles(): AsyncGenerator<unknown[]> {
     const ids = [...this.#avatars.values()];
     for (let at = 0; at < ids.length; at += BATCH) {
-      for (const file of await this.#store.files(this.#row.tenant_id, ids.slice(at, at + BATCH))) {
+      for (const file of await this.#files.files(this.#row.tenant_id, ids.slice(at, at + BATCH))) {
         const isShown = this.#avatars.get(file.uploader_id) === file.id;
         if (isShown && ["linked", "unlinked"].includes(file.state)) yield* this.#file("picture", file);
       }
@@ -236,13 +240,13 @@ export class Exporter {
   /** Records of principals not exported yet, and of the owners of agents among them. */
   async #principalRecords(ids: readonly string[]): Promise<unknown[]> {
     const wanted = [...new Set(ids)].filter((id) => !this.#exportedPrincipals.has(id));
-    const people = await this.#store.principals(this.#row.tenant_id, wanted);
+    const people = await this.#principals.principals(this.#row.tenant_id, wanted);
     const lines = people.map((person) => this.#principalRecord(person));
     const owners = people.flatMap(({ owner_id }) => owner_id ?? []);
     return owners.length === 0 ? lines : [...await this.#principalRecords(owners), ...lines];
   }
 
-  #principalRecord(row: TransferTables["principal"]): unknown {
+  #principalRecord(row: PrincipalRow): unknown {
     this.#exportedPrincipals.add(row.id);
     this.counts.principals++;
     if (row.avatar_file_id !== null) this.#avatars.set(row.id, row.avatar_file_id);
@@ -281,7 +285,7 @@ function fileFields(row: FileRow): Record<string, unknown> {
   };
 }
 
-function roomRecord(row: Room, memberIds: readonly string[]): unknown {
+function roomRecord(row: RoomRow, memberIds: readonly string[]): unknown {
   return {
     type: "room",
     id: row.id,

@@ -2,9 +2,9 @@
 // in the archive.
 import { createHash } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
-import type { FileAttachments, FileWriter } from "@/modules/file/mod.ts";
-import { changeProfile } from "@/modules/identity/mod.ts";
-import { fileOwner, type MessageFile } from "@/modules/message/mod.ts";
+import { FileArchiveStore, type FileAttachments, type FileWriter } from "@/modules/file/mod.ts";
+import { changeProfile, PrincipalArchiveStore } from "@/modules/identity/mod.ts";
+import { type ExistingMessage, fileOwner, type MessageFile } from "@/modules/message/mod.ts";
 import { profileJob } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
@@ -12,7 +12,7 @@ import { CorruptContent } from "@/core/archive.ts";
 import type { SourceFile } from "./archive_model.ts";
 import type { ImportRun } from "./import_run.ts";
 import { candidateIds } from "@/core/archive_ids.ts";
-import { ArchiveStore, type ExistingMessage, type ImportRow, type TransferTables } from "./store.ts";
+import type { ImportRow, TransferTables } from "./store.ts";
 
 /** What the gateway says to an upload that it does not take; anything else is no fault of the file. */
 const REJECTION_CODES: ReadonlySet<string> = new Set([
@@ -80,8 +80,7 @@ export class FileImport {
     const imported = this.#imported.get(ref.original);
     if (imported === undefined) return;
     await this.#run.write(async (tx) => {
-      const store = new ArchiveStore(tx.db);
-      const [principal] = await store.principals(tenantId, [uploaderId]);
+      const [principal] = await new PrincipalArchiveStore(tx.db).principals(tenantId, [uploaderId]);
       if (principal === undefined || principal.version > 1 || principal.avatar_file_id !== null) return;
       const file = await this.#findPicture(tx, entry, imported.id);
       if (file === undefined) return;
@@ -89,7 +88,7 @@ export class FileImport {
       await changeProfile(tx, clock, { tenantId, id: uploaderId }, { avatarFileId: file.id });
       await tx.enqueue(profileJob(tenantId, uploaderId));
       if (file.state === "unlinked") this.#run.report.added.files++;
-      await store.setFileDate(tenantId, file.id, imported.createdAt);
+      await new FileArchiveStore(tx.db).setFileDate(tenantId, file.id, imported.createdAt);
     });
   }
 
@@ -103,7 +102,7 @@ export class FileImport {
       this.#run.report.skip("file_rejected", `${where}: ${error.message}: ${name}`);
       return undefined;
     }
-    return (await new ArchiveStore(tx.db).files(tenantId, [id]))[0];
+    return (await new FileArchiveStore(tx.db).files(tenantId, [id]))[0];
   }
 
   /** What a message shows, by the ids that it has here. */
@@ -116,7 +115,7 @@ export class FileImport {
     const { tenant_id: tenantId, room_id: roomId, seq } = row;
     const imported = new Map(files.flatMap((file) => this.#imported.get(file.id) ?? []).map((one) => [one.id, one]));
     if (imported.size === 0) return;
-    const store = new ArchiveStore(tx.db);
+    const store = new FileArchiveStore(tx.db);
     const rows = await store.files(tenantId, [...imported.keys()]);
     const stored = rows.filter(({ state, room_id }) => state !== "deleted" && (room_id ?? roomId) === roomId);
     if (stored.length === 0) return;
@@ -141,7 +140,7 @@ export class FileImport {
     { ref, sha256, uploaderId }: SourceFile,
   ): Promise<{ id: string; isThere: boolean } | undefined> {
     const { tenant_id: tenantId } = this.#row;
-    const store = new ArchiveStore(tx.db);
+    const store = new FileArchiveStore(tx.db);
     await store.deleteUnfinished(tenantId, candidateIds(ref));
     const rows = new Map((await store.files(tenantId, candidateIds(ref))).map((row) => [row.id, row]));
     const [own, derived] = [rows.get(ref.original), rows.get(ref.fallback)];

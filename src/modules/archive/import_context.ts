@@ -1,11 +1,12 @@
 // What the sections of other modules get of a running import.
 import type { ImportContext } from "@/core/archive.ts";
 import { candidateIds } from "@/core/archive_ids.ts";
+import { MessageArchiveStore } from "@/modules/message/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { ImportHistory } from "./import_history.ts";
 import type { ImportRun } from "./import_run.ts";
-import { ArchiveStore, type ImportRow } from "./store.ts";
+import type { ImportRow } from "./store.ts";
 
 export function importContext(run: ImportRun, row: ImportRow): ImportContext<AnyTransaction> {
   const { tenant_id: tenantId, requested_by: requestedBy } = row;
@@ -26,7 +27,7 @@ export function importContext(run: ImportRun, row: ImportRow): ImportContext<Any
     },
     async locateMessages(tx, sourceIds) {
       const given = [...new Set(sourceIds)].map((id) => refs.of("msg", id));
-      const rows = await new ArchiveStore(tx.db).messages(tenantId, [...new Set(given.flatMap(candidateIds))]);
+      const rows = await new MessageArchiveStore(tx.db).messages(tenantId, [...new Set(given.flatMap(candidateIds))]);
       const existing = new Map(rows.map((message) => [message.id, message]));
       const taken = await idsOfOtherTenants(tx.db, "message", tenantId, sourceIds);
       return new Map(given.map((ref) => {

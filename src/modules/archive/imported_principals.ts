@@ -1,11 +1,11 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
 import { isTimeZone } from "@/core/clock.ts";
-import { newPrincipal } from "@/modules/identity/mod.ts";
+import { addPrincipals, newPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { plainPrincipal, type SourcePrincipal } from "./archive_model.ts";
 import type { Report } from "./report.ts";
-import { ArchiveStore, type ImportRow, type TransferTables } from "./store.ts";
+import type { ImportRow, TransferTables } from "./store.ts";
 
 const NAME_MAX = 100;
 const HANDLE = /^(?!me$)[a-z0-9._-]{1,64}$/;
@@ -45,7 +45,7 @@ export class ImportedPrincipals {
   /** Loads those of these principals that exist. */
   async load(tx: Transaction<TransferTables>, ids: Iterable<string>): Promise<void> {
     const unknown = [...new Set(ids)].filter((id) => !this.#kinds.has(id));
-    for (const row of await new ArchiveStore(tx.db).principals(this.#row.tenant_id, unknown)) {
+    for (const row of await new PrincipalArchiveStore(tx.db).principals(this.#row.tenant_id, unknown)) {
       this.#cache(row);
     }
   }
@@ -69,7 +69,7 @@ export class ImportedPrincipals {
     const fresh = new Map(drafts.filter(({ id }) => !this.#kinds.has(id)).map((draft) => [draft.id, draft]));
     if (fresh.size === 0) return;
     const handles = [...fresh.values()].flatMap(({ handle }) => handle === null ? [] : [handle]);
-    const taken = await new ArchiveStore(tx.db).takenHandles(tenant_id, handles);
+    const taken = await new PrincipalArchiveStore(tx.db).takenHandles(tenant_id, handles);
     const rows = [...fresh.values()].map((draft) =>
       newPrincipal(draft.createdAt ?? at, {
         tenant_id,
@@ -87,12 +87,12 @@ export class ImportedPrincipals {
         is_disabled: draft.isDisabled ? 1 : 0,
       })
     );
-    await tx.insertMany("principal", rows);
+    await addPrincipals(tx, rows);
     for (const row of rows) this.#cache(row);
     this.#report.added.principals += rows.length;
   }
 
-  #cache({ id, kind }: Pick<TransferTables["principal"], "id" | "kind">): void {
+  #cache({ id, kind }: Pick<PrincipalRow, "id" | "kind">): void {
     this.#kinds.set(id, kind);
     this.#fresh.add(id);
   }

@@ -3,12 +3,17 @@ import type { AnyArchiveSection, SectionImporter } from "@/core/archive.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { PrincipalArchiveStore } from "@/modules/identity/mod.ts";
+import { MessageArchiveStore } from "@/modules/message/mod.ts";
 import {
+  addMembers,
   DEFAULT_MEMBER_SETTINGS,
   directKeyOf,
   type MemberRow,
   newRoomData,
   ownershipTransferJob,
+  RoomArchiveStore,
+  type RoomRow,
   RoomStore,
   storedSlug,
 } from "@/modules/room/mod.ts";
@@ -31,7 +36,7 @@ import { FileImport } from "./file_import.ts";
 import { ImportedPrincipals } from "./imported_principals.ts";
 import { candidateIds } from "@/core/archive_ids.ts";
 import { Cancelled, type Report } from "./report.ts";
-import { ArchiveStore, type ImportRow, TransferJobStore, type TransferTables } from "./store.ts";
+import { type ImportRow, TransferJobStore, type TransferTables } from "./store.ts";
 
 export const BATCH = 200;
 const NAME_MAX = 120;
@@ -85,8 +90,7 @@ export class Importer implements ImportRun {
       const directKey = draft.kind === "direct" ? directKeyOrNone(draft.directOf) : undefined;
       const direct = directKey === undefined ? undefined : await rooms.findByDirectKey(tenantId, directKey);
       if (direct !== undefined) return { id: direct.id, isNew: false, advancedReaders: new Set() };
-      const store = new ArchiveStore(tx.db);
-      const [present] = await store.rooms(tenantId, candidateIds(draft.ref));
+      const [present] = await new RoomArchiveStore(tx.db).rooms(tenantId, candidateIds(draft.ref));
       if (present !== undefined) {
         if (present.state !== "deleted") return { id: present.id, isNew: false, advancedReaders: new Set() };
         this.report.skip("room_deleted", `${draft.name} (${present.id})`);
@@ -125,7 +129,7 @@ export class Importer implements ImportRun {
     const { tenant_id: tenantId } = this.#row;
     if (drafts.length === 0) return;
     await this.write(async (tx) => {
-      const store = new ArchiveStore(tx.db);
+      const store = new RoomArchiveStore(tx.db);
       const [room] = await store.rooms(tenantId, [roomId]);
       if (room === undefined || room.member_count > 0) return;
       const wanted = [...new Map(drafts.map((draft) => [draft.principalId, draft])).values()];
@@ -155,7 +159,7 @@ export class Importer implements ImportRun {
     const wanted = [...new Map(drafts.map((draft) => [draft.principalId, draft])).values()];
     await this.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
-      const store = new ArchiveStore(tx.db);
+      const store = new RoomArchiveStore(tx.db);
       // While the stream is locked, no one joins or leaves.
       await tx.reserve(tenantId, roomStream(room.id), 0);
       const [row] = await store.rooms(tenantId, [room.id]);
@@ -177,7 +181,9 @@ export class Importer implements ImportRun {
       await history.record(added.map(part));
       // Who cannot sign in does not manage a room.
       const owners = added.filter(({ role }) => role === "owner").map(({ principalId }) => principalId);
-      const disabled = (await store.principals(tenantId, owners)).filter((one) => one.is_disabled === 1);
+      const disabled = (await new PrincipalArchiveStore(tx.db).principals(tenantId, owners)).filter((one) =>
+        one.is_disabled === 1
+      );
       await tx.enqueue(...disabled.map(({ id }) => ownershipTransferJob(tenantId, id)));
       await this.#publishReadPositions(tx, room);
       this.report.added.members += added.length;
@@ -237,7 +243,7 @@ export class Importer implements ImportRun {
     return [...added, { principalId, role: "owner", joinedAt: null }];
   }
 
-  async #roomRow(tx: Tx, draft: SourceRoom, directKey: string | null): Promise<TransferTables["room"]> {
+  async #roomRow(tx: Tx, draft: SourceRoom, directKey: string | null): Promise<RoomRow> {
     const { tenant_id: tenantId } = this.#row;
     const { original, fallback } = draft.ref;
     const isOwnFree = original !== null &&
@@ -281,12 +287,12 @@ export class Importer implements ImportRun {
   async #addMembers(
     tx: Tx,
     rooms: RoomStore,
-    row: TransferTables["room"],
+    row: RoomRow,
     added: readonly SourceMember[],
     before: number,
   ): Promise<void> {
     const { tenant_id: tenantId } = this.#row;
-    const store = new ArchiveStore(tx.db);
+    const messages = new MessageArchiveStore(tx.db);
     const memberCount = before + added.length;
     const joined = (draft: SourceMember): EventDraft => ({
       tenantId,
@@ -302,7 +308,7 @@ export class Importer implements ImportRun {
       joined_at: draft.joinedAt ?? row.created_at,
       // Positions are new here; the time of joining still determines which messages came after it.
       joined_seq: row.history_visibility === "joined" && draft.joinedAt !== null
-        ? await store.positionAt(tenantId, row.id, draft.joinedAt)
+        ? await messages.positionAt(tenantId, row.id, draft.joinedAt)
         : 0,
       last_read_seq: 0,
       // Here the event of joining says nothing of them.
@@ -311,7 +317,7 @@ export class Importer implements ImportRun {
     })));
     const events = await tx.emit(...added.map(joined));
     const lastReadSeq = events.at(-1)?.seq ?? 0;
-    await tx.insertMany("member", members.map((member) => ({ ...member, last_read_seq: lastReadSeq })));
+    await addMembers(tx, members.map((member) => ({ ...member, last_read_seq: lastReadSeq })));
     const room = newRoomData({ ...row, member_count: memberCount }, events[0]?.epoch ?? "");
     await tx.emit(...added.map((draft): EventDraft => {
       const event = joined(draft);
@@ -334,7 +340,7 @@ export class Importer implements ImportRun {
     if (room.advancedReaders.size === 0) return;
     const { first } = await tx.reserve(tenantId, roomStream(room.id), 0);
     const lastSeq = first - 1;
-    const moved = await new ArchiveStore(tx.db).members(tenantId, room.id);
+    const moved = await new RoomArchiveStore(tx.db).members(tenantId, room.id);
     await tx.emit(
       ...moved.filter((member) => room.advancedReaders.has(member.principal_id)).map((member): EventDraft => ({
         tenantId,

@@ -2,13 +2,18 @@
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { newId } from "@/core/id.ts";
 import {
-  mentionRows,
+  addArchivedMessages,
+  type ExistingMessage,
   MENTIONS_MAX,
+  MessageArchiveStore,
+  type MessageEditRow,
   type MessageRow,
   presentMessage,
   REACTION_KINDS_MAX,
   ReactionKey,
+  type ReactionRow,
 } from "@/modules/message/mod.ts";
+import { RoomArchiveStore } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { SourceMessage } from "./archive_model.ts";
@@ -18,11 +23,10 @@ import { candidateIds, type Ref } from "@/core/archive_ids.ts";
 import type { ImportedPrincipals } from "./imported_principals.ts";
 import type { Report } from "./report.ts";
 import { splitText } from "./split_text.ts";
-import { ArchiveStore, type ExistingMessage, type TransferTables } from "./store.ts";
+import type { TransferTables } from "./store.ts";
 
 type Tx = Transaction<TransferTables>;
 type NumberedMessage = { draft: SourceMessage; row: MessageRow };
-type ReactionRow = TransferTables["reaction"];
 
 export class MessageBatch {
   readonly #tenantId: string;
@@ -64,7 +68,7 @@ export class MessageBatch {
 
   /** Loads the messages that exist, and the ids that other tenants have. */
   async #loadExisting(tx: Tx, drafts: readonly SourceMessage[]): Promise<void> {
-    const store = new ArchiveStore(tx.db);
+    const store = new MessageArchiveStore(tx.db);
     const refs = drafts.flatMap(({ ref, thread, replyTo }) => [ref, thread, replyTo]).filter((ref) => ref !== null);
     for (const row of await store.messages(this.#tenantId, [...new Set(refs.flatMap(candidateIds))])) {
       this.#existingMessages.set(row.id, row);
@@ -88,7 +92,7 @@ export class MessageBatch {
     drafts: readonly SourceMessage[],
   ): Promise<{ numbered: NumberedMessage[]; epoch: string; first: number }> {
     const clientIds = drafts.flatMap(({ clientMessageId }) => clientMessageId === null ? [] : [clientMessageId]);
-    const taken = await new ArchiveStore(tx.db).clientIds(this.#tenantId, this.#room.id, clientIds);
+    const taken = await new MessageArchiveStore(tx.db).clientIds(this.#tenantId, this.#room.id, clientIds);
     const { epoch, first } = await tx.reserve(this.#tenantId, roomStream(this.#room.id), drafts.length);
     const numbered = drafts.map((draft, index): NumberedMessage => {
       const id = draft.ref.original !== null && !this.#otherTenantIds.has(draft.ref.original)
@@ -132,21 +136,16 @@ export class MessageBatch {
     tx: Tx,
     { numbered, epoch, first }: { numbered: NumberedMessage[]; epoch: string; first: number },
   ): Promise<void> {
-    const store = new ArchiveStore(tx.db);
     const rows = numbered.map(({ row }) => row);
     const reactions = new Map(numbered.map((one) => [one.row.id, this.#reactions(one)]));
-    await tx.insertMany("message", rows);
-    const mentions = rows.flatMap((row) => mentionRows(row, JSON.parse(row.mentions_json)));
-    if (mentions.length > 0) await tx.insertMany("mention", mentions);
     const reactionRows = [...reactions.values()].flat();
-    if (reactionRows.length > 0) await tx.insertMany("reaction", reactionRows);
-    for (const { draft, row } of numbered) await this.#files.attach(tx, row, draft.files);
     const edits = numbered.flatMap(editRows);
-    if (edits.length > 0) await tx.insertMany("message_edit", edits);
+    await addArchivedMessages(tx, { messages: rows, reactions: reactionRows, edits });
+    for (const { draft, row } of numbered) await this.#files.attach(tx, row, draft.files);
     await tx.append(rows.map((row) => this.#created(row, epoch, reactions.get(row.id) ?? [])));
 
     const roots = new Set(rows.flatMap((row) => row.thread_id === null ? [] : [row.thread_id]));
-    const counted = await store.recountThreads(this.#tenantId, [...roots]);
+    const counted = await new MessageArchiveStore(tx.db).recountThreads(this.#tenantId, [...roots]);
     // Listeners count a reply for each message; of a deleted one the root counts none.
     const cut = new Set(
       rows.flatMap((row) => row.deleted_at !== null && row.thread_id !== null ? [row.thread_id] : []),
@@ -166,10 +165,11 @@ export class MessageBatch {
       })),
     );
     const newest = rows.reduce((at, row) => row.created_at > at ? row.created_at : at, "");
-    await store.touchRoom(this.#tenantId, this.#room.id, newest);
+    const rooms = new RoomArchiveStore(tx.db);
+    await rooms.touchRoom(this.#tenantId, this.#room.id, newest);
     if (!this.#room.isNew) {
       const { first: next } = await tx.reserve(this.#tenantId, roomStream(this.#room.id), 0);
-      for (const id of await store.advanceReaders(this.#tenantId, this.#room.id, first - 1, next - 1)) {
+      for (const id of await rooms.advanceReaders(this.#tenantId, this.#room.id, first - 1, next - 1)) {
         this.#room.advancedReaders.add(id);
       }
     }
@@ -281,7 +281,7 @@ function tombstone(draft: SourceMessage): SourceMessage {
   };
 }
 
-function editRows({ draft, row }: NumberedMessage): TransferTables["message_edit"][] {
+function editRows({ draft, row }: NumberedMessage): MessageEditRow[] {
   const versions = new Map(
     draft.edits.filter(({ version }) => version < row.version).map((edit) => [edit.version, edit]),
   );

@@ -1,5 +1,6 @@
 // Files: uploaded once, attached to messages and other resources, readable for readers of these.
 export { fileModule } from "./module.ts";
+export { FileArchiveStore, type FileRow } from "./archive_store.ts";
 export { type Attachment, FileAttachments, HIDDEN_SEQ } from "./attachments.ts";
 export { enforceMinimumRate } from "./upload.ts";
 export { FileIds } from "./schema.ts";

@@ -1,5 +1,6 @@
 // Identity: principals, tokens and authentication.
 export { Admission } from "./admission.ts";
+export { addPrincipals, PrincipalArchiveStore } from "./archive_store.ts";
 export { adoptAgent } from "./agent_adoption.ts";
 export type { PrincipalVisibility } from "./principal_visibility.ts";
 export { type CredentialSnapshot } from "./authenticator.ts";

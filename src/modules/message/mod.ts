@@ -1,10 +1,17 @@
 // Messages in rooms, each at one position of the room's stream, with threads, reactions, pins and read positions.
 export { MessageAccess } from "./message_access.ts";
+export {
+  addArchivedMessages,
+  type ExistingMessage,
+  MessageArchiveStore,
+  type MessageEditRow,
+  type ReactionRow,
+} from "./archive_store.ts";
 export { createLastMessageReader } from "./last_message_store.ts";
 export { namesIn } from "./mentions.ts";
 export { messageModule } from "./module.ts";
 export type { AgentTrigger, TriggerAgents } from "./notifier.ts";
-export { mentionRows, presentMessage } from "./presenter.ts";
+export { presentMessage } from "./presenter.ts";
 
 export { UnreadCounter } from "./read_state/unread_counts.ts";
 export { Unread } from "./read_state/schema.ts";

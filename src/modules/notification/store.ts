@@ -1,5 +1,5 @@
 // SQL of notifications.
-import type { Kysely } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
 import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
@@ -28,6 +28,15 @@ export type NotificationRow = {
 export type NotificationTables = { notification: NotificationRow };
 
 type Db = Kysely<NotificationTables>;
+
+/** How many a principal has not read, as a column of another query. */
+export function unreadNotifications(
+  { tenantId, principalId }: { tenantId: string; principalId: string },
+): RawBuilder<number> {
+  return sql<number>`(select count(*) from notification
+    where notification.tenant_id = ${tenantId} and notification.principal_id = ${principalId}
+      and notification.read_at is null)`;
+}
 
 const INSERT_ROWS = 200;
 

@@ -14,6 +14,7 @@ export {
   viewerOf,
   withinBounds,
 } from "./room_access.ts";
+export { addMembers, RoomArchiveStore } from "./archive_store.ts";
 export { Audience, type RoomsRead } from "./audience.ts";
 export { roomModule } from "./module.ts";
 export { RESTORE_WINDOW_MS } from "./room_deletion.ts";

@@ -1,7 +1,7 @@
 // SQL of sync: rooms and positions of a principal in one statement, so that they are consistent on both engines.
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import type { NotificationTables } from "@/modules/notification/mod.ts";
+import { type NotificationTables, unreadNotifications } from "@/modules/notification/mod.ts";
 import { type ViewedRoom, viewedRooms } from "@/modules/room/mod.ts";
 
 export type SyncTables = MessageTables & NotificationTables;
@@ -57,10 +57,4 @@ export class SyncStore {
       rooms: rows,
     };
   }
-}
-
-function unreadNotifications({ tenantId, principalId }: Viewer): RawBuilder<number> {
-  return sql<number>`(select count(*) from notification
-    where notification.tenant_id = ${tenantId} and notification.principal_id = ${principalId}
-      and notification.read_at is null)`;
 }

@@ -1,0 +1,49 @@
+// SQL of files on their way out of a gateway and into one.
+import type { Kysely } from "kysely";
+import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { QuotaStore } from "./quota_store.ts";
+import type { FileTables } from "./store.ts";
+
+type Db = Kysely<FileTables>;
+export type FileRow = FileTables["file"];
+
+export class FileArchiveStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  /** Files of the tenant among these ids, in any state. */
+  files(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
+    if (ids.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("file").selectAll().where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
+  }
+
+  /** Files with a content that are attached to these owners, each once. */
+  filesOf(tenantId: string, owners: readonly string[]): Promise<FileRow[]> {
+    if (owners.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("state", "=", "linked")
+      .where(
+        "id",
+        "in",
+        (from) =>
+          from.selectFrom("file_link").select("file_id").where("tenant_id", "=", tenantId).where("owner", "in", owners),
+      )
+      .orderBy("id").execute();
+  }
+
+  /** Deletes what an interrupted run had begun to write under one of these ids. */
+  async deleteUnfinished(tenantId: string, ids: readonly string[]): Promise<void> {
+    const rows = await this.#db.deleteFrom("file").where(tenantIsUnindexed(tenantId)).where("id", "in", ids)
+      .where("state", "=", "receiving").returning(["size", "charged_id"]).execute();
+    const space = new QuotaStore(this.#db);
+    for (const { charged_id: ownerId, size } of rows) await space.releaseQuota({ tenantId, ownerId }, Number(size));
+  }
+
+  /** Sets the creation time that a file has in its archive. */
+  async setFileDate(tenantId: string, id: string, at: string): Promise<void> {
+    await this.#db.updateTable("file").set({ created_at: at }).where("tenant_id", "=", tenantId).where("id", "=", id)
+      .execute();
+  }
+}

@@ -1,0 +1,41 @@
+// SQL of principals on their way out of a gateway and into one.
+import type { Kysely } from "kysely";
+import { queryInChunks } from "@/core/page.ts";
+import type { Transaction } from "@/ports/store.ts";
+import type { IdentityTables, PrincipalRow } from "./store.ts";
+
+type Db = Kysely<IdentityTables>;
+
+export class PrincipalArchiveStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  /** Which of these principals exist, with what a message needs of its sender. */
+  principals(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
+    return queryInChunks(
+      ids,
+      (some) =>
+        this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", some)
+          .execute(),
+    );
+  }
+
+  async takenHandles(tenantId: string, handles: readonly string[]): Promise<Set<string>> {
+    if (handles.length === 0) return new Set();
+    const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
+      .where("handle", "in", handles).execute();
+    return new Set(rows.map((row) => row.handle ?? ""));
+  }
+
+  principalsAfter(tenantId: string, after: string, limit: number): Promise<PrincipalRow[]> {
+    return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", ">", after)
+      .orderBy("id").limit(limit).execute();
+  }
+}
+
+export async function addPrincipals(tx: Transaction<IdentityTables>, rows: readonly PrincipalRow[]): Promise<void> {
+  await tx.insertMany("principal", rows);
+}
