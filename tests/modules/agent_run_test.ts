@@ -266,6 +266,26 @@ Deno.test("one person does not take all runs of a tenant, however many agents th
   await eventually(async () => assert.equal((await fixture.run(id)).status, "succeeded"));
 });
 
+testOnEngines("of runs that wait, the first is of who has the fewest at work", async (environment) => {
+  const gates = Array.from({ length: 8 }, () => Promise.withResolvers<void>());
+  await using fixture = await AgentFixture.open(
+    ({ number }) => ({ parts: [() => gates[number - 1]?.promise, "ok"] }),
+    { environment },
+  );
+  const { alice, bob, roomId, agentId } = fixture;
+  for (let n = 0; n < 5; n++) {
+    const { id: threadId } = await sendMessage(alice, roomId, `Thread ${n}`);
+    ok(await alice.post("/v1/collaboration/ai/runs", { agentId, roomId, threadId }));
+  }
+  await until(() => fixture.models.calls.length === 2);
+  const { id } = ok(await bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi" }));
+  gates[0]?.resolve();
+  await until(() => fixture.models.calls.length === 3);
+  assert.equal((await fixture.run(id)).status, "running");
+  for (const gate of gates) gate.resolve();
+  await eventually(async () => assert.ok((await fixture.runs()).every(({ status }) => status === "succeeded")));
+});
+
 Deno.test("outsiders and those who joined later do not see a run", async () => {
   await using fixture = await AgentFixture.open();
   const { alice, gateway, roomId } = fixture;

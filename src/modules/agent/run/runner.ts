@@ -207,15 +207,24 @@ class Places {
   }
 
   isFree(run: ClaimableRun): boolean {
-    return (this.#agents.get(agentKey(run)) ?? 0) < PER_AGENT && (this.#tenants.get(run.tenant_id) ?? 0) < PER_TENANT &&
-      (this.#people.get(personKey(run))?.length ?? 0) < PER_PERSON && !this.#threads.has(threadKey(run));
+    return (this.#agents.get(agentKey(run)) ?? 0) < PER_AGENT && this.#ofTenant(run) < PER_TENANT &&
+      this.#ofPerson(run) < PER_PERSON && !this.#threads.has(threadKey(run));
   }
 
   take(run: ClaimableRun): void {
     this.#agents.set(agentKey(run), (this.#agents.get(agentKey(run)) ?? 0) + 1);
-    this.#tenants.set(run.tenant_id, (this.#tenants.get(run.tenant_id) ?? 0) + 1);
+    this.#tenants.set(run.tenant_id, this.#ofTenant(run) + 1);
     this.#people.set(personKey(run), [...this.#people.get(personKey(run)) ?? [], run]);
     this.#threads.add(threadKey(run));
+  }
+
+  /** The run of the tenant with the fewest runs, of those of the person with the fewest, of those the oldest. */
+  nextOf(runs: readonly ClaimableRun[]): ClaimableRun | undefined {
+    const turns = runs.map((run) => ({ run, tenant: this.#ofTenant(run), person: this.#ofPerson(run) }));
+    const inOrder = turns.toSorted((a, b) =>
+      a.tenant - b.tenant || a.person - b.person || (a.run.queued_at < b.run.queued_at ? -1 : 1)
+    );
+    return inOrder[0]?.run;
   }
 
   /** Who has as many runs as they may. */
@@ -227,15 +236,26 @@ class Places {
       agentIds: [...this.#agents].flatMap(([key, count]) => count >= PER_AGENT ? [key] : []),
     };
   }
+
+  #ofTenant({ tenant_id }: ClaimableRun): number {
+    return this.#tenants.get(tenant_id) ?? 0;
+  }
+
+  #ofPerson(run: ClaimableRun): number {
+    return this.#people.get(personKey(run))?.length ?? 0;
+  }
 }
 
+/** Takes places for runs, one after the other: who has few is not behind who has many. */
 function choose(candidates: readonly ClaimableRun[], places: Places, max: number): ClaimableRun[] {
   const chosen: ClaimableRun[] = [];
-  for (const run of candidates) {
-    if (chosen.length >= max) break;
-    if (!places.isFree(run)) continue;
-    places.take(run);
-    chosen.push(run);
+  let waiting = candidates.filter((run) => places.isFree(run));
+  while (chosen.length < max) {
+    const next = places.nextOf(waiting);
+    if (next === undefined) break;
+    places.take(next);
+    chosen.push(next);
+    waiting = waiting.filter((run) => places.isFree(run));
   }
   return chosen;
 }

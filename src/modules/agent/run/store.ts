@@ -8,7 +8,7 @@ export const UNFINISHED = ["queued", "running", "waiting_approval", "waiting_inp
 /** A run that a node may execute. */
 export type ClaimableRun = Pick<
   RunRow,
-  "tenant_id" | "id" | "agent_id" | "room_id" | "thread_id" | "status" | "asker_ids_json"
+  "tenant_id" | "id" | "agent_id" | "room_id" | "thread_id" | "status" | "asker_ids_json" | "queued_at"
 >;
 /** Tenants, agents and those who asked, by `askersKey`, that can have no further run now. */
 export type BusyRunners = { tenantIds: readonly string[]; agentIds: readonly string[]; askers: readonly string[] };
@@ -99,16 +99,15 @@ export class RunStore {
   /** Runs that nodes execute now, and whose lease has not run out. */
   running(now: string): Promise<ClaimableRun[]> {
     return this.#db.selectFrom("agent_run")
-      .select(["tenant_id", "id", "agent_id", "room_id", "thread_id", "status", "asker_ids_json"])
+      .select(["tenant_id", "id", "agent_id", "room_id", "thread_id", "status", "asker_ids_json", "queued_at"])
       .where("status", "=", "running").where("is_external", "=", 0).where("lease_until", ">=", now).execute();
   }
 
-  /** Runs that may start or continue, oldest first, without those of who is at a limit. */
-  claimable(
-    now: string,
-    busy: BusyRunners,
-    limit: number,
-  ): Promise<ClaimableRun[]> {
+  /**
+   * Runs that may start or continue, without those of who is at a limit: of each tenant the first, then of each the second, and
+   * so on; within a tenant the same for those who asked. So a long queue hides nobody.
+   */
+  async claimable(now: string, busy: BusyRunners, limit: number): Promise<ClaimableRun[]> {
     let query = this.#db.selectFrom("agent_run as run")
       .select([
         "run.tenant_id",
@@ -118,7 +117,12 @@ export class RunStore {
         "run.thread_id",
         "run.status",
         "run.asker_ids_json",
+        "run.queued_at",
       ])
+      .select(
+        sql<number>`row_number() over (partition by run.tenant_id, run.asker_ids_json order by run.queued_at, run.id)`
+          .as("asker_turn"),
+      )
       .where("run.is_external", "=", 0).where("run.status", "in", ["queued", "running"])
       .where((row) =>
         row.or([
@@ -142,7 +146,11 @@ export class RunStore {
     if (busy.askers.length > 0) {
       query = query.where(sql<string>`run.tenant_id || '/' || run.asker_ids_json`, "not in", busy.askers);
     }
-    return query.orderBy("run.queued_at").orderBy("run.id").limit(limit).execute();
+    return await this.#db.selectFrom(query.as("run")).selectAll()
+      .select(
+        sql<number>`row_number() over (partition by tenant_id order by asker_turn, queued_at, id)`.as("tenant_turn"),
+      )
+      .orderBy("tenant_turn").orderBy("queued_at").orderBy("id").limit(limit).execute();
   }
 
   /** Claims a run for a node; `undefined` if another one was faster. */
