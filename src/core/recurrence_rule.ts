@@ -1,4 +1,5 @@
 // Recurrence rules (RFC 5545 3.3.10): parsed strictly, and refused by their cost before anything is expanded.
+import { RRuleTemporal } from "rrule-temporal";
 import { Fault } from "./fault.ts";
 
 type Grammar = Readonly<Record<string, RegExp | undefined>>;
@@ -22,6 +23,16 @@ const GRAMMAR: Grammar = {
 };
 /** Combinations of BY lists in one period. */
 const PRODUCT_MAX = 1000;
+/** Periods without a date that are searched for the next one, by the work of one. */
+const PERIODS_MAX: Readonly<Record<string, number>> = {
+  YEARLY: 100,
+  MONTHLY: 1200,
+  WEEKLY: 1000,
+  DAILY: 1500,
+  HOURLY: 800,
+};
+/** Dates that are computed for the next one: BYSETPOS may name a position that no period has. */
+const CANDIDATES_MAX = 2000;
 
 export type RecurrenceRule = {
   /** The parts by name, in capitals and in the order of the text. */
@@ -66,6 +77,31 @@ export class RecurrenceRuleParser {
     }
     const count = parts.get("COUNT");
     return { parts, frequency, count: count === undefined ? undefined : Number(count) };
+  }
+
+  /**
+   * The first date by the rule after `afterMs`, in the zone of `start`; `undefined` when there is none. Wall times that a zone
+   * skips are left out (RFC 5545). COUNT is the caller's, who knows the position in the series. Throws `recurrence_too_complex`.
+   */
+  nextDate(
+    { parts, frequency }: RecurrenceRule,
+    { timeZone, wall }: { timeZone: string; wall: string },
+    afterMs: number,
+  ): Temporal.ZonedDateTime | undefined {
+    const text = [...parts].filter(([name]) => name !== "COUNT").map((part) => part.join("=")).join(";");
+    const stamp = Temporal.PlainDateTime.from(wall).toString({ smallestUnit: "second" }).replaceAll(/[-:]/g, "");
+    try {
+      const next = new RRuleTemporal({
+        rruleString: `DTSTART;TZID=${timeZone}:${stamp}\nRRULE:${text}`,
+        maxIterations: PERIODS_MAX[frequency] ?? 1,
+        maxCandidateEvaluations: CANDIDATES_MAX,
+        temporal: Temporal,
+      }).next(new Date(afterMs), false);
+      return next === null || next === undefined ? undefined : Temporal.ZonedDateTime.from(next.toString());
+    } catch (cause) {
+      const detail = `${this.#pointer}: finding the next date takes too long`;
+      throw new Fault("recurrence_too_complex", detail, { cause });
+    }
   }
 
   /** Few years have a 53rd weekday, and the rule engine would continue into the next. Stored series may have such a rule. */

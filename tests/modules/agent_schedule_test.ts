@@ -35,7 +35,14 @@ testOnEngines("a schedule starts a run at each of its times, once, on behalf of 
   await gateway.runJobs();
   assert.equal((await runs()).length, 1);
   const { rrule: _rrule, ...rest } = schedule;
-  for (const rrule of ["FREQ=MINUTELY", "FREQ=DAILY;COUNT=3", "nonsense"]) {
+  for (
+    const rrule of [
+      "FREQ=MINUTELY",
+      "FREQ=DAILY;COUNT=3",
+      "FREQ=MONTHLY;BYMONTHDAY=1,2,3;BYHOUR=1,2,3;BYSETPOS=999",
+      "nonsense",
+    ]
+  ) {
     assert.equal((await again.patch(path, { schedule: { ...rest, rrule } })).status, 422, rrule);
   }
   ok(await again.patch(path, { schedule: null }));

@@ -1,7 +1,7 @@
 // The series of a recurring task: the number of the instance, and the dates of the next one.
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { nextAfter, parseRule, taskRules } from "./recurrence.ts";
+import { parseRule, taskRules } from "./recurrence.ts";
 import type { Recurrence } from "./schema.ts";
 import type { TaskRow } from "./tables.ts";
 
@@ -38,7 +38,8 @@ export function nextDates(
   let start = series.anchor === "due" && current !== undefined ? current : done;
   if (series.anchor === "completion" && hasWallTime) start = start.withPlainTime(series.wallTime ?? undefined);
   const passed = series.anchor === "completion" && Temporal.ZonedDateTime.compare(done, start) > 0 ? done : start;
-  let due = nextAfter(rule, start, passed.toInstant());
+  const wall = start.toPlainDateTime().toString();
+  let due = taskRules.nextDate(rule, { timeZone: start.timeZoneId, wall }, passed.epochMilliseconds);
   if (due === undefined) return undefined;
   // A start inside a DST gap was moved; the next date returns to the time of the series.
   const isTimeOfRule = rule.parts.has("BYHOUR") || rule.parts.has("BYMINUTE");

@@ -1,6 +1,5 @@
 // Runs by a schedule: each agent with one has one waiting job, for its next time. The job starts the run and enqueues the next one in
 // the same commit.
-import { RRuleTemporal } from "rrule-temporal";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -24,15 +23,6 @@ const rules = new RecurrenceRuleParser({
   // A schedule ends when it is removed.
   grammar: { COUNT: undefined, UNTIL: undefined, BYSECOND: undefined },
 });
-/** Empty periods that are searched, by the work of one. */
-const PERIODS_MAX: Readonly<Record<string, number>> = {
-  YEARLY: 20,
-  MONTHLY: 240,
-  WEEKLY: 500,
-  DAILY: 1500,
-  HOURLY: 800,
-};
-
 /**
  * As stored, with the principal that set it, or is responsible for it since (`ScheduleTakeover`), and the scopes of the token: runs are
  * on its behalf, and have no others.
@@ -41,19 +31,7 @@ export type StoredSchedule = AgentSchedule & { setBy: string; scopes?: string | 
 
 /** The next time after `afterMs`. Throws `validation_failed` and `recurrence_too_complex`. */
 export function nextTime({ rrule, timeZone, startAt }: AgentSchedule, afterMs: number): number | undefined {
-  const rule = rules.parse(rrule);
-  const text = [...rule.parts].map((part) => part.join("=")).join(";");
-  const wall = `${startAt.replaceAll(/[-:]/g, "")}00`;
-  try {
-    const next = new RRuleTemporal({
-      rruleString: `DTSTART;TZID=${timeZone}:${wall}\nRRULE:${text}`,
-      maxIterations: PERIODS_MAX[rule.frequency] ?? 1,
-      temporal: Temporal,
-    }).next(new Date(afterMs), false);
-    return next === null || next === undefined ? undefined : next.epochMilliseconds;
-  } catch (cause) {
-    throw new Fault("recurrence_too_complex", "/schedule/rrule: finding the next time takes too long", { cause });
-  }
+  return rules.nextDate(rules.parse(rrule), { timeZone, wall: startAt }, afterMs)?.epochMilliseconds;
 }
 
 /** The job for the next run; `undefined` without a schedule. */
