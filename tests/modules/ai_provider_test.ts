@@ -165,10 +165,13 @@ Deno.test("another provider with the same model takes over before the first part
   await admin.put(`${AI}/providers/second`, provider({ priority: 2 }));
   assert.equal(ok(await complete(admin)).text, "Hi");
   assert.equal(models.calls.length, 2);
+  models.script = ({ endpoint }) => endpoint.baseUrl.includes("down") ? { error: "timed_out" } : { parts: ["Hi"] };
+  assert.equal(ok(await complete(admin)).text, "Hi");
+  assert.equal(models.calls.length, 4, "nobody waits for the first while there is a second");
   models.script = () => ({ parts: ["Hi"], error: "stream_broken" });
   const broken = await complete(admin);
   assert.deepEqual([broken.status, broken.body.code], [503, "unavailable"]);
-  assert.equal(models.calls.length, 3);
+  assert.equal(models.calls.length, 5);
 });
 
 Deno.test("labels of metrics are bounded: those of tenants are one", async () => {

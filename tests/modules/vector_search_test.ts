@@ -98,7 +98,15 @@ Deno.test("search waits for the vector of its query for a bounded time", async (
   models.embedder = () => waiting.promise;
   const body = await searchWhileModelFails(alice, { query: "leaking boilers" });
   assert.deepEqual([body.mode, body.degradedReason], ["keyword", "model_unavailable"]);
+  await Promise.all([1, 2, 3, 4].map((n) => searchWhileModelFails(alice, { query: `leaks ${n}` })));
+  // From here on searches wait no longer, until one tries again.
+  const asked = models.embedded.length;
+  for (let n = 0; n < 3; n++) await searchWhileModelFails(alice, { query: `boiler ${n}` });
+  assert.equal(models.embedded.length, asked);
   waiting.resolve(hashingVector(""));
+  models.embedder = (text) => hashingVector(text);
+  gateway.clock.advance(60_000);
+  assert.equal((await search(alice, "the boiler")).mode, "hybrid");
 });
 
 testOnEngines("search by similarity respects rooms left, hidden history, and private resources", async (engine) => {

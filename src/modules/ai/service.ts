@@ -202,7 +202,10 @@ export class AiService {
     return this.#deps.budgets.releaseRun(tx, tenantId, runId);
   }
 
-  /** Tries candidates in order, each again where that may help. The loop over them sets `failure`; the last one is thrown. */
+  /**
+   * Tries candidates in order, each again after a pause where that may help: who fails waits behind those not tried yet. The loop
+   * over them sets `failure`; the last one is thrown.
+   */
   async *#tries(
     candidates: readonly Candidate[],
     owner: string,
@@ -210,23 +213,25 @@ export class AiService {
   ): AsyncGenerator<{ candidate: Candidate; failure: ModelError | undefined }> {
     let failure: ModelError | undefined;
     let waitMs = Infinity;
-    for (const candidate of candidates) {
-      for (let retry = 0; retry <= RETRIES; retry++) {
-        const closedMs = this.#breakers.enter(candidate.breakerKey, owner);
-        if (closedMs > 0) {
-          waitMs = Math.min(waitMs, closedMs);
-          break;
-        }
-        const attempt: { candidate: Candidate; failure: ModelError | undefined } = { candidate, failure: undefined };
-        yield attempt;
-        failure = attempt.failure;
-        if (failure === undefined) return;
-        if (failure.code === "cancelled") throw failure;
-        const pauseMs = failure.retryAfterMs ?? RETRY_MS * 2 ** retry * (0.5 + Math.random());
-        if (!failure.isRetryable || retry === RETRIES || pauseMs > RETRY_AFTER_MAX_MS) break;
-        await delay(pauseMs, signal);
-        if (signal.aborted) throw new ModelError("cancelled", { isRetryable: false });
+    const waiting = candidates.map((candidate) => ({ candidate, retry: 0, dueMs: 0 }));
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const { candidate, retry, dueMs } = next;
+      if (dueMs > 0) await delay(dueMs - performance.now(), signal);
+      if (dueMs > 0 && signal.aborted) throw new ModelError("cancelled", { isRetryable: false });
+      const closedMs = this.#breakers.enter(candidate.breakerKey, owner);
+      if (closedMs > 0) {
+        waitMs = Math.min(waitMs, closedMs);
+        continue;
       }
+      const attempt: { candidate: Candidate; failure: ModelError | undefined } = { candidate, failure: undefined };
+      yield attempt;
+      failure = attempt.failure;
+      if (failure === undefined) return;
+      if (failure.code === "cancelled") throw failure;
+      const pauseMs = failure.retryAfterMs ?? RETRY_MS * 2 ** retry * (0.5 + Math.random());
+      if (!failure.isRetryable || retry === RETRIES || pauseMs > RETRY_AFTER_MAX_MS) continue;
+      waiting.push({ candidate, retry: retry + 1, dueMs: performance.now() + pauseMs });
+      waiting.sort((a, b) => a.dueMs - b.dueMs);
     }
     throw failure ?? new ModelError("overloaded", { isRetryable: true, retryAfterMs: waitMs });
   }

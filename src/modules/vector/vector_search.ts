@@ -1,4 +1,5 @@
 // Search by similarity: which space is searched, the vector of the query, and what is near it in the visible scopes.
+import { SharedBreakers } from "@/core/breaker.ts";
 import { type Actor, chargedId, isGuest } from "@/core/actor.ts";
 import { type Clock, MINUTE_MS, withTimeout } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -61,9 +62,12 @@ export class VectorSearch {
   readonly #deps: Deps;
   readonly #queries = new LruMap<string, readonly number[]>(CACHED_MAX);
   readonly #checkedAt = new LruMap<string, number>(CHECKED_MAX);
+  /** Of models that are too slow for searches, though they may do for the index. */
+  readonly #breakers: SharedBreakers;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.#breakers = new SharedBreakers(deps.clock);
   }
 
   /** Embeds a query. A failure of the model is a reason, since the search continues without vectors. */
@@ -113,19 +117,24 @@ export class VectorSearch {
       return known;
     }
     const charge = { tenantId, principalId: chargedId(actor), agentId: kind === "agent" ? principalId : undefined };
+    const breaker = [`${tenantId}/${space.model}`, charge.principalId] as const;
+    if (this.#breakers.enter(...breaker) > 0) return this.#failed("overloaded");
+    const signal = AbortSignal.timeout(EMBED_MS);
     try {
       const call = { model: space.model, texts: [text] };
-      const embedding = this.#deps.ai.embed(charge, call, AbortSignal.timeout(EMBED_MS));
       // Also when the provider does not react to the signal.
-      const embedded = await withTimeout(embedding, EMBED_MS);
-      if (embedded === undefined) return this.#failed("timed_out");
+      const embedded = await withTimeout(this.#deps.ai.embed(charge, call, signal), EMBED_MS);
+      if (embedded === undefined) throw new ModelError("timed_out", { isRetryable: true });
+      this.#breakers.succeed(...breaker);
       const [vector = []] = embedded.vectors;
       if (vector.length === space.dimensions) this.#queries.set(key, vector);
       else await this.#requestReplacement(space, vector.length);
       return vector;
     } catch (thrown) {
       if (!(thrown instanceof ModelError || thrown instanceof Fault)) throw thrown;
-      return this.#failed(thrown.code);
+      const isLate = thrown.code === "timed_out" || signal.aborted;
+      if (isLate) this.#breakers.fail(...breaker);
+      return this.#failed(isLate ? "timed_out" : thrown.code);
     }
   }
 
