@@ -45,6 +45,7 @@ import type { Models } from "@/ports/model.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { streamKey } from "@/ports/store.ts";
 import { LagSampler } from "@/runtime/event_loop_lag.ts";
+import { inThisContext } from "@/runtime/root_context.ts";
 import { redactSpanUrls } from "@/runtime/spans.ts";
 import { createMetricsHandler } from "@/transport/http/probe.ts";
 import type { Hub } from "@/transport/ws/hub.ts";
@@ -117,8 +118,8 @@ export async function createApp(
   stack.defer(() => drainAll(modules));
   const owned = stack.move();
   return {
-    fetch: transports.http,
-    fetchMetrics: createMetricsHandler({ metrics, metricsToken: config.metricsToken }),
+    fetch: inThisContext(transports.http),
+    fetchMetrics: inThisContext(createMetricsHandler({ metrics, metricsToken: config.metricsToken })),
     operations,
     modules,
     store,

@@ -1,8 +1,10 @@
 // The faults of the runtime that `src/runtime/` works around, each as small as can be: a test that says "is no longer needed"
 // fails when the fault is gone, and then the file it names is to be deleted. The other tests hold what the workarounds do.
 import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { closeSocket } from "@/runtime/close_socket.ts";
 import { dropSocket } from "@/runtime/drop_socket.ts";
+import { inThisContext } from "@/runtime/root_context.ts";
 import { runWithTimeout } from "@/runtime/stuck_thread.ts";
 import { upgradeWebSocket } from "@/runtime/upgrade.ts";
 import { encodeUpgradeRequest } from "./upgrade_request.ts";
@@ -207,3 +209,35 @@ Deno.test("runInTime stops what computes for too long", () => {
 function spin(): never {
   for (;;);
 }
+
+Deno.test("inThisContext is no longer needed when a request begins in the context in which its server was started", async () => {
+  // In a process of its own: what is current there is what its main module left.
+  const script = `
+    const storage = new AsyncLocalStorage();
+    const handler = (_request, _info) => new Response(String(storage.getStore()));
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, handler);
+    console.log(server.addr.port);
+    storage.enterWith("of another");`;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["eval", `import { AsyncLocalStorage } from "node:async_hooks";${script}`],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const output = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const { value: port } = await output.read();
+  const response = await fetch(`http://127.0.0.1:${Number(port)}`);
+  const text = await response.text();
+  child.kill("SIGKILL");
+  await child.status;
+  await output.cancel();
+  assert.equal(text, "of another", "the fault: it begins in the context that is current");
+});
+
+Deno.test("inThisContext calls in the context in which it was made", () => {
+  const storage = new AsyncLocalStorage<string>();
+  const outside = inThisContext((prefix: string) => prefix + storage.getStore());
+  const inside = storage.run("first", () => inThisContext((prefix: string) => prefix + storage.getStore()));
+  const seen = storage.run("second", () => [outside("a "), inside("b "), storage.getStore()]);
+  assert.deepEqual(seen, ["a undefined", "b first", "second"]);
+});

@@ -1,6 +1,7 @@
 // The bus of many nodes: Redis pub/sub, one connection to send and one to listen.
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
+import { inThisContext } from "@/runtime/root_context.ts";
 import { MemoryBus } from "./bus_memory.ts";
 import { RedisConnection } from "./redis.ts";
 
@@ -64,7 +65,8 @@ export class RedisBus implements Bus {
         this.onLost();
       },
     });
-    this.#subscriber.client.on("message", (channel: string, text: string) => this.#receive(channel, text));
+    const receive = inThisContext((channel: string, text: string) => this.#receive(channel, text));
+    this.#subscriber.client.on("message", receive);
   }
 
   get isHealthy(): boolean {

@@ -1,6 +1,7 @@
 // A connection to Redis or Valkey that fails fast, reconnects, and logs each outage and each recovery once.
 import { Redis } from "ioredis";
 import { logOf } from "@/core/log.ts";
+import { inThisContext } from "@/runtime/root_context.ts";
 
 const CONNECT_TIMEOUT_MS = 2000;
 const RETRY_STEP_MS = 50;
@@ -95,12 +96,15 @@ export class RedisConnection {
     });
     // Each failed attempt is an `error`; without a listener ioredis prints it. The handler of `end` below logs it for the operator.
     this.client.on("error", (error: Error) => this.#lastError = error);
+    const { onReady, onUnavailable } = options;
+    const notifyReady = inThisContext(() => onReady?.());
+    const notifyUnavailable = inThisContext((isUnfit: boolean) => onUnavailable?.(isUnfit));
     this.client.on("ready", async () => {
       this.#isUsable = await this.#acceptsWrites();
       if (!this.#isUsable) return this.reconnect();
       this.#failedAttempts = 0;
       if (this.#endOutage()) log.info("redis reconnected");
-      options.onReady?.();
+      notifyReady();
       tried.resolve();
     });
     this.client.on("end", () => {
@@ -117,7 +121,7 @@ export class RedisConnection {
       }
       const isUnfit = this.#lastError !== undefined && NOT_PRIMARY.test(this.#lastError.message);
       this.#lastError = undefined;
-      options.onUnavailable?.(isUnfit);
+      notifyUnavailable(isUnfit);
       tried.resolve();
     });
     this.#livenessTimer = setInterval(() => this.#checkLiveness(), watchMs);

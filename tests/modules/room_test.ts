@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type Kysely, sql } from "kysely";
 import { MessageStore, type MessageTables } from "@/modules/message/store.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
-import { openGateway } from "../harness.ts";
+import { type ApiResponse, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
 import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
@@ -119,6 +119,22 @@ testOnPostgres("a message does not change the indexes of its room until the next
   assert.deepEqual(await updates(`${minute}:59.000Z`), [1, 1]);
   assert.deepEqual(await updates("2026-03-01T13:00:00.000Z"), [1, 0]);
 });
+
+testOnPostgres(
+  "a call is no part of a transaction in whose async context the runtime begins it",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const alice = await gateway.as("alice");
+    let created: ApiResponse | undefined;
+    const undone = gateway.app.store.write(async () => {
+      created = await alice.post("/v1/rooms", { name: "a" });
+      throw new Error("undone");
+    });
+    await assert.rejects(undone, { message: "undone" });
+    assert.equal(created?.status, 201, JSON.stringify(created?.body));
+    assert.equal((await alice.get(`/v1/rooms/${created?.body.id}`)).status, 200);
+  },
+);
 
 Deno.test("a former member of a direct room can create another one with the same members", async () => {
   await using gateway = await openGateway();
