@@ -136,6 +136,49 @@ Deno.test("what was pinned in Slack or Mattermost is pinned here, in the order i
   });
 });
 
+Deno.test("posts of people and apps come in as Slack shows them", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const section = (elements: unknown[]) => [{
+      type: "rich_text",
+      elements: [{ type: "rich_text_section", elements }],
+    }];
+    const posts = [
+      { user: "U1", text: "*bold* ~no~ <@U2> &lt;b&gt;", blocks: section([{ type: "text", text: "bold" }]) },
+      { user: "U1", text: "", blocks: section([{ type: "user", user_id: "U2" }, { type: "emoji", name: "tada" }]) },
+      {
+        bot_id: "B9",
+        bot_profile: { name: "Builds" },
+        text: "",
+        attachments: [{ title: "Build 7", text: "*failed*" }],
+      },
+      { bot_id: "B9", username: "Builds", text: "for phones", blocks: [{ type: "header", text: { text: "Shown" } }] },
+    ];
+    const archive = createZip({
+      "users.json": JSON.stringify([{ id: "U1", name: "ann" }, { id: "U2", name: "bob" }]),
+      "channels.json": JSON.stringify([{ id: "C1", name: "x", members: ["U1"], topic: { value: "R&amp;D of <@U2>" } }]),
+      "x/2020-09-13.json": JSON.stringify(
+        posts.map((post, n) => ({ type: "message", ts: `160000000${n}.000100`, ...post })),
+      ),
+    });
+    const { state, report } = await importArchive(gateway, boss, "slack", archive);
+    assert.deepEqual([state, report], ["done", []]);
+    const ann = await gateway.as("slack:U1");
+    const [room] = (await ann.get("/v1/rooms?member=me")).body.items;
+    assert.equal(room.topic, "R&D of @bob");
+    const { items } = (await ann.get(`/v1/messages?roomId=${room.id}`)).body;
+    assert.deepEqual(items.map(({ text }: { text: string }) => text), [
+      "**bold** ~~no~~ @bob <b>",
+      "@bob:tada:",
+      "**Build 7**\n**failed**",
+      "**Shown**",
+    ]);
+    assert.deepEqual(items[1].mentions.principalIds, ["slack:U2"]);
+    const { body: bot } = await boss.get(`/v1/collaboration/principals/${items[2].senderId}`);
+    assert.deepEqual([bot.displayName, bot.kind], ["Builds", "service"]);
+  });
+});
+
 Deno.test("archives that are unsafe, broken or no archives are refused by name", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });

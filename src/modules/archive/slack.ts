@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { iso } from "@/core/clock.ts";
 import { createYielder } from "@/core/caller.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
+import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import {
   plainMessage,
   plainPrincipal,
@@ -16,7 +17,6 @@ import type { JsonFile, JsonReader } from "./json_reader.ts";
 import { listOf } from "@/core/archive_fields.ts";
 import { ArchiveFault } from "./report.ts";
 import { parseRecord } from "./report.ts";
-import { slackText } from "./slack_text.ts";
 import type { ZipArchive } from "./zip.ts";
 
 const User = z.looseObject({
@@ -47,6 +47,10 @@ const Posted = z.looseObject({
   user: z.string().nullish(),
   bot_id: z.string().nullish(),
   username: z.string().nullish(),
+  bot_profile: z.looseObject({ name: z.string().nullish() }).nullish(),
+  /** In the shapes that `SlackMarkup` reads. */
+  blocks: z.unknown().optional(),
+  attachments: z.unknown().optional(),
   text: z.string().nullish(),
   thread_ts: z.string().optional(),
   edited: z.looseObject({ ts: z.string().optional() }).optional(),
@@ -79,6 +83,8 @@ export class SlackReader {
   readonly #refs: RefFactory;
   readonly #map: ReadonlyMap<string, string>;
   readonly #names = new Map<string, string>();
+  /** Ids of programs that posted without an account. */
+  readonly #bots = new Set<string>();
 
   constructor(
     archive: ZipArchive,
@@ -146,8 +152,8 @@ export class SlackReader {
       name: kind === "dm" || name === undefined
         ? members.map((member) => this.#names.get(member) ?? member).join(", ")
         : name,
-      topic: rest.topic?.value || null,
-      description: rest.purpose?.value || null,
+      topic: this.#plainText(rest.topic?.value),
+      description: this.#plainText(rest.purpose?.value),
       visibility: kind === "public" ? "public" : "private",
       isArchived: rest.is_archived === true,
       metadata: { importedFrom: "slack", sourceId: id },
@@ -158,6 +164,7 @@ export class SlackReader {
     const pins = new Map((rest.pins ?? []).map((pin) => [pin.id, pin.created]));
     for (const file of files) {
       const posts = (await this.#list(file, Posted) ?? []).toSorted((a, b) => compareTs(a.ts, b.ts));
+      await this.#importBots(posts);
       const turn = createYielder();
       const drafts: SourceMessage[] = [];
       for (const post of posts) {
@@ -189,7 +196,7 @@ export class SlackReader {
       return undefined;
     }
     const sender = this.#principal(post.user || post.bot_id || post.username || "unknown") ?? "slack:unknown";
-    const { text, mentions } = slackText(post.text ?? "", (id) => this.#names.get(id), (id) => this.#principal(id));
+    const { text, mentions } = this.#content(post);
     const links = post.files.map((one) => {
       const url = one.permalink ?? one.url_private ?? "";
       const label = (one.title || one.name || "file").replaceAll(/[[\]]/g, "");
@@ -228,6 +235,33 @@ export class SlackReader {
       deletedAt: isDeleted ? at : null,
       ...(post.edited === undefined ? {} : { editedAt: tsOr(post.edited.ts, at), editCount: 1, version: 2 }),
     };
+  }
+
+  /** As Slack shows it: blocks instead of the text of an app, which is for notifications; those of people repeat their text. */
+  #content({ text, blocks, attachments }: Posted): { text: string; mentions: SourceMessage["mentions"] } {
+    const markup = new SlackMarkup((id) => this.#names.get(id));
+    const isOfPerson = Array.isArray(blocks) && blocks.every((block) => block?.type === "rich_text");
+    const plain = markup.text(text ?? "");
+    const shown = isOfPerson && plain !== "" ? plain : markup.blocks({ blocks }) || plain;
+    const whole = [shown, markup.attachments({ attachments })].filter((part) => part !== "").join("\n");
+    const principalIds = [...markup.userIds].flatMap((id) => this.#principal(id) ?? []);
+    return { text: whole, mentions: { principalIds, room: markup.mentionsAll } };
+  }
+
+  #plainText(raw: string | undefined): string | null {
+    return new SlackMarkup((id) => this.#names.get(id)).plainText(raw ?? "") || null;
+  }
+
+  /** Names the programs that post without an account. */
+  async #importBots(posts: readonly Posted[]): Promise<void> {
+    const bots = posts.flatMap(({ user, bot_id, bot_profile, username }): SourcePrincipal[] => {
+      const name = bot_profile?.name || username;
+      const id = user || !bot_id || !name || this.#bots.has(bot_id) ? undefined : this.#principal(bot_id);
+      if (id === undefined || !bot_id || !name) return [];
+      this.#bots.add(bot_id);
+      return [{ ...plainPrincipal(id, name), kind: "service", externalId: bot_id.slice(0, 200) }];
+    });
+    await this.#importer.importPrincipals(bots);
   }
 
   #principal(id: string): string | undefined {

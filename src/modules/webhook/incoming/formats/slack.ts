@@ -4,6 +4,9 @@ import { at, lines, link, listAt, longTextAt, textAt, urlOf } from "../value.ts"
 const TEXT_MAX = 16_000;
 const BLOCKS_MAX = 50;
 const PARTS_MAX = 25;
+/** Longer texts keep Slack's markup of bold and struck text. */
+const MARKUP_MAX = 64 * 1024;
+const NAMES_MAX = 1000;
 /** Outside of code: Slack's bold and struck text. */
 const BOLD = /(^|[\s(])\*([^*\n]{1,500})\*(?=$|[\s).,:;!?])/g;
 const STRUCK = /(^|[\s(])~([^~\n]{1,500})~(?=$|[\s).,:;!?])/g;
@@ -13,25 +16,42 @@ type HookText = { text: string; mentionsAll: boolean };
 
 /** The text of a body with `text`, `blocks` or `attachments`. */
 export function slackText(body: unknown): HookText {
-  const reader = new SlackReader();
+  const reader = new SlackMarkup();
   const text = lines(
     reader.text(longTextAt(body, TEXT_MAX, "text")),
-    ...listAt(body, BLOCKS_MAX, "blocks").map((block) => reader.block(block)),
-    ...listAt(body, PARTS_MAX, "attachments").map((attachment) => reader.attachment(attachment)),
+    reader.blocks(body),
+    reader.attachments(body),
   );
   return { text, mentionsAll: reader.mentionsAll };
 }
 
-/** Converts, and notes whether everybody is mentioned. */
-class SlackReader {
+/** Converts a message, and notes whom it mentions. */
+export class SlackMarkup {
   mentionsAll = false;
+  /** Slack's ids of people. */
+  readonly userIds = new Set<string>();
+  readonly #nameOf: (userId: string) => string | undefined;
+
+  constructor(nameOf: (userId: string) => string | undefined = () => undefined) {
+    this.#nameOf = nameOf;
+  }
 
   /** Slack's markup as Markdown. */
   text(raw: string): string {
-    return outsideCode(this.#links(raw), (part) => part.replaceAll(BOLD, "$1**$2**").replaceAll(STRUCK, "$1~~$2~~"));
+    const text = this.plainText(raw);
+    if (text.length > MARKUP_MAX) return text;
+    return outsideCode(text, (part) => part.replaceAll(BOLD, "$1**$2**").replaceAll(STRUCK, "$1~~$2~~"));
   }
 
-  block(block: unknown): string {
+  blocks(message: unknown): string {
+    return lines(...listAt(message, BLOCKS_MAX, "blocks").map((block) => this.#block(block)));
+  }
+
+  attachments(message: unknown): string {
+    return lines(...listAt(message, PARTS_MAX, "attachments").map((attachment) => this.#attachment(attachment)));
+  }
+
+  #block(block: unknown): string {
     const fields = listAt(block, PARTS_MAX, "fields").map((field) => this.#object(field));
     const elements = listAt(block, PARTS_MAX, "elements").map((element) => this.#element(element));
     switch (at(block, "type")) {
@@ -50,7 +70,7 @@ class SlackReader {
     }
   }
 
-  attachment(attachment: unknown): string {
+  #attachment(attachment: unknown): string {
     const title = this.text(textAt(attachment, "title"));
     const body = longTextAt(attachment, TEXT_MAX, "text") ||
       (title === "" && countBlocks(attachment) === 0 ? longTextAt(attachment, TEXT_MAX, "fallback") : "");
@@ -66,7 +86,7 @@ class SlackReader {
         const name = this.text(textAt(field, "title"));
         return `${name === "" ? "" : `**${name}:** `}${this.text(longTextAt(field, TEXT_MAX, "value"))}`;
       }),
-      ...listAt(attachment, BLOCKS_MAX, "blocks").map((block) => this.block(block)),
+      this.blocks(attachment),
       urlOf(at(attachment, "image_url")) === undefined ? undefined : link("image", at(attachment, "image_url")),
       actions.join(" · "),
       this.text(textAt(attachment, "footer")),
@@ -88,13 +108,21 @@ class SlackReader {
   #richText(part: unknown): string {
     const url = at(part, "url");
     if (url !== undefined) return link(textAt(part, "text"), url);
-    if (at(part, "type") === "broadcast") this.mentionsAll = true;
+    switch (at(part, "type")) {
+      case "broadcast":
+        this.mentionsAll = true;
+        return `@${textAt(part, "range") || "channel"}`;
+      case "user":
+        return this.#mention(textAt(part, "user_id"));
+      case "emoji":
+        return `:${textAt(part, "name")}:`;
+    }
     const text = longTextAt(part, TEXT_MAX, "text") || textAt(part, "name");
     return at(part, "style", "bold") === true ? bold(text) : text;
   }
 
-  /** `<address|label>`, `<!channel>` and escaped characters. */
-  #links(raw: string): string {
+  /** `<address|label>`, `<!channel>`, `<@U1>` and escaped characters. */
+  plainText(raw: string): string {
     let text = "";
     let from = 0;
     for (let open = raw.indexOf("<"); open >= 0; open = raw.indexOf("<", from)) {
@@ -114,8 +142,15 @@ class SlackReader {
       return `@${target.slice(1)}`;
     }
     const first = target[0] ?? "";
-    if (first === "!" || first === "@" || first === "#") return label || (first === "!" ? target.slice(1) : target);
+    if (first === "@") return this.#mention(target.slice(1), label);
+    if (first === "#") return `#${label || target.slice(1)}`;
+    if (first === "!") return label || target.slice(1);
     return urlOf(target) === undefined ? label || target : label === "" ? target : link(label, target);
+  }
+
+  #mention(userId: string, label = ""): string {
+    if (this.userIds.size < NAMES_MAX) this.userIds.add(userId);
+    return `@${(label || this.#nameOf(userId) || userId).replace(/^@/, "")}`;
   }
 }
 
