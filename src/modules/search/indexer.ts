@@ -2,7 +2,7 @@
 import { nextTick } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import { logOf } from "@/core/log.ts";
+import { logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { SearchEntry, StreamedResource, StreamSource } from "@/core/searchable.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { SearchTables } from "./index_store.ts";
@@ -23,7 +23,7 @@ const SWEEP_EVERY_MS = 300_000;
 
 const ROOM = roomStream("");
 
-const log = logOf("search");
+const warnOfFailure = rateLimitedWarning(logOf("search"), "indexing failed; will retry");
 
 type Deps = { store: Store<SearchTables>; index: SearchIndex; stream: StreamSource; time?: ThrottleTime };
 type Room = Pick<RoomLag, "tenantId" | "roomId">;
@@ -221,7 +221,7 @@ export class SearchIndexer {
       this.lastError = null;
     } catch (cause) {
       this.lastError = Fault.from(cause).code;
-      log.warn("indexing failed; will retry", { code: this.lastError });
+      warnOfFailure({ code: this.lastError });
       for (const room of waiting) this.#add(room);
     }
   }
