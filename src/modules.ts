@@ -165,6 +165,10 @@ export function createModules(
     files: file.attachments,
     unindex: (tenantId, roomId, messageIds): Promise<void> => search.unindex(tenantId, roomId, messageIds),
     triggerAgents: (tx, trigger): Promise<void> => agents.triggerAgents(tx, trigger),
+    runMessages: {
+      actorOf: (...of) => agents.runMessages.actorOf(...of),
+      sent: (...what) => agents.runMessages.sent(...what),
+    },
     rate: limits.messages,
     filter: {
       get isActive(): boolean {

@@ -5,7 +5,8 @@ import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { eventually } from "../wait.ts";
 import { RunExpiry } from "@/modules/agent/run/expiry.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { ScriptedModels } from "../scripted_models.ts";
+import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const RUNS = "/v1/collaboration/ai/runs";
 
@@ -137,4 +138,29 @@ testOnEngines("the steps of a run have so many characters in all", async (enviro
   for (let step = 0; step < 31; step++) ok(await report(step));
   assertProblem(await report(31), 409, "limit_reached");
   ok(await robo.post(`${RUNS}/${run.id}/finish`, { text: "Done" }));
+});
+
+testOnEngines("a bot and an agent of the gateway stop after three turns", async (environment) => {
+  const models = new ScriptedModels(() => ({ parts: ["@robo your turn"] }));
+  await using gateway = await openGateway({ ...environment, SVC_AI_MODEL: "small", SVC_AI_API_KEY: "x" }, { models });
+  const { alice, robo, roomId } = await openRoom(gateway);
+  const { id } = ok(await alice.post("/v1/collaboration/agents", { handle: "helper", displayName: "Helper" }));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/${id}`));
+  await sendMessage(alice, roomId, "@helper start", { parseMentions: true });
+  const answered = async (count: number): Promise<string> =>
+    await eventually(async () => {
+      await gateway.runJobs();
+      const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+      assert.equal(items.length, count);
+      return items.at(-1).id;
+    });
+  const turn = async (triggerMessageId: string) => ok(await robo.post(RUNS, { roomId, triggerMessageId }));
+  const first = await turn(await answered(2));
+  assert.equal(first.chainDepth, 2);
+  // Slow enough that the turns of agents in the room are not counted any more.
+  gateway.clock.advance(301_000);
+  ok(await robo.post(`${RUNS}/${first.id}/finish`, { text: "@helper your turn" }));
+  const stopped = await turn(await answered(4));
+  assert.deepEqual([stopped.chainDepth, stopped.status, stopped.error.code], [4, "failed", "loop_stopped"]);
+  assertProblem(await robo.post(`${RUNS}/${stopped.id}/finish`, { text: "@helper your turn" }), 409, "run_finished");
 });

@@ -147,3 +147,80 @@ testOnEngines("an agent that another one asks has no scopes that the first did n
   ]);
   assert.ok(!(await fixture.texts()).at(-1)?.includes("task_create"));
 });
+
+/** The fixture's agent and another one, with the same tools; the answer says whose turn it is. */
+async function openTwoAgents(environment: Record<string, string>): Promise<{ fixture: AgentFixture; otherId: string }> {
+  const fixture = await AgentFixture.open(undefined, { environment, agent: TALKS });
+  const { alice, roomId } = fixture;
+  const { id } = ok(await alice.post("/v1/collaboration/agents", { handle: "other", displayName: "Other", ...TALKS }));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/${id}`));
+  return { fixture, otherId: id };
+}
+const TALKS = { tools: ["message.send", "message.update"] };
+
+testOnEngines(
+  "what an agent sends later is on behalf of who asked, and no way around the end of loops",
+  async (env) => {
+    const { fixture, otherId } = await openTwoAgents(env);
+    await using _ = fixture;
+    const { bob, agentId, roomId, alice, gateway } = fixture;
+    fixture.answer(({ messages }) => {
+      if (messages.at(-1)?.role === "tool") return "";
+      const to = JSON.stringify(messages[0]).includes("You are Helper") ? otherId : agentId;
+      const sendAt = new Date(gateway.clock.now() + 120_000).toISOString();
+      return callTools(["message_send", { text: "Your turn", mentions: { principalIds: [to], room: false }, sendAt }]);
+    });
+    await fixture.mention(bob, "Start");
+    for (let count = 1; count < 4; count++) {
+      await fixture.settled("succeeded", count);
+      gateway.clock.advance(120_000);
+      await gateway.runJobs();
+    }
+    await fixture.settled("failed", 4);
+    const runs = await fixture.runs();
+    assert.deepEqual(
+      runs.map(({ chainDepth, askerIds }) => [chainDepth, askerIds]),
+      [1, 2, 3, 4].map((n) => [n, ["bob"]]),
+    );
+    assert.equal(runs[3].error.code, "loop_stopped");
+    // Who has left asks for nothing any more.
+    await fixture.mention(bob, "Again");
+    await fixture.settled("succeeded", 5);
+    ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+    const before = await fixture.texts();
+    gateway.clock.advance(120_000);
+    await gateway.runJobs();
+    assert.deepEqual(await fixture.texts(), before);
+  },
+);
+
+testOnEngines(
+  "an agent that is named in an edit acts on behalf of who had it edited, within the rights of the owner",
+  async (environment) => {
+    const { fixture, otherId } = await openTwoAgents(environment);
+    await using _ = fixture;
+    const { alice, bob, agentId, gateway } = fixture;
+    const mentions = { principalIds: [otherId], room: false };
+    let edited: string | undefined;
+    fixture.answer(({ messages }) => {
+      if (messages.at(-1)?.role === "tool" || JSON.stringify(messages[0]).includes("You are Other")) return "";
+      if (edited === undefined) return "A note";
+      return callTools(["message_update", { id: edited, text: "Your turn", mentions }]);
+    });
+    await fixture.mention(alice, "Write a note");
+    edited = (await fixture.settled()).outputMessageId;
+    await fixture.mention(bob, "Edit it");
+    const asked = async (count: number): Promise<unknown> =>
+      (await eventually(async () => {
+        await gateway.runJobs();
+        return await fixture.settled("succeeded", count);
+      })).askerIds;
+    assert.deepEqual(await asked(3), ["bob", "alice"]);
+    const other = await gateway.as(agentId, { kind: "agent", owner: "alice" });
+    edited = undefined;
+    await fixture.mention(bob, "Write a note");
+    const { outputMessageId } = await fixture.settled("succeeded", 4);
+    ok(await other.patch(`/v1/messages/${outputMessageId}`, { text: "Your turn", mentions }));
+    assert.deepEqual(await asked(5), ["bob", "alice"]);
+  },
+);

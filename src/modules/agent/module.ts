@@ -8,7 +8,7 @@ import { type Module, operationsOf } from "@/core/module.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { TriggerAgents } from "@/modules/message/mod.ts";
+import type { RunMessages, TriggerAgents } from "@/modules/message/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
@@ -82,12 +82,16 @@ type Deps = {
   toolSources: readonly ToolSource[];
 };
 
-export type AgentModule = Module & { triggerAgents: TriggerAgents; takeover: ScheduleTakeover };
+export type AgentModule = Module & {
+  triggerAgents: TriggerAgents;
+  runMessages: RunMessages;
+  takeover: ScheduleTakeover;
+};
 
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const { store, clock, metrics } = platform;
   const { agents, scheduler, triggers, takeover, ...parts } = createParts(platform, deps);
-  const { runner, runs, outside, approvals, streams, expiry, waiter, signals, access } = parts;
+  const { runner, runs, outside, approvals, streams, expiry, waiter, signals, access, actors } = parts;
   return {
     name: "agent",
     leases: runner.leases,
@@ -142,6 +146,10 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     },
     capability: () => ({ limits: LIMITS }),
     triggerAgents: (tx, trigger) => triggers.onMessage(tx, trigger),
+    runMessages: {
+      actorOf: (tx, tenantId, scheduledId) => actors.ofScheduled(tx, tenantId, scheduledId),
+      sent: (tx, tenantId, scheduledId, messageId) => new RunStore(tx.db).renameSent(tenantId, scheduledId, messageId),
+    },
     takeover,
   };
 }
@@ -196,6 +204,7 @@ function createParts(platform: Platform, deps: Deps) {
   return {
     signals,
     access,
+    actors,
     runner,
     waiter,
     triggers,

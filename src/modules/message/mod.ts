@@ -11,6 +11,7 @@ export { createLastMessageReader } from "./last_message_store.ts";
 export { namesIn } from "./mentions.ts";
 export { messageModule } from "./module.ts";
 export type { AgentTrigger, TriggerAgents } from "./notifier.ts";
+export type { RunMessages } from "./scheduled/service.ts";
 export { presentMessage } from "./presenter.ts";
 
 export { UnreadCounter } from "./read_state/unread_counts.ts";

@@ -19,7 +19,7 @@ import { ReactionService } from "./reactions.ts";
 import type { UnreadCounter } from "./read_state/unread_counts.ts";
 import { ReadStateService } from "./read_state/service.ts";
 import { EXPIRE_JOB, type RetentionDeps, RetentionService } from "./retention.ts";
-import { ScheduledService, SEND_JOB } from "./scheduled/service.ts";
+import { type RunMessages, ScheduledService, SEND_JOB } from "./scheduled/service.ts";
 import { MessageSender } from "./sender.ts";
 import { MessageSearchable } from "./searchable.ts";
 import { type EraseDerived, MessageService } from "./service.ts";
@@ -35,6 +35,7 @@ type Deps = {
   files: FileAttachments;
   unindex: RetentionDeps["unindex"];
   triggerAgents: TriggerAgents;
+  runMessages: RunMessages;
   rate: Rates;
   filter: MessageFilter;
 };
@@ -44,15 +45,25 @@ type MessageModule = Module & { messages: MessageService; sender: MessageSender 
 export function messageModule({ store, clock, cursors, metrics, modules }: Platform, deps: Deps): MessageModule {
   const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate, filter } =
     deps;
+  const { triggerAgents, runMessages } = deps;
   const isInTransaction = () => store.isInTransaction;
   const eraseDerived: EraseDerived = async (tenantId, roomId, messageIds) => {
     for (const { eraseMessages } of modules) await eraseMessages?.(tenantId, roomId, messageIds);
   };
   const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people, eraseDerived });
   const sender = new MessageSender({ store, clock, roomAccess, files, isInTransaction, credentials });
-  const scheduled = new ScheduledService({ store, clock, cursors, sender, identity, notifications, files });
+  const scheduled = new ScheduledService({
+    store,
+    clock,
+    cursors,
+    sender,
+    identity,
+    notifications,
+    files,
+    runMessages,
+  });
   const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex, eraseDerived });
-  const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents: deps.triggerAgents });
+  const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents });
   const reactions = new ReactionService({ store, clock, roomAccess });
   const pins = new PinService({ store, clock, roomAccess, people });
   const readState = new ReadStateService({ store, clock, roomAccess, notifications, unreads });

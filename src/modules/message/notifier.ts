@@ -76,6 +76,8 @@ export type AgentTrigger = {
   tenantId: string;
   message: Pick<Message, "id" | "roomId" | "seq" | "threadId" | "senderId" | "senderKind"> & {
     mentionedIds: readonly string[];
+    /** Whether an edit added the mentions. */
+    isEdit: boolean;
     /** Of the token that it was sent with: what it starts has no others. */
     scopes: Actor["scopes"];
   };
@@ -193,7 +195,7 @@ export class MessageNotifier {
         if (!await this.#agentTurnLimitReached(tx.db, viewer, room, row)) notified.push(viewer);
       }
       const agents = notified.filter(({ id, kind }) => kind === "agent" && id !== row.sender_id);
-      if (agents.length > 0) await this.#triggerAgents(tx, room, row, { agents, kindOf, scopes });
+      if (agents.length > 0) await this.#triggerAgents(tx, room, row, { agents, kindOf, isEdit, scopes });
       const recipients = notified.filter(isNew);
       const byKind = Map.groupBy(recipients, kindOf);
       await notifications.notify(...[...byKind].map(([kind, ofKind]): NotificationDraft => ({
@@ -213,11 +215,10 @@ export class MessageNotifier {
     tx: AnyTransaction,
     room: RoomRow,
     row: MessageRow,
-    { agents, kindOf, scopes }: {
+    { agents, kindOf, ...occasion }: {
       agents: readonly RoomViewer[];
       kindOf: (viewer: RoomViewer) => Kind;
-      scopes: Actor["scopes"];
-    },
+    } & Occasion,
   ): Promise<void> {
     const commanded = await this.#commandedAgent(room, row, tx.db);
     const mentionedIds = Mentions.parse(JSON.parse(row.mentions_json)).principalIds;
@@ -231,7 +232,7 @@ export class MessageNotifier {
         senderId: row.sender_id,
         senderKind: row.sender_kind,
         mentionedIds,
-        scopes,
+        ...occasion,
       },
       agents: agents.map((viewer) => ({
         id: viewer.id,

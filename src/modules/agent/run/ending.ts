@@ -138,7 +138,7 @@ export class RunEnding {
         }, run.id);
         // With the room locked, nobody joins it any more.
         await assertReadable();
-        await new RunStore(inner.db).addSent({
+        await new RunStore(inner.db).putSent({
           tenant_id: run.tenant_id,
           message_id: message.id,
           run_id: run.id,

@@ -1,12 +1,13 @@
 // The actor of a run: the agent with its own rights, those of its owner and those of all who asked, within the tokens with which they
 // did; read again for each call.
 import { type Actor, lowerOf, scopesOf, TENANT_ROLES } from "@/core/actor.ts";
-import { notVisible } from "@/core/fault.ts";
+import { notFound, notVisible } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { Audience, type RoomAccess } from "@/modules/room/mod.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { askersOf } from "./presenter.ts";
+import { RunStore } from "./store.ts";
 
 export type RunActor = Actor & { bounds: Audience };
 
@@ -51,5 +52,15 @@ export class RunActors {
   async ofPost(run: RunRow, db: AnyDatabase): Promise<RunActor> {
     const actor = await this.of(run, db);
     return { ...actor, scopes: actor.scopes && new Set([...actor.scopes, "message.write"]) };
+  }
+
+  /** The same for a scheduled message that a run asked for; `undefined` for those of others. Throws `not_found` as well if the run is no longer known. */
+  async ofScheduled({ db }: AnyTransaction, tenantId: string, scheduledId: string): Promise<RunActor | undefined> {
+    const runs = new RunStore(db);
+    const sent = await runs.findSent(tenantId, scheduledId);
+    if (sent === undefined) return undefined;
+    const run = await runs.find(tenantId, sent.run_id);
+    if (run === undefined) throw notFound("run that scheduled the message");
+    return await this.of(run, db);
   }
 }

@@ -17,7 +17,7 @@ import { askersOf, presentRun, presentStep } from "./presenter.ts";
 import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore } from "./store.ts";
-import { newRun, QUEUED_MAX } from "./triggers.ts";
+import { loopAt, newRun, originOf, QUEUED_MAX } from "./triggers.ts";
 import type { RunWaiter } from "./waiter.ts";
 
 export type FindMessage = (tx: AnyTransaction, context: Context, id: string) => Promise<Message>;
@@ -89,6 +89,8 @@ export class RunService {
       }
     }
     const askers = actor.ownerId === null ? [actor.principalId] : [actor.principalId, actor.ownerId];
+    const origin = trigger === undefined ? undefined : await originOf(tx, identity, actor.tenantId, trigger);
+    const chainDepth = actor.kind === "agent" ? Math.max(isOwn ? 1 : 2, origin?.chainDepth ?? 1) : 1;
     const row = newRun(now, {
       tenant_id: actor.tenantId,
       agent_id: agentId,
@@ -100,11 +102,13 @@ export class RunService {
       trigger_message_id: triggerMessageId ?? null,
       asker_ids_json: JSON.stringify(askers),
       scopes: textOfScopes(actor.scopes),
-      chain_depth: actor.kind === "agent" && !isOwn ? 2 : 1,
+      chain_depth: chainDepth,
       input: input ?? null,
       ...isOwn ? { is_external: 1, status: "running", attempt: 1 } as const : {},
     });
     await runs.add(row);
+    const error = loopAt(chainDepth);
+    if (error !== undefined) return await this.#deps.lifecycle.stop(tx, row, "failed", { error }) ?? row;
     tx.signal(runChanged.create(row.tenant_id, row.id));
     if (!isOwn) return row;
     await tx.enqueue(expiryJob(row, clock.now()));

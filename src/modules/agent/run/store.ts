@@ -236,9 +236,17 @@ export class RunStore {
       .onConflict((conflict) => conflict.columns(["run_id", "n"]).doUpdateSet(set)).execute();
   }
 
-  async addSent(row: SentRow): Promise<void> {
+  /** Notes which run sent a message, or edited it last. */
+  async putSent(row: SentRow): Promise<void> {
+    const { tenant_id: _tenant, message_id: _message, ...set } = row;
     await this.#db.insertInto("agent_sent").values(row)
-      .onConflict((conflict) => conflict.columns(["tenant_id", "message_id"]).doNothing()).execute();
+      .onConflict((conflict) => conflict.columns(["tenant_id", "message_id"]).doUpdateSet(set)).execute();
+  }
+
+  /** A scheduled message was sent. */
+  async renameSent(tenantId: string, scheduledId: string, messageId: string): Promise<void> {
+    await this.#db.updateTable("agent_sent").set({ message_id: messageId }).where("tenant_id", "=", tenantId)
+      .where("message_id", "=", scheduledId).execute();
   }
 
   findSent(tenantId: string, messageId: string): Promise<SentRow | undefined> {

@@ -22,6 +22,8 @@ import type { RunActor, RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
 const RESULT_MAX = 16_000;
+/** Operations whose messages may mention other agents. */
+const SENDING: ReadonlySet<string> = new Set(["message.send", "message.update"]);
 /** Of a call that is asked about before it runs. */
 const NO_EFFECT: CallEffect = { roomIds: [], readerIds: [] };
 
@@ -152,7 +154,7 @@ export class ToolStep {
         const effect = { roomIds: checked, readerIds };
         await gate.assertAllowed(inner, gated(step, resolved), effect, withRoomsRead(run, read));
         this.#recheckBeforeCommit(inner, run, actor);
-        if (operation.name === "message.send") await this.#noteSent(inner, run, output);
+        if (SENDING.has(operation.name)) await this.#noteSent(inner, run, output);
         return succeeded(output);
       });
     } catch (thrown) {
@@ -293,14 +295,14 @@ export class ToolStep {
   }
 
   async #noteSent(tx: AnyTransaction, run: RunRow, output: unknown): Promise<void> {
-    const { id, createdAt } = output as { id: string; createdAt: string };
-    if (!id.startsWith("msg_")) return;
-    await new RunStore(tx.db).addSent({
+    const { id, sendAt = iso(this.#deps.clock.now()) } = output as { id: string; sendAt?: string };
+    await new RunStore(tx.db).putSent({
       tenant_id: run.tenant_id,
       message_id: id,
       run_id: run.id,
       chain_depth: run.chain_depth,
-      created_at: createdAt,
+      // It is forgotten some time after that.
+      created_at: sendAt,
     });
   }
 

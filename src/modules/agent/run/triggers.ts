@@ -59,9 +59,9 @@ export class RunTriggers {
     agent: NamedAgentRow,
     kind: RunTrigger,
   ): Promise<void> {
-    const { lifecycle } = this.#deps;
+    const { lifecycle, identity } = this.#deps;
     const runs = new RunStore(tx.db);
-    const { askerIds, chainDepth } = await this.#originOf(tx, tenantId, message);
+    const { askerIds, chainDepth } = await originOf(tx, identity, tenantId, message);
     const threadId = message.threadId ?? "";
     const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
     const queued = await runs.findQueued(tenantId, queueKey);
@@ -98,21 +98,25 @@ export class RunTriggers {
     if (error === undefined) tx.signal(runChanged.create(tenantId, row.id));
     else await lifecycle.stop(tx, row, "failed", { error });
   }
+}
 
-  /** On whose behalf a message speaks: a person for itself, an agent for those who asked it. */
-  async #originOf(
-    tx: AnyTransaction,
-    tenantId: string,
-    { id, senderId, senderKind }: AgentTrigger["message"],
-  ): Promise<Origin> {
-    if (senderKind !== "agent") return { askerIds: [senderId], chainDepth: 1 };
-    const runs = new RunStore(tx.db);
-    const sent = await runs.findSent(tenantId, id);
-    const run = sent === undefined ? undefined : await runs.find(tenantId, sent.run_id);
-    if (sent !== undefined && run !== undefined) return { askerIds: askersOf(run), chainDepth: sent.chain_depth + 1 };
-    const owner = (await this.#deps.identity.findEnabled(tenantId, [senderId], tx.db)).get(senderId)?.owner_id;
-    return { askerIds: owner === null || owner === undefined ? [senderId] : [senderId, owner], chainDepth: 2 };
-  }
+/** On whose behalf a message speaks: a person for itself, an agent for those who asked it, and for its owner as well if it was edited. */
+export async function originOf(
+  tx: AnyTransaction,
+  identity: Pick<IdentityService, "findEnabled">,
+  tenantId: string,
+  { id, senderId, senderKind, isEdit }: Pick<AgentTrigger["message"], "id" | "senderId" | "senderKind"> & {
+    isEdit?: boolean;
+  },
+): Promise<Origin> {
+  if (senderKind !== "agent") return { askerIds: [senderId], chainDepth: 1 };
+  const runs = new RunStore(tx.db);
+  const sent = await runs.findSent(tenantId, id);
+  const run = sent === undefined ? undefined : await runs.find(tenantId, sent.run_id);
+  const ownerId = (await identity.findEnabled(tenantId, [senderId], tx.db)).get(senderId)?.owner_id;
+  const owners = ownerId === null || ownerId === undefined ? [] : [ownerId];
+  if (sent === undefined || run === undefined) return { askerIds: [senderId, ...owners], chainDepth: 2 };
+  return { askerIds: [...new Set([...askersOf(run), ...isEdit === true ? owners : []])], chainDepth: sent.chain_depth + 1 };
 }
 
 /** Why a message cannot start a run. */
@@ -120,6 +124,11 @@ function refusalOf(message: AgentTrigger["message"], chainDepth: number): RunFai
   if (!hasScope(message, READ_SCOPE)) {
     return { code: "scope_missing", detail: `The token that sent the message lacks the scope ${READ_SCOPE}` };
   }
+  return loopAt(chainDepth);
+}
+
+/** Why agents start each other no further. */
+export function loopAt(chainDepth: number): RunFailure | undefined {
   if (chainDepth <= CHAIN_MAX) return undefined;
   return { code: "loop_stopped", detail: `Agents may start each other ${CHAIN_MAX} times before a person writes` };
 }

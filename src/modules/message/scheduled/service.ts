@@ -11,7 +11,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { type FileAttachments, HIDDEN_SEQ } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import type { Message, MessageSend } from "../schema.ts";
 import type { MessageContent, MessageSender } from "../sender.ts";
 import { MessageStore } from "../store.ts";
@@ -21,6 +21,13 @@ import { type ScheduledRow, ScheduledStore, type ScheduledTables } from "./store
 export const SEND_JOB = "message.send_scheduled";
 const PURGE_BATCH = 100;
 
+/** Scheduled messages of runs: those who asked for a run are behind what it sends later, too. */
+export type RunMessages = {
+  /** The actor of the run that scheduled a message, with the rights of now; `undefined` if no run did. */
+  actorOf: (tx: AnyTransaction, tenantId: string, scheduledId: string) => Promise<Actor | undefined>;
+  sent: (tx: AnyTransaction, tenantId: string, scheduledId: string, messageId: string) => Promise<void>;
+};
+
 type Deps = {
   store: Store<ScheduledTables>;
   clock: Clock;
@@ -29,6 +36,7 @@ type Deps = {
   identity: IdentityService;
   notifications: NotificationService;
   files: FileAttachments;
+  runMessages: RunMessages;
 };
 
 export class ScheduledService {
@@ -150,6 +158,7 @@ export class ScheduledService {
       try {
         const { message, isNew } = await sender.send(await this.#contextOf(tx, row), input);
         if (input.fileIds !== undefined) await this.#deps.files.detach(tx, tenantId, scheduledFileOwner(id));
+        await this.#deps.runMessages.sent(tx, tenantId, id, message.id);
         await tx.emit(
           scheduledEvent(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: message.id }),
         );
@@ -219,11 +228,13 @@ export class ScheduledService {
   }
 
   /** The sender with current permissions, within the token that scheduled the message. */
-  async #contextOf({ db }: Transaction<ScheduledTables>, row: ScheduledRow): Promise<Context> {
-    const subject = await this.#deps.identity.subject(row.tenant_id, row.sender_id, db);
+  async #contextOf(tx: Transaction<ScheduledTables>, row: ScheduledRow): Promise<Context> {
+    const { identity, runMessages } = this.#deps;
+    const subject = await identity.subject(row.tenant_id, row.sender_id, tx.db);
     const scopes = scopesOf(row.sender_scopes);
     return {
-      actor: { ...subject, displayName: row.sender_id, scopes, tokenId: undefined, expiresAt: undefined },
+      actor: await runMessages.actorOf(tx, row.tenant_id, row.id) ??
+        { ...subject, displayName: row.sender_id, scopes, tokenId: undefined, expiresAt: undefined },
       requestId: row.id,
       access: { scope: "message.write", room: "member" },
       operation: "message.send",
