@@ -103,3 +103,24 @@ testOnEngines("what is denied for a room stays denied without its maker", async 
   const run = await fixture.run((await ended(fixture)).id);
   assert.equal(run.steps.find(({ kind }: Body) => kind === "tool").status, "denied");
 });
+
+testOnEngines("what its owner takes from an agent at work, it has no more", async (environment) => {
+  const asked = Promise.withResolvers<void>();
+  const changed = Promise.withResolvers<void>();
+  const agent = { tools: ["task.create"] };
+  await using fixture = await AgentFixture.open(async ({ messages, number, last }) => {
+    if (messages.at(-1)?.role === "tool") return JSON.parse(last).error ?? "added";
+    if (number === 1) {
+      asked.resolve();
+      await changed.promise;
+    }
+    return callTools(["task_create", { title: "Late" }]);
+  }, { environment, agent });
+  const { alice, bob, agentId } = fixture;
+  await fixture.mention(bob, "Add a task");
+  await asked.promise;
+  ok(await alice.patch(`/v1/collaboration/agents/${agentId}`, { tools: ["task.list"] }));
+  changed.resolve();
+  await fixture.settled();
+  assert.equal((await fixture.texts()).at(-1), "not_found");
+});

@@ -85,13 +85,15 @@ export class RunExecutor {
     }
     // What was shown of a step that did not complete does not count.
     if (claimed.text !== "") publisher.reset(claimed, claimed.step);
-    const agent = await this.#requireAgent(claimed);
+    await this.#requireAgent(claimed);
     let run = claimed.started_at === null ? await this.#start(claimed) : claimed;
     const account = cpu.accountOf(await actors.of(run));
     await chargeTo(account, async () => {
       while (run.status === "running") {
         if (signal.aborted) throw new ModelError("cancelled", { isRetryable: false });
         const startedAt = performance.now();
+        // A tool that was taken from the agent meanwhile is not called any more.
+        const agent = await this.#requireAgent(run);
         const steps = await new RunStore(store.db).steps(run.tenant_id, run.id);
         const next = await this.#next(run, agent, steps, signal);
         run = { ...next, active_ms: Number(next.active_ms) + Math.round(performance.now() - startedAt) };
