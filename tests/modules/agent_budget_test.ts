@@ -96,3 +96,20 @@ testOnEngines("an agent uses no more tokens a day than it is configured to", asy
   await fixture.mention(fixture.bob, "Four");
   await fixture.settled("succeeded", 4);
 });
+
+testOnEngines("for an agent that asks, its owner pays", async (environment) => {
+  const usage = { inputTokens: 1000, outputTokens: 1000 };
+  await using fixture = await AgentFixture.open(() => ({ parts: ["ok"], usage }), { environment });
+  const { alice, bob, roomId, gateway } = fixture;
+  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
+  ok(await robo.get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
+  await fixture.mention(robo, "One");
+  assert.deepEqual((await fixture.settled()).askerIds, ["robo", "bob"]);
+  const { items } = ok(await bob.get("/v1/collaboration/ai/usage?groupBy=principal"));
+  assert.deepEqual(items.map(({ key, inputTokens }: Body) => [key, inputTokens]), [["bob", 1000]]);
+  const boss = await gateway.as("boss", { role: "owner" });
+  ok(await boss.put(BUDGETS, { scope: "principal", subjectId: "bob", period: "day", tokens: 3000 }));
+  await fixture.mention(robo, "Two");
+  assert.equal((await fixture.settled("failed", 2)).error.code, "budget_exceeded");
+});

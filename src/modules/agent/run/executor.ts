@@ -146,10 +146,11 @@ export class RunExecutor {
     const situation = situationText(run, [...askers.values()], clock.now());
     const context = await assembleContext({ actor, agent, run, situation, budgetTokens });
     const n = steps.length;
-    const [asker] = askerIds;
+    const [askerId = chargedId(actor)] = askerIds;
     const charge = {
       tenantId: run.tenant_id,
-      principalId: asker ?? chargedId(actor),
+      // For an agent that asks, its owner pays.
+      principalId: askers.get(askerId)?.owner_id ?? askerId,
       agentId: run.agent_id,
       roomId: run.room_id,
       runId: run.id,
