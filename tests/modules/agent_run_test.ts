@@ -110,6 +110,12 @@ Deno.test("an answer that is cut by the model's limit continues, as one message"
   await fixture.mention(fixture.bob, "Tell me all");
   await fixture.settled();
   assert.deepEqual(await fixture.texts(), ["Tell me all", "part 1 part 2 part 3"]);
+  // What was said is posted also if the agent may not go on.
+  ok(await fixture.alice.patch(`/v1/collaboration/agents/${fixture.agentId}`, { maxSteps: 2 }));
+  fixture.answer(({ number }) => ({ parts: [`part ${number} `], reason: "length" }));
+  await fixture.mention(fixture.bob, "Tell me more");
+  await fixture.settled("succeeded", 2);
+  assert.match((await fixture.texts()).at(-1) ?? "", /^part 4 part 5 \n\n… \(cut: /);
 });
 
 Deno.test("a response of 20 000 tokens is one message with its beginning, and a file with all of it", async () => {

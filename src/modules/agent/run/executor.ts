@@ -31,6 +31,8 @@ const ATTEMPTS_MAX = 6;
 /** Share of a model's context for what it reads at first; the rest is for tools and responses. */
 const CONTEXT_SHARE = 0.5;
 const CONTEXT_MAX_TOKENS = 32_000;
+/** Follows a text that the agent may not continue any more. */
+const CUT_NOTE = "\n\n… (cut: the limit of a run is reached)";
 const CONTINUE = "Continue your answer exactly where it stopped, without repeating anything.";
 
 type ExecutorDeps = {
@@ -135,9 +137,8 @@ export class RunExecutor {
     signal: AbortSignal,
   ): Promise<RunRow> {
     const { actors, ai, identity, modelStep, ending, assembleContext, store, clock } = this.#deps;
-    if (steps.filter(({ kind }) => kind === "model").length >= agent.max_steps) {
-      throw new StepsExceeded(`The agent may respond ${agent.max_steps} times in a run`);
-    }
+    const left = agent.max_steps - steps.filter(({ kind }) => kind === "model").length;
+    if (left <= 0) throw new StepsExceeded(`The agent may respond ${agent.max_steps} times in a run`);
     const actor = await actors.of(run);
     const { contextTokens, id } = await ai.requireModel(run.tenant_id, agent.model ?? undefined);
     const budgetTokens = Math.floor(Math.min(CONTEXT_MAX_TOKENS, contextTokens * CONTEXT_SHARE));
@@ -168,8 +169,9 @@ export class RunExecutor {
     const row = stepRowOf(run, n, result, { startedAt, endedAt: iso(clock.now()) });
     const read_rooms_json = roomsReadJson(withRoomsRead(run, actor.bounds.read));
     const set = { ...usageAfter(run, result), step: n, read_rooms_json };
-    if (result.calls.length === 0 && result.end.reason !== "length") {
-      await ending.succeed(run, textBefore(steps) + result.text, row, set, signal);
+    const isCut = result.end.reason === "length";
+    if (result.calls.length === 0 && (!isCut || left === 1)) {
+      await ending.succeed(run, textBefore(steps) + result.text + (isCut ? CUT_NOTE : ""), row, set, signal);
       return { ...run, ...set, status: "succeeded" };
     }
     await store.write(async (tx) => {

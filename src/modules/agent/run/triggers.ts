@@ -116,7 +116,10 @@ export async function originOf(
   const ownerId = (await identity.findEnabled(tenantId, [senderId], tx.db)).get(senderId)?.owner_id;
   const owners = ownerId === null || ownerId === undefined ? [] : [ownerId];
   if (sent === undefined || run === undefined) return { askerIds: [senderId, ...owners], chainDepth: 2 };
-  return { askerIds: [...new Set([...askersOf(run), ...isEdit === true ? owners : []])], chainDepth: sent.chain_depth + 1 };
+  return {
+    askerIds: [...new Set([...askersOf(run), ...isEdit === true ? owners : []])],
+    chainDepth: sent.chain_depth + 1,
+  };
 }
 
 /** Why a message cannot start a run. */
