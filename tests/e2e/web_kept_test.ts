@@ -46,6 +46,26 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await eventually(async () => assert.equal(await composer.inputValue(), "Half a thought"));
     });
 
+    await t.step("a session that expires while the page is open says so, and the draft is there after it", async () => {
+      const bob = await signIn(browser, target, tokens.bob);
+      await bob.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await bob.locator(".chat .composer textarea").fill("Half a sentence");
+      let ttl = 1;
+      await bob.routeWebSocket(/\/ws$/, (socket) => {
+        const server = socket.connectToServer();
+        server.onMessage((message) => socket.send(String(message).replace(/"ttl":\d+/, `"ttl":${ttl}`)));
+      });
+      await bob.reload();
+      await bob.getByText("Your session has ended.").waitFor();
+      ttl = 3600;
+      await enterToken(bob, tokens.bob);
+      await bob.locator(".link-state.connected").waitFor();
+      await eventually(async () =>
+        assert.equal(await bob.locator(".chat .composer textarea").inputValue(), "Half a sentence")
+      );
+      await bob.close();
+    });
+
     await t.step("many replies leave a room with its messages, and read", async () => {
       for (let n = 1; n <= REPLIES; n++) {
         await post("/v1/messages", { roomId: room.id, threadId: root.id, text: `Reply ${n}` });

@@ -109,6 +109,6 @@ async function problemOf(response: Response): Promise<ApiError> {
   // A proxy may respond with a page instead.
   const problem = await response.json().catch(() => ({}));
   const { code = `http_${response.status}`, detail = response.statusText, errors = [] } = problem;
-  if (response.status === 401 && ENDED.includes(code)) endSession("Your session has ended. Please sign in again.");
+  if (response.status === 401 && ENDED.includes(code)) endSession();
   return new ApiError(response.status, code, detail, errors);
 }

@@ -11,6 +11,8 @@ type Listener = (event: LiveEvent, channel: string) => void;
 
 /** Close codes after which this token is not accepted again. */
 const ENDED_CODES = [3500, 3503, 3005];
+/** With this one, the SDK itself disconnects when the token expires. */
+const EXPIRED_CODE = 1;
 
 /** In more rooms than this, presence is read when a room is opened. */
 const JOINS_MAX = 50;
@@ -64,7 +66,8 @@ export function connect(onSync: (sync: Sync) => void): void {
   });
   client.on("publication", ({ channel, data }) => publish(data, channel));
   client.on("disconnected", ({ code, reason }) => {
-    if (ENDED_CODES.includes(code)) endSession(`Your session has ended: ${reason}.`);
+    if (code === EXPIRED_CODE) endSession();
+    else if (ENDED_CODES.includes(code)) endSession(`Your session has ended: ${reason}.`);
   });
   client.on("subscribed", ({ wasRecovering, recovered }) => {
     if (wasRecovering && !recovered) generation.value++;

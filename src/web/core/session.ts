@@ -35,7 +35,7 @@ export function dropToken(): void {
 }
 
 /** Ends the session. The page is loaded again: nothing that was read stays in memory. */
-export function endSession(reason: string): void {
+export function endSession(reason = "Your session has ended. Please sign in again."): void {
   if (token.value === "") return;
   dropToken();
   sessionStorage.setItem(REASON, reason);
