@@ -103,6 +103,44 @@ browserTest("two people format a rich document in the client, which leaves alone
       });
     });
 
+    await t.step(
+      "a new document is typed in while others rename it, and without a network until one leaves it",
+      async () => {
+        let isCut = false;
+        let cut = (): void => {};
+        await ada.routeWebSocket(/documents\/sync/, (socket) => {
+          if (isCut) return void socket.close();
+          const server = socket.connectToServer();
+          cut = () => void Promise.all([socket.close(), server.close()]);
+        });
+        const created = await target.call(tokens.ada, "POST", PATH, { roomId: room.id, title: "New", kind: "rich" });
+        await ada.goto(`${target.baseUrl}/#/documents/${created.id}`);
+        await ada.locator(".ProseMirror").click();
+        await ada.keyboard.type("First,");
+        await eventually(async () => {
+          const { fragment, version } = await target.call(tokens.bob, "GET", `${PATH}/${created.id}`);
+          assert.notEqual(fragment, null, "the content has named it");
+          await target.call(tokens.bob, "PATCH", `${PATH}/${created.id}`, { title: "Renamed", version });
+        });
+        await eventually(async () => assert.equal(await ada.getByLabel("Title").inputValue(), "Renamed"));
+        await ada.keyboard.type(" second,");
+        await ada.locator(".ProseMirror", { hasText: "First, second," }).waitFor();
+        isCut = true;
+        cut();
+        await ada.locator(".page-head").getByText("Offline").waitFor();
+        await ada.keyboard.type(" third");
+        await ada.getByRole("link", { name: "All documents" }).click();
+        await ada.getByRole("heading", { name: "Writers" }).waitFor();
+        isCut = false;
+        await eventually(async () => {
+          const { text } = await target.call(tokens.bob, "GET", `${PATH}/${created.id}/content?format=markdown`);
+          assert.equal(text.trim(), "First, second, third");
+        });
+        await ada.goto(`${target.baseUrl}/#/documents/${id}`);
+        await ada.locator(".ProseMirror h1").waitFor();
+      },
+    );
+
     await t.step("a node that the editor does not know ends editing, and stays", async () => {
       const headers = { Authorization: `Bearer ${tokens.ada}`, "Content-Type": "application/octet-stream" };
       const url = `${target.baseUrl}${PATH}/${id}/yjs`;

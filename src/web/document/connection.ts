@@ -24,6 +24,9 @@ type Connection = {
 };
 
 const STATUS_MS = 150;
+const REASONS: Readonly<Record<string, string>> = {
+  "permission-denied": "You no longer have access to this document.",
+};
 /** Reasons that a message has explained before. */
 const REFUSED: ReadonlySet<string> = new Set(["content-refused", "quota-exceeded"]);
 
@@ -37,6 +40,7 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
 }): Connection {
   let failure = "";
   let isFinal = false;
+  let mayWrite = false;
   let unknown = "";
   let isOpen = false;
   const provider = new HocuspocusProvider({
@@ -44,8 +48,9 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
     name: id,
     token: () => token.value,
     onAuthenticationFailed: ({ reason }) => {
-      if (!REFUSED.has(reason) || failure === "") failure = reason;
+      if (!REFUSED.has(reason) || failure === "") failure = REASONS[reason] ?? reason;
       isFinal = true;
+      mayWrite = false;
       onEditable(false);
     },
     onStateless: ({ payload }) => {
@@ -54,17 +59,25 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
     },
     onAuthenticated: ({ scope }) => {
       isFinal = false;
-      onEditable(scope === "read-write" && !isReadOnly);
+      mayWrite = scope === "read-write";
+      onEditable(mayWrite && !isReadOnly);
     },
   });
   const awareness = provider.awareness as Awareness;
   provider.setAwarenessField("user", { name: nameOf(myId()), color: "#3b5bcc", colorLight: "#3b5bcc33" });
+  const isUnsaved = (): boolean => isOpen && mayWrite && provider.hasUnsyncedChanges && token.value !== "";
+  const warn = (event: Event): void => void (isUnsaved() && event.preventDefault());
+  addEventListener("beforeunload", warn);
   const connection = {
     document: provider.document,
     awareness,
     setUnknown: (name: string) => void (unknown = name),
     close() {
       clearInterval(timer);
+      awareness.setLocalState(null);
+      // What was written without a connection is sent when it is back.
+      if (isUnsaved()) return void setTimeout(connection.close, STATUS_MS);
+      removeEventListener("beforeunload", warn);
       provider.destroy();
     },
   };

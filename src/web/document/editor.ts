@@ -70,6 +70,7 @@ export function openEditor(
       view === undefined ? "" : view.state.sliceDoc(view.state.selection.main.from, view.state.selection.main.to),
     close() {
       view?.destroy();
+      view = undefined;
       connection.close();
     },
   };

@@ -13,8 +13,8 @@ import { createSchema, isSafeLink } from "./rich_schema.ts";
 
 type Options = {
   id: string;
-  /** The name of the fragment, if content has named one. */
-  fragment: string | null;
+  /** The name of the fragment. */
+  fragment: string;
   parent: HTMLElement;
   isReadOnly: boolean;
   onStatus: (status: EditorStatus) => void;
@@ -22,8 +22,6 @@ type Options = {
   onUpdate: (view: EditorView) => void;
   openLink: () => void;
 };
-
-const DEFAULT_FRAGMENT = "default";
 
 /** Opens a document; what its schema does not know is never touched: then there is no editor. */
 export function openRichEditor(
@@ -42,7 +40,7 @@ export function openRichEditor(
       onUpdate(view);
     },
     onSynced: ({ document, awareness, setUnknown }) => {
-      const fragment = document.getXmlFragment(name ?? DEFAULT_FRAGMENT);
+      const fragment = document.getXmlFragment(name);
       const schema = createSchema(hasInlineImages(fragment));
       const close = (): boolean => {
         const unknown = findUnknown(fragment, schema);
@@ -85,6 +83,7 @@ export function openRichEditor(
     selection: () => view === undefined ? "" : textOf(view.state.selection.from, view.state.selection.to),
     close() {
       view?.destroy();
+      view = undefined;
       connection.close();
     },
   };

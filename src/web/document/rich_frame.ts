@@ -28,13 +28,17 @@ import { isSafeLink } from "./rich_schema.ts";
 
 type Tool = { label: string; path: string; run: Command; isActive?: boolean };
 
-export function RichFrame({ id, fragment, isReadOnly, editor, onStatus }: {
+/** Until content has named it. */
+const DEFAULT_FRAGMENT = "default";
+
+export function RichFrame({ id, fragment: name, isReadOnly, editor, onStatus }: {
   id: string;
   fragment: string | null;
   isReadOnly: boolean;
   editor: { current: Editor | undefined };
   onStatus: (status: EditorStatus) => void;
 }): VNode {
+  const fragment = name ?? DEFAULT_FRAGMENT;
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | undefined>(undefined);
   const [state, setState] = useState<EditorState>();
