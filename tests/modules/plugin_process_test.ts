@@ -64,21 +64,26 @@ Deno.test("a plugin in a process answers, may do nothing else, and is stopped wh
 
 const COUNTING = `
 let calls = 0;
+const hoard: Uint8Array[] = [];
 for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
   for (const line of chunk.trim().split("\\n")) {
     const { id, data } = JSON.parse(line);
     if (data.text === "wait") continue;
+    if (data.text === "hoard") {
+      while (hoard.length < 16) hoard.push(new Uint8Array(64 * 2 ** 20).fill(1));
+      continue;
+    }
     console.log(id + " " + JSON.stringify({ kind: "ephemeral", text: String(++calls) }));
     if (data.text === "flood") for (let n = 0; n < 2100; n++) console.log("x".repeat(1000));
   }
 }
 `;
 
-Deno.test("processes that nobody waits for leave their places, and those that write unasked end", async () => {
+Deno.test("processes that nobody waits for leave their places; those that hoard, read files or write unasked end", async () => {
   const transport = new ProcessTransport(1);
   let n = 0;
-  const call = async (id: string, text: string, deadlineMs = 60_000): Promise<unknown> => {
-    const plugin = { tenantId: "t", id, manifest: { code: COUNTING }, row: { version: 1 } } as unknown as ActivePlugin;
+  const call = async (id: string, text: string, deadlineMs = 60_000, code = COUNTING): Promise<unknown> => {
+    const plugin = { tenantId: "t", id, manifest: { code }, row: { version: 1 } } as unknown as ActivePlugin;
     const { signal } = new AbortController();
     const called = { id: `call_${n++}`, kind: "command.run", data: { text }, deadlineMs, signal } as const;
     return await transport.call(plugin, called).then((response) => "text" in response && response.text, codeOf);
@@ -95,6 +100,21 @@ Deno.test("processes that nobody waits for leave their places, and those that wr
       return response;
     });
     assert.equal(after, "1", "a process of its own");
+    const file = import.meta.url;
+    const imports = [
+      `import text from "${file}" with { type: "text" };`,
+      `import * as text from "${new URL("../wait.ts", file)}";`,
+      `const text = await import("${file}", { with: { type: "text" } });`,
+    ];
+    for (const [n, line] of imports.entries()) {
+      assert.equal(
+        await call(`reader${n}`, "", 60_000, `${line}\nglobalThis.name = String(text);${COUNTING}`),
+        "plugin_failed",
+        line,
+      );
+    }
+    assert.equal(await call("one", "hoard"), "plugin_failed", "buffers are not in the heap");
+    assert.equal(await call("one", ""), "1");
   } finally {
     await transport.stop();
   }

@@ -1,5 +1,6 @@
 // Plugins in processes of this host: Deno without permissions, which reads a line of JSON for each call from its standard
-// input, and writes a line with the id of the call, a space and the response as JSON to its standard output. Only where the gateway may start Deno: by the task `start:plugins`.
+// input, and writes a line with the id of the call, a space and the response as JSON to its standard output. Only where the gateway may
+// start Deno: by the task `start:plugins`.
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isLongerThan } from "@/core/text.ts";
@@ -9,15 +10,28 @@ import { type Call, parseResponse, type PluginResponse, type PluginTransport, ti
 
 const PROCESSES_MAX = 8;
 const HEAP_MIB = 64;
+/** Of the whole process, since the limit of the heap does not count buffers. */
+const MEMORY_MIB = 160;
 const LINE_MAX_BYTES = 64 * 1024;
 /** Of lines that answer no call, between two that do: reading them without end would take the gateway's time. */
 const UNASKED_MAX_BYTES = 1024 * 1024;
-/** A plugin that is not called for so long is stopped; the next call starts it. */
-const IDLE_MS = 5 * 60_000;
+/** A plugin that is not called for so long is stopped, since it may compute all the same; the next call starts it. */
+const IDLE_MS = 60_000;
 /** Its start included. */
 const RESPONSE_MS = 6000;
 // By its name: the path of the running program is not readable without further permissions.
 const DENO = "deno";
+/** Ends the process once it uses too much memory, by more than a heap may have: a thread has no permission for anything else. */
+const MEMORY_GUARD = `setInterval(() => {
+  if (Deno.memoryUsage().rss > ${MEMORY_MIB * 2 ** 20}) for (const all = [];;) all.push(new Array(1e6).fill(0));
+}, 50)`;
+/**
+ * What the process starts with. Deno reads all files that the program it starts with imports, whatever its permissions: the code of
+ * the plugin is therefore imported by an address that is known only then.
+ */
+const ENTRY = `import { Worker } from "node:worker_threads";
+new Worker(new URL("${dataUrl("text/javascript", MEMORY_GUARD)}")).unref();
+await import(Deno.args[0]);`;
 
 const log = logOf("plugin");
 
@@ -97,7 +111,6 @@ class PluginProcess {
   constructor({ id, manifest, row }: ActivePlugin, onEnd: () => void) {
     this.version = row.version;
     this.#onEnd = onEnd;
-    const code = new TextEncoder().encode(manifest.code ?? "").toBase64();
     this.#child = new Deno.Command(DENO, {
       args: [
         "run",
@@ -108,7 +121,8 @@ class PluginProcess {
         "--no-remote",
         "--no-npm",
         `--v8-flags=--max-old-space-size=${HEAP_MIB}`,
-        `data:application/typescript;base64,${code}`,
+        dataUrl("text/javascript", ENTRY),
+        dataUrl("application/typescript", manifest.code ?? ""),
       ],
       clearEnv: true,
       env: { NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" },
@@ -201,4 +215,8 @@ class PluginProcess {
       pending.reject(thrown);
     }
   }
+}
+
+function dataUrl(type: string, text: string): string {
+  return `data:${type};base64,${new TextEncoder().encode(text).toBase64()}`;
 }
