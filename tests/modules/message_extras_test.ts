@@ -117,6 +117,17 @@ Deno.test("message.send accepts custom messages with metadata and counts them by
   assert.match(metrics, /svc_messages_by_type\{type="notice"\} 1/);
 });
 
+Deno.test("a message of white space alone is neither sent nor what another one becomes", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const roomId = await createRoom(alice, []);
+  for (const text of ["", " ", "\n\t\u3000"]) {
+    assertProblem(await alice.post("/v1/messages", { roomId, text }), 422, "validation_failed");
+    const { id } = await sendMessage(alice, roomId, "x");
+    assertProblem(await alice.patch(`/v1/messages/${id}`, { text }), 422, "validation_failed");
+  }
+});
+
 Deno.test("50 concurrent retries of one clientMessageId create one message and one event", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");

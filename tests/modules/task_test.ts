@@ -67,6 +67,7 @@ Deno.test("prefixes derive from slug or name and are unique among visible rooms"
     ["Climate science", "CS2"],
     ["Engineering", "ENG"],
     ["Über Öl", "UO"],
+    ["Łódź Ørsted", "LO"],
     ["作業", "T"],
     ["42", "T2"],
     ["A very long name of many words", "AVLNO"],

@@ -127,7 +127,7 @@ export const MessageSend = z.strictObject({
   elements: Elements.optional().describe(ELEMENTS),
   sendAt: z.iso.datetime().optional().describe("Time to send the message, at most one year ahead; returns 202"),
 }).superRefine(({ text, fileIds, type }, context) => {
-  if (text === "" && fileIds === undefined) {
+  if (fileIds === undefined && isBlank(text)) {
     context.addIssue({ code: "custom", path: ["text"], message: "required without files" });
   }
   if (type === "file" && fileIds === undefined) {
@@ -135,6 +135,10 @@ export const MessageSend = z.strictObject({
   }
 });
 export type MessageSend = z.output<typeof MessageSend>;
+
+function isBlank(text: string): boolean {
+  return text.trim() === "";
+}
 
 const Anchor = z.union([z.int().min(0), MessageId]).describe("A position or a message id");
 
@@ -178,7 +182,7 @@ export type MessageHistory = z.output<typeof MessageHistory>;
 
 export const MessageUpdate = z.strictObject({
   id: MessageId,
-  text: Text.min(1).optional(),
+  text: Text.refine((text) => !isBlank(text), "expected more than white space").optional(),
   format: Format.optional(),
   mentions: Mentions.optional(),
   parseMentions: ParseMentions,

@@ -2,6 +2,7 @@
 // room's prefix is known to its viewers alone, so rooms without a common viewer may have the same one.
 import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
+import { normalizeText } from "@/core/normalize.ts";
 import { readerOf, slugOf } from "@/modules/room/mod.ts";
 import type { TaskStore } from "./store.ts";
 import type { TaskRow } from "./tables.ts";
@@ -56,7 +57,7 @@ function availablePrefix(taken: ReadonlySet<string>, stem: string): string {
 
 /** The initials of several words or the first letters of a single one; `T` for names without a Latin letter. */
 function prefixOf(name: string): string {
-  const words = name.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase().split(/[^A-Z0-9]+/)
+  const words = normalizeText(name).toUpperCase().split(/[^A-Z0-9]+/)
     .filter((word) => /^[A-Z]/.test(word));
   const [first = "T"] = words;
   if (words.length > 1) return words.map((word) => word[0]).join("").slice(0, PREFIX_MAX);
