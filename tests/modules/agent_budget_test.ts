@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { eventually, pause, until } from "../wait.ts";
 import { AgentFixture } from "./agent_fixture.ts";
-import { ok, sendMessage } from "./fixtures.ts";
+import { ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const RUNS = "/v1/collaboration/ai/runs";
 const BUDGETS = "/v1/collaboration/ai/budgets";
@@ -112,4 +112,17 @@ testOnEngines("for an agent that asks, its owner pays", async (environment) => {
   ok(await boss.put(BUDGETS, { scope: "principal", subjectId: "bob", period: "day", tokens: 3000 }));
   await fixture.mention(robo, "Two");
   assert.equal((await fixture.settled("failed", 2)).error.code, "budget_exceeded");
+});
+
+testOnEngines("a run says what it used, also of responses that broke off and if it failed", async (environment) => {
+  const broken = { parts: ["Well"], error: "stream_broken", usage: { inputTokens: 1000, outputTokens: 10 } } as const;
+  await using fixture = await AgentFixture.open(() => broken, { environment });
+  await fixture.mention(fixture.bob, "One");
+  const { usage } = await fixture.settled("failed");
+  const { items: [sum] } = ok(await fixture.bob.get("/v1/collaboration/ai/usage"));
+  assert.equal(sum.calls, 3);
+  const { inputTokens, cachedTokens, outputTokens, costMicros } = sum;
+  assert.deepEqual(usage, { inputTokens, cachedTokens, outputTokens, costMicros });
+  const events = await readRoomEvents(fixture.bob, fixture.roomId);
+  assert.deepEqual(events.at(-1)?.data.run.usage, usage);
 });

@@ -3,6 +3,7 @@ import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { ModelUsage } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import {
   type Amount,
@@ -21,6 +22,9 @@ const WINDOW_DAYS = 62;
 /** Characters of an ISO time that a period begins with. */
 const PERIOD_CHARS: Readonly<Record<BudgetPeriod, number>> = { hour: 13, day: 10, month: 7 };
 
+/** What a step used, of which model. */
+export type Used = Omit<ModelUsage, "isEstimated"> & { model: string; costMicros: number };
+
 /** Who is charged for a step, and where it belongs. */
 export type AiCharge = {
   tenantId: string;
@@ -33,6 +37,8 @@ export type AiCharge = {
   agentTokensPerDay?: number | undefined;
   /** A repeated step with the same one replaces its reservation. */
   reservation?: string | undefined;
+  /** Notes what was used, however the step ended; part of the transaction that settles it, and first there. */
+  onUsed?: ((tx: AnyTransaction, used: Used) => Promise<void>) | undefined;
 };
 
 /** Tokens a day by default, whatever budgets a tenant sets; `undefined` without limits. */

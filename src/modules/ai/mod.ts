@@ -2,4 +2,4 @@
 export { aiModule } from "./module.ts";
 export type { AiModule } from "./module.ts";
 export type { AiService, AiStepEnd } from "./service.ts";
-export type { AiCharge } from "./budgets.ts";
+export type { AiCharge, Used } from "./budgets.ts";

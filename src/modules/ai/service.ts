@@ -261,6 +261,10 @@ export class AiService {
     try {
       await runAsSystem(() =>
         store.write(async (tx) => {
+          const model = use?.candidate.model.id ?? "";
+          if (use !== undefined) {
+            await charge.onUsed?.(tx, { model, inputTokens, cachedTokens, outputTokens, costMicros: cost });
+          }
           await budgets.settle(tx, reservation, { tokens, cost });
           if (use === undefined) return;
           await new UsageStore(tx.db).add({
@@ -270,7 +274,7 @@ export class AiService {
             agent_id: charge.agentId ?? "",
             room_id: charge.roomId ?? "",
             provider: use.candidate.providerId,
-            model: use.candidate.model.id,
+            model,
             calls: 1,
             input_tokens: inputTokens,
             cached_tokens: cachedTokens,

@@ -7,10 +7,10 @@ import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
-import type { AiService } from "@/modules/ai/mod.ts";
+import type { AiService, Used } from "@/modules/ai/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { ModelError, type ModelMessage, type ModelToolCall } from "@/ports/model.ts";
-import type { Store } from "@/ports/store.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import { Toolbox } from "../tool/toolbox.ts";
@@ -156,6 +156,7 @@ export class RunExecutor {
       roomId: run.room_id,
       runId: run.id,
       reservation: `${run.id}.${n}`,
+      onUsed: (tx: AnyTransaction, used: Used) => new RunStore(tx.db).addUsage(run.tenant_id, run.id, used),
       agentTokensPerDay: agent.tokens_per_day === null ? undefined : Number(agent.tokens_per_day),
     };
     const startedAt = iso(clock.now());
@@ -168,7 +169,7 @@ export class RunExecutor {
     }, signal);
     const row = stepRowOf(run, n, result, { startedAt, endedAt: iso(clock.now()) });
     const read_rooms_json = roomsReadJson(withRoomsRead(run, actor.bounds.read));
-    const set = { ...usageAfter(run, result), step: n, read_rooms_json };
+    const set = { active_ms: Number(run.active_ms), step: n, read_rooms_json };
     const isCut = result.end.reason === "length";
     if (result.calls.length === 0 && (!isCut || left === 1)) {
       await ending.succeed(run, textBefore(steps) + result.text + (isCut ? CUT_NOTE : ""), row, set, signal);
@@ -255,17 +256,5 @@ function stepRowOf(
     result: null,
     started_at: startedAt,
     ended_at: endedAt,
-  };
-}
-
-function usageAfter(run: RunRow, { end }: ModelStepResult): Partial<RunRow> & Pick<RunRow, "active_ms"> {
-  const { inputTokens, cachedTokens, outputTokens } = end.usage;
-  return {
-    active_ms: Number(run.active_ms),
-    model: end.model,
-    input_tokens: Number(run.input_tokens) + inputTokens,
-    cached_tokens: Number(run.cached_tokens) + cachedTokens,
-    output_tokens: Number(run.output_tokens) + outputTokens,
-    cost: Number(run.cost) + end.costMicros,
   };
 }

@@ -125,8 +125,10 @@ export class RunLifecycle {
 
   async #change(tx: AnyTransaction, run: RunRow, set: Partial<RunRow>, event: string): Promise<RunRow> {
     const fence = { status: ["running"], ...run.lease_owner === null ? {} : { leaseOwner: run.lease_owner } } as const;
-    if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, fence)) throw new LeaseLost();
-    const changed = { ...run, ...set };
+    const runs = new RunStore(tx.db);
+    if (!await runs.update(run.tenant_id, run.id, set, fence)) throw new LeaseLost();
+    // What was used is noted in the row only.
+    const changed = await runs.find(run.tenant_id, run.id) ?? { ...run, ...set };
     await tx.emit(runEvent(changed, event));
     tx.signal(runChanged.create(run.tenant_id, run.id));
     return changed;

@@ -1,5 +1,6 @@
 // SQL of runs and their steps.
 import { type Kysely, sql } from "kysely";
+import type { Used } from "@/modules/ai/mod.ts";
 import type { AgentTables, RunRow, SentRow, StepRow } from "../tables.ts";
 import type { RunStatus } from "./schema.ts";
 
@@ -75,6 +76,17 @@ export class RunStore {
     if (ifIn.leaseOwner !== undefined) query = query.where("lease_owner", "=", ifIn.leaseOwner);
     if (ifIn.queueKey !== undefined) query = query.where("queue_key", "=", ifIn.queueKey);
     return (await query.executeTakeFirst()).numUpdatedRows === 1n;
+  }
+
+  /** Adds what a response used, whatever became of the run. */
+  async addUsage(tenantId: string, id: string, used: Used): Promise<void> {
+    await this.#db.updateTable("agent_run").set((run) => ({
+      model: used.model,
+      input_tokens: run("input_tokens", "+", used.inputTokens),
+      cached_tokens: run("cached_tokens", "+", used.cachedTokens),
+      output_tokens: run("output_tokens", "+", used.outputTokens),
+      cost: run("cost", "+", used.costMicros),
+    })).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
   }
 
   countQueued(tenantId: string, agentId: string): Promise<number> {
