@@ -1,6 +1,6 @@
 // Rich documents in the browser client: two people format one document, and what the editor does not know is not destroyed.
 import assert from "node:assert/strict";
-import type { Page } from "npm:playwright-core@1.65.1";
+import type { Page, WebSocketRoute } from "npm:playwright-core@1.65.1";
 import * as Y from "yjs";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
@@ -103,43 +103,50 @@ browserTest("two people format a rich document in the client, which leaves alone
       });
     });
 
-    await t.step(
-      "a new document is typed in while others rename it, and without a network until one leaves it",
-      async () => {
-        let isCut = false;
-        let cut = (): void => {};
-        await ada.routeWebSocket(/documents\/sync/, (socket) => {
-          if (isCut) return void socket.close();
-          const server = socket.connectToServer();
-          cut = () => void Promise.all([socket.close(), server.close()]);
-        });
-        const created = await target.call(tokens.ada, "POST", PATH, { roomId: room.id, title: "New", kind: "rich" });
-        await ada.goto(`${target.baseUrl}/#/documents/${created.id}`);
-        await ada.locator(".ProseMirror").click();
-        await ada.keyboard.type("First,");
-        await eventually(async () => {
-          const { fragment, version } = await target.call(tokens.bob, "GET", `${PATH}/${created.id}`);
-          assert.notEqual(fragment, null, "the content has named it");
-          await target.call(tokens.bob, "PATCH", `${PATH}/${created.id}`, { title: "Renamed", version });
-        });
-        await eventually(async () => assert.equal(await ada.getByLabel("Title").inputValue(), "Renamed"));
-        await ada.keyboard.type(" second,");
-        await ada.locator(".ProseMirror", { hasText: "First, second," }).waitFor();
-        isCut = true;
-        cut();
-        await ada.locator(".page-head").getByText("Offline").waitFor();
-        await ada.keyboard.type(" third");
-        await ada.getByRole("link", { name: "All documents" }).click();
-        await ada.getByRole("heading", { name: "Writers" }).waitFor();
-        isCut = false;
-        await eventually(async () => {
-          const { text } = await target.call(tokens.bob, "GET", `${PATH}/${created.id}/content?format=markdown`);
-          assert.equal(text.trim(), "First, second, third");
-        });
-        await ada.goto(`${target.baseUrl}/#/documents/${id}`);
-        await ada.locator(".ProseMirror h1").waitFor();
-      },
-    );
+    await t.step("a new document is typed in while others rename and lock it, and without a network", async () => {
+      const created = await target.call(tokens.ada, "POST", PATH, { roomId: room.id, title: "New", kind: "rich" });
+      const path = `${PATH}/${created.id}`;
+      const editor = ada.locator(".ProseMirror");
+      const sockets: WebSocketRoute[] = [];
+      let isOnline = true;
+      await ada.routeWebSocket(/documents\/sync/, (socket) => {
+        sockets.push(socket);
+        if (isOnline) socket.connectToServer();
+        else void socket.close();
+      });
+      await ada.goto(`${target.baseUrl}/#/documents/${created.id}`);
+      await editor.click();
+      await ada.keyboard.type("First,");
+      await eventually(async () => {
+        const { fragment, version } = await target.call(tokens.bob, "GET", path);
+        assert.notEqual(fragment, null, "the content has named it");
+        await target.call(tokens.bob, "PATCH", path, { title: "Renamed", version });
+      });
+      await eventually(async () => assert.equal(await ada.getByLabel("Title").inputValue(), "Renamed"));
+      await ada.keyboard.type(" second,");
+      await editor.getByText("First, second,").waitFor();
+      await target.call(tokens.ada, "PATCH", path, { locked: true });
+      await ada.getByText("This document is locked.").waitFor();
+      await ada.locator(".ProseMirror[contenteditable=false]").waitFor();
+      await target.call(tokens.ada, "PATCH", path, { locked: false });
+      await ada.getByRole("button", { name: "Undo" }).click();
+      await editor.getByText("First, second,").waitFor({ state: "detached" });
+      await ada.getByRole("button", { name: "Redo" }).click();
+      await clickEndOf(ada, "First, second,");
+      isOnline = false;
+      for (const socket of sockets) await socket.close();
+      await ada.locator(".page-head").getByText("Offline").waitFor();
+      await ada.keyboard.type(" third");
+      await ada.getByRole("link", { name: "All documents" }).click();
+      await ada.getByRole("heading", { name: "Writers" }).waitFor();
+      isOnline = true;
+      await eventually(async () => {
+        const { text } = await target.call(tokens.bob, "GET", `${path}/content?format=markdown`);
+        assert.equal(text.trim(), "First, second, third");
+      });
+      await ada.goto(`${target.baseUrl}/#/documents/${id}`);
+      await ada.locator(".ProseMirror h1").waitFor();
+    });
 
     await t.step("a node that the editor does not know ends editing, and stays", async () => {
       const headers = { Authorization: `Bearer ${tokens.ada}`, "Content-Type": "application/octet-stream" };
@@ -160,6 +167,12 @@ browserTest("two people format a rich document in the client, which leaves alone
         assert.equal(await page.locator(".ProseMirror").count(), 0);
       }
       assert.match(await markdown(), /Do not lose this\./);
+    });
+
+    await t.step("who has lost access is told so", async () => {
+      await target.call(tokens.ada, "DELETE", `/v1/rooms/${room.id}/members/bob`);
+      await bob.getByRole("alert").getByText("You no longer have access to this document.").waitFor();
+      assert.equal(await bob.getByText("Private", { exact: true }).count(), 0, "it is still one of a room");
     });
     for (const page of [ada, bob]) await assertNoReports(page);
   } finally {

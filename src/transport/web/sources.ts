@@ -39,6 +39,7 @@ export const SCRIPTS: Sources = {
   "document/connection.ts": () => import("@/web/document/connection.ts", { with: { type: "text" } }),
   "document/documents.ts": () => import("@/web/document/documents.ts", { with: { type: "text" } }),
   "document/editor.ts": () => import("@/web/document/editor.ts", { with: { type: "text" } }),
+  "document/frame.ts": () => import("@/web/document/frame.ts", { with: { type: "text" } }),
   "document/page.ts": () => import("@/web/document/page.ts", { with: { type: "text" } }),
   "document/revisions.ts": () => import("@/web/document/revisions.ts", { with: { type: "text" } }),
   "document/rich_check.ts": () => import("@/web/document/rich_check.ts", { with: { type: "text" } }),

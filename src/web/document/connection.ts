@@ -13,13 +13,14 @@ export type EditorStatus = {
   failure: string;
   unknown: string;
 };
-export type Editor = { text(): string; selection(): string; close(): void };
+export type Editor = { text(): string; selection(): string; setReadOnly(isReadOnly: boolean): void; close(): void };
 export type Awareness = NonNullable<HocuspocusProvider["awareness"]>;
 type Connection = {
   document: Doc;
   awareness: Awareness;
   /** Ends editing, as an editor would destroy what it does not know. */
   setUnknown(name: string): void;
+  setReadOnly(isReadOnly: boolean): void;
   close(): void;
 };
 
@@ -30,10 +31,12 @@ const REASONS: Readonly<Record<string, string>> = {
 /** Reasons that a message has explained before. */
 const REFUSED: ReadonlySet<string> = new Set(["content-refused", "quota-exceeded"]);
 
-/** `onSynced` is called once, when the content has arrived; `onEditable` when the right to edit it is known or changes. */
-export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
+/**
+ * `onSynced` is called once, when the content has arrived; `onEditable` when it is known whether it may be edited, and when
+ * that changes.
+ */
+export function connect({ id, onStatus, onSynced, onEditable }: {
   id: string;
-  isReadOnly: boolean;
   onStatus: (status: EditorStatus) => void;
   onSynced: (connection: Connection) => void;
   onEditable: (isEditable: boolean) => void;
@@ -41,6 +44,7 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
   let failure = "";
   let isFinal = false;
   let mayWrite = false;
+  let isReadOnly = true;
   let unknown = "";
   let isOpen = false;
   const provider = new HocuspocusProvider({
@@ -50,8 +54,7 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
     onAuthenticationFailed: ({ reason }) => {
       if (!REFUSED.has(reason) || failure === "") failure = REASONS[reason] ?? reason;
       isFinal = true;
-      mayWrite = false;
-      onEditable(false);
+      setRights(false, isReadOnly);
     },
     onStateless: ({ payload }) => {
       const { type, detail } = JSON.parse(payload);
@@ -59,12 +62,12 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
     },
     onAuthenticated: ({ scope }) => {
       isFinal = false;
-      mayWrite = scope === "read-write";
-      onEditable(mayWrite && !isReadOnly);
+      setRights(scope === "read-write", isReadOnly);
     },
   });
   const awareness = provider.awareness as Awareness;
   provider.setAwarenessField("user", { name: nameOf(myId()), color: "#3b5bcc", colorLight: "#3b5bcc33" });
+  // Without a session there is nobody to send it for.
   const isUnsaved = (): boolean => isOpen && mayWrite && provider.hasUnsyncedChanges && token.value !== "";
   const warn = (event: Event): void => void (isUnsaved() && event.preventDefault());
   addEventListener("beforeunload", warn);
@@ -72,10 +75,11 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
     document: provider.document,
     awareness,
     setUnknown: (name: string) => void (unknown = name),
+    setReadOnly: (is: boolean) => setRights(mayWrite, is),
     close() {
       clearInterval(timer);
       awareness.setLocalState(null);
-      // What was written without a connection is sent when it is back.
+      // What was written without a connection is sent when there is one again.
       if (isUnsaved()) return void setTimeout(connection.close, STATUS_MS);
       removeEventListener("beforeunload", warn);
       provider.destroy();
@@ -87,6 +91,12 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
   });
   const timer = setInterval(report, STATUS_MS);
   let last = "";
+
+  function setRights(mayWriteNow: boolean, isReadOnlyNow: boolean): void {
+    mayWrite = mayWriteNow;
+    isReadOnly = isReadOnlyNow;
+    onEditable(mayWrite && !isReadOnly);
+  }
 
   function report(): void {
     const isSaved = provider.isSynced && !provider.hasUnsyncedChanges;

@@ -5,8 +5,12 @@ import { Compartment, EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { GFM, parser } from "@lezer/markdown";
+import type { VNode } from "preact";
+import { useRef } from "preact/hooks";
+import { html } from "../core/html.ts";
 import { bindText } from "./binding.ts";
 import { connect, type Editor, type EditorStatus } from "./connection.ts";
+import { type FrameProps, useEditor } from "./frame.ts";
 
 const markdown = new Language(defineLanguageFacet(), parser.configure(GFM), [], "markdown");
 const style = HighlightStyle.define([
@@ -20,12 +24,18 @@ const style = HighlightStyle.define([
   { tag: tags.processingInstruction, class: "md-mark" },
 ]);
 
+export function TextFrame(props: FrameProps): VNode {
+  const { id, onStatus } = props;
+  const parent = useRef<HTMLDivElement>(null);
+  useEditor(props, () => openEditor({ id, onStatus, parent: parent.current as HTMLDivElement }), [id]);
+  return html`<div class="editor" ref=${parent}></div>`;
+}
+
 /** Opens a document in `parent`; `onStatus` is called when its state changes. */
-export function openEditor(
-  { id, parent, isReadOnly, onStatus }: {
+function openEditor(
+  { id, parent, onStatus }: {
     id: string;
     parent: HTMLElement;
-    isReadOnly: boolean;
     onStatus: (status: EditorStatus) => void;
   },
 ): Editor {
@@ -34,7 +44,6 @@ export function openEditor(
   let view: EditorView | undefined;
   const connection = connect({
     id,
-    isReadOnly,
     onStatus,
     onEditable: (is) => {
       isEditable = is;
@@ -68,6 +77,7 @@ export function openEditor(
     text: () => text.toString(),
     selection: () =>
       view === undefined ? "" : view.state.sliceDoc(view.state.selection.main.from, view.state.selection.main.to),
+    setReadOnly: connection.setReadOnly,
     close() {
       view?.destroy();
       view = undefined;

@@ -16,7 +16,6 @@ type Options = {
   /** The name of the fragment. */
   fragment: string;
   parent: HTMLElement;
-  isReadOnly: boolean;
   onStatus: (status: EditorStatus) => void;
   /** Called after every change of the document or the selection. */
   onUpdate: (view: EditorView) => void;
@@ -25,13 +24,12 @@ type Options = {
 
 /** Opens a document; what its schema does not know is never touched: then there is no editor. */
 export function openRichEditor(
-  { id, fragment: name, parent, isReadOnly, onStatus, onUpdate, openLink }: Options,
+  { id, fragment: name, parent, onStatus, onUpdate, openLink }: Options,
 ): Editor {
   let view: EditorView | undefined;
   let isEditable = false;
   const connection = connect({
     id,
-    isReadOnly,
     onStatus,
     onEditable: (is) => {
       isEditable = is;
@@ -81,6 +79,7 @@ export function openRichEditor(
   return {
     text: () => textOf(0, view?.state.doc.content.size ?? 0),
     selection: () => view === undefined ? "" : textOf(view.state.selection.from, view.state.selection.to),
+    setReadOnly: connection.setReadOnly,
     close() {
       view?.destroy();
       view = undefined;

@@ -1,6 +1,6 @@
 // The rich editor with its toolbar.
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { redo, undo } from "@tiptap/y-tiptap";
 import type { NodeType, Schema } from "prosemirror-model";
 import { liftListItem, sinkListItem } from "prosemirror-schema-list";
@@ -9,7 +9,6 @@ import { addColumnAfter, addRowAfter, deleteColumn, deleteRow, deleteTable, isIn
 import type { EditorView } from "prosemirror-view";
 import { html } from "../core/html.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
-import type { Editor, EditorStatus } from "./connection.ts";
 import {
   enclosing,
   insertRule,
@@ -23,46 +22,34 @@ import {
   toggleList,
   toggleQuote,
 } from "./rich_commands.ts";
+import { type FrameProps, useEditor } from "./frame.ts";
 import { openRichEditor } from "./rich_editor.ts";
 import { isSafeLink } from "./rich_schema.ts";
 
 type Tool = { label: string; path: string; run: Command; isActive?: boolean };
 
-/** Until content has named it. */
+/** Where the content of a document will be that has none yet. */
 const DEFAULT_FRAGMENT = "default";
 
-export function RichFrame({ id, fragment: name, isReadOnly, editor, onStatus }: {
-  id: string;
-  fragment: string | null;
-  isReadOnly: boolean;
-  editor: { current: Editor | undefined };
-  onStatus: (status: EditorStatus) => void;
-}): VNode {
-  const fragment = name ?? DEFAULT_FRAGMENT;
+export function RichFrame(props: FrameProps): VNode {
+  const { id, onStatus } = props;
+  const fragment = props.fragment ?? DEFAULT_FRAGMENT;
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | undefined>(undefined);
   const [state, setState] = useState<EditorState>();
   const openLink = (): void => void (view.current !== undefined && askForLink(view.current));
-  useEffect(() => {
-    if (parent.current === null) return;
-    editor.current = openRichEditor({
+  useEditor(props, () =>
+    openRichEditor({
       id,
       fragment,
-      parent: parent.current,
-      isReadOnly,
+      parent: parent.current as HTMLDivElement,
       onStatus,
       openLink,
       onUpdate: (current) => {
         view.current = current;
         setState(current.editable ? current.state : undefined);
       },
-    });
-    return () => {
-      editor.current?.close();
-      editor.current = undefined;
-      view.current = undefined;
-    };
-  }, [id, fragment, isReadOnly]);
+    }), [id, fragment]);
 
   function run(command: Command): void {
     const current = view.current;

@@ -1,5 +1,5 @@
 // One document: the live editor, comments, revisions, and what can be done with it.
-import type { ComponentChildren, ComponentType, VNode } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, call, get, post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
@@ -16,6 +16,7 @@ import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
 import type { Editor, EditorStatus } from "./connection.ts";
+import { EditorFrame } from "./frame.ts";
 import { RevisionsPane } from "./revisions.ts";
 import { Sharing } from "./sharing.ts";
 
@@ -104,50 +105,14 @@ function DocumentHead({ document, onRename, children }: {
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
       <div class="title"><${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${document
         .title} isReadOnly=${room !== undefined && !canWrite(room)} onSave=${onRename} /></div>
-      <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
+      <small class="dim narrow-hidden">${document.roomId === null
+        ? "Private"
+        : room === undefined
+        ? ""
+        : roomName(room)}</small>
       ${children}
     </header>
   `;
-}
-
-type FrameProps = {
-  id: string;
-  kind: Document["kind"];
-  fragment: string | null;
-  isReadOnly: boolean;
-  editor: { current: Editor | undefined };
-  onStatus: (status: EditorStatus) => void;
-};
-
-/** Loaded with its libraries when the first document of its kind is opened. */
-function EditorFrame({ kind, ...props }: FrameProps): VNode {
-  const [frame, setFrame] = useState<{ component: ComponentType<Omit<FrameProps, "kind">> }>();
-  useEffect(() => {
-    if (kind === "rich") {
-      void attempt(async () => setFrame({ component: (await import("./rich_frame.ts")).RichFrame }));
-    }
-  }, [kind]);
-  if (kind !== "rich") return html`<${TextFrame} ...${props} />`;
-  return frame === undefined ? html`<p class="empty">Loading…</p>` : html`<${frame.component} ...${props} />`;
-}
-
-function TextFrame({ id, isReadOnly, editor, onStatus }: Omit<FrameProps, "kind">): VNode {
-  const parent = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    let isOpen = true;
-    void attempt(async () => {
-      const { openEditor } = await import("./editor.ts");
-      if (isOpen && parent.current !== null) {
-        editor.current = openEditor({ id, parent: parent.current, isReadOnly, onStatus });
-      }
-    });
-    return () => {
-      isOpen = false;
-      editor.current?.close();
-      editor.current = undefined;
-    };
-  }, [id, isReadOnly]);
-  return html`<div class="editor" ref=${parent}></div>`;
 }
 
 function Status({ status }: { status: EditorStatus }): VNode {
