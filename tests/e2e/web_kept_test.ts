@@ -186,6 +186,48 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       });
     });
 
+    await t.step("events are at their hour when clocks change, and keep their time zone", async () => {
+      const path = "/v1/collaboration/calendar/events";
+      const timeZone = "America/New_York";
+      const { id } = await post(path, {
+        roomId: room.id,
+        title: "Breakfast",
+        start: { dateTime: "2026-10-18T05:00:00", timeZone },
+        rrule: "FREQ=WEEKLY",
+      }, tokens.ada);
+      const settings = await ada.context().newCDPSession(ada);
+      await settings.send("Emulation.setTimezoneOverride", { timezoneId: "Europe/Berlin" });
+      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}/calendar?at=2026-10-25`);
+      await ada.reload();
+      const event = ada.getByRole("button", { name: /breakfast/i });
+      const ten = await ada.locator(".hours span").nth(10).boundingBox();
+      const drawn = await event.boundingBox();
+      assert.ok(Math.abs((drawn?.y ?? 0) - (ten?.y ?? 0)) < 10, "10:00 in Berlin, where that night had an hour more");
+      const edit = async (label: string, value: string): Promise<unknown> => {
+        await event.click();
+        await ada.getByRole("button", { name: "Edit", exact: true }).click();
+        await ada.getByLabel(label, { exact: true }).fill(value);
+        await ada.getByLabel("Change").selectOption("the whole series");
+        await ada.getByRole("button", { name: "Save" }).click();
+        await ada.locator("dialog").waitFor({ state: "detached" });
+        const { title, start, rrule } = await target.call(tokens.ada, "GET", `${path}/${id}`);
+        return { title, start, rrule };
+      };
+      const start = { dateTime: "2026-10-18T05:00:00", timeZone };
+      assert.deepEqual(await edit("Title", "Early breakfast"), {
+        title: "Early breakfast",
+        start,
+        rrule: "FREQ=WEEKLY",
+      });
+      const later = { ...start, dateTime: "2026-10-18T06:30:00" };
+      assert.deepEqual(await edit("Start", "2026-10-25T11:30"), {
+        title: "Early breakfast",
+        start: later,
+        rrule: "FREQ=WEEKLY",
+      });
+      await settings.send("Emulation.setTimezoneOverride", { timezoneId: "" });
+    });
+
     await t.step("a public room is live before one joins it, and says why it is left", async () => {
       const open = await post("/v1/rooms", { name: "Open", visibility: "public" });
       await ada.goto(`${target.baseUrl}/#/rooms/${open.id}`);

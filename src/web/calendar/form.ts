@@ -12,6 +12,8 @@ import { canWrite, roomList, roomName } from "../room/rooms.ts";
 import { useBusy } from "./busy.ts";
 import { dateText, type EventDetail, eventPath } from "./events.ts";
 
+type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule?: string | null };
+
 const HOUR_MS = 3_600_000;
 const REPEATS: readonly (readonly [rule: string, label: string])[] = [
   ["", "does not repeat"],
@@ -28,14 +30,16 @@ export function openNewEvent(room: Room | undefined, start: Date | undefined, on
   openDialog(() =>
     html`
       <${DialogForm} title="New event" action="Create" onSubmit=${async (fields: FormData) => {
-        await post("v1/collaboration/calendar/events", bodyOf(fields));
+        await post("v1/collaboration/calendar/events", {
+          ...detailsOf(fields),
+          ...timeOf(fields),
+          ...inviteOf(fields),
+        });
         onChange();
       }}>
         <${Fields} start=${at} />
         <${RoomFields} room=${room} />
-        <label>Repeat <select name="rrule">${REPEATS.map(([rule, label]) =>
-          html`<option key=${rule} value=${rule}>${label}</option>`
-        )}</select></label>
+        <${Repeat} />
         <//>
     `
   );
@@ -43,20 +47,28 @@ export function openNewEvent(room: Room | undefined, start: Date | undefined, on
 
 export function openEditEvent(event: EventDetail, occurrence: string | undefined, onChange: () => void): void {
   openDialog(() =>
-    html`<${DialogForm} title="Edit event" action="Save" onSubmit=${async (fields: FormData) => {
-      const { roomId: _room, attendees: _attendees, rrule: _rule, meeting: _meeting, ...change } = bodyOf(fields);
-      const scope = occurrence === undefined ? {} : { scope: "this", occurrence };
-      await call("PATCH", eventPath(event.id), { ...change, ...scope, version: event.version });
-      onChange();
-    }}><${Fields} start=${new Date(event.startAt)} event=${event} />
-      ${occurrence === undefined ? null : html`<p class="dim">Only this occurrence is changed.</p>`}<//>`
+    html`
+      <${DialogForm} title="Edit event" action="Save" onSubmit=${async (fields: FormData) => {
+        const details = Object.entries(detailsOf(fields)).filter(([name, value]) =>
+          value !== event[name as keyof Details]
+        );
+        const change = { ...Object.fromEntries(details), ...timeOf(fields, event) };
+        if (Object.keys(change).length === 0) return;
+        const scope = occurrence === undefined ? {} : { scope: fields.get("scope"), occurrence };
+        await call("PATCH", eventPath(event.id), { ...change, ...scope, version: event.version });
+        onChange();
+      }}>
+        <${Fields} start=${new Date(event.startAt)} event=${event} />
+        <${SeriesFields} event=${event} isOccurrence=${occurrence !== undefined} />
+        <//>
+    `
   );
 }
 
 function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
   const [isAllDay, setAllDay] = useState(event?.allDay === true);
-  const minutes = event === undefined ? 60 : Math.round((Date.parse(event.endAt) - Date.parse(event.startAt)) / 60_000);
-  const durations = DURATIONS.includes(minutes) || event?.allDay === true ? DURATIONS : [minutes, ...DURATIONS];
+  const minutes = event === undefined || event.allDay ? 60 : minutesOf(event);
+  const durations = DURATIONS.includes(minutes) ? DURATIONS : [minutes, ...DURATIONS];
   return html`
     <label>Title <input name="title" required maxlength="255" autofocus defaultValue=${event?.title ?? ""} /></label>
     <label class="check"><input type="checkbox" name="isAllDay" checked=${isAllDay} onChange=${() =>
@@ -74,6 +86,29 @@ function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
     <label>Place <input name="location" maxlength="500" defaultValue=${event?.location ?? ""} /></label>
     <label>Description <textarea name="description" rows="2" maxlength="4000" defaultValue=${event?.description ??
       ""}></textarea></label>
+  `;
+}
+
+function Repeat({ rule = "" }: { rule?: string }): VNode {
+  const isKnown = REPEATS.some(([one]) => one === rule);
+  return html`<label>Repeat <select name="rrule">${
+    (isKnown ? REPEATS : [[rule, "as now"], ...REPEATS]).map(([one, label]) =>
+      html`<option key=${one} value=${one} selected=${one === rule}>${label}</option>`
+    )
+  }</select></label>`;
+}
+
+/** Which occurrences of a series are changed; a single one has no rule. */
+function SeriesFields({ event, isOccurrence }: { event: EventDetail; isOccurrence: boolean }): VNode {
+  const [scope, setScope] = useState(isOccurrence ? "this" : "all");
+  return html`
+    ${isOccurrence
+      ? html`<label>Change <select name="scope" value=${scope} onChange=${(change: Event) =>
+        setScope((change.target as HTMLSelectElement).value)}>
+        <option value="this">only this one</option><option value="following">this and the following</option><option value="all">the whole series</option>
+      </select></label>`
+      : null}
+    ${scope === "this" ? null : html`<${Repeat} rule=${event.rrule ?? ""} />`}
   `;
 }
 
@@ -110,22 +145,53 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
   `;
 }
 
-function bodyOf(fields: FormData): Record<string, unknown> {
-  const text = (name: string): string => String(fields.get(name) ?? "").trim();
-  const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const optional = (name: string): string | null => text(name) === "" ? null : text(name);
+function detailsOf(fields: FormData): Details {
+  const text = (name: string): string => String(fields.get(name)).trim();
+  const optional = (name: string): string | null => text(name) || null;
   return {
     title: text("title"),
     location: optional("location"),
     description: optional("description"),
-    ...fields.get("isAllDay") === null
-      ? { start: { dateTime: `${text("start")}:00`, timeZone }, durationMinutes: Number(text("minutes")) }
-      : { start: { date: text("date") } },
-    ...text("roomId") === "" ? {} : { roomId: text("roomId") },
-    ...text("rrule") === "" ? {} : { rrule: text("rrule") },
-    ...fields.getAll("attendee").length === 0
-      ? {}
-      : { attendees: fields.getAll("attendee").map((principalId) => ({ principalId })) },
-    ...fields.get("hasMeeting") === null ? {} : { meeting: { create: true } },
+    ...fields.has("rrule") ? { rrule: optional("rrule") } : {},
   };
+}
+
+/** The time of a form; of an event what was changed, in its own zone: where a series stays at its hour when clocks change. */
+function timeOf(fields: FormData, event?: EventDetail): Record<string, unknown> {
+  const { start: before } = event ?? {};
+  if (fields.has("isAllDay")) {
+    const date = fields.get("date");
+    return before !== undefined && "date" in before && before.date === date ? {} : { start: { date } };
+  }
+  const start = String(fields.get("start"));
+  const durationMinutes = Number(fields.get("minutes"));
+  const timeZone = before !== undefined && "timeZone" in before
+    ? before.timeZone
+    : Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const timed = event?.allDay === false ? event : undefined;
+  return {
+    ...timed !== undefined && localInputOf(new Date(timed.startAt)) === start
+      ? {}
+      : { start: { dateTime: wallTimeOf(new Date(start), timeZone), timeZone } },
+    ...timed !== undefined && minutesOf(timed) === durationMinutes ? {} : { durationMinutes },
+  };
+}
+
+function inviteOf(fields: FormData): Record<string, unknown> {
+  const attendees = fields.getAll("attendee").map((principalId) => ({ principalId }));
+  return {
+    attendees,
+    ...fields.get("roomId") === "" ? {} : { roomId: fields.get("roomId") },
+    ...fields.has("hasMeeting") ? { meeting: { create: true } } : {},
+  };
+}
+
+function minutesOf({ startAt, endAt }: EventDetail): number {
+  return Math.round((Date.parse(endAt) - Date.parse(startAt)) / 60_000);
+}
+
+/** Such as `2026-03-01T09:30:00`, in Swedish as in ISO 8601. */
+function wallTimeOf(at: Date, timeZone: string): string {
+  return new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" }).format(at)
+    .replace(" ", "T");
 }

@@ -14,6 +14,7 @@ const HEAD_PX = 38;
 const ALL_DAY_PX = 24;
 const FIRST_HOUR_SHOWN = 7;
 const MINUTES_MIN = 30;
+const DAY_MINUTES = 24 * 60;
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
 
@@ -110,14 +111,19 @@ function overlaps({ startAt, endAt, allDay, start, end }: Entry, day: Date): boo
   return Date.parse(startAt) < next.getTime() && Date.parse(endAt) > day.getTime();
 }
 
+/** Minutes of a day on its clock, which is not how many have passed when clocks change. */
+function minutesOf(time: string, day: Date): number {
+  const at = new Date(time);
+  if (at <= day) return 0;
+  return at >= addDays(day, 1) ? DAY_MINUTES : at.getHours() * 60 + at.getMinutes();
+}
+
 /** Events that overlap share the width of the day. */
 function place(entries: readonly Entry[], day: Date): Placed[] {
-  const minutesOf = (at: string): number => (Date.parse(at) - day.getTime()) / 60_000;
-  const sorted = entries.map((entry) => ({
-    entry,
-    from: Math.max(0, minutesOf(entry.startAt)),
-    to: Math.min(24 * 60, Math.max(minutesOf(entry.endAt), minutesOf(entry.startAt) + MINUTES_MIN)),
-  })).toSorted((a, b) => a.from - b.from || b.to - a.to);
+  const sorted = entries.map((entry) => {
+    const from = minutesOf(entry.startAt, day);
+    return { entry, from, to: Math.min(DAY_MINUTES, Math.max(minutesOf(entry.endAt, day), from + MINUTES_MIN)) };
+  }).toSorted((a, b) => a.from - b.from || b.to - a.to);
   const placed: Placed[] = [];
   let group: { to: number; lane: number }[] = [];
   let members: Placed[] = [];
