@@ -142,6 +142,17 @@ browserTest("the page keeps what a person has written, and shows what is the cas
           const saved = await target.call(tokens.bob, "GET", `/v1/collaboration/tasks/${task.id}`);
           assert.deepEqual([saved.description, saved.priority], ["Every day", "high"]);
         });
+        const title = ada.getByLabel("New task");
+        const isRefused = ada.waitForEvent("requestfailed", (request) => request.method() === "POST");
+        await ada.route("**/collaboration/tasks", (route) => route.abort());
+        await title.fill("Feed the cat");
+        await title.press("Enter");
+        await isRefused;
+        await ada.unroute("**/collaboration/tasks");
+        assert.equal(await title.inputValue(), "Feed the cat", "it was not created");
+        await title.press("Enter");
+        await ada.getByRole("button", { name: /Feed the cat/ }).waitFor();
+        await eventually(async () => assert.equal(await title.inputValue(), ""));
       },
     );
 

@@ -84,6 +84,7 @@ export const SCRIPTS: Sources = {
   "part/dialog.ts": () => import("@/web/part/dialog.ts", { with: { type: "text" } }),
   "part/icon.ts": () => import("@/web/part/icon.ts", { with: { type: "text" } }),
   "part/lazy.ts": () => import("@/web/part/lazy.ts", { with: { type: "text" } }),
+  "part/line_form.ts": () => import("@/web/part/line_form.ts", { with: { type: "text" } }),
   "part/menu.ts": () => import("@/web/part/menu.ts", { with: { type: "text" } }),
   "part/place.ts": () => import("@/web/part/place.ts", { with: { type: "text" } }),
   "part/saved.ts": () => import("@/web/part/saved.ts", { with: { type: "text" } }),

@@ -11,6 +11,7 @@ import type { Room } from "../core/resources.ts";
 import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
+import { LineForm } from "../part/line_form.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { type Approval, approvals, openRuns, readRun, type Run, runs, type Step, texts } from "./runs.ts";
 
@@ -98,15 +99,10 @@ function Arguments({ input }: { input: string }): VNode | null {
 }
 
 function Reply({ run }: { run: Run }): VNode {
-  function submit(event: SubmitEvent): void {
-    event.preventDefault();
-    const text = String(new FormData(event.currentTarget as HTMLFormElement).get("text")).trim();
-    if (text !== "") void attempt(() => post(`${PATH}/${run.id}/reply`, { text }));
-  }
   return html`
     <div class="text" dir="auto">${markdown(run.question ?? "")}</div>
-    <form class="writer"
-      onSubmit=${submit}><input name="text" aria-label="Reply to the agent" placeholder="Reply" autocomplete="off" /><button class="primary">Reply</button></form>
+    <${LineForm} className="writer" label="Reply to the agent" placeholder="Reply" action="Reply" isPrimary
+      onSend=${(text: string) => post(`${PATH}/${run.id}/reply`, { text })} />
   `;
 }
 

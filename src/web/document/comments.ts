@@ -11,6 +11,7 @@ import { myId } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen, Heading } from "../part/dialog.ts";
+import { LineForm } from "../part/line_form.ts";
 
 type Comment = {
   id: string;
@@ -64,7 +65,8 @@ export function CommentsPane(
           `
         )}
       </ul>
-      <${Writer} label="Comment" onWrite=${(text: string) => add(text)} />
+      <${LineForm} className="writer" label="Comment" action="Comment" maxlength=${4000} onSend=${(text: string) =>
+        add(text)} />
     </aside>
   `;
 }
@@ -104,24 +106,7 @@ function Thread({ root, replies, path, onReply, onChange }: {
         act(call("PATCH", `${path}/${root.id}`, { resolved: !root.resolved }))}>${root.resolved
         ? "Reopen"
         : "Resolve"}</button></p>
-      <${Writer} label="Reply" onWrite=${onReply} />
+      <${LineForm} className="writer" label="Reply" action="Reply" maxlength=${4000} onSend=${onReply} />
     </li>
-  `;
-}
-
-function Writer({ label, onWrite }: { label: string; onWrite: (text: string) => Promise<void> }): VNode {
-  function submit(event: SubmitEvent): void {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    const text = String(new FormData(form).get("text")).trim();
-    if (text === "") return;
-    void attempt(async () => {
-      await onWrite(text);
-      form.reset();
-    });
-  }
-  return html`
-    <form class="writer"
-      onSubmit=${submit}><input name="text" placeholder=${label} aria-label=${label} maxlength="4000" autocomplete="off" /><button>${label}</button></form>
   `;
 }

@@ -10,6 +10,7 @@ import { nameOf } from "../core/people.ts";
 import type { Member } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
+import { LineForm } from "../part/line_form.ts";
 import { Saved } from "../part/saved.ts";
 import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
@@ -162,17 +163,9 @@ function Subtasks(
         done(one)} />
       <span dir="auto">${one.title}</span></label>`
     )}
-    <form
-      onSubmit=${(event: SubmitEvent) => {
-        event.preventDefault();
-        const form = event.currentTarget as HTMLFormElement;
-        const title = String(new FormData(form).get("title")).trim();
-        if (title === "") return;
-        form.reset();
-        void attempt(async () => {
-          await createTask({ roomId: task.roomId, parentId: task.id, title });
-          onChange();
-        });
-      }}><input name="title" maxlength="255" placeholder="Add a subtask" aria-label="Add a subtask" autocomplete="off" /></form>
+    <${LineForm} label="Add a subtask" maxlength=${255} onSend=${async (title: string) => {
+      await createTask({ roomId: task.roomId, parentId: task.id, title });
+      onChange();
+    }} />
   `;
 }

@@ -6,6 +6,7 @@ import { generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
+import { LineForm } from "../part/line_form.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { canWrite } from "../room/rooms.ts";
@@ -38,7 +39,12 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   return html`
     <div class="board-page">
       <div class="board-bar">
-        ${room !== undefined && canWrite(room) ? html`<${NewTask} room=${room} />` : html`<span></span>`}
+        ${room !== undefined && canWrite(room)
+          ? html`
+            <${LineForm} className="new-task" label="New task" action="Add" isPrimary maxlength=${255}
+              onSend=${(title: string) => createTask({ roomId: room.id, title, status: "todo" })} />
+          `
+          : html`<span></span>`}
         ${labels.length === 0 ? null : html`
           <select aria-label="Label" value=${label}
             onChange=${(event: Event) => setLabel((event.target as HTMLSelectElement).value)}>
@@ -54,22 +60,5 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
         ? null
         : html`<${Board} tasks=${shown} isEditable=${room === undefined || canWrite(room)} />`}
     </div>
-  `;
-}
-
-function NewTask({ room }: { room: Room }): VNode {
-  function submit(event: SubmitEvent): void {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    const title = String(new FormData(form).get("title")).trim();
-    if (title === "") return;
-    form.reset();
-    void attempt(() => createTask({ roomId: room.id, title, status: "todo" }));
-  }
-  return html`
-    <form class="new-task" onSubmit=${submit}>
-      <input name="title" maxlength="255" placeholder="New task" aria-label="New task" autocomplete="off" />
-      <button class="primary">Add</button>
-    </form>
   `;
 }
