@@ -2,6 +2,7 @@
 // Runs alone: it measures the CPU time of its thread.
 import assert from "node:assert/strict";
 import { editDistance, nearestName } from "@/core/suggestion.ts";
+import { createNearestRoutes } from "@/transport/http/nearest_route.ts";
 import { cpuTimeMs } from "../cpu_time.ts";
 import { openGateway } from "../harness.ts";
 
@@ -152,6 +153,12 @@ Deno.test("an unknown path yields the nearest ones, a wrong method the supported
   const { status, headers, body } = await alice.put("/v1/rooms");
   assert.deepEqual([status, headers.get("allow")], [405, "GET, HEAD, POST"]);
   assert.equal(body.detail, "PUT is not supported here; use GET, HEAD, POST");
+});
+
+Deno.test("who makes up paths without end gets no suggestions, which take long", () => {
+  const nearestRoutes = createNearestRoutes([{ method: "GET", path: "/health" }]);
+  const answers = Array.from({ length: 1000 }, () => nearestRoutes("/heath"));
+  assert.deepEqual([answers.at(0), answers.at(-1)], [["GET /health"], []]);
 });
 
 Deno.test("/ is a page for browsers and returns entry points to other clients", async () => {

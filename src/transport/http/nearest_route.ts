@@ -1,6 +1,10 @@
 // Suggests existing paths similar to an unknown one, with their methods.
+import type { Rate } from "@/core/operation.ts";
 import { editDistance } from "@/core/suggestion.ts";
+import { TokenBucket } from "@/core/token_bucket.ts";
 
+/** For all callers: suggestions help who writes a client, and cost up to 10 ms, also for a stranger who makes up paths. */
+const RATE: Rate = { perSecond: 5, burst: 50 };
 /** Longer paths get no suggestions. */
 const SEGMENTS_MAX = 10;
 const PATH_MAX = 200;
@@ -23,10 +27,11 @@ export function createNearestRoutes(routes: readonly Route[]): (path: string) =>
     segments: segmentsOf(path),
     shown: `${group.map(({ method }) => method).toSorted().join(", ")} ${path}`,
   })).filter(({ segments }) => segments.length > 0);
+  const bucket = new TokenBucket(RATE, performance.now());
   return function nearestRoutes(path) {
     // Empty ones, too: each may be a parameter that was left out.
     const requested = path.slice(1, PATH_MAX).split("/");
-    if (path.length > PATH_MAX || requested.length > SEGMENTS_MAX) return [];
+    if (path.length > PATH_MAX || requested.length > SEGMENTS_MAX || !bucket.consume(performance.now())) return [];
     // All paths share few literals, so each is compared with each segment once.
     const costs = requested.map(() => new Map<string, number>());
     const costOf = (at: number, literal: string): number => {
