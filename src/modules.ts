@@ -218,6 +218,7 @@ export function createModules(
       isShared: settings.SVC_REDIS_URL !== undefined,
     },
     index,
+    files: file.attachments,
   }));
   add(taskModule(platform, {
     ...shared,

@@ -1,5 +1,7 @@
 // Access to files, from the upload to the deletion.
 import assert from "node:assert/strict";
+import * as Y from "yjs";
+import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { download, FILES, listFiles, openFileHarness, pngHeader, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
@@ -211,6 +213,62 @@ Deno.test("unattached files are deleted after a day, except for avatars and file
   await assertReads(gateway, await gateway.as("bob"), later, 200);
   assert.equal((await listFiles(folder)).length, 3);
 });
+
+testOnEngines(
+  "a file that a document names stays, and its readers may read it, until the document is purged",
+  async (environment) => {
+    await using rig = await openFileHarness(environment);
+    const { gateway, folder } = rig;
+    const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+    const roomId = await createRoom(alice, ["bob"]);
+    const documents = "/v1/collaboration/documents";
+    const [image, linked, own, secret] = [
+      await uploadFile(gateway, alice),
+      await uploadFile(gateway, bob),
+      await uploadFile(gateway, alice),
+      await uploadFile(gateway, carol),
+    ];
+    const text = (id: string): string => `![plan](${FILES}/${id}/content)`;
+    const rich = ok(await alice.post(documents, { roomId, title: "Rich", kind: "rich", text: text(image) }));
+    const plain = ok(await alice.post(documents, { roomId, title: "Plain", text: "" }));
+    // A live edit, which is committed later. Its author has not uploaded the other file.
+    const doc = new Y.Doc();
+    doc.getText("content").insert(0, `${text(linked)} ${text(secret)}`);
+    const update = Y.encodeStateAsUpdate(doc) as Uint8Array<ArrayBuffer>;
+    const live = new Request(`http://gateway.test${documents}/${plain.id}/yjs`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${bob.token}`, "content-type": "application/octet-stream" },
+      body: update,
+    });
+    ok(await gateway.send(live));
+    const mine = ok(await alice.post(documents, { title: "Mine", text: text(own) }));
+    ok(await alice.put(`${documents}/${mine.id}/access/bob`, { role: "reader" }));
+    for (const hours of [1, 25]) {
+      gateway.clock.advance(hours * HOUR_MS);
+      await gateway.runJobs();
+    }
+    const [alice2, bob2, carol2] = [await gateway.as("alice"), await gateway.as("bob"), await gateway.as("carol")];
+    for (const id of [image, linked, own]) {
+      await assertReads(gateway, alice2, id, 200);
+      await assertReads(gateway, bob2, id, 200);
+      await assertReads(gateway, carol2, id, 404);
+    }
+    await assertReads(gateway, alice2, secret, 404);
+    assert.equal((await alice2.delete(`${documents}/${mine.id}/access/bob`)).status, 204);
+    await assertReads(gateway, bob2, own, 404);
+    // What it named before is in its revisions.
+    const { revision } = ok(await bob2.get(`${documents}/${rich.id}/content`));
+    ok(await bob2.put(`${documents}/${rich.id}/content`, { text: "none", revision }));
+    await assertReads(gateway, bob2, image, 200);
+    assert.equal((await alice2.delete(`${FILES}/${image}`)).status, 204);
+    await assertReads(gateway, bob2, image, 404);
+    assert.equal((await alice2.delete(`${documents}/${plain.id}`)).status, 204);
+    gateway.clock.advance(31 * 24 * HOUR_MS);
+    await gateway.runJobs();
+    await assertReads(gateway, await gateway.as("bob"), linked, 404);
+    assert.equal((await listFiles(folder)).length, 1, "the file of the private document");
+  },
+);
 
 Deno.test("cancelling a scheduled message deletes its files", async () => {
   await using rig = await openFileHarness();

@@ -16,6 +16,7 @@ import { CommentService } from "./comment_service.ts";
 import { COMMIT_REVISION_JOB, ContentLog } from "./content/log.ts";
 import { ContentService } from "./content/service.ts";
 import { ContentWriter } from "./content/writer.ts";
+import type { DocumentFiles } from "./files.ts";
 import { DocumentUpdater } from "./updater.ts";
 import { migrations } from "./migrations.ts";
 import { documentRoutes } from "./routes.ts";
@@ -53,6 +54,7 @@ type Deps = {
   collaboration: CollaborationOptions;
   /** Absent if search is off. */
   index: SearchIndex | undefined;
+  files: DocumentFiles;
 };
 
 /** With the service of live editing, which a transport passes its sockets to. */
@@ -61,10 +63,10 @@ export type DocumentModule = Module & { collaboration: CollaborationService };
 export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   installStepCounter();
   const { store, bus, clock, cursors, cpu, writeBudget } = platform;
-  const { roomAccess, identity, notify, authenticate, revalidate, index } = deps;
+  const { roomAccess, identity, notify, authenticate, revalidate, index, files } = deps;
   const documentAccess = new DocumentAccess({ store, roomAccess });
-  const log = new ContentLog({ store, clock, cpu, index });
-  const documents = new DocumentService({ store, clock, cursors, documentAccess, log, index });
+  const log = new ContentLog({ store, clock, cpu, files, index });
+  const documents = new DocumentService({ store, clock, cursors, documentAccess, log, files, index });
   const updater = new DocumentUpdater({ store, clock, documentAccess, log, identity, index });
   const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
   const writer = new ContentWriter({ store, documentAccess, log });

@@ -8,7 +8,7 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { readerOf, RESTORE_WINDOW_MS } from "@/modules/room/mod.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, lockDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
 import { applyChange, encode, openDocument, spliceText } from "./content/crdt.ts";
@@ -22,6 +22,7 @@ import { extractTitle, normalizeMarkdown } from "./markdown.ts";
 import { presentDocument, publishDocumentCreated, publishDocumentEvent, publishDocumentUpdated } from "./presenter.ts";
 import type { Document, DocumentCreate, DocumentImport, DocumentList } from "./schema.ts";
 import { type DocumentIndex, indexDocument } from "./searchable.ts";
+import { documentFileOwner, type DocumentFiles } from "./files.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 import { lockDescendants, requireParent } from "./tree.ts";
@@ -37,6 +38,7 @@ type Deps = {
   cursors: Cursors;
   documentAccess: DocumentAccess;
   log: ContentLog;
+  files: DocumentFiles;
   index?: DocumentIndex | undefined;
 };
 
@@ -190,7 +192,7 @@ export class DocumentService {
       const row = await documents.find(tenantId, id);
       if (row === undefined || row.deleted_at === null || row.deletion_root_id !== id) return;
       if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
-      await documents.purge(tenantId, (await documents.deletedWith(tenantId, id)).map((one) => one.id));
+      await this.#purge(tx, tenantId, (await documents.deletedWith(tenantId, id)).map((one) => one.id));
     });
   }
 
@@ -200,10 +202,15 @@ export class DocumentService {
       ids = await this.#deps.store.write(async (tx) => {
         const documents = new DocumentStore(tx.db);
         const found = await documents.idsIn(tenantId, roomId, PURGE_BATCH);
-        await documents.purge(tenantId, found);
+        await this.#purge(tx, tenantId, found);
         return found;
       });
     }
+  }
+
+  async #purge(tx: Transaction<DocumentTables>, tenantId: string, ids: readonly string[]): Promise<void> {
+    await new DocumentStore(tx.db).purge(tenantId, ids);
+    await this.#deps.files.detach(tx as AnyTransaction, tenantId, ...ids.map(documentFileOwner));
   }
 
   async #save(tx: Transaction<DocumentTables>, row: DocumentRow): Promise<void> {

@@ -2,10 +2,10 @@
 import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Transaction } from "@/ports/store.ts";
+import type { AnyTransaction, Transaction } from "@/ports/store.ts";
 import { blobKeysOf, thumbnailObstacle } from "./image/thumbnails.ts";
 import { QuotaStore } from "./quota_store.ts";
-import { type FileRow, FileStore, type FileTables } from "./store.ts";
+import { type FileRow, FileStore, type FileTables, NO_ROOM } from "./store.ts";
 
 export const ERASE_JOB = "file.erase";
 const ROOM_BATCH = 200;
@@ -63,6 +63,26 @@ export class FileAttachments {
       throw new Fault("validation_failed", "/fileIds: a file was deleted concurrently");
     }
     await files.addLinks(ids.map((file_id) => ({ tenant_id: tenantId, file_id, owner, room_id: roomId, seq })));
+  }
+
+  /**
+   * Attaches those of the files that one of these principals uploaded and that may be shown there. The readers of the owner,
+   * which decides by its `canRead` who they are, may then read them.
+   */
+  async attachUploads(
+    tx: AnyTransaction,
+    { tenantId, owner, roomId }: Pick<AttachmentTarget, "tenantId" | "owner"> & { roomId: string | null },
+    uploaderIds: readonly string[],
+    ids: readonly string[],
+  ): Promise<void> {
+    const files = new FileStore(tx.db);
+    const attached = new Set(await files.idsByOwner(tenantId, [owner]));
+    const found = await files.findMany(tenantId, ids.filter((id) => !attached.has(id)));
+    const uploads = found.filter((row) =>
+      row.state !== "deleted" && uploaderIds.includes(row.uploader_id) && (row.room_id ?? roomId) === roomId
+    );
+    if (uploads.length === 0) return;
+    await this.attach(tx, { tenantId, owner, roomId: NO_ROOM, seq: HIDDEN_SEQ }, uploads.map(({ id }) => id));
   }
 
   /** Detaches files from deleted resources; deletes files that are not referenced elsewhere. */

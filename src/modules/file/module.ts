@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { defineJob } from "@/core/job.ts";
-import type { Module } from "@/core/module.ts";
+import type { CanRead, Module } from "@/core/module.ts";
 import type { Signer } from "@/core/crypto.ts";
 import type { CredentialSnapshot, IdentityService, PrincipalVisibility } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
@@ -26,10 +26,12 @@ type Deps = {
 
 type FileModule = Module & { files: FileService; writer: FileWriter; attachments: FileAttachments };
 
-export function fileModule({ store, clock, cursors, blobs }: Platform, deps: Deps): FileModule {
+export function fileModule({ store, clock, cursors, blobs, modules }: Platform, deps: Deps): FileModule {
   const { roomAccess, identity, visibility, revalidate, limits, signer } = deps;
   const attachments = new FileAttachments();
-  const files = new FileService({ store, clock, cursors, roomAccess, visibility, blobs });
+  const readCheckFor = (kind: string): CanRead | undefined =>
+    modules.map(({ canRead }) => canRead?.[kind]).find((found) => found !== undefined);
+  const files = new FileService({ store, clock, cursors, roomAccess, visibility, blobs, readCheckFor });
   const writer = new FileWriter({ store, clock, blobs, limits });
   const contentLinks = new LinkService({ clock, signer, files, identity, revalidate });
   return {

@@ -1,9 +1,11 @@
-// Access to files: for their uploader, for members of rooms that show them, and for all who can see the principal of an avatar.
+// Access to files: for their uploader, for members of rooms that show them, for readers of documents that name them, and for all
+// who can see the principal of an avatar.
 import { type Actor, chargedId, chargedTo, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { logOf, rateLimitedWarning } from "@/core/log.ts";
+import type { CanRead } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { changeProfile, type PrincipalVisibility } from "@/modules/identity/mod.ts";
@@ -27,6 +29,8 @@ type Deps = {
   roomAccess: RoomAccess;
   visibility: PrincipalVisibility;
   blobs: Blobs;
+  /** Decides who reads a kind of owners. */
+  readCheckFor: (kind: string) => CanRead | undefined;
 };
 /** Bytes of a content; `undefined` if the blob store no longer has it. */
 type Content = Awaited<ReturnType<Blobs["get"]>>;
@@ -174,8 +178,19 @@ export class FileService {
       const grant = await this.#deps.roomAccess.find(actor, room_id, db);
       if (grant !== undefined && seq > hiddenUpTo(grant)) return true;
     }
+    if (await this.#isReadableByOwner(db, actor, row)) return true;
     const shownBy = await files.shownBy(actor.tenantId, row.id);
     return (await this.#deps.visibility.filterVisible(actor, shownBy, db)).length > 0;
+  }
+
+  async #isReadableByOwner(db: AnyDatabase, actor: Actor, { id }: FileRow): Promise<boolean> {
+    const owners = await new FileStore(db).ownersWithoutRoom(actor.tenantId, id);
+    const byKind = Map.groupBy(owners.map((owner) => owner.split(":", 2)), ([kind]) => kind ?? "");
+    for (const [kind, own] of byKind) {
+      const readable = await this.#deps.readCheckFor(kind)?.(actor, own.map(([, ownerId]) => ownerId ?? ""), db);
+      if (readable !== undefined && readable.size > 0) return true;
+    }
+    return false;
   }
 
   /** Those whose picture a deleted file was have none now. */

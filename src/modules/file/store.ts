@@ -25,6 +25,9 @@ export type FileRow = {
   created_at: string;
 };
 
+/** The room of an attachment whose owner decides who reads it. */
+export const NO_ROOM = "";
+
 /** An attachment of a file, visible to readers of position `seq` of the room. */
 type FileLinkRow = { tenant_id: string; file_id: string; owner: string; room_id: string; seq: number };
 
@@ -83,7 +86,15 @@ export class FileStore {
   /** Rooms in which a file is attached, each with the newest position that shows it. */
   rooms(tenantId: string, id: string): Promise<{ room_id: string; seq: number }[]> {
     return this.#db.selectFrom("file_link").select((expression) => ["room_id", expression.fn.max("seq").as("seq")])
-      .where("tenant_id", "=", tenantId).where("file_id", "=", id).groupBy("room_id").orderBy("room_id").execute();
+      .where("tenant_id", "=", tenantId).where("file_id", "=", id).where("room_id", "<>", NO_ROOM).groupBy("room_id")
+      .orderBy("room_id").execute();
+  }
+
+  /** What a file is attached to besides rooms, each as `<kind>:<id>`. */
+  async ownersWithoutRoom(tenantId: string, id: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("file_link").select("owner").where("tenant_id", "=", tenantId)
+      .where("file_id", "=", id).where("room_id", "=", NO_ROOM).orderBy("owner").execute();
+    return rows.map((row) => row.owner);
   }
 
   /** Principals whose picture the file is: its uploader, or hooks that got it from its uploader. */

@@ -16,6 +16,7 @@ import { publishDocumentUpdated } from "../presenter.ts";
 import type { Origin } from "./schema.ts";
 import { AUTHORS_MAX, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
+import { attachNamedFiles, type DocumentFiles } from "../files.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
 import { openSnapshot, pauseIfLarge } from "./merge_cost.ts";
@@ -37,7 +38,13 @@ const COMPACT_BYTES = 64 * 1024;
 type ReadOptions = { actor?: Actor; db?: AnyDatabase };
 type OpenDocument = { doc: Y.Doc; revision: number };
 type Tx = Transaction<DocumentTables>;
-type Deps = { store: Store<DocumentTables>; clock: Clock; cpu: CpuBudget; index?: DocumentIndex | undefined };
+type Deps = {
+  store: Store<DocumentTables>;
+  clock: Clock;
+  cpu: CpuBudget;
+  files: DocumentFiles;
+  index?: DocumentIndex | undefined;
+};
 
 export class ContentLog {
   readonly #deps: Deps;
@@ -68,6 +75,7 @@ export class ContentLog {
     await contents.addRevision(
       revisionOf(row, content, origin ?? { kind: "created", principalIds: [row.created_by], startedAt: at, at }),
     );
+    await attachNamedFiles(tx, this.#deps.files, row, content, [row.created_by, ...origin?.principalIds ?? []]);
     await indexDocument(tx, this.#deps.index, row, text);
   }
 
@@ -199,7 +207,7 @@ export class ContentLog {
     kind: RevisionRow["kind"],
     principalIds: readonly string[],
   ): Promise<DocumentRow> {
-    const { clock, index } = this.#deps;
+    const { clock, files, index } = this.#deps;
     const contents = new ContentStore(tx.db);
     const { tenant_id: tenantId, id } = row;
     const now = clock.now();
@@ -230,6 +238,7 @@ export class ContentLog {
     );
     await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
     await new DocumentStore(tx.db).update(tenantId, [id], next);
+    await attachNamedFiles(tx, files, next, content, authors);
     await indexDocument(tx, index, next, text);
     return next;
   }
