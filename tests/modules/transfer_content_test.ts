@@ -141,6 +141,29 @@ Deno.test("documents and files go out, and come into an empty gateway without a 
   });
 });
 
+Deno.test("files that documents name go out with them, and come in", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, ann, roomId } = await createContent(gateway);
+    const send = async (name: string): Promise<string> => ok(await upload(gateway, ann, { name }, name)).id;
+    const [shared, own] = [await send("shared.txt"), await send("own.txt")];
+    ok(await ann.post(DOCUMENTS, { roomId, title: "Shows", text: `![it](${FILES}/${shared}/content)` }));
+    ok(await ann.post(DOCUMENTS, { title: "Own", kind: "rich", text: `[it](${FILES}/${own}/content)` }));
+    const out = await exportTenant(gateway, boss);
+    await withGateway(async (empty) => {
+      const back = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out);
+      assert.deepEqual([back.state, back.report], ["done", []], JSON.stringify(back));
+      empty.clock.advance(30 * 86_400_000);
+      await empty.runJobs();
+      const [annAgain, bob] = [await empty.as("ann"), await empty.as("bob")];
+      assert.equal(new TextDecoder().decode((await downloadFile(empty, bob, shared)).bytes), "shared.txt");
+      assert.equal(new TextDecoder().decode((await downloadFile(empty, annAgain, own)).bytes), "own.txt");
+      assertProblem(await bob.get(`${FILES}/${own}`), 404, "not_found");
+      const again = await exportTenant(empty, await empty.as("boss", { role: "owner" }));
+      assert.deepEqual(comparableRecords(again), comparableRecords(out));
+    });
+  });
+});
+
 testOnEngines(
   "where ids are taken by another tenant documents and files get others, always the same",
   async (engine) => {

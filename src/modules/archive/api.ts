@@ -111,7 +111,7 @@ function exportOperations(
       description: "The export is NDJSON that can be imported again, one record per line:\n\n" +
         "- principals, rooms, members, bans and messages, with their most recent earlier versions (up to 4 MiB) and reactions " +
         "(as many as fit into a line of 8 MiB)\n" +
-        "- files shown in messages, and profile pictures. Records of type `content` follow the document or file " +
+        "- files shown in messages and documents, and profile pictures. Records of type `content` follow the document or file " +
         "in `of` and have its Yjs state or its bytes as pieces in base64\n" +
         sections.map(({ description }) => `- ${description.exported}\n`).join("") +
         "\nNot included: recordings, deleted data, data of a single principal (read positions, notifications, " +

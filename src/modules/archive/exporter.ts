@@ -148,7 +148,8 @@ export class Exporter {
   async *#messageLines(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
     const ids = rows.map((row) => row.id);
-    if (this.#row.with_files === 1) yield* this.#fileLines(rows);
+    const showing = rows.filter((row) => row.deleted_at === null && row.files_json !== "[]");
+    yield* this.#fileLines(showing.map((row) => fileOwner(row.id)));
     const reactions = Map.groupBy(await this.#messages.reactionsOf(tenantId, ids), (row) => row.message_id);
     yield await this.#principalRecords([
       ...rows.map((row) => row.sender_id),
@@ -190,10 +191,10 @@ export class Exporter {
     return limitBytes(edits, EDITS_MAX_BYTES).reverse();
   }
 
-  /** Files that these messages show, written before the messages, so that an import has them in time. */
-  async *#fileLines(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
-    const showing = rows.filter((row) => row.deleted_at === null && row.files_json !== "[]");
-    const shown = await this.#files.filesOf(this.#row.tenant_id, showing.map((row) => fileOwner(row.id)));
+  /** Files that these owners show, written before them, so that an import has them in time. */
+  async *#fileLines(owners: readonly string[]): AsyncGenerator<unknown[]> {
+    if (this.#row.with_files !== 1) return;
+    const shown = await this.#files.filesOf(this.#row.tenant_id, owners);
     const files = shown.filter(({ id }) => !this.#exportedFiles.has(id));
     yield await this.#principalRecords(files.map((file) => file.uploader_id));
     for (const file of files) yield* this.#file("file", file);
@@ -231,6 +232,7 @@ export class Exporter {
       principalRecords: (ids) => this.#principalRecords(ids),
       recordExported: (parts) => this.#recordExported(parts),
       contentRecords,
+      fileRecords: (owner) => this.#fileLines([owner]),
       count: (name, items) => {
         this.counts[name] = (this.counts[name] ?? 0) + items;
       },

@@ -126,7 +126,7 @@ export const ExportCreate = z.strictObject({
   format: z.literal("ndjson").default("ndjson"),
   files: z.boolean().default(true)
     .describe(
-      "Include the contents of profile pictures and of files shown in messages; archives larger than 4 GiB " +
+      "Include the contents of profile pictures and of files shown in messages and documents; archives larger than 4 GiB " +
         "cannot be imported",
     ),
   revisions: z.boolean().default(true).describe("Include earlier revisions of documents, each with its whole text"),

@@ -5,6 +5,7 @@ import { type ArchivedDocument, DocumentArchive } from "./archive_document.ts";
 import { importedComment } from "./archive_history_import.ts";
 import { DocumentImporter, importedDocument } from "./archive_import.ts";
 import type { ContentLog } from "./content/log.ts";
+import { documentFileOwner } from "./files.ts";
 import type { DocumentTables } from "./tables.ts";
 
 const BATCH = 500;
@@ -58,6 +59,7 @@ async function* exportDocuments(
     context.recordExported([importedDocument(roomId, id)]);
     // An imported document begins a generation of its own.
     const { generation: _generation, deletedAt: _deletedAt, ...rest } = document;
+    yield* context.fileRecords(documentFileOwner(id));
     yield [{ type: "document", ...rest, readers, origin, text }];
     for await (const record of context.contentRecords(id, [update])) yield [record];
     yield* exportHistory(archive, context, archived);
