@@ -1,12 +1,11 @@
 // Fields that records of several kinds have.
 import { z } from "@zod/zod";
-import { iso } from "./clock.ts";
 import { INPUT_ERRORS } from "./input_error.ts";
+
+export { TimeInput as Time } from "./time_input.ts";
 
 /** A version or another counter; a column has room for twice as many. */
 export const Counter = z.int().min(0).max(2 ** 30);
-/** A time in the form in which stored times are compared as text. */
-export const Time = z.iso.datetime().transform((text) => iso(Date.parse(text)));
 /**
  * A list of any length, of which only the first invalid item is reported: an array of the schema library reports each, which
  * takes a hundred times as long as to read them.

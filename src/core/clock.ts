@@ -74,26 +74,28 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
 export const TIME_ZONE_MAX_CHARS = 64;
 
 /** Names that were found valid: to check one takes an eighth of a millisecond, longer than all else of most resources. */
-const knownTimeZones = new LruMap<string, true>(1000);
+const knownTimeZones = new LruMap<string, string>(1000);
 
-/** Whether this is an IANA time zone name. Offsets such as +02:00 are refused: they have no daylight saving time. */
-export function isTimeZone(name: string): boolean {
-  if (knownTimeZones.has(name)) return true;
-  if (name.length > TIME_ZONE_MAX_CHARS || !/^[A-Za-z]/.test(name)) return false;
+/** The IANA time zone of this name, as its database spells it. Offsets such as +02:00 have no daylight saving time: no zones. */
+export function findTimeZone(name: string): string | undefined {
+  const known = knownTimeZones.get(name);
+  if (known !== undefined) return known;
+  if (name.length > TIME_ZONE_MAX_CHARS || !/^[A-Za-z]/.test(name)) return undefined;
   try {
     new Intl.DateTimeFormat("en", { timeZone: name });
     // `Intl` knows a few names that Temporal does not, such as PST.
-    Temporal.Now.zonedDateTimeISO(name);
+    const { timeZoneId } = Temporal.Now.zonedDateTimeISO(name);
+    knownTimeZones.set(name, timeZoneId);
+    return timeZoneId;
   } catch {
-    return false;
+    return undefined;
   }
-  knownTimeZones.set(name, true);
-  return true;
 }
 
-/** Throws `invalid_time_zone` unless the runtime knows the zone by this IANA name. */
-export function assertTimeZone(name: string, pointer: string): void {
-  if (isTimeZone(name)) return;
+/** The same; throws `invalid_time_zone` unless the runtime knows the zone. */
+export function requireTimeZone(name: string, pointer: string): string {
+  const zone = findTimeZone(name);
+  if (zone !== undefined) return zone;
   throw new Fault("invalid_time_zone", `${pointer}: ${name.slice(0, 64)} is not an IANA time zone`, {
     errors: [{ pointer, code: "invalid_time_zone", detail: "expected an IANA time zone such as Europe/Vienna" }],
   });
@@ -109,9 +111,4 @@ const [FIRST, LAST] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse(MAX_DA
  */
 export function iso(ms: number): string {
   return new Date(Math.min(Math.max(ms, FIRST), LAST)).toISOString();
-}
-
-/** A time as it is stored, from any form of RFC 3339. */
-export function normalizeTime<Time extends string | null | undefined>(time: Time): Time | string {
-  return typeof time === "string" ? iso(Date.parse(time)) : time;
 }

@@ -20,7 +20,7 @@ async function createSeries(fixture: CalendarFixture, more: Record<string, unkno
     await fixture.alice.post(`${CALENDAR}/events`, {
       roomId: fixture.roomId,
       title: "Stand-up",
-      start: { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" },
+      start: { dateTime: "2026-03-09T09:00:00", timeZone: "europe/vienna" },
       end: { dateTime: "2026-03-09T09:15:00", timeZone: "Europe/Vienna" },
       rrule: "FREQ=DAILY;COUNT=5",
       ...more,
@@ -578,7 +578,7 @@ Deno.test("ifFree lets exactly one of ten concurrent requests have the same hour
       (_, index) =>
         (index % 2 === 0 ? fixture.alice : fixture.carol).post(`${CALENDAR}/events`, {
           title: `Booking ${index}`,
-          start: { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" },
+          start: { dateTime: "2026-03-09T09:00:00", timeZone: "europe/vienna" },
           rrule: "FREQ=WEEKLY;COUNT=4",
           attendees: [{ principalId: "bob" }],
           ifFree: true,

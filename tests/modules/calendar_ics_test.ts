@@ -165,7 +165,7 @@ Deno.test("a feed defines every zone that it names, in any spelling, and has no 
   );
   const { path } = await feedOf(fixture);
   const { body: text } = expectStatus(await fixture.gateway.withToken(undefined).get(path));
-  assert.match(text, /^BEGIN:VTIMEZONE\r\nTZID:europe\/vienna\r\n/m);
+  assert.match(text, /^BEGIN:VTIMEZONE\r\nTZID:Europe\/Vienna\r\n/m);
   assert.match(text, /^DESCRIPTION:Bell\\, escape and\ttab\r$/m);
 });
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Actor } from "@/core/actor.ts";
 import { nextKey } from "@/modules/task/key.ts";
 import { openTaskFixture, PATH } from "./task_fixture.ts";
-import { assertProblem, completeSearch } from "./fixtures.ts";
+import { assertProblem, completeSearch, ok } from "./fixtures.ts";
 
 Deno.test("task.create numbers tasks within the room and returns every field", async () => {
   await using fixture = await openTaskFixture();
@@ -114,6 +114,23 @@ Deno.test("task.update merges a patch, clears by null, and increments the versio
   const done = await fixture.update(id, { status: "done" });
   assert.equal(done.completedAt, "2026-03-01T12:00:00.000Z");
   assert.equal((await fixture.update(id, { status: "todo" })).completedAt, null);
+});
+
+Deno.test("a time in any form of RFC 3339 is stored and compared as UTC", async () => {
+  await using fixture = await openTaskFixture();
+  const dates = { startAt: "2026-04-01T09:30:00.123456+00:00", dueAt: "2026-04-01T12:00:00+02:00" };
+  const { id, startAt, dueAt } = await fixture.create("one", dates);
+  assert.deepEqual([startAt, dueAt], ["2026-04-01T09:30:00.123Z", "2026-04-01T10:00:00.000Z"]);
+  assert.equal((await fixture.update(id, { dueAt: "2026-04-01T05:00:00-05:00" })).version, 1);
+  const listed = async (bounds: Record<string, string>): Promise<number> =>
+    ok(await fixture.member.get(`${PATH}?${new URLSearchParams(bounds)}`)).items.length;
+  assert.equal(await listed({ dueAfter: "2026-04-01T11:00:00+01:00", dueBefore: "2026-04-01T10:00:01Z" }), 1);
+  assert.equal(await listed({ dueBefore: "2026-04-01T12:00:00+02:00" }), 0);
+  assertProblem(
+    await fixture.member.patch(`${PATH}/${id}`, { dueAt: "2026-04-01T10:00:00" }),
+    422,
+    "validation_failed",
+  );
 });
 
 Deno.test("of two concurrent updates of one version, one fails with 412", async () => {

@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { patchSchema } from "@/core/patch.ts";
-import { isTimeZone } from "@/core/clock.ts";
+import { TimeZoneInput } from "@/core/time_input.ts";
 import { DisplayName, Handle, PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -29,9 +29,7 @@ export const AgentSchedule = z.strictObject({
   startAt: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d$/, "expected a local time such as 2026-03-02T09:00").describe(
     "Local time of the first run, from which the rule counts",
   ),
-  timeZone: z.string().max(64).refine(isTimeZone, "expected an IANA time zone such as Europe/Vienna").describe(
-    "IANA time zone of the schedule",
-  ),
+  timeZone: TimeZoneInput.describe("IANA time zone of the schedule"),
   roomId: RoomId.describe("Room of the runs; the agent must be a member"),
   input: z.string().min(1).max(4000).describe("What to do at each time"),
 }).meta({ id: "AgentSchedule" });

@@ -1,6 +1,6 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
-import { isTimeZone } from "@/core/clock.ts";
+import { findTimeZone } from "@/core/clock.ts";
 import { addPrincipals, newPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { plainPrincipal, type SourcePrincipal } from "./archive_model.ts";
@@ -82,7 +82,7 @@ export class ImportedPrincipals {
         role: lowerOf(TENANT_ROLES, draft.role, requester_role),
         owner_id: draft.kind === "agent" ? draft.ownerId ?? this.#row.requested_by : null,
         external_id: draft.externalId,
-        timezone: draft.timezone !== null && isTimeZone(draft.timezone) ? draft.timezone : null,
+        timezone: findTimeZone(draft.timezone ?? "") ?? null,
         locale: draft.locale,
         is_disabled: draft.isDisabled ? 1 : 0,
       })

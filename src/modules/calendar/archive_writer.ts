@@ -1,5 +1,5 @@
 // Writes imported events: each with its series, exceptions, responses and reminders, or not at all.
-import { assertTimeZone, type Clock, DAY_SECONDS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_SECONDS, iso, requireTimeZone } from "@/core/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
@@ -132,8 +132,8 @@ function timingOf(start: When, seconds: number): Timing {
     }
     return { start_local: start.date, time_zone: null, duration_seconds: seconds };
   }
-  assertTimeZone(start.timeZone, "/start/timeZone");
-  return { start_local: withSeconds(start.dateTime), time_zone: start.timeZone, duration_seconds: seconds };
+  const time_zone = requireTimeZone(start.timeZone, "/start/timeZone");
+  return { start_local: withSeconds(start.dateTime), time_zone, duration_seconds: seconds };
 }
 
 async function resolveRuleWithRetry(
@@ -162,7 +162,7 @@ function assertOccurrence({ rrule, time_zone }: EventRow, occurrence: string): v
 
 function assertPatch(row: EventRow, { occurrence, patch }: ArchivedEvent["overrides"][number]): void {
   const zone = patch.timeZone === undefined ? row.time_zone : patch.timeZone;
-  if (zone !== null) assertTimeZone(zone, "/patch/timeZone");
+  if (zone !== null) requireTimeZone(zone, "/patch/timeZone");
   if ((patch.startLocal ?? occurrence).length !== (zone === null ? 10 : 19)) {
     throw invalidField(
       "/patch/startLocal",

@@ -1,6 +1,6 @@
 // Input to rows: times resolved, rules validated, attendees looked up.
 import type { Actor } from "@/core/actor.ts";
-import { assertTimeZone, DAY_SECONDS, HOUR_SECONDS } from "@/core/clock.ts";
+import { DAY_SECONDS, HOUR_SECONDS, requireTimeZone } from "@/core/clock.ts";
 import { invalidField } from "@/core/fault.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
@@ -125,8 +125,8 @@ export function resetResponses(attendees: readonly AttendeeRow[]): AttendeeRow[]
 
 function parseWhen(when: When, pointer: string): Pick<EventRow, "start_local" | "time_zone"> {
   if ("date" in when) return { start_local: when.date, time_zone: null };
-  assertTimeZone(when.timeZone, `${pointer}/timeZone`);
-  return { start_local: withSeconds(when.dateTime), time_zone: when.timeZone };
+  const time_zone = requireTimeZone(when.timeZone, `${pointer}/timeZone`);
+  return { start_local: withSeconds(when.dateTime), time_zone };
 }
 
 function assertDuration(seconds: number): number {

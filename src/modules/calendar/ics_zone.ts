@@ -1,6 +1,6 @@
 // Time zones of iCalendar files: names as calendar programs write them, and definitions, as zones of the time-zone database.
 import { findIana, WINDOWS_TO_IANA_MAP } from "windows-iana";
-import { isTimeZone, MINUTE_MS, TIME_ZONE_MAX_CHARS } from "@/core/clock.ts";
+import { findTimeZone, MINUTE_MS, TIME_ZONE_MAX_CHARS } from "@/core/clock.ts";
 import type { IcsFile } from "./ics_file.ts";
 
 /** The lines of a VTIMEZONE, unfolded. */
@@ -38,7 +38,7 @@ export class IcsTimeZones {
       windowsName(unquoted),
     ];
     const definition = this.#file.definitions.get(unquoted);
-    return candidates.find((name) => name !== undefined && isTimeZone(name)) ??
+    return candidates.map((name) => findTimeZone(name ?? "")).find((zone) => zone !== undefined) ??
       (definition === undefined ? fixedOffsetZone(unquoted) : this.#matcher.find(definition, year));
   }
 }

@@ -4,6 +4,7 @@ import { type EventType, eventTypes } from "@/core/event.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { isLongerThan } from "@/core/text.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import {
@@ -223,7 +224,7 @@ export type EventDelete = z.output<typeof EventDelete>;
 export const EventRead = z.strictObject({ id: EventId, occurrence: OccurrenceRef.optional() });
 export type EventRead = z.output<typeof EventRead>;
 
-const Bound = z.iso.datetime({ offset: true }).refine(
+const Bound = TimeInput.refine(
   (text) => /^(19|20|21)\d\d-/.test(text),
   "expected a year from 1900 to 2199",
 );

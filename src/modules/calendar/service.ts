@@ -1,5 +1,5 @@
 // Events: created, read, listed and responded to; and free/busy times.
-import { assertTimeZone, type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso, requireTimeZone } from "@/core/clock.ts";
 import { createYielder } from "@/core/caller.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
@@ -124,7 +124,7 @@ export class CalendarService {
 
   async freeBusy({ actor }: Context, { principalIds, timeZone, ...range }: FreeBusyQuery): Promise<FreeBusy> {
     const { from, to } = rangeOf(range);
-    assertTimeZone(timeZone, "/timeZone");
+    requireTimeZone(timeZone, "/timeZone");
     const ids = [...new Set(principalIds.map((id) => resolvePrincipalId(actor, id)))];
     const enabled = await this.#deps.identity.findEnabledFor(actor, ids);
     const unknown = ids.find((id) => !enabled.has(id));

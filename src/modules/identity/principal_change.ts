@@ -1,6 +1,6 @@
 // Computes changes of a principal's row.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso, normalizeTime } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { PrincipalChange } from "@/core/module.ts";
 import { nameSetByApi, withPreferences } from "./principal_settings.ts";
@@ -67,7 +67,7 @@ function statusColumns(status: MeUpdate["status"], now: number): Partial<Princip
   return {
     status_text: status?.text ?? null,
     status_emoji: status?.emoji ?? null,
-    status_until: normalizeTime(until),
+    status_until: until,
   };
 }
 

@@ -1,12 +1,12 @@
 // Principals and tokens in the API, and the claims of accepted tokens.
 import { z } from "@zod/zod";
 import { PrincipalKind, TenantRole } from "@/core/actor.ts";
-import { isTimeZone } from "@/core/clock.ts";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { Emoji, nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { patchSchema } from "@/core/patch.ts";
 import { isSafeText } from "@/core/text.ts";
+import { TimeInput, TimeZoneInput } from "@/core/time_input.ts";
 
 /** Never with a space, a slash or a comma: these separate ids in keys. `|` is that of Auth0, as in `auth0|65f1`. */
 const ID = "[A-Za-z0-9._@:|-]{1,128}";
@@ -36,9 +36,7 @@ export const Handle = z.string().regex(
 ).describe("Short name, unique within the tenant, as in @alice");
 export const DisplayName = nameSchema(100);
 const STATUS_MAX = 100;
-const TimeZone = z.string().max(64).refine(isTimeZone, "expected an IANA time zone such as Europe/Vienna").describe(
-  "IANA time zone such as Europe/Vienna",
-);
+const TimeZone = TimeZoneInput.describe("IANA time zone such as Europe/Vienna");
 const Locale = z.string().max(35).regex(/^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$/, "expected a language tag such as en-GB")
   .describe(
     "BCP 47 language tag such as en-GB",
@@ -59,7 +57,7 @@ export type Status = z.output<typeof Status>;
 const StatusSet = z.strictObject({
   text: nameSchema(STATUS_MAX).optional().describe("Text of the status"),
   emoji: Emoji.optional().describe("One emoji such as 🌴, or a name such as :palm:"),
-  until: z.iso.datetime().nullable().default(null)
+  until: TimeInput.nullable().default(null)
     .describe("When the status expires; must be in the future. null: it does not expire"),
 }).refine(({ text, emoji }) => text !== undefined || emoji !== undefined, "a status needs a text, an emoji or both");
 

@@ -7,6 +7,7 @@ import { OmittedFields, shortenedSchema } from "@/core/event_data.ts";
 import { Json } from "@/core/json.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -138,7 +139,7 @@ export const MeetingStart = z.strictObject({
   roomId: RoomId,
   title: Title.optional(),
   kind: MeetingKind.default("video"),
-  scheduledFor: Time.optional().describe("Scheduled start, in the future. Default: now"),
+  scheduledFor: TimeInput.optional().describe("Scheduled start, in the future. Default: now"),
   maxParticipants: z.int().min(2).max(SFU_MAX).optional()
     .describe(`Default and maximum: ${RELAY_MAX}, or ${SFU_MAX} with a media server`),
   lobby: z.boolean().default(false).describe("Whether participants wait in a lobby until admitted"),
@@ -162,7 +163,7 @@ export const MeetingUpdate = z.strictObject({
   locked: z.boolean().optional().describe("Whether only moderators can join"),
   lobby: z.boolean().optional().describe("Whether participants wait in a lobby until admitted"),
   agentIds: AgentIds.optional(),
-  scheduledFor: Time.optional().describe("Only for a scheduled meeting"),
+  scheduledFor: TimeInput.optional().describe("Only for a scheduled meeting"),
   version,
 });
 export type MeetingUpdate = z.output<typeof MeetingUpdate>;

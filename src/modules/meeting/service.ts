@@ -195,7 +195,7 @@ export class MeetingService {
 
 function inFuture(time: string, now: number): string {
   if (Date.parse(time) <= now) throw new Fault("validation_failed", "/scheduledFor: must be in the future");
-  return iso(Date.parse(time));
+  return time;
 }
 
 function isUngranted(participant: ParticipantRow, agentIds: readonly string[] | undefined): boolean {

@@ -1,6 +1,6 @@
 // Lists, reads and recalls facts, each as the caller may read it now.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso, normalizeTime } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -118,7 +118,7 @@ export class MemoryReader {
   async search({ actor }: Context, { query, scopeTypes, kinds, at, limit }: MemorySearch): Promise<MemoryMatches> {
     const { facts, isDegraded } = await this.recall(actor, query, {
       limit,
-      at: normalizeTime(at),
+      at,
       matches: ({ row }) =>
         (scopeTypes === undefined || scopeTypes.includes(row.scope_type)) &&
         (kinds === undefined || kinds.includes(row.kind)),

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -29,7 +30,6 @@ const Status = z.enum(STATUSES).meta({ id: "MemoryStatus" }).describe(
   "`proposed`: by an agent or a service, to be activated by a person; `superseded`: replaced by a newer fact; " +
     "`forgotten`: erased, only its id is left",
 );
-const Time = z.iso.datetime({ offset: true });
 
 export const MemoryId = z.string().regex(/^mem_[A-Za-z0-9]{1,60}$/, "expected the id of a fact");
 
@@ -62,11 +62,11 @@ const Source = z.object({
 
 const Subjects = z.array(PrincipalId).max(SUBJECTS_MAX).describe("Principals that the fact is about");
 const Confidence = z.number().min(0).max(1).describe("How certain the fact is, from 0 to 1");
-const ValidFrom = Time.nullable().describe("Since when it is true; not recalled before. null: always");
-const ValidTo = Time.nullable().describe(
+const ValidFrom = TimeInput.nullable().describe("Since when it is true; not recalled before. null: always");
+const ValidTo = TimeInput.nullable().describe(
   "Until when it is true; not recalled afterwards, but still listed. null: open",
 );
-const ExpiresAt = Time.nullable().describe("When the fact is erased; null: never");
+const ExpiresAt = TimeInput.nullable().describe("When the fact is erased; null: never");
 const Pinned = z.boolean().describe("Whether it is part of every context of its scope");
 
 export const Memory = z.object({
@@ -170,7 +170,7 @@ export const MemorySearch = z.strictObject({
   query: z.string().trim().min(1).max(QUERY_MAX).describe("A question in plain words"),
   scopeTypes: z.array(ScopeTypeField).min(1).max(SCOPE_TYPES.length).optional().describe("Only facts of such scopes"),
   kinds: z.array(Kind).min(1).max(KINDS.length).optional().describe("Any of these"),
-  at: Time.optional().describe("Facts that were valid at this time; default now"),
+  at: TimeInput.optional().describe("Facts that were valid at this time; default now"),
   limit: z.int().min(1).max(SEARCH_MAX).default(10).describe(`Maximum number of facts, 1 to ${SEARCH_MAX}`),
 });
 export type MemorySearch = z.output<typeof MemorySearch>;

@@ -1,6 +1,6 @@
 // Creates, changes and erases facts. People decide: what an agent or a service says is a proposal, and none retires a fact.
 import { type Actor, chargedId } from "@/core/actor.ts";
-import { type Clock, iso, normalizeTime } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -100,9 +100,9 @@ export class MemoryService {
         text_key: input.text === undefined ? row.text_key : textKeyOf(input.text),
         kind: input.kind ?? row.kind,
         confidence: input.confidence ?? row.confidence,
-        valid_from: input.validFrom === undefined ? row.valid_from : normalizeTime(input.validFrom),
-        valid_to: input.validTo === undefined ? row.valid_to : normalizeTime(input.validTo),
-        expires_at: input.expiresAt === undefined ? row.expires_at : normalizeTime(input.expiresAt),
+        valid_from: input.validFrom === undefined ? row.valid_from : input.validFrom,
+        valid_to: input.validTo === undefined ? row.valid_to : input.validTo,
+        expires_at: input.expiresAt === undefined ? row.expires_at : input.expiresAt,
         pinned: input.pinned === undefined ? row.pinned : input.pinned ? 1 : 0,
       };
       const subjectIds = input.subjectIds === undefined ? fact.subjectIds : [...new Set(input.subjectIds)].sort();
@@ -218,9 +218,9 @@ function newRow(
     text: input.text,
     text_key: textKeyOf(input.text),
     confidence: input.confidence,
-    valid_from: normalizeTime(input.validFrom),
-    valid_to: normalizeTime(input.validTo),
-    expires_at: normalizeTime(input.expiresAt),
+    valid_from: input.validFrom,
+    valid_to: input.validTo,
+    expires_at: input.expiresAt,
     pinned: input.pinned ? 1 : 0,
     status: actor.kind === "human" ? "active" : "proposed",
     position: Math.max(0, ...sources.map(({ seq }) => seq)),

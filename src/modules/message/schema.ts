@@ -8,6 +8,7 @@ import { changesSchema } from "@/core/event_data.ts";
 import { Element, Elements } from "@/core/element.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId, Senders } from "@/modules/room/mod.ts";
@@ -125,7 +126,7 @@ export const MessageSend = z.strictObject({
     .describe("Client-generated id, permanently unique per room and sender; a repeated send returns the first message"),
   metadata: Metadata.default({}),
   elements: Elements.optional().describe(ELEMENTS),
-  sendAt: z.iso.datetime().optional().describe("Time to send the message, at most one year ahead; returns 202"),
+  sendAt: TimeInput.optional().describe("Time to send the message, at most one year ahead; returns 202"),
 }).superRefine(({ text, fileIds, type }, context) => {
   if (fileIds === undefined && isBlank(text)) {
     context.addIssue({ code: "custom", path: ["text"], message: "required without files" });

@@ -1,5 +1,5 @@
 // Settings of members: which messages notify them, what their badge counts, and their favorite rooms.
-import { type Clock, normalizeTime } from "@/core/clock.ts";
+import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -34,7 +34,7 @@ export class RoomSettingsService {
       if (before === null) throw notVisible("room");
       const after: RoomSettings = {
         level: level ?? before.level,
-        mutedUntil: mutedUntil === undefined ? before.mutedUntil : normalizeTime(mutedUntil),
+        mutedUntil: mutedUntil === undefined ? before.mutedUntil : mutedUntil,
         favoriteOrder: favoriteOrder === undefined ? before.favoriteOrder : favoriteOrder,
       };
       if (JSON.stringify(after) === JSON.stringify(before)) return before;

@@ -9,6 +9,7 @@ import { nameSchema } from "@/core/name.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { patchSchema } from "@/core/patch.ts";
 import { isLongerThan } from "@/core/text.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef, Status } from "@/modules/identity/mod.ts";
 import { Direct, LastMessage, RoomInclude } from "./view_schema.ts";
 
@@ -84,7 +85,7 @@ export type RoomSettings = z.output<typeof RoomSettings>;
 export const RoomSettingsUpdate = z.strictObject({
   id: RoomId,
   level: NotifyLevel.optional().describe(LEVEL),
-  mutedUntil: z.iso.datetime().nullable().optional()
+  mutedUntil: TimeInput.nullable().optional()
     .describe(`${MUTED}; null unmutes, a date in the far future mutes permanently`),
   favoriteOrder: z.int().min(0).max(1_000_000).nullable().optional().describe(FAVORITE),
 });
@@ -201,7 +202,7 @@ export const RoomList = z.strictObject({
   sort: z.enum(["-lastMessageAt", "name"]).default("-lastMessageAt"),
   include: z.array(RoomInclude).max(1).default([])
     .describe("`lastMessage`: include the newest message of each; requires the scope `message.read`"),
-  updatedSince: z.iso.datetime().optional(),
+  updatedSince: TimeInput.optional(),
 });
 export type RoomList = z.output<typeof RoomList>;
 

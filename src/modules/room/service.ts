@@ -1,6 +1,6 @@
 // Rooms: create, list, read, update and archive.
 import type { Actor, RoomRole } from "@/core/actor.ts";
-import { type Clock, iso, normalizeTime } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { type EventFilterOf, redactFor } from "@/core/event_view.ts";
 import { Fault } from "@/core/fault.ts";
@@ -112,12 +112,11 @@ export class RoomService {
   async list({ actor }: Context, { limit, cursor, member, include, ...filter }: RoomList): Promise<Page<Room>> {
     assertCanInclude(actor, include);
     const { cursors, store } = this.#deps;
-    const updatedSince = normalizeTime(filter.updatedSince);
     const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
     const withPublic = member === "any" && canBrowsePublic(actor);
     const rows = await new RoomStore(store.db).list(
       { tenantId: actor.tenantId, ...readerOf(actor) },
-      { ...filter, updatedSince, withPublic },
+      { ...filter, withPublic },
       cursors.decode(cursor, bind),
       limit + 1,
     );

@@ -7,6 +7,7 @@ import { IncludeSenders, MessageId, MessageType } from "@/modules/message/mod.ts
 import { type Person, RoomId, Senders } from "@/modules/room/mod.ts";
 import { DEGRADED_REASONS } from "@/modules/vector/mod.ts";
 import type { Searchable } from "@/core/searchable.ts";
+import { TimeInput } from "@/core/time_input.ts";
 
 const QUERY_MAX = 500;
 export const TERMS_MAX = 32;
@@ -31,9 +32,10 @@ const Query = z.string().trim().min(1).max(QUERY_MAX).describe(
     'be adjacent. `-word` and `-"words in quotes"` exclude results; at least one word must not be excluded. Case and ' +
     "diacritics are ignored",
 );
-const Moment = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
-const From = Moment.describe("Not before this time, or this day (UTC)");
-const To = Moment.describe("Not after this time, or this day (UTC)");
+const From = z.union([TimeInput, z.iso.date().overwrite((day) => `${day}T00:00:00.000Z`)])
+  .describe("Not before this time, or this day (UTC)");
+const To = z.union([TimeInput, z.iso.date().overwrite((day) => `${day}T23:59:59.999Z`)])
+  .describe("Not after this time, or this day (UTC)");
 const list = <Item extends z.ZodType>(item: Item) => z.array(item).min(1).max(LIST_MAX);
 const Rooms = list(RoomId).describe("Only in these rooms; rooms the caller cannot read are ignored");
 const Principals = list(PrincipalRef);

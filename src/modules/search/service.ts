@@ -1,6 +1,6 @@
 // Search: finds candidates that the caller may read, matches their current text, ranks them and returns a page.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { type Clock, normalizeTime, withTimeout } from "@/core/clock.ts";
+import { type Clock, withTimeout } from "@/core/clock.ts";
 import { createYielder } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -221,9 +221,8 @@ export class SearchService {
         const conditions = source.propertyConditions?.(actor.tenantId, properties);
         return conditions === undefined ? [] : [[source.kind, conditions]];
       })),
-      from: normalizeTime(from),
-      // A date as the end includes the whole day.
-      to: to?.includes("T") === false ? `${to}T23:59:59.999Z` : normalizeTime(to),
+      from,
+      to,
     };
   }
 

@@ -1,5 +1,5 @@
 // Writes imported tasks: with the key, position and parent they had, as far as those are free, then activity and relations.
-import { type Clock, isTimeZone } from "@/core/clock.ts";
+import { type Clock, findTimeZone } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { shorten } from "@/core/event_data.ts";
@@ -41,7 +41,7 @@ export class ImportedTaskWriter {
   findProblem(task: Omit<ArchivedTask, "key" | "id">): string | undefined {
     const { timezone, position, recurrence, startAt, dueAt } = task;
     // An offset does not know about daylight saving time.
-    if (!isTimeZone(timezone)) return `${timezone} is not a time zone`;
+    if (findTimeZone(timezone) === undefined) return `${timezone} is not a time zone`;
     if (!isPosition(position)) return "The position is not a board position";
     if (startAt !== null && dueAt !== null && startAt > dueAt) return "The start is after the due date";
     if (recurrence === null) return undefined;

@@ -5,6 +5,7 @@ import { Json } from "@/core/json.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { changesSchema, snapshotSchema } from "@/core/event_data.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
@@ -130,8 +131,8 @@ export const TaskCreate = z.strictObject({
   assigneeIds: AssigneeIds.default([]),
   labels: Labels.default([]),
   parentId: TaskRef.nullable().default(null),
-  startAt: Time.nullable().default(null).describe("Planned start"),
-  dueAt: Time.nullable().default(null).describe("Due date"),
+  startAt: TimeInput.nullable().default(null).describe("Planned start"),
+  dueAt: TimeInput.nullable().default(null).describe("Due date"),
   timezone: TimeZone.default("UTC"),
   recurrence: Recurrence.nullable().default(null).describe("Recurrence rule; null for a single task"),
   sourceMessageId: MessageId.nullable().default(null).describe("Message the task is created from"),
@@ -151,8 +152,8 @@ const patch = {
   assigneeIds: AssigneeIds.optional(),
   labels: Labels.optional(),
   parentId: TaskRef.nullable().optional(),
-  startAt: Time.nullable().optional().describe("Planned start; null clears it"),
-  dueAt: Time.nullable().optional().describe("Due date; null clears it"),
+  startAt: TimeInput.nullable().optional().describe("Planned start; null clears it"),
+  dueAt: TimeInput.nullable().optional().describe("Due date; null clears it"),
   timezone: TimeZone.optional(),
   recurrence: Recurrence.nullable().optional().describe("Recurrence rule; null ends the series"),
   threadId: MessageId.nullable().optional(),
@@ -199,13 +200,13 @@ export const TaskList = z.strictObject({
   status: z.array(TaskStatus).max(STATUSES.length).optional().describe("Any of these"),
   priority: z.array(TaskPriority).max(PRIORITIES.length).optional().describe("Any of these"),
   label: z.array(Label).max(LABELS_MAX).optional().describe("Any of these"),
-  dueBefore: Time.optional().describe("Due before this time"),
-  dueAfter: Time.optional().describe("Due at or after this time"),
+  dueBefore: TimeInput.optional().describe("Due before this time"),
+  dueAfter: TimeInput.optional().describe("Due at or after this time"),
   parentId: TaskRef.optional().describe("Subtasks of this task"),
   topLevel: z.boolean().optional().describe("true: only top-level tasks; false: only subtasks"),
   sourceMessageId: MessageId.optional().describe("Created from this message"),
   q: z.string().trim().min(1).max(100).optional().describe("Part of title, description or key"),
-  updatedSince: Time.optional(),
+  updatedSince: TimeInput.optional(),
   deleted: z.boolean().default(false).describe("Only deleted tasks that can be restored"),
   sort: z.enum(SORTS).default("-updatedAt").describe("position sorts by board, room by room"),
 });

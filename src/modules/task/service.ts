@@ -1,6 +1,6 @@
 // Creates, lists, reads, updates, deletes and restores tasks.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, iso, normalizeTime } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -127,9 +127,6 @@ export class TaskService {
         assigneeId: nonEmpty(filter.assigneeId)?.map((ref) => resolvePrincipalId(actor, ref)),
         createdBy: nonEmpty(filter.createdBy)?.map((ref) => resolvePrincipalId(actor, ref)),
         parentId: filter.parentId && (parent?.id ?? MATCH_NOTHING),
-        dueBefore: normalizeTime(filter.dueBefore),
-        dueAfter: normalizeTime(filter.dueAfter),
-        updatedSince: normalizeTime(filter.updatedSince),
       },
       sort,
       after,

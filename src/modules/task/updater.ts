@@ -1,5 +1,5 @@
 // Updates of a task: the effect of a patch on its row, moves on the board, and completion.
-import { assertTimeZone, type Clock, iso, normalizeTime } from "@/core/clock.ts";
+import { type Clock, iso, requireTimeZone } from "@/core/clock.ts";
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -79,9 +79,9 @@ export class TaskUpdater {
       ...(priority === undefined ? {} : { priority: PRIORITIES.indexOf(priority) }),
       ...(labels === undefined ? {} : { labels_json: JSON.stringify([...new Set(labels)]) }),
       ...(metadata === undefined ? {} : { metadata_json: JSON.stringify(metadata) }),
-      ...(patch.startAt === undefined ? {} : { start_at: normalizeTime(patch.startAt) }),
-      ...(patch.dueAt === undefined ? {} : { due_at: normalizeTime(patch.dueAt) }),
-      ...(patch.timezone === undefined ? {} : { timezone: normalizeZone(patch.timezone) }),
+      ...(patch.startAt === undefined ? {} : { start_at: patch.startAt }),
+      ...(patch.dueAt === undefined ? {} : { due_at: patch.dueAt }),
+      ...(patch.timezone === undefined ? {} : { timezone: requireTimeZone(patch.timezone, "/timezone") }),
     };
     if (after.start_at !== null && after.due_at !== null && after.start_at > after.due_at) {
       throw new Fault("validation_failed", "/startAt: must not be after dueAt");
@@ -154,10 +154,4 @@ function withStatus(row: TaskRow, status: TaskRow["status"], now: number): TaskR
     is_open: isOpen(status) ? 1 : 0,
     completed_at: status === "done" ? iso(now) : null,
   };
-}
-
-function normalizeZone(name: string): string {
-  assertTimeZone(name, "/timezone");
-  // The spelling of the time-zone database.
-  return Temporal.Now.zonedDateTimeISO(name).timeZoneId;
 }

@@ -137,12 +137,7 @@ function normalize(json: JsonSchema, side: Side): void {
     json["format"] = "int64";
   }
   if (json["minimum"] === Number.MIN_SAFE_INTEGER) delete json["minimum"];
-  if (json["format"] !== undefined) {
-    // The format alone allows any offset, and many clients send +00:00.
-    const isUtc = json["format"] === "date-time" && !String(json["pattern"]).includes("[+-]");
-    delete json["pattern"];
-    if (isUtc && side === "input") json["pattern"] = "Z$";
-  }
+  if (json["format"] !== undefined) delete json["pattern"];
   if (side === "output" && json["additionalProperties"] === false) delete json["additionalProperties"];
   // Generators do not support objects as defaults; the defaults of their properties are equivalent.
   if (isObject(json["default"])) {

@@ -1,0 +1,10 @@
+// Times and time zones as callers write them, read as they are stored.
+import { z } from "@zod/zod";
+import { findTimeZone, iso, TIME_ZONE_MAX_CHARS } from "./clock.ts";
+
+/** A time in any form of RFC 3339, since many clients send +00:00. Stored times are compared as text: UTC, milliseconds. */
+export const TimeInput = z.iso.datetime({ offset: true, abort: true }).overwrite((text) => iso(Date.parse(text)));
+
+export const TimeZoneInput = z.string().max(TIME_ZONE_MAX_CHARS)
+  .refine((name) => findTimeZone(name) !== undefined, "expected an IANA time zone such as Europe/Vienna")
+  .overwrite((name) => findTimeZone(name) ?? name);
