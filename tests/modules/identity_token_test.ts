@@ -299,6 +299,18 @@ Deno.test("an API token can read while writes fail", async () => {
   assert.equal((await gateway.withToken(body.token).get(ME)).status, 200);
 });
 
+Deno.test("a scope that no operation has is refused, with the one that was meant", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const create = (...scopes: string[]) => alice.post("/v1/collaboration/tokens", { name: "bot", scopes });
+  assert.equal((await create("room.*", "message.write", "token.manage", "*")).status, 201);
+  const cases = { "mesage.write": "; did you mean message.write?", "romo.*": "; did you mean room.*?", "xyz.read": "" };
+  for (const [scope, hint] of Object.entries(cases)) {
+    const { status, body } = await create("room.read", scope);
+    assert.deepEqual([status, body.detail], [422, `/scopes/1: no scope ${scope}${hint}`]);
+  }
+});
+
 Deno.test("tokens that have expired are neither listed nor counted", async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice");

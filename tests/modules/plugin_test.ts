@@ -205,6 +205,8 @@ Deno.test("plugin.install refuses manifests that are not complete, not bounded o
   const unknown = await install({ ...withEvents, commands: [], actions: [], events: ["room.updated", "message.sent"] });
   assertProblem(unknown, 422, "validation_failed");
   assert.match(unknown.body.detail, /^\/manifest\/events\/1: no event/);
+  const misspelt = await install({ scopes: ["command.read", "mesage.write"], commands: [], actions: [] });
+  assert.match(misspelt.body.detail, /^\/manifest\/scopes\/1: no scope mesage\.write; did you mean message\.write\?$/);
   assert.match((await install({ transport: "http" })).body.detail, /^\/manifest\/endpoint: expected an address/);
   assertProblem(await alice.post(PLUGINS, { manifest: manifestOf() }), 403, "forbidden");
   ok(await install({}));

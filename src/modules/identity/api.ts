@@ -2,7 +2,8 @@
 import { z } from "@zod/zod";
 import { type Actor, TenantRole } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
-import type { ModuleApi } from "@/core/module.ts";
+import { assertScopesExist } from "@/core/known_scopes.ts";
+import type { Module, ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome, type Rate } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { Tenant, type TenantService } from "@/modules/tenant/mod.ts";
@@ -37,6 +38,8 @@ const Me = z.object({
 
 type Deps = {
   identity: IdentityService;
+  /** All modules, whose scopes a token may have. */
+  modules: readonly Module[];
   refreshTokens: RefreshTokenService;
   tenants: TenantService;
   limits: Readonly<Record<string, number>>;
@@ -174,7 +177,7 @@ function principalOperations({ identity }: Deps): Operation[] {
   ];
 }
 
-function tokenOperations({ identity }: Deps): Operation[] {
+function tokenOperations({ identity, modules }: Deps): Operation[] {
   return [
     defineOperation({
       name: "token.create",
@@ -190,7 +193,10 @@ function tokenOperations({ identity }: Deps): Operation[] {
       isSecret: true,
       faults: ["not_found", "limit_reached"],
       example: { name: "laptop", scopes: ["room.read", "message.*"] },
-      run: ({ actor }, input) => identity.createToken(actor, input),
+      async run({ actor }, input) {
+        assertScopesExist(modules, input.scopes, "/scopes");
+        return await identity.createToken(actor, input);
+      },
     }),
     defineOperation({
       name: "token.list",

@@ -101,7 +101,7 @@ export function identityModule(
   return {
     name: "identity",
     migrations,
-    ...identityApi({ identity, refreshTokens, tenants, limits: deps.limits, refreshRate: deps.refreshRate }),
+    ...identityApi({ identity, modules, refreshTokens, tenants, limits: deps.limits, refreshRate: deps.refreshRate }),
     maintenance: { tokens: () => identity.purgeExpired() },
     identity,
     authenticator,

@@ -39,7 +39,7 @@ type Deps = {
 export type PluginModule = Module & { filters: MessageFilters };
 
 export function pluginModule(
-  { store, clock, bus, presence, outbound, metrics }: Platform,
+  { store, clock, bus, presence, outbound, metrics, modules }: Platform,
   { roomAccess, interactions, principals, webhooks, secrets }: Deps,
 ): PluginModule {
   const encryptor = new Encryptor(secrets, "plugin");
@@ -58,7 +58,17 @@ export function pluginModule(
     name: "plugin",
     migrations,
     ...pluginApi({
-      plugins: new PluginService({ store, clock, encryptor, outbound, principals, webhooks, registry, caller }),
+      plugins: new PluginService({
+        store,
+        clock,
+        encryptor,
+        outbound,
+        modules,
+        principals,
+        webhooks,
+        registry,
+        caller,
+      }),
       filters: roomFilters,
       responder: new PluginResponder({ interactions, socket }),
       health: new PluginHealthReader({ store, presence, caller, webhooks }),

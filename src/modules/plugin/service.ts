@@ -6,6 +6,8 @@ import type { Encryptor } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { checkValues, type FormValues } from "@/core/form.ts";
+import { assertScopesExist } from "@/core/known_scopes.ts";
+import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
 import type { ServicePrincipals } from "@/modules/identity/mod.ts";
@@ -28,6 +30,8 @@ type Deps = {
   clock: Clock;
   encryptor: Encryptor;
   outbound: Pick<Outbound, "assertAllowed">;
+  /** All modules, whose scopes a plugin may need. */
+  modules: readonly Module[];
   principals: ServicePrincipals;
   webhooks: ServiceWebhooks;
   registry: PluginRegistry;
@@ -244,12 +248,13 @@ export class PluginService {
     await tx.emit({ tenantId: row.tenant_id, stream: principalStream(row.created_by), type, actor, data });
   }
 
-  #assertUsable({ endpoint, transport, events }: Manifest): void {
+  #assertUsable({ endpoint, transport, events, scopes }: Manifest): void {
     if (transport === "process" && !mayStartProcesses()) {
       throw Fault.forField("/manifest/transport", "not_available", "plugins run here only by the task start:plugins");
     }
     if (endpoint !== undefined) assertAddressAllowed(this.#deps.outbound, endpoint, "/manifest/endpoint");
     this.#deps.webhooks.assertKnown(events, "/manifest/events");
+    assertScopesExist(this.#deps.modules, scopes, "/manifest/scopes");
   }
 
   #configOf({ tenant_id, id, config_encrypted }: PluginRow): FormValues {
