@@ -241,6 +241,9 @@ Deno.test("only addresses to which a code may go can be registered", async () =>
   ) {
     assert.equal((await anyone.post("/oauth/register", metadata)).status, 400);
   }
+  // What is no JSON at all is refused before it is read as metadata.
+  const { content } = (await anyone.get("/openapi.json")).body.paths["/oauth/register"].post.responses[400];
+  assert.deepEqual(Object.keys(content), ["application/json", "application/problem+json"]);
 });
 
 Deno.test("the name of an application has no characters that deceive", async () => {

@@ -325,6 +325,8 @@ Deno.test("hostile bodies are refused or answered, and change nothing", async ()
   for (const [params, message] of prompts) {
     assert.match((await rpc(alice, "prompts/get", params)).error?.message ?? "", message);
   }
+  const request = { jsonrpc: "2.0", id: 1, method: "tools/list" };
+  assert.equal((await alice.post("/mcp", request, { accept: "application/json" })).status, 406);
   assert.equal((await alice.get("/mcp")).status, 405);
   assert.equal((await alice.delete("/mcp")).status, 405);
 });

@@ -2,7 +2,7 @@
 import type { FaultCode } from "@/core/fault.ts";
 import { isReadOnly, nounOf, type Operation, type Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { headerRefs, problemCodes, problemResponses } from "./openapi_response.ts";
+import { headerRefs, PROBLEM, problemCodes, problemResponses } from "./openapi_response.ts";
 import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../shared/json_schema.ts";
 import { describeField } from "../shared/field_descriptions.ts";
 import { hasBody, supportsIdempotency } from "./operation.ts";
@@ -105,13 +105,17 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
   const parameters = routeParametersOf(route);
   const name = pascalCase(route.name);
   const headers = headerRefs(route.auth === "bearer" ? LIMIT_HEADERS : ["X-Request-Id"]);
-  const own = Object.entries(route.document.responses).map(([status, response]) => [
-    status,
-    {
-      ...withNamedSchema(response, "output", `${name}Result`, schemas),
+  const problems = problemResponses(codes, responses);
+  const own = Object.entries(route.document.responses).map(([status, response]) => {
+    const described = withNamedSchema(response, "output", `${name}Result`, schemas);
+    const { content } = described as { content?: Json };
+    return [status, {
+      ...described,
       headers: { ...headers, ...response["headers"] as Json | undefined }, // OpenAPI's header map
-    },
-  ]);
+      // With a status that problems have as well, either is sent.
+      ...status in problems ? { content: { ...content, "application/problem+json": { schema: PROBLEM } } } : {},
+    }];
+  });
   return {
     operationId: route.name,
     tags: [tagOfRoute(route)],
@@ -122,7 +126,7 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
       ? {}
       : { requestBody: withNamedSchema(requestBody, "input", `${name}Request`, schemas) },
     ...route.auth === "public" ? { security: [] } : {},
-    responses: { ...problemResponses(codes, responses), ...Object.fromEntries(own) },
+    responses: { ...problems, ...Object.fromEntries(own) },
     "x-problem-codes": problemCodes(codes),
   };
 }

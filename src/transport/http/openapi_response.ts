@@ -52,6 +52,8 @@ export const PROBLEM_SCHEMA: Json = {
   },
 };
 
+export const PROBLEM = { $ref: "#/components/schemas/Problem" };
+
 /** References to header components. */
 export function headerRefs(names: readonly string[]): Json {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
@@ -122,7 +124,7 @@ function problemResponse(status: number): Json {
     ]),
     content: {
       "application/problem+json": {
-        schema: { $ref: "#/components/schemas/Problem" },
+        schema: PROBLEM,
         examples: Object.fromEntries(codes.map((code) => [code, exampleOf(code)])),
       },
     },

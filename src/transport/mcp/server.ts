@@ -122,10 +122,11 @@ export class McpEndpoint {
           "202": { description: "A notification was accepted" },
           "400": {
             description: "The message is not valid, with the protocol's own error where it is a message",
-            content: {
-              "application/json": { schema: MESSAGE },
-              "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } },
-            },
+            content: { "application/json": { schema: MESSAGE } },
+          },
+          "406": {
+            description: "The Accept header excludes JSON or a stream; both are needed",
+            content: { "application/json": { schema: MESSAGE } },
           },
         },
       },
