@@ -16,6 +16,8 @@ const tries: Record<string, () => unknown> = {
   net: () => Deno.listen({ port: 0 }),
   run: () => new Deno.Command("/bin/ls").outputSync(),
   write: () => Deno.writeTextFileSync("/tmp/plugin", "x"),
+  keep: () => localStorage.setItem("x", "x"),
+  cache: () => caches.open("x"),
 };
 let rest = "";
 for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
@@ -27,7 +29,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
     if (data.text === "flood") console.log("x".repeat(200_000));
     if (data.text === "exit") Deno.exit();
     try {
-      tries[data.text]?.();
+      await tries[data.text]?.();
       respond(id, { kind: "ephemeral", text: "Did " + data.text });
     } catch (error) {
       respond(id, { kind: "ephemeral", text: "Refused: " + (error as Error).name });
@@ -48,6 +50,7 @@ Deno.test("a plugin in a process answers, may do nothing else, and is stopped wh
   for (const what of ["read", "env", "net", "run", "write"]) {
     assert.equal(await said(what), "Refused: NotCapable", what);
   }
+  for (const what of ["keep", "cache"]) assert.match(await said(what), /^Refused: /, what);
   const looping = run("loop");
   await sendMessage(alice, roomId, "Meanwhile");
   assertProblem(await looping, 504, "plugin_timeout");

@@ -21,6 +21,11 @@ const IDLE_MS = 60_000;
 const RESPONSE_MS = 6000;
 // By its name: the path of the running program is not readable without further permissions.
 const DENO = "deno";
+/**
+ * Where no folder can be. In one, `localStorage` and `caches` would need no permission, would have no limit, and would belong to all
+ * plugins together.
+ */
+const NO_CACHE = "/dev/null/deno";
 /** Ends the process once it uses too much memory, by more than a heap may have: a thread has no permission for anything else. */
 const MEMORY_GUARD = `setInterval(() => {
   if (Deno.memoryUsage().rss > ${MEMORY_MIB * 2 ** 20}) for (const all = [];;) all.push(new Array(1e6).fill(0));
@@ -125,7 +130,7 @@ class PluginProcess {
         dataUrl("application/typescript", manifest.code ?? ""),
       ],
       clearEnv: true,
-      env: { NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" },
+      env: { NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1", DENO_DIR: NO_CACHE },
       stdin: "piped",
       stdout: "piped",
       stderr: "null",
