@@ -8,6 +8,8 @@ import { openTarget } from "./target.ts";
 import { assertNoReports, signIn } from "./web_page.ts";
 
 const PATH = "/v1/collaboration/documents";
+/** Longer than a pane is wide. */
+const PASSAGE = "This passage is shown only in part where there is little room, such as beside the text in a pane.";
 
 /** Puts the cursor behind a text, once the editor has the focus. */
 async function clickEndOf(page: Page, text: string): Promise<void> {
@@ -40,7 +42,8 @@ browserTest("two people format a rich document in the client, which leaves alone
   };
   for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
   const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Writers", memberIds: ["bob"] });
-  const text = "# Plan\n\nFirst words.\n\n- [ ] Buy paper\n\n| Name | Role |\n| - | - |\n| Ada | writes |\n";
+  const text = "# Plan\n\nFirst words.\n\n- [ ] Buy paper\n\n| Name | Role |\n| - | - |\n| Ada | writes |\n\n" +
+    PASSAGE;
   const { id } = await target.call(tokens.ada, "POST", PATH, { roomId: room.id, title: "Plan", kind: "rich", text });
   const markdown = async (): Promise<string> =>
     (await target.call(tokens.ada, "GET", `${PATH}/${id}/content?format=markdown`)).text;
@@ -101,6 +104,21 @@ browserTest("two people format a rich document in the client, which leaves alone
         assert.match(stored, /\| Bob +\|/);
         assert.match(stored, /\*text\*/);
       });
+    });
+
+    await t.step("a comment on a long passage is as wide as its pane, and paper has nothing but the text", async () => {
+      await target.call(tokens.ada, "POST", `${PATH}/${id}/comments`, { text: "Why?", anchor: { text: PASSAGE } });
+      await bob.getByRole("button", { name: "Comments" }).click();
+      const pane = await bob.locator(".pane").boundingBox();
+      const button = await bob.locator(".cards").getByRole("button", { name: "Reply" }).boundingBox();
+      assert.ok((button?.x ?? Infinity) + (button?.width ?? 0) < (pane?.x ?? 0) + (pane?.width ?? 0));
+      await bob.emulateMedia({ media: "print" });
+      for (const part of [".sidebar", ".tools", ".pane"]) {
+        assert.equal(await bob.locator(part).isVisible(), false, part);
+      }
+      assert.equal(await bob.evaluate("getComputedStyle(document.querySelector('.document')).overflowY"), "visible");
+      await bob.emulateMedia({ media: null });
+      await bob.locator(".pane").getByRole("button", { name: "Close" }).click();
     });
 
     await t.step("a new document is typed in while others rename and lock it, and without a network", async () => {
