@@ -1,10 +1,10 @@
-// What an agent says in its own room, if somebody joins it meanwhile.
+// What an agent says in its own room, if somebody joins or leaves it meanwhile.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller } from "../harness.ts";
 import { until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { ok, sendMessage } from "./fixtures.ts";
+import { createRoom, ok, sendMessage } from "./fixtures.ts";
 import type { ScriptedStep } from "../scripted_models.ts";
 
 async function join({ gateway, alice, roomId }: AgentFixture, name: string): Promise<Caller> {
@@ -67,4 +67,45 @@ testOnEngines("an agent answers in a room with shared history whoever joined mea
   const carol = await askAndJoin(fixture, "carol", { parts: ["It is swordfish"] });
   await fixture.settled();
   assert.match(await seenBy(carol, fixture), /It is swordfish/);
+});
+
+testOnEngines("who asked together with somebody who left is told why there is no answer", async (environment) => {
+  const busy = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(async () => {
+    await busy.promise;
+    return "Hello";
+  }, { environment });
+  const { alice, bob, roomId, models } = fixture;
+  const carol = await join(fixture, "carol");
+  await fixture.mention(bob, "One");
+  await until(() => models.calls.length === 1);
+  await fixture.mention(bob, "Two");
+  await fixture.mention(carol, "Three");
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/carol`));
+  busy.resolve();
+  const { askerIds, error } = await fixture.settled("failed", 2);
+  assert.deepEqual([askerIds, error.code], [["bob", "carol"], "not_found"]);
+  assert.match((await fixture.texts()).at(-1) ?? "", /could not finish this: One of those who asked/);
+  // Nobody is left to be told.
+  fixture.answer(async () => {
+    ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
+    return "Hello";
+  });
+  await fixture.mention(bob, "Four");
+  await fixture.settled("failed", 3);
+  assert.equal((await fixture.texts()).at(-1), "Four");
+});
+
+testOnEngines("a model learns that others may not see what it does not find", async (environment) => {
+  const tools = { tools: ["message.list"] };
+  let hidden = "";
+  await using fixture = await AgentFixture.open(({ messages, last }) => {
+    if (messages.at(-1)?.role === "tool") return JSON.parse(last).detail;
+    return callTools(["message_list", { roomId: hidden }]);
+  }, { environment, agent: tools });
+  const { alice, agentId } = fixture;
+  hidden = await createRoom(alice, [agentId]);
+  await fixture.mention(alice, "What is new in the other room?");
+  await fixture.settled();
+  assert.match((await fixture.texts()).at(-1) ?? "", /everybody who reads its responses/);
 });

@@ -10,12 +10,12 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
-import { roomsReadBy } from "./presenter.ts";
+import { askersOf, roomsReadBy } from "./presenter.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
 /** Failures that are not posted in the room. */
-const QUIET: ReadonlySet<string> = new Set(["loop_stopped", "agent_paused", "not_found"]);
+const QUIET: ReadonlySet<string> = new Set(["loop_stopped", "agent_paused"]);
 const RETRIES = 5;
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 5000;
@@ -78,11 +78,15 @@ export class RunEnding {
 
   /** Ends the run with an error, and posts it in the room if a person waits for the run. Throws `LeaseLost`. */
   async fail(run: RunRow, error: RunFailure, set: Partial<RunRow> = {}): Promise<void> {
-    const { store, lifecycle } = this.#deps;
+    const { store, lifecycle, actors } = this.#deps;
     await store.enclose(async (tx) => {
-      const isAsked = run.trigger_message_id !== null && run.chain_depth === 1 && !QUIET.has(error.code);
+      // If one of several has left, the others learn why they get no response.
+      const askers = error.code === "not_found" ? await actors.remainingAskers(run, tx.db) : askersOf(run);
+      const isAsked = askers.length > 0 && run.trigger_message_id !== null && run.chain_depth === 1 &&
+        !QUIET.has(error.code);
+      const told = { ...run, asker_ids_json: JSON.stringify(askers) };
       const text = `I could not finish this: ${error.detail}`;
-      const posted = isAsked ? await this.#post(run, { text, type: "notice" }) : undefined;
+      const posted = isAsked ? await this.#post(told, { text, type: "notice" }) : undefined;
       const outputMessageId = typeof posted === "string" ? posted : null;
       await lifecycle.end(tx, run, "failed", { error, outputMessageId, set });
     });

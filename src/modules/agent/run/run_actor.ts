@@ -1,7 +1,7 @@
 // The actor of a run: the agent with its own rights, those of its owner and those of all who asked, within the tokens with which they
 // did; read again for each call.
 import { type Actor, lowerOf, scopesOf, TENANT_ROLES } from "@/core/actor.ts";
-import { notFound, notVisible } from "@/core/fault.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { Audience, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
@@ -32,7 +32,9 @@ export class RunActors {
     let { role } = agent;
     for (const askerId of askerIds) {
       const asker = await identity.subject(tenantId, askerId, db);
-      if (await roomAccess.find(asker, roomId, db) === undefined) throw notVisible("room");
+      if (await roomAccess.find(asker, roomId, db) === undefined) {
+        throw new Fault("not_found", "One of those who asked can no longer see the room");
+      }
       role = lowerOf(TENANT_ROLES, role, asker.role);
     }
     const bounds = await Audience.of(db, { tenantId, roomId, agentId, askerIds });
@@ -46,6 +48,20 @@ export class RunActors {
       expiresAt: undefined,
       bounds,
     };
+  }
+
+  /** Those who asked and can still see the room, if the agent can. */
+  async remainingAskers(run: RunRow, db: AnyDatabase): Promise<string[]> {
+    const remaining: string[] = [];
+    for (const askerId of askersOf(run)) {
+      try {
+        await this.of({ ...run, asker_ids_json: JSON.stringify([askerId]) }, db);
+        remaining.push(askerId);
+      } catch (thrown) {
+        if (!(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
+      }
+    }
+    return remaining;
   }
 
   /** The same for what the run posts in its room: a response is what any token that may start a run has asked for. */

@@ -22,6 +22,7 @@ import type { RunActor, RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
 const RESULT_MAX = 16_000;
+const BOUNDS_HINT = "An agent finds only what everybody who asked, and everybody who reads its responses, can see";
 /** Operations whose messages may mention other agents. */
 const SENDING: ReadonlySet<string> = new Set(["message.send", "message.update"]);
 /** Of a call that is asked about before it runs. */
@@ -359,5 +360,6 @@ function outcomeOf(thrown: unknown): Outcome {
   if (thrown instanceof CallDenied) return { status: "denied", result: "This call was denied by a person" };
   const fault = Fault.from(thrown);
   if (!(thrown instanceof Fault)) log.warn("calling a tool failed", failureOf(thrown));
-  return failed(fault);
+  // Otherwise the model says that nothing is there to a person who sees it.
+  return failed(fault.code === "not_found" ? new Fault("not_found", `${fault.message}. ${BOUNDS_HINT}`) : fault);
 }
