@@ -18,6 +18,16 @@ async function openRoom(gateway: Harness): Promise<{ alice: Caller; robo: Caller
   return { alice, robo, roomId };
 }
 
+/** What a stream of a run says, from its beginning. */
+async function streamed(gateway: Harness, { token }: Caller, id: string): Promise<string[]> {
+  const request = new Request(`http://gateway.test${RUNS}/${id}/stream`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const text = await (await gateway.app.fetch(request, "127.0.0.1")).text();
+  const parts = text.matchAll(/^data: (\{.*)$/gm).map(([, json]) => JSON.parse(json ?? ""));
+  return [...parts].map(({ type, delta, toolName, output }) => delta ?? toolName ?? output ?? type);
+}
+
 testOnEngines("a bot streams its text, reports steps, and finishes with one message", async (environment) => {
   await using gateway = await openGateway(environment);
   const { alice, robo, roomId } = await openRoom(gateway);
@@ -44,6 +54,15 @@ testOnEngines("a bot streams its text, reports steps, and finishes with one mess
   const { steps } = ok(await alice.get(`${RUNS}/${run.id}`));
   assert.deepEqual(steps.map(({ text, tool, result }: Record<string, unknown>) => [text, tool, result]), [
     ["Let me see", "weather", "Snow"],
+    ["It snows", null, null],
+  ]);
+  // Who comes late sees the whole of it.
+  const step = (...all: string[]) => ["start-step", "text-start", ...all, "finish-step"];
+  assert.deepEqual(await streamed(gateway, alice, run.id), [
+    "start",
+    ...step("Let me see", "text-end", "weather", "Snow"),
+    ...step("It snows", "text-end"),
+    "finish",
   ]);
   const events = await readRoomEvents(alice, roomId);
   const own = events.filter(({ type }) => /^(run|message)\./.test(type));
@@ -71,6 +90,16 @@ Deno.test("a bot is not silent while there is no gateway: after a start it has i
   await expiry.check("default", id);
   clock.advance(1000);
   await assert.rejects(expiry.check("default", id), { message: "it expired" });
+});
+
+testOnEngines("what a bot said is seen by who comes late, also if its run was cancelled", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, robo, roomId } = await openRoom(gateway);
+  const run = ok(await robo.post(RUNS, { roomId }));
+  ok(await robo.post(`${RUNS}/${run.id}/append`, { step: 0, offset: 0, text: "Half of it" }));
+  ok(await alice.post(`${RUNS}/${run.id}/cancel`));
+  const parts = ["start", "start-step", "text-start", "Half of it", "text-end", "abort", "finish"];
+  assert.deepEqual(await streamed(gateway, alice, run.id), parts);
 });
 
 testOnEngines("a bot that is silent for two minutes expires, and its text is posted", async (environment) => {

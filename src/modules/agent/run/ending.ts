@@ -104,6 +104,8 @@ export class RunEnding {
     const posted = actor === undefined ? undefined : await this.#post(run, content, { actor });
     if (posted instanceof Fault && status === "succeeded") throw posted;
     const outputMessageId = typeof posted === "string" ? posted : null;
+    // Who watches it later reads all of it.
+    if (text !== "") await new RunStore(tx.db).putStep(reportedStep(run, text, iso(this.#deps.clock.now())));
     const options = { outputMessageId, set: { text: "" }, ...error === undefined ? {} : { error } };
     return await this.#deps.lifecycle.stop(tx, run, status, options);
   }
@@ -167,6 +169,27 @@ export class RunEnding {
     const file = await files.write(actor, draft, singleChunk(text));
     return { text: short, fileIds: [file.id] };
   }
+}
+
+/** The row of the current step of an agent outside. */
+export function reportedStep(run: RunRow, text: string, endedAt: string, more: Partial<StepRow> = {}): StepRow {
+  return {
+    tenant_id: run.tenant_id,
+    run_id: run.id,
+    n: run.step,
+    kind: "external",
+    status: "succeeded",
+    text: text === "" ? null : text,
+    reason: null,
+    calls_json: null,
+    tool: null,
+    call_id: null,
+    input: null,
+    result: null,
+    started_at: run.heartbeat_at,
+    ended_at: endedAt,
+    ...more,
+  };
 }
 
 type Content = { text: string; fileIds?: string[]; type?: "notice" };

@@ -6,7 +6,7 @@ import type { Context } from "@/core/operation.ts";
 import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
-import type { RunEnding } from "./ending.ts";
+import { reportedStep, type RunEnding } from "./ending.ts";
 import { presentRun } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
 import {
@@ -77,22 +77,8 @@ export class OutsideRuns {
         throw new Fault("limit_reached", `The steps of a run have at most ${STEPS_TEXT_MAX} characters in all`);
       }
       const now = iso(clock.now());
-      await runs.putStep({
-        tenant_id: run.tenant_id,
-        run_id: run.id,
-        n: step,
-        kind: "external",
-        status,
-        text: run.text === "" ? null : run.text,
-        reason: null,
-        calls_json: null,
-        tool: tool ?? null,
-        call_id: null,
-        input: input ?? null,
-        result: result ?? null,
-        started_at: run.heartbeat_at,
-        ended_at: now,
-      });
+      const reported = { status, tool: tool ?? null, input: input ?? null, result: result ?? null };
+      await runs.putStep(reportedStep(run, run.text, now, reported));
       await this.#update(tx, run, { step: step + 1, text: "" });
       return run;
     });

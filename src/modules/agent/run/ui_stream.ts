@@ -131,8 +131,10 @@ export class UiStream {
     const steps = await new RunStore(this.#store.db).stepsFrom(tenant_id, id, this.#step, STEPS_AT_ONCE);
     const parts = steps.flatMap((step) => this.#complete(step));
     if (steps.length === STEPS_AT_ONCE) return { parts, hasMore: true, isEnded: false };
-    if (run.status === "running" && run.step === this.#step) parts.push(...this.#writeUpTo(run.text, false));
     const isEnded = run.finished_at !== null;
+    // Also what was said until it was cancelled.
+    const isSaid = run.status === "running" || isEnded;
+    if (isSaid && run.step === this.#step) parts.push(...this.#writeUpTo(run.text, false));
     return { parts: isEnded ? [...parts, ...this.#end(run)] : parts, hasMore: false, isEnded };
   }
 
@@ -156,21 +158,25 @@ export class UiStream {
       const call = { toolCallId: callId, toolName: name, input: parsed(input), dynamic: true };
       parts.push(this.#part({ type: "tool-input-available", ...call }, FIRST_CALL + n));
     }
+    if (step.kind === "external" && step.tool !== null) {
+      const call = {
+        toolCallId: `step-${step.n}`,
+        toolName: step.tool,
+        input: parsed(step.input ?? ""),
+        dynamic: true,
+      };
+      parts.push(this.#part({ type: "tool-input-available", ...call }, FIRST_CALL));
+      parts.push(this.#part(outputOf(call.toolCallId, step), FIRST_CALL + 1));
+    }
     parts.push(this.#part({ type: "finish-step" }, FINISH_STEP));
     this.#next(step.n + 1);
     return parts;
   }
 
-  #completeTool({ n, status, call_id: toolCallId, result, ended_at }: StepRow): UiPart[] {
-    if (ended_at === null) return [];
-    const isError = status === "failed" || status === "outcome_unknown";
-    this.#next(n + 1);
-    return [this.#part(
-      isError
-        ? { type: "tool-output-error", toolCallId, errorText: result ?? "", dynamic: true }
-        : { type: "tool-output-available", toolCallId, output: parsed(result ?? ""), dynamic: true },
-      0,
-    )];
+  #completeTool(step: StepRow): UiPart[] {
+    if (step.ended_at === null) return [];
+    this.#next(step.n + 1);
+    return [this.#part(outputOf(step.call_id, step), 0)];
   }
 
   #end({ status, error_code, error_detail }: RunRow): UiPart[] {
@@ -248,6 +254,13 @@ export class UiStream {
   #part(part: Record<string, unknown>, phase: number): UiPart {
     return { part, position: { step: this.#step, length: this.#text.length, phase, hash: this.#hash >>> 0 } };
   }
+}
+
+/** What a call resulted in. */
+function outputOf(toolCallId: string | null, { status, result }: StepRow): Record<string, unknown> {
+  return status === "failed" || status === "outcome_unknown"
+    ? { type: "tool-output-error", toolCallId, errorText: result ?? "", dynamic: true }
+    : { type: "tool-output-available", toolCallId, output: parsed(result ?? ""), dynamic: true };
 }
 
 function parsed(json: string): unknown {
