@@ -280,8 +280,9 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, SqlSession {
     try {
       return await send();
     } catch (cause) {
+      // What was sent behind a statement that failed is refused for no other reason.
       frame.failure ??= { cause };
-      throw cause;
+      throw frame.failure.cause;
     }
   }
 

@@ -10,6 +10,7 @@ import { chargeTo } from "@/core/caller.ts";
 import { systemClock } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
+import { UniqueViolation } from "@/ports/store.ts";
 import { postgresUrl } from "../tier.ts";
 import { until } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
@@ -64,6 +65,22 @@ if (url !== undefined) {
       frozen.resolve();
       assert.deepEqual([first?.seq, (await late)[0]?.seq], [1, 3]);
       await still.close();
+    },
+  );
+
+  testOnStore(
+    backend,
+    "a statement that was sent behind one that failed fails for the same reason",
+    async ({ store }) => {
+      await store.write((tx) => tx.insertMany("note", [noteRow("a")]));
+      const undone = store.write(async (tx) => {
+        const sent = [tx.insertMany("note", [noteRow("a")]), tx.insertMany("note", [noteRow("b")])];
+        const [first, second] = await Promise.allSettled(sent);
+        assert.ok(first?.status === "rejected" && second?.status === "rejected");
+        assert.equal(second.reason, first.reason);
+        throw first.reason;
+      });
+      await assert.rejects(undone, UniqueViolation);
     },
   );
 
