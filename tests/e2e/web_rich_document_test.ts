@@ -9,7 +9,7 @@ import { assertNoReports, signIn } from "./web_page.ts";
 
 const PATH = "/v1/collaboration/documents";
 /** Longer than a pane is wide. */
-const PASSAGE = "This passage is shown only in part where there is little room, such as beside the text in a pane.";
+const PASSAGE = "Plan for little room: this passage is shown only in part where it stands beside the text in a pane.";
 
 /** Puts the cursor behind a text, once the editor has the focus. */
 async function clickEndOf(page: Page, text: string): Promise<void> {
@@ -112,6 +112,12 @@ browserTest("two people format a rich document in the client, which leaves alone
       const pane = await bob.locator(".pane").boundingBox();
       const button = await bob.locator(".cards").getByRole("button", { name: "Reply" }).boundingBox();
       assert.ok((button?.x ?? Infinity) + (button?.width ?? 0) < (pane?.x ?? 0) + (pane?.width ?? 0));
+      // A word of the passage, too.
+      await clickEndOf(bob, "Plan");
+      await bob.keyboard.press("Shift+Home");
+      await bob.getByLabel("Comment", { exact: true }).fill("Which?");
+      await bob.getByLabel("Comment", { exact: true }).press("Enter");
+      await bob.locator(".cards li", { hasText: "Which?" }).locator("blockquote", { hasText: /^Plan$/ }).waitFor();
       await bob.emulateMedia({ media: "print" });
       for (const part of [".sidebar", ".tools", ".pane"]) {
         assert.equal(await bob.locator(part).isVisible(), false, part);

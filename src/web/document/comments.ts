@@ -12,6 +12,7 @@ import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen, Heading } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
+import type { Editor } from "./connection.ts";
 
 type Comment = {
   id: string;
@@ -24,9 +25,12 @@ type Comment = {
 };
 
 const QUOTE_MAX = 500;
+/** Characters on each side of a quote. */
+const CONTEXT_MAX = 200;
+const CONTEXT_STEP = 20;
 
 export function CommentsPane(
-  { id, selection, onClose }: { id: string; selection: () => string; onClose: () => void },
+  { id, editor, onClose }: { id: string; editor: { current: Editor | undefined }; onClose: () => void },
 ): VNode {
   const [comments, setComments] = useState<readonly Comment[]>();
   const [showsResolved, setShowsResolved] = useState(false);
@@ -34,12 +38,7 @@ export function CommentsPane(
   const read = useLatest(() => listAll<Comment>(path), setComments);
   useLive(read, ({ type, data }) => type === "document.commented" && data.documentId === id, [id]);
   async function add(text: string, parentId?: string): Promise<void> {
-    const quote = parentId === undefined ? selection().trim().slice(0, QUOTE_MAX) : "";
-    await post(path, {
-      text,
-      ...parentId === undefined ? {} : { parentId },
-      ...quote === "" ? {} : { anchor: { text: quote } },
-    });
+    await post(path, { text, ...parentId === undefined ? anchorOf(editor.current) : { parentId } });
     read();
   }
   const roots = (comments ?? []).filter(({ parentId, resolved }) => parentId === null && (showsResolved || !resolved));
@@ -109,4 +108,20 @@ function Thread({ root, replies, path, onReply, onChange }: {
       <${LineForm} className="writer" label="Reply" action="Reply" maxlength=${4000} onSend=${onReply} />
     </li>
   `;
+}
+
+/** The selected text, with as much around it as is needed where it occurs more than once. */
+function anchorOf(editor: Editor | undefined): { anchor?: { text: string; prefix: string; suffix: string } } {
+  const all = editor?.text() ?? "";
+  const { from, to } = editor?.selection() ?? { from: 0, to: 0 };
+  const text = all.slice(from, to).trim().slice(0, QUOTE_MAX);
+  if (text === "") return {};
+  const start = all.indexOf(text, from);
+  const end = start + text.length;
+  for (let around = 0;; around += CONTEXT_STEP) {
+    const [prefix, suffix] = [all.slice(Math.max(0, start - around), start), all.slice(end, end + around)];
+    const whole = prefix + text + suffix;
+    const isUnique = all.indexOf(whole) === all.lastIndexOf(whole);
+    if (isUnique || around === CONTEXT_MAX) return { anchor: { text, prefix, suffix } };
+  }
 }

@@ -13,7 +13,13 @@ export type EditorStatus = {
   failure: string;
   unknown: string;
 };
-export type Editor = { text(): string; selection(): string; setReadOnly(isReadOnly: boolean): void; close(): void };
+export type Editor = {
+  text(): string;
+  /** Where in `text()`. */
+  selection(): { from: number; to: number };
+  setReadOnly(isReadOnly: boolean): void;
+  close(): void;
+};
 export type Awareness = NonNullable<HocuspocusProvider["awareness"]>;
 type Connection = {
   document: Doc;

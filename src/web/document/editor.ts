@@ -75,8 +75,7 @@ function openEditor(
   const text = connection.document.getText("content");
   return {
     text: () => text.toString(),
-    selection: () =>
-      view === undefined ? "" : view.state.sliceDoc(view.state.selection.main.from, view.state.selection.main.to),
+    selection: () => view?.state.selection.main ?? { from: 0, to: 0 },
     setReadOnly: connection.setReadOnly,
     close() {
       view?.destroy();

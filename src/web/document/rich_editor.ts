@@ -75,10 +75,13 @@ export function openRichEditor(
       onUpdate(view);
     },
   });
-  const textOf = (from: number, to: number): string => view?.state.doc.textBetween(from, to, "\n") ?? "";
+  const textTo = (end: number): string => view?.state.doc.textBetween(0, end, "\n") ?? "";
   return {
-    text: () => textOf(0, view?.state.doc.content.size ?? 0),
-    selection: () => view === undefined ? "" : textOf(view.state.selection.from, view.state.selection.to),
+    text: () => textTo(view?.state.doc.content.size ?? 0),
+    selection() {
+      const { from, to } = view?.state.selection ?? { from: 0, to: 0 };
+      return { from: textTo(from).length, to: textTo(to).length };
+    },
     setReadOnly: connection.setReadOnly,
     close() {
       view?.destroy();

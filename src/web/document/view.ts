@@ -85,8 +85,7 @@ export function DocumentView({ id }: { id: string }): VNode {
         </div>
       </section>
       ${pane === "comments"
-        ? html`<${CommentsPane} id=${id} selection=${() => editor.current?.selection() ?? ""} onClose=${() =>
-          setPane(undefined)} />`
+        ? html`<${CommentsPane} id=${id} editor=${editor} onClose=${() => setPane(undefined)} />`
         : null}
       ${pane === "revisions" ? html`<${RevisionsPane} path=${path} onClose=${() => setPane(undefined)} />` : null}
     </div>
