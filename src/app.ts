@@ -6,6 +6,7 @@ import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/written_by
 import { IdempotencyStore } from "@/adapters/idempotency_store.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
 import { LeaseTakeover } from "@/adapters/lease_takeover.ts";
+import { compareSecrets } from "@/adapters/secret_comparison.ts";
 import {
   type AnyStore,
   clockFor,
@@ -165,6 +166,7 @@ async function openPlatform(
   const node = stack.adopt(await openNode(settings.SVC_DATABASE_URL, store), (opened) => opened?.close());
   const { bus, presence, limiter } = await openSharedServices(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
+  await compareSecrets(bus, jwtSecrets);
   const writeBudget = new WriteBudget(clock, limits.writtenBytes);
   stack.defer(() =>
     writeBudget.flush(createAddWrittenBytes(store)).catch((cause) => {

@@ -4,7 +4,9 @@ import { configure, type LogRecord, reset } from "@logtape/logtape";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { RedisBus } from "@/adapters/bus_redis.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
-import type { Bus, BusMessage } from "@/ports/bus.ts";
+import { compareSecrets } from "@/adapters/secret_comparison.ts";
+import { type Bus, type BusMessage, CONTROL_TOPIC } from "@/ports/bus.ts";
+import { captureLog } from "../log_capture.ts";
 import { pause, repeatFor, until } from "../wait.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
 import { hasRedis, hasRedisServer, sendRedisCommand, startRedis, withRedis } from "./redis_server.ts";
@@ -59,6 +61,29 @@ for (const { name, ignore, run } of BACKENDS) {
     for (const message of sent) here.publish("control", message);
     await until(() => heard.length >= sent.length);
     assert.deepEqual(heard, sent);
+  });
+
+  test("nodes with different secrets say so, both of them, and those with the same or the one before do not", async (nodes) => {
+    const secretOf = (text: string): Uint8Array => new TextEncoder().encode(text);
+    const [old, current, foreign] = [secretOf("old"), secretOf("current"), secretOf("foreign")] as const;
+    const heard = [await record(nodes.here, CONTROL_TOPIC), await record(nodes.there, CONTROL_TOPIC)];
+    // Those who compare listen after these, so they have read what these have heard.
+    const warned = (join: () => Promise<void>, signals: number) => {
+      for (const list of heard) list.length = 0;
+      return captureLog(["gateway", "main"], async () => {
+        await join();
+        await until(() => heard.every((list) => list.length >= signals));
+      });
+    };
+    const joinAll = async (): Promise<void> => {
+      await compareSecrets(nodes.here, [old]);
+      await compareSecrets(nodes.there, [old]);
+    };
+    assert.equal((await warned(joinAll, 2)).length, 0);
+    // The nodes with the old secret do not know the new one, but the other way around it is known.
+    assert.equal((await warned(() => compareSecrets(nodes.there, [current, old]), 3)).length, 2);
+    // Three nodes are surprised by this one, and it hears of two other secrets.
+    assert.equal((await warned(() => compareSecrets(nodes.there, [foreign]), 4)).length, 3 + 2);
   });
 
   test("a subscription is active once it resolves, and only for its topic", async ({ here, there }) => {
