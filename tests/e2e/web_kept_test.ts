@@ -156,6 +156,14 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       },
     );
 
+    await t.step("a link to a task or a document that does not exist says so", async () => {
+      await ada.goto(`${target.baseUrl}/#/tasks/task_0123456789abcdef0123456789abcdef`);
+      await ada.getByText(/No such task/).waitFor();
+      await ada.locator("dialog").waitFor({ state: "detached" });
+      await ada.goto(`${target.baseUrl}/#/documents/doc_0123456789abcdef0123456789abcdef`);
+      await ada.getByText("This document is not available.").waitFor();
+    });
+
     await t.step("going back leaves a dialog", async () => {
       await ada.goto(`${target.baseUrl}/#/inbox`);
       await ada.goto(`${target.baseUrl}/#/people`);

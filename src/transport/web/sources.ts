@@ -118,4 +118,5 @@ export const STYLES: Sources = {
   "document.css": () => import("@/web/style/document.css", { with: { type: "text" } }),
   "meeting.css": () => import("@/web/style/meeting.css", { with: { type: "text" } }),
   "task.css": () => import("@/web/style/task.css", { with: { type: "text" } }),
+  "print.css": () => import("@/web/style/print.css", { with: { type: "text" } }),
 };

@@ -11,6 +11,7 @@ import { markdown } from "../message/markdown.ts";
 import { confirmThen, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
+import { PlaceHead } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
 import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
@@ -26,12 +27,17 @@ const INITIAL: EditorStatus = { isSaved: false, isConnected: false, names: [], f
 
 export function DocumentView({ id }: { id: string }): VNode {
   const [document, setDocument] = useState<Document>();
+  const [isMissing, setMissing] = useState(false);
   const [status, setStatus] = useState(INITIAL);
   const [pane, setPane] = useState<Pane>();
   const [preview, setPreview] = useState<string>();
   const editor = useRef<Editor | undefined>(undefined);
   const path = `v1/collaboration/documents/${encodeURIComponent(id)}`;
-  const read = useLatest(() => get<Document>(path), setDocument);
+  const read = useLatest(() =>
+    get<Document>(path).catch((error) => {
+      setMissing(true);
+      throw error;
+    }), setDocument);
   useLive(read, ({ type, data }) => type === "document.updated" && data.documentId === id, [id]);
   useEffect(() =>
     onEvent(({ type, data }) => {
@@ -41,7 +47,12 @@ export function DocumentView({ id }: { id: string }): VNode {
   useEffect(() => {
     if (isUnknown) void attempt(async () => setPreview(await readText(path)));
   }, [isUnknown, document?.revision]);
-  if (document === undefined) return html`<p class="empty">Loading…</p>`;
+  if (document === undefined) {
+    return html`
+      <${PlaceHead} title="Document" />
+      <p class="empty">${isMissing ? "This document is not available." : "Loading…"}</p>
+    `;
+  }
 
   const rename = (title: string): Promise<boolean> =>
     attempt(async () =>

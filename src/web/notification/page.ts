@@ -71,7 +71,7 @@ export default function InboxPage(): VNode {
 function Entry({ notification }: { notification: Notification }): VNode {
   const { kind, actor, roomId, title, preview, data, readAt, createdAt } = notification;
   const who = actor?.id ?? data.callerId;
-  const room = roomId === null ? undefined : rooms.value.get(roomId);
+  const room = roomId === null || kind === "direct_message" ? undefined : rooms.value.get(roomId);
   const text = preview ? plainText(preview) : title;
   return html`
     <li class=${classes("notification", readAt === null && "unread")}>
@@ -79,7 +79,11 @@ function Entry({ notification }: { notification: Notification }): VNode {
       <div>
         <a href=${hrefOf(notification)} onClick=${() => void attempt(() => markNotification(notification))}>
           ${who === undefined ? null : html`<b dir="auto">${nameOf(who)}</b>`}${who === undefined ? "" : " "}
-          ${WORDS[kind] ?? kind.replaceAll("_", " ")}${room === undefined ? "" : " in "}
+          ${WORDS[kind] ?? kind.replaceAll("_", " ")}${room === undefined
+            ? ""
+            : kind === "invitation"
+            ? " to "
+            : " in "}
           ${room === undefined ? null : html`<b dir="auto">${roomName(room)}</b>`}</a>
         ${text ? html`<p class="dim clip" dir="auto">${text}</p>` : null}
       </div>

@@ -1,7 +1,7 @@
 // One task: its fields, its activity, and what it came from.
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, listAll } from "../core/api.ts";
+import { ApiError, get, listAll } from "../core/api.ts";
 import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
@@ -35,7 +35,11 @@ function TaskDetail({ id }: { id: string }): VNode {
   const [subtasks, setSubtasks] = useState<readonly Task[]>([]);
   async function read(): Promise<void> {
     const path = `v1/collaboration/tasks/${encodeURIComponent(id)}`;
-    const read = await get<Detail>(path);
+    const read = await get<Detail>(path).catch((error) => {
+      // A dialog without a task has nothing to offer.
+      if (!(error instanceof ApiError && error.isTemporary)) closeDialog();
+      throw error;
+    });
     setTask(read);
     setActivity((await get<{ items: Activity[] }>(`${path}/activity`, { limit: 20 })).items);
     setSubtasks(read.subtaskCount === 0 ? [] : await listAll<Task>("v1/collaboration/tasks", { parentId: read.id }));
