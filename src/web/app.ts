@@ -11,7 +11,7 @@ import type { Me } from "./core/resources.ts";
 import { me, token } from "./core/session.ts";
 import { CallBanner, ConnectionBanner, Notices } from "./part/banner.ts";
 import { DialogHost } from "./part/dialog.ts";
-import { Lazy } from "./part/lazy.ts";
+import { later, Lazy } from "./part/lazy.ts";
 import { RoomPage } from "./room/page.ts";
 import { openRoom, roomName, setRooms, unreadTotal } from "./room/rooms.ts";
 import { Sidebar, useShortcuts } from "./room/sidebar.ts";
@@ -19,6 +19,8 @@ import { Welcome } from "./room/welcome.ts";
 import { SignIn } from "./sign_in.ts";
 
 const READ_AGAIN_MS = 2000;
+
+const CallNotice = later(() => import("./meeting/notice.ts"));
 
 export function App(): VNode {
   return html`
@@ -56,7 +58,8 @@ function Workspace(): VNode {
   return html`
     <div class=${classes("workspace", place === undefined && "at-home")}>
       <${Sidebar} />
-      <div class="place"><${ConnectionBanner} /><${CallBanner} />${place === undefined
+      <div class="place"><${ConnectionBanner} /><${CallBanner} /><${CallNotice} room=${openRoom
+        .value} />${place === undefined
         ? html`<${Welcome} />`
         : place === "rooms" && id !== undefined
         ? html`<${RoomPage} key=${id} id=${id} />`

@@ -57,6 +57,42 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       assert.ok(await button(first, "Stop camera").isEnabled());
       assert.equal(await first.locator(".call .banner").count(), 0);
     });
+    await t.step("who is elsewhere is told of a call, and one that rings can be declined", async () => {
+      const page = await signIn(browser, target, bob);
+      await page.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      const notice = page.locator(".banner", { hasText: "A call is going on" });
+      await notice.getByRole("link", { name: "Join" }).click();
+      await button(page, "Join").waitFor();
+      await notice.waitFor({ state: "detached" });
+      await page.goto(`${target.baseUrl}/#/inbox`);
+      const direct = await target.call(carol, "POST", "/v1/rooms", { kind: "direct", memberIds: ["bob"] });
+      const { id } = await target.call(carol, "POST", "/v1/collaboration/meetings", {
+        roomId: direct.id,
+        kind: "video",
+      });
+      await page.getByText("carol is calling you.").waitFor();
+      await button(page, "Decline").click();
+      await page.getByText("carol is calling you.").waitFor({ state: "detached" });
+      assert.equal((await target.call(carol, "GET", `/v1/collaboration/meetings/${id}`)).state, "ended");
+      await page.close();
+    });
+    await t.step(
+      "muted, and without the camera, one stays so after a look at the chat, and others see it",
+      async () => {
+        const page = await enter(bob, "Join", [""]);
+        await button(page, "Mute").click();
+        await button(page, "Stop camera").click();
+        await first.locator("figcaption", { hasText: "bob (muted)" }).waitFor();
+        await page.getByRole("link", { name: "Chat" }).click();
+        await page.getByRole("link", { name: "Return to it" }).click();
+        await button(page, "Start camera").waitFor();
+        await button(page, "Unmute").click();
+        await first.locator("figcaption", { hasText: /^bob$/ }).waitFor();
+        await button(page, "Leave").click();
+        await first.locator("figcaption", { hasText: "bob" }).waitFor({ state: "detached" });
+        await page.close();
+      },
+    );
     await t.step(
       "without permission, the page says where to give it, and its buttons have nothing to stop",
       async () => {

@@ -1,28 +1,12 @@
 // A call between browsers: REST to take part, `/ws` to signal, peer connections for the media.
 import { effect, signal } from "@preact/signals";
-import { call as send, get, post } from "../core/api.ts";
+import { call as send, post } from "../core/api.ts";
 import { follow, onEvent, publishEphemeral, unfollow } from "../core/live.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
 import { type Media, openMedia } from "./media.ts";
+import { type Meeting, type Participant, PATH } from "./meetings.ts";
 
-export type Participant = {
-  id: string;
-  principalId: string;
-  displayName: string;
-  state: "waiting" | "joined" | "left";
-  muted: boolean;
-  handRaisedAt: string | null;
-};
-export type Meeting = {
-  id: string;
-  roomId: string;
-  title: string | null;
-  state: "scheduled" | "ringing" | "active" | "ended";
-  hostId: string;
-  participantCount: number;
-  createdBy: string;
-};
 type Joined = {
   participantId: string;
   heartbeatSeconds: number;
@@ -44,7 +28,6 @@ type Peer = {
   early: RTCIceCandidateInit[];
 };
 
-const PATH = "v1/collaboration/meetings";
 /** Longer than a connection usually takes; on a busy machine it takes longer, so each wait is twice the one before. */
 const OFFER_AGAIN_MS = 10_000;
 const OFFER_AGAIN_MAX_MS = 60_000;
@@ -63,6 +46,8 @@ export class Call {
   readonly hint: string;
   readonly mode: string;
   readonly participants = signal<readonly Participant[]>([]);
+  /** Whether the own camera is on. */
+  readonly hasVideo = signal(true);
   readonly streams = signal<ReadonlyMap<string, MediaStream>>(new Map());
   readonly #iceServers: RTCIceServer[];
   readonly #peers = new Map<string, Peer>();
@@ -99,7 +84,22 @@ export class Call {
     return this.mode === "relay";
   }
 
-  setEnabled(kind: "audio" | "video", isEnabled: boolean): void {
+  /** Turns the microphone off or on; the others see that. */
+  mute(isMuted: boolean): Promise<unknown> {
+    const participants = this.participants.value;
+    this.participants.value = participants.map((one) =>
+      one.id === this.participantId ? { ...one, muted: isMuted } : one
+    );
+    this.#enable("audio", !isMuted);
+    return this.#update({ muted: isMuted });
+  }
+
+  showCamera(isShown: boolean): void {
+    this.#enable("video", isShown);
+    this.hasVideo.value = isShown;
+  }
+
+  #enable(kind: "audio" | "video", isEnabled: boolean): void {
     for (const track of this.own.getTracks()) if (track.kind === kind) track.enabled = isEnabled;
   }
 
@@ -134,7 +134,11 @@ export class Call {
   }
 
   raiseHand(isRaised: boolean): Promise<unknown> {
-    return send("PATCH", `${PATH}/${this.meeting.id}/participants/${this.participantId}`, { handRaised: isRaised });
+    return this.#update({ handRaised: isRaised });
+  }
+
+  #update(fields: Record<string, boolean>): Promise<unknown> {
+    return send("PATCH", `${PATH}/${this.meeting.id}/participants/${this.participantId}`, fields);
   }
 
   leave(hasEnded = false): void {
@@ -161,7 +165,10 @@ export class Call {
     const others = this.participants.value.filter(({ id }) => id !== participant.id);
     this.participants.value = participant.state === "left" ? others : [...others, participant];
     if (participant.state === "left") this.#close(participant.id);
-    if (participant.id === this.participantId && participant.state === "left") this.leave();
+    if (participant.id !== this.participantId) return;
+    if (participant.state === "left") this.leave();
+    // Moderators can mute others.
+    else this.#enable("audio", !participant.muted);
   }
 
   async #signal({ from, kind, payload }: Signal): Promise<void> {
@@ -249,16 +256,6 @@ export class Call {
     const payload = { ...content?.toJSON(), ...attempt === undefined ? {} : { attempt } };
     publishEphemeral(`meeting:${this.meeting.id}`, "meeting.signal", { to, from: this.participantId, kind, payload });
   }
-}
-
-/** The current call of a room; `undefined` if there is none. */
-export async function findMeeting(roomId: string): Promise<Meeting | undefined> {
-  const { items } = await get<{ items: Meeting[] }>(PATH, { roomId, state: ["active", "ringing"], limit: 1 });
-  return items[0];
-}
-
-export function startMeeting(roomId: string): Promise<Meeting> {
-  return post<Meeting>(PATH, { roomId, kind: "video" });
 }
 
 /** Joins with camera and microphone, or with what there is of them. */

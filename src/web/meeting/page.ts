@@ -13,7 +13,8 @@ import { Avatar } from "../part/avatar.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { canModerate } from "../room/rooms.ts";
-import { type Call, call, findMeeting, joinMeeting, type Meeting, type Participant, startMeeting } from "./call.ts";
+import { type Call, call, joinMeeting } from "./call.ts";
+import { findMeeting, type Meeting, type Participant, PATH, startMeeting } from "./meetings.ts";
 
 export default function CallPage({ room }: ViewProps): VNode {
   if (room === undefined) return html`<p class="empty">Calls belong to rooms.</p>`;
@@ -50,7 +51,6 @@ function Lobby({ room }: { room: Room }): VNode {
 }
 
 function CallView({ current, room }: { current: Call; room: Room }): VNode {
-  const [hasVideo, setVideo] = useState(current.hasMedia);
   const own = current.participants.value.find(({ id }) => id === current.participantId);
   const others = current.participants.value.filter(({ id, state }) =>
     id !== current.participantId && state === "joined"
@@ -67,14 +67,15 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
       `}
       ${current.hasMedia && current.hint !== "" ? html`<p class="banner" role="status">${current.hint}</p>` : null}
       <div class=${classes("tiles-grid", others.length === 0 && "alone")}>
-        <${Tile} name="You" principalId=${myId()} stream=${current.own} isOwn hasVideo=${hasVideo} />
+        <${Tile} name="You" principalId=${myId()} stream=${current.own} isOwn isMuted=${own?.muted}
+          hasVideo=${current.hasMedia && current.hasVideo.value} />
         ${others.map((one) =>
           html`<${RemoteTile} key=${one.id} participant=${one} stream=${current.streams.value.get(one.id)} />`
         )}
       </div>
       ${others.length === 0 ? html`<p class="dim call-hint">Waiting for others to join.</p>` : null}
       <div class="call-bar" role="toolbar" aria-label="Call">
-        ${current.hasMedia ? html`<${MediaButtons} current=${current} onVideo=${setVideo} />` : null}
+        ${current.hasMedia ? html`<${MediaButtons} current=${current} isMuted=${own?.muted === true} />` : null}
         <button type="button" aria-pressed=${hasHand} onClick=${() =>
           void attempt(() => current.raiseHand(!hasHand))}><${Icon} name="hand" />${hasHand
           ? "Lower hand"
@@ -82,30 +83,30 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
         <button type="button" class="danger" onClick=${() => current.leave()}><${Icon} name="phone" />Leave</button>
         ${mayEnd
           ? html`<button type="button" class="danger-text" onClick=${() =>
-            void attempt(() => post(`v1/collaboration/meetings/${current.meeting.id}/end`))}>End for all</button>`
+            void attempt(() => post(`${PATH}/${current.meeting.id}/end`))}>End for all</button>`
           : null}
       </div>
     </div>
   `;
 }
 
-function MediaButtons({ current, onVideo }: { current: Call; onVideo: (hasVideo: boolean) => void }): VNode {
-  const [hasAudio, setAudio] = useState(true);
-  const [hasVideo, setVideo] = useState(true);
+function MediaButtons({ current, isMuted }: { current: Call; isMuted: boolean }): VNode {
+  const hasVideo = current.hasVideo.value;
   const [hasMicrophone, hasCamera] = [current.has("audio"), current.has("video")];
   const mayShare = "getDisplayMedia" in (navigator.mediaDevices ?? {});
   return html`
-    <button type="button" aria-pressed=${hasMicrophone && !hasAudio} disabled=${!hasMicrophone}
-      onClick=${() => {
-        current.setEnabled("audio", !hasAudio);
-        setAudio(!hasAudio);
-      }}><${Icon} name="mic" />${!hasMicrophone ? "No microphone" : hasAudio ? "Mute" : "Unmute"}</button>
+    <button type="button" aria-pressed=${hasMicrophone && isMuted} disabled=${!hasMicrophone}
+      onClick=${() => void attempt(() => current.mute(!isMuted))}><${Icon} name="mic" />${!hasMicrophone
+        ? "No microphone"
+        : isMuted
+        ? "Unmute"
+        : "Mute"}</button>
     <button type="button" aria-pressed=${hasCamera && !hasVideo} disabled=${!hasCamera}
-      onClick=${() => {
-        current.setEnabled("video", !hasVideo);
-        setVideo(!hasVideo);
-        onVideo(!hasVideo);
-      }}><${Icon} name="video" />${!hasCamera ? "No camera" : hasVideo ? "Stop camera" : "Start camera"}</button>
+      onClick=${() => current.showCamera(!hasVideo)}><${Icon} name="video" />${!hasCamera
+        ? "No camera"
+        : hasVideo
+        ? "Stop camera"
+        : "Start camera"}</button>
     ${mayShare
       ? html`<button type="button" onClick=${() =>
         void attempt(() => current.shareScreen())}><${Icon} name="screen" />Share screen</button>`

@@ -41,18 +41,17 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
   return view?.name === name ? h(view.component, { room, key: room?.id }) : html`<p class="empty">Loading…</p>`;
 }
 
-/** A part of the page of a room that is loaded when it is first needed. */
-export function later(
-  load: () => Promise<{ default: ComponentType<{ room: Room }> }>,
-): (props: { room: Room }) => VNode | null {
-  const loaded = signal<ComponentType<{ room: Room }>>();
-  function Part({ room }: { room: Room }): VNode | null {
+/** A part of a page that is loaded when it is first needed. */
+export function later<Props extends object>(
+  load: () => Promise<{ default: ComponentType<Props> }>,
+): (props: Props) => VNode | null {
+  const loaded = signal<ComponentType<Props>>();
+  return function Part(props: Props): VNode | null {
     useEffect(() => {
       load().then((part) => loaded.value = part.default, () => {
         // The page is usable without it, until it is opened again.
       });
     }, []);
-    return loaded.value === undefined ? null : html`<${loaded.value} room=${room} />`;
-  }
-  return Part;
+    return loaded.value === undefined ? null : html`<${loaded.value} ...${props} />`;
+  };
 }
