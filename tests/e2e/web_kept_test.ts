@@ -9,6 +9,7 @@ import { assertNoReports, messagesOn, openClient, sees, signIn, write } from "./
 
 /** More than one page of messages. */
 const REPLIES = 70;
+const UNREAD = 120;
 
 async function enterToken(page: Page, token: string): Promise<void> {
   await page.getByLabel("Access token").fill(token);
@@ -86,6 +87,51 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.locator(".pane .message.marked", { hasText: `Reply ${REPLIES}` }).waitFor();
       await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
       await eventually(async () => assert.deepEqual(await messagesOn(ada), ["The question"]));
+    });
+
+    await t.step(
+      "who was away finds the first unread message, and the newest ones when coming back later",
+      async () => {
+        const away = await post("/v1/rooms", { name: "Away", memberIds: ["ada"] });
+        for (let n = 0; n < UNREAD; n += 20) {
+          await Promise.all(
+            Array.from({ length: 20 }, () => post("/v1/messages", { roomId: away.id, text: "Unread" })),
+          );
+        }
+        const { items: [first] } = await target.call(
+          tokens.bob,
+          "GET",
+          `/v1/messages?roomId=${away.id}&after=0&limit=1`,
+        );
+        const last = await post("/v1/messages", { roomId: away.id, text: "The latest news" });
+        await ada.getByRole("link", { name: "Away" }).click();
+        await ada.locator(`[data-id="${last.id}"]`).waitFor();
+        await ada.getByRole("button", { name: "First unread" }).click();
+        await ada.locator(`.marked[data-id="${first.id}"]`).waitFor();
+        await ada.getByRole("button", { name: "First unread" }).waitFor({ state: "detached" });
+        await ada.reload();
+        await ada.locator(`.marked[data-id="${first.id}"]`).waitFor();
+        assert.equal(await ada.locator(`[data-id="${last.id}"]`).count(), 0, "it is further away than a page");
+        await ada.getByRole("link", { name: "Plans" }).click();
+        await sees(ada, "The question");
+        await ada.getByRole("link", { name: "Away" }).click();
+        await sees(ada, "The latest news");
+      },
+    );
+
+    await t.step("a mention that is deleted is unread no more, and a room is found by its name", async () => {
+      await ada.goto(`${target.baseUrl}/#/search`);
+      const mention = await post("/v1/messages", { roomId: room.id, text: "@ada look", parseMentions: true });
+      const plans = ada.locator(".sidebar .room", { hasText: "Plans" });
+      await plans.locator(".badge").waitFor();
+      await eventually(async () => assert.equal(await ada.title(), "(1) Search"));
+      await target.call(tokens.bob, "DELETE", `/v1/messages/${mention.id}`);
+      await plans.locator(".badge").waitFor({ state: "detached" });
+      await eventually(async () => assert.equal(await ada.title(), "Search"));
+      await ada.getByRole("searchbox", { name: "Search" }).fill("plan");
+      await ada.locator(".cards a", { hasText: "Plans" }).waitFor();
+      await ada.keyboard.press("Enter");
+      await sees(ada, "The question");
     });
 
     await t.step("who writes far above the end sees that", async () => {

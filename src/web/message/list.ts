@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dayOf, isSameDay } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { generation } from "../core/live.ts";
-import { replaceRoute } from "../core/route.ts";
+import { replaceRoute, route } from "../core/route.ts";
 import type { Message, Room } from "../core/resources.ts";
 import { me } from "../core/session.ts";
 import { markRead } from "../room/rooms.ts";
@@ -38,6 +38,8 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
     else if (isStale || !items.some(({ id }) => id === jumpTo)) void jump(jumpTo);
   }, [timeline, jumpTo, generation.value]);
 
+  useEffect(() => () => timeline.close(), [timeline]);
+
   /** A reply is shown in its thread. */
   async function jump(id: string): Promise<void> {
     const target = (await timeline.jump(id)).find((message) => message.id === id);
@@ -45,7 +47,14 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
     replaceRoute(["rooms", room.id], { thread: target.threadId, reply: id });
   }
 
-  const { box, isAtEnd, isAway, onScroll, toEnd } = useScrolling(timeline, jumpTo);
+  async function toUnread(): Promise<void> {
+    const known = (items[0]?.seq ?? 0) > readSeq ? await timeline.jump(readSeq + 1) : items;
+    const first = known.find((message) => message.seq > readSeq && message.threadId === (threadId ?? null));
+    if (first === undefined) return;
+    replaceRoute(["rooms", room.id], { ...Object.fromEntries(route.value.query), message: first.id });
+  }
+
+  const { box, isAtEnd, isAway, isUnreadAbove, onScroll, toEnd } = useScrolling(timeline, jumpTo, readSeq);
   useEffect(() => {
     const read = (): void => {
       if (room.unreadCount === 0 || state !== "ready" || threadId !== undefined || hasAfter) return;
@@ -85,6 +94,10 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
           ${waiting.map((one) => html`<${UnsentRow} key=${one.clientMessageId} message=${one} />`)}
         </div>
       </div>
+      ${isUnreadAbove && threadId === undefined
+        ? html`<button type="button" class="to-end to-unread" onClick=${() =>
+          void toUnread()}><${Icon} name="down" />First unread</button>`
+        : null}
       ${isAway
         ? html`<button type="button" class="to-end" onClick=${toEnd}><${Icon} name="down" />Latest</button>`
         : null}
@@ -93,18 +106,21 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
 }
 
 /** Keeps the list at its end, or in place while rows are added above; scrolls to the message `jumpTo`, and reads ahead. */
-function useScrolling(timeline: Timeline, jumpTo: string | undefined): {
+function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: number): {
   box: { current: HTMLDivElement | null };
   isAtEnd: () => boolean;
   /** Whether the end was left by scrolling. */
   isAway: boolean;
+  /** Whether unread messages begin above, and were not seen yet. */
+  isUnreadAbove: boolean;
   onScroll: () => void;
   toEnd: () => void;
 } {
-  const { items, hasAfter } = timeline.state.value;
+  const { items, hasBefore, hasAfter } = timeline.state.value;
   const box = useRef<HTMLDivElement>(null);
   const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "" });
   const [isAway, setAway] = useState(false);
+  const [isUnreadAbove, setUnreadAbove] = useState<boolean>();
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -145,6 +161,10 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined): {
   /** The first visible row and its place: what must not move when rows are added above. */
   function remember(element: HTMLElement): void {
     place.current.isAtEnd = belowOf(element) < NEAR_END_PX && !timeline.state.value.hasAfter;
+    if (isUnreadAbove !== false && items.length > 0) {
+      const line = element.querySelector<HTMLElement>(".unread-line");
+      setUnreadAbove(line === null ? hasBefore && (items[0]?.seq ?? 0) > readSeq : line.offsetTop < element.scrollTop);
+    }
     for (const row of element.querySelectorAll<HTMLElement>("article[data-id]")) {
       if (row.offsetTop + row.offsetHeight <= element.scrollTop) continue;
       place.current.anchor = row.dataset["id"] ?? "";
@@ -169,7 +189,14 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined): {
     else if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   }
 
-  return { box, isAtEnd: () => place.current.isAtEnd, isAway, onScroll, toEnd };
+  return {
+    box,
+    isAtEnd: () => place.current.isAtEnd,
+    isAway,
+    isUnreadAbove: isUnreadAbove === true,
+    onScroll,
+    toEnd,
+  };
 }
 
 /** Pixels of the list below what is visible. */

@@ -85,6 +85,15 @@ export class Timeline {
     }
   }
 
+  /** Forgets a window that is not at the end: who comes back expects the newest messages. */
+  close(): void {
+    const { hasAfter, state } = this.state.value;
+    if (!hasAfter && state !== "loading") return;
+    this.#place++;
+    this.#missed = [];
+    this.#set({ items: [], hasBefore: false, hasAfter: false, state: "new" });
+  }
+
   async older(): Promise<void> {
     const { hasBefore, state } = this.state.value;
     if (!hasBefore || state !== "ready") return;
