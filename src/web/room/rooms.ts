@@ -28,6 +28,7 @@ export const unreadTotal = computed(() =>
 );
 
 const reading = new Map<string, ReturnType<typeof setTimeout>>();
+const rereads = new Map<string, ReturnType<typeof setTimeout>>();
 const unsentReads = new Map<string, number>();
 
 /** Takes over the state that a connection started from. */
@@ -70,6 +71,13 @@ export async function readRoom(id: string): Promise<Room> {
     follow({ channel: `room:${id}`, epoch: room.epoch, offset: room.lastSeq });
   }
   return room;
+}
+
+/** What is unread may have been deleted, or mention others now. */
+function readAgain(id: string): void {
+  clearTimeout(rereads.get(id));
+  // Without a connection everything is read again.
+  rereads.set(id, setTimeout(() => readRoom(id).catch(() => undefined), READ_DELAY_MS));
 }
 
 export async function joinRoom(id: string): Promise<void> {
@@ -190,7 +198,8 @@ onEvent((event: LiveEvent, channel: string) => {
   if (type === "message.deleted" || type === "message.updated") {
     const id = data.message?.id ?? data.messageId;
     const roomId = data.message?.roomId ?? data.roomId;
-    const last = rooms.value.get(roomId)?.lastMessage;
+    const { lastMessage: last, unreadCount = 0 } = rooms.value.get(roomId) ?? {};
+    if (unreadCount > 0 && (type === "message.deleted" || data.changes.mentions)) readAgain(roomId);
     if (last?.id === id) {
       const preview = type === "message.deleted" ? null : data.changes.text ?? last?.preview ?? null;
       const deletedAt = type === "message.deleted" ? event.at : null;
