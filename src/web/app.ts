@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 import { ApiError, get } from "./core/api.ts";
+import { capitalized } from "./core/format.ts";
 import { classes, html } from "./core/html.ts";
 import { connect, disconnect, generation } from "./core/live.ts";
 import { messageOf, notify } from "./core/notice.ts";
@@ -11,7 +12,7 @@ import type { Me } from "./core/resources.ts";
 import { me, token } from "./core/session.ts";
 import { CallBanner, ConnectionBanner, Notices } from "./part/banner.ts";
 import { DialogHost } from "./part/dialog.ts";
-import { later, Lazy } from "./part/lazy.ts";
+import { isView, later, Lazy } from "./part/lazy.ts";
 import { RoomPage } from "./room/page.ts";
 import { openRoom, roomName, setRooms, unreadTotal } from "./room/rooms.ts";
 import { Sidebar, useShortcuts } from "./room/sidebar.ts";
@@ -49,12 +50,16 @@ function Workspace(): VNode {
   }, []);
   // Again when events were missed for good: everything is read again.
   useEffect(() => connect(setRooms), [generation.value]);
-  useEffect(() => {
-    const place = openRoom.value === undefined ? "Collaboration Gateway" : roomName(openRoom.value);
-    document.title = unreadTotal.value > 0 ? `(${unreadTotal.value}) ${place}` : place;
-  }, [openRoom.value, unreadTotal.value]);
-
   const [place, id] = route.value.path;
+  const title = openRoom.value !== undefined
+    ? roomName(openRoom.value)
+    : place !== undefined && isView(place)
+    ? capitalized(place)
+    : "Collaboration Gateway";
+  useEffect(() => {
+    document.title = unreadTotal.value > 0 ? `(${unreadTotal.value}) ${title}` : title;
+  }, [title, unreadTotal.value]);
+
   return html`
     <div class=${classes("workspace", place === undefined && "at-home")}>
       <${Sidebar} />

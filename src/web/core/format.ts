@@ -82,6 +82,6 @@ function daysAgo(at: string): number {
   return Math.round((midnight.getTime() - other.getTime()) / DAY_MS);
 }
 
-function capitalized(text: string): string {
+export function capitalized(text: string): string {
   return text.charAt(0).toLocaleUpperCase() + text.slice(1);
 }

@@ -1,7 +1,7 @@
 // The left column: places, rooms with their unread counts, and the caller.
 import type { VNode } from "preact";
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
 import { route } from "../core/route.ts";
@@ -18,6 +18,9 @@ import { areRoomsRead, badgeOf, isMuted, openRoomId, roomList, roomName } from "
 
 /** More rooms than this are filtered by name instead of scrolled. */
 const FILTER_FROM = 15;
+
+/** Of a section, besides the unread ones: the sections below it stay in reach. */
+const SHOWN_MAX = 25;
 
 const filter = signal("");
 
@@ -99,8 +102,17 @@ function Place(
 }
 
 function Section({ title, rooms }: { title: string; rooms: readonly Room[] }): VNode | null {
+  const [isWhole, setWhole] = useState(false);
   if (rooms.length === 0) return null;
-  return html`<h2>${title}</h2>${rooms.map((room) => html`<${RoomLink} key=${room.id} room=${room} />`)}`;
+  const shown = isWhole
+    ? rooms
+    : rooms.filter((room, at) => at < SHOWN_MAX || room.unreadCount > 0 || room.id === openRoomId.value);
+  return html`<h2>${title}</h2>${shown.map((room) => html`<${RoomLink} key=${room.id} room=${room} />`)}
+    ${
+    shown.length === rooms.length
+      ? null
+      : html`<button type="button" class="link" onClick=${() => setWhole(true)}>Show all ${rooms.length}</button>`
+  }`;
 }
 
 function RoomLink({ room }: { room: Room }): VNode {

@@ -11,7 +11,8 @@ import type { Message, Person } from "../core/resources.ts";
 import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { PlaceHead } from "../part/place.ts";
-import { roomName, rooms } from "../room/rooms.ts";
+import { roomList, roomName, rooms } from "../room/rooms.ts";
+import { RoomIcon } from "../room/sidebar.ts";
 
 type Highlight = { field: string; ranges: readonly (readonly [number, number])[] };
 type Titled = { id: string; title: string | null; roomId: string | null; key?: string; description?: string | null };
@@ -26,6 +27,7 @@ type Result = {
 type Found = { items: Result[]; nextCursor: string | null; totalEstimate: number; senders?: Person[] };
 
 const DELAY_MS = 250;
+const ROOMS_MAX = 5;
 const SNIPPET = { before: 60, length: 260 };
 /** Characters for private use, around a match. */
 const MATCH = { start: "\ue000", end: "\ue001" };
@@ -50,16 +52,32 @@ export default function SearchPage(): VNode {
     <${PlaceHead} title="Search" />
     <div class="body">
       <div class="narrow">
-      <form class="search-form" role="search" onSubmit=${(event: Event) => event.preventDefault()}>
+      <form class="search-form" role="search" onSubmit=${(event: SubmitEvent) => {
+        event.preventDefault();
+        document.querySelector<HTMLElement>(".cards a")?.click();
+      }}>
         <${Icon} name="search" />
-        <input ref=${box} type="search" value=${q} maxlength="500" placeholder="Words of a message, document, task or event"
+        <input ref=${box} type="search" value=${q} maxlength="500" placeholder="Name of a room, or words of a message, document, task or event"
           aria-label="Search" onInput=${(event: InputEvent) => set({ q: (event.target as HTMLInputElement).value })} />
       </form>
       ${room === undefined ? null : html`<p class="row"><span class="tag">in ${roomName(room)}</span>
         <button type="button" class="link" onClick=${() => set({ room: undefined })}>Search everywhere</button></p>`}
+      ${room === undefined ? html`<${Rooms} q=${q.trim().toLowerCase()} />` : null}
       <${Results} q=${q} roomId=${roomId} />
       </div>
     </div>
+  `;
+}
+
+/** The caller's rooms with this in their name: known without asking. */
+function Rooms({ q }: { q: string }): VNode | null {
+  const found = q === "" ? [] : roomList.value.filter((room) => roomName(room).toLowerCase().includes(q));
+  if (found.length === 0) return null;
+  return html`
+    <ul class="cards" aria-label="Rooms">${found.slice(0, ROOMS_MAX).map((room) =>
+      html`<li key=${room.id}><a class="person-link" href=${`#/rooms/${room.id}`}><${RoomIcon} room=${room} />
+        <span dir="auto">${roomName(room)}</span></a></li>`
+    )}</ul>
   `;
 }
 
