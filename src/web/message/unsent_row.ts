@@ -5,12 +5,18 @@ import { classes, html } from "../core/html.ts";
 import { nameOf } from "../core/people.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
+import { drafts, setDraft } from "./editing.ts";
 import { Files } from "./files.ts";
 import { markdown } from "./markdown.ts";
 import { discard, retry, type Unsent } from "./outbox.ts";
 
 export function UnsentRow({ message }: { message: Unsent }): VNode {
   const { clientMessageId: id, failure, text, files } = message;
+  const key = message.threadId ?? message.roomId;
+  const edit = (): void => {
+    setDraft(key, [drafts.value.get(key) ?? "", text].join("\n").trim());
+    discard(id);
+  };
   const nodes = useMemo(() => markdown(text), [text]);
   return html`
     <article class=${classes("message", "unsent", failure !== undefined && "failed")}>
@@ -26,6 +32,7 @@ export function UnsentRow({ message }: { message: Unsent }): VNode {
         ${failure === undefined ? null : html`
           <p class="problem-text">${failure}
             <button type="button" onClick=${() => retry(id)}>Send again</button>
+            ${files.length > 0 ? null : html`<button type="button" onClick=${edit}>Edit</button>`}
             <button type="button" onClick=${() => discard(id)}>Discard</button></p>
         `}
       </div>
