@@ -305,6 +305,13 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.getByText("Open: this room was deleted").waitFor();
     });
 
+    await t.step("a link opens in a new tab without signing in, until one has signed out", async () => {
+      const tab = await ada.context().newPage();
+      await tab.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await sees(tab, "First words");
+      await tab.close();
+    });
+
     await t.step("whoever signs in next finds nothing of the one before", async () => {
       await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
       await composer.fill("Not for Bob");
@@ -312,6 +319,10 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.getByRole("button", { name: "Sign out" }).click();
       await ada.getByText("You are signed out.").waitFor();
       assert.deepEqual(await ada.evaluate("Object.keys(sessionStorage)"), ["gateway.reason"]);
+      const tab = await ada.context().newPage();
+      await tab.goto(target.baseUrl);
+      await tab.getByLabel("Access token").waitFor();
+      await tab.close();
       await enterToken(ada, tokens.bob);
       await ada.locator(".sidebar .me", { hasText: "Bob" }).waitFor();
       await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);

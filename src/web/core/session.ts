@@ -14,6 +14,23 @@ export const me = signal<Me | undefined>(undefined);
 /** Why the last session ended. */
 export const signedOutReason = sessionStorage.getItem(REASON) ?? "";
 
+/** Tabs of one gateway: a new one takes over the session of those that are open, so that links work in it. */
+const tabs = new BroadcastChannel(`${TOKEN} ${location.pathname}`);
+// Not where somebody has signed out, nor where a code signs in.
+const isNew = sessionStorage.length === 0 && !/^#\w/.test(location.hash);
+
+tabs.onmessage = ({ data }) => {
+  if (data === null) {
+    if (token.value !== "") tabs.postMessage([token.value, sessionStorage.getItem(PERSON)]);
+  } else if (isNew && token.value === "") {
+    const [value, person] = data;
+    sessionStorage.setItem(PERSON, person);
+    sessionStorage.setItem(TOKEN, value);
+    token.value = value;
+  }
+};
+if (isNew) tabs.postMessage(null);
+
 /** Starts a session of this caller. */
 export function startSession(value: string, caller: Me): void {
   const person = `${caller.tenant.id} ${caller.principal.id}`;
