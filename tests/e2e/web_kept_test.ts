@@ -290,6 +290,14 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         start: later,
         rrule: "FREQ=WEEKLY",
       });
+      await event.click();
+      await ada.getByRole("button", { name: "Edit", exact: true }).click();
+      await ada.getByLabel("Change").selectOption("the whole series");
+      await ada.getByRole("checkbox", { name: /^Bob/ }).check();
+      await ada.getByRole("button", { name: "Save" }).click();
+      await ada.locator("dialog").waitFor({ state: "detached" });
+      const { attendees } = await target.call(tokens.ada, "GET", `${path}/${id}`);
+      assert.deepEqual(attendees.map((one: { principalId: string }) => one.principalId), ["bob"]);
       await settings.send("Emulation.setTimezoneOverride", { timezoneId: "" });
     });
 

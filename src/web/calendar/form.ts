@@ -33,7 +33,9 @@ export function openNewEvent(room: Room | undefined, start: Date | undefined, on
         await post("v1/collaboration/calendar/events", {
           ...detailsOf(fields),
           ...timeOf(fields),
-          ...inviteOf(fields),
+          ...attendeesOf(fields),
+          ...fields.get("roomId") === "" ? {} : { roomId: fields.get("roomId") },
+          ...fields.has("hasMeeting") ? { meeting: { create: true } } : {},
         });
         onChange();
       }}>
@@ -52,7 +54,7 @@ export function openEditEvent(event: EventDetail, occurrence: string | undefined
         const details = Object.entries(detailsOf(fields)).filter(([name, value]) =>
           value !== event[name as keyof Details]
         );
-        const change = { ...Object.fromEntries(details), ...timeOf(fields, event) };
+        const change = { ...Object.fromEntries(details), ...timeOf(fields, event), ...attendeesOf(fields, event) };
         if (Object.keys(change).length === 0) return;
         const scope = occurrence === undefined ? {} : { scope: fields.get("scope"), occurrence };
         await call("PATCH", eventPath(event.id), { ...change, ...scope, version: event.version });
@@ -98,7 +100,7 @@ function Repeat({ rule = "" }: { rule?: string }): VNode {
   }</select></label>`;
 }
 
-/** Which occurrences of a series are changed; a single one has no rule. */
+/** Which occurrences of a series are changed; a single one has no rule or attendees of its own. */
 function SeriesFields({ event, isOccurrence }: { event: EventDetail; isOccurrence: boolean }): VNode {
   const [scope, setScope] = useState(isOccurrence ? "this" : "all");
   return html`
@@ -108,13 +110,30 @@ function SeriesFields({ event, isOccurrence }: { event: EventDetail; isOccurrenc
         <option value="this">only this one</option><option value="following">this and the following</option><option value="all">the whole series</option>
       </select></label>`
       : null}
-    ${scope === "this" ? null : html`<${Repeat} rule=${event.rrule ?? ""} />`}
+    ${scope === "this" ? null : html`
+      <${Repeat} rule=${event.rrule ?? ""} />
+      <${Invitees} roomId=${event.roomId ?? ""} attendees=${event.attendees} />
+    `}
   `;
 }
 
 /** The room of a new event, and whom of its members to invite. */
 function RoomFields({ room }: { room: Room | undefined }): VNode {
   const [roomId, setRoomId] = useState(room?.id ?? "");
+  return html`
+    <label>Room <select name="roomId" value=${roomId} onChange=${(event: Event) =>
+      setRoomId((event.target as HTMLSelectElement).value)}>
+      <option value="">none, only for me and those I invite</option>
+      ${roomList.value.filter(canWrite).map((one) =>
+        html`<option key=${one.id} value=${one.id}>${roomName(one)}</option>`
+      )}</select></label>
+    <${Invitees} roomId=${roomId} />
+    ${roomId === "" ? null : html`<label class="check"><input type="checkbox" name="hasMeeting" /> With a call</label>`}
+  `;
+}
+
+/** Members of a room to invite, and who of them is busy; those who attend the event already are so because of it. */
+function Invitees({ roomId, attendees = [] }: { roomId: string; attendees?: EventDetail["attendees"] }): VNode {
   const [members, setMembers] = useState<readonly Member[]>([]);
   useEffect(() => {
     setMembers([]);
@@ -122,26 +141,21 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
   }, [roomId]);
   // Services, such as hooks and plugins, attend nothing.
   const others = members.filter(({ principalId, kind }) => principalId !== myId() && kind !== "service").slice(0, 50);
-  const field = useRef<HTMLLabelElement>(null);
-  const busy = useBusy(field, others.map(({ principalId }) => principalId));
+  const attending = new Set(attendees.map(({ principalId }) => principalId));
+  const field = useRef<HTMLFieldSetElement>(null);
+  const busy = useBusy(field, others.map(({ principalId }) => principalId).filter((id) => !attending.has(id)));
   return html`
-    <label ref=${field}>Room <select name="roomId" value=${roomId} onChange=${(event: Event) =>
-      setRoomId((event.target as HTMLSelectElement).value)}>
-      <option value="">none, only for me and those I invite</option>
-      ${roomList.value.filter(canWrite).map((one) =>
-        html`<option key=${one.id} value=${one.id}>${roomName(one)}</option>`
-      )}</select></label>
-    ${others.length === 0 ? null : html`<fieldset class="choices"><legend class="dim">Invite</legend>
-      ${
-      others.map(({ principalId, displayName }) =>
+    <fieldset ref=${field} class="choices" hidden=${others.length === 0}><legend class="dim">Invite</legend>
+      ${others.map(({ principalId, displayName }) =>
         html`
-          <label class="check"
-            key=${principalId}><input type="checkbox" name="attendee" value=${principalId} /> <span dir="auto">${displayName}</span>
+          <label class="check" key=${principalId}><input type="hidden" name="offered" value=${principalId} />
+            <input type="checkbox" name="attendee" value=${principalId} defaultChecked=${attending.has(
+              principalId,
+            )} /> <span dir="auto">${displayName}</span>
             ${busy.has(principalId) ? html`<span class="tag">busy</span>` : null}</label>
         `
-      )
-    }</fieldset>`}
-    ${roomId === "" ? null : html`<label class="check"><input type="checkbox" name="hasMeeting" /> With a call</label>`}
+      )}
+    </fieldset>
   `;
 }
 
@@ -177,13 +191,20 @@ function timeOf(fields: FormData, event?: EventDetail): Record<string, unknown> 
   };
 }
 
-function inviteOf(fields: FormData): Record<string, unknown> {
-  const attendees = fields.getAll("attendee").map((principalId) => ({ principalId }));
-  return {
-    attendees,
-    ...fields.get("roomId") === "" ? {} : { roomId: fields.get("roomId") },
-    ...fields.has("hasMeeting") ? { meeting: { create: true } } : {},
-  };
+/** All attendees, if the form changes them; who was not offered in it stays. */
+function attendeesOf(fields: FormData, event?: EventDetail): Record<string, unknown> {
+  const before = event?.attendees ?? [];
+  const wanted = new Set(fields.getAll("attendee"));
+  const offered = new Set(fields.getAll("offered"));
+  const kept = before.filter(({ principalId }) =>
+    principalId === null || wanted.has(principalId) || !offered.has(principalId)
+  );
+  const added = [...wanted].filter((id) => !before.some(({ principalId }) => principalId === id));
+  if (added.length === 0 && kept.length === before.length) return {};
+  const attendees = kept.map(({ principalId, email, role }) =>
+    principalId === null ? { email, role } : { principalId, role }
+  );
+  return { attendees: [...attendees, ...added.map((principalId) => ({ principalId }))] };
 }
 
 function minutesOf({ startAt, endAt }: EventDetail): number {
