@@ -109,6 +109,22 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await send(bob, "one more", { mentions: { principalIds: ["ada"], room: false } });
       await eventually(async () => assert.equal(await entries.count(), MANY + 1));
     });
+    await t.step("a message that is too long is edited, and of many rooms the direct ones stay in reach", async () => {
+      await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
+      const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });
+      await page.goto(`${target.baseUrl}/#/rooms/${direct.id}`);
+      const composer = page.locator(".chat .composer textarea");
+      await composer.fill("long ".repeat(13_000));
+      await composer.press("Enter");
+      await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();
+      await page.locator(".unsent").waitFor({ state: "detached" });
+      assert.match(await composer.inputValue(), /^long long/);
+      await composer.fill("");
+      const all = page.getByRole("button", { name: "Show all 31" });
+      assert.ok(await page.locator(".sidebar .room").count() < 31);
+      await all.click();
+      await eventually(async () => assert.equal(await page.locator(".sidebar .room").count(), 32));
+    });
     await assertNoReports(page);
   } finally {
     await browser.close();
