@@ -109,6 +109,15 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await send(bob, "one more", { mentions: { principalIds: ["ada"], room: false } });
       await eventually(async () => assert.equal(await entries.count(), MANY + 1));
     });
+    await t.step("Escape leaves a thread, back to its message", async () => {
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await message(page, "I agree").focus();
+      await page.keyboard.press("Enter");
+      await page.locator(".pane textarea[aria-label='Reply in thread']:focus").waitFor();
+      await page.keyboard.press("Escape");
+      await page.locator(".pane").waitFor({ state: "detached" });
+      await becomesTrue(page, "document.activeElement.textContent.includes('I agree')");
+    });
     await t.step("a message that is too long is edited, and of many rooms the direct ones stay in reach", async () => {
       await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
       const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });

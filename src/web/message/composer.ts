@@ -1,8 +1,9 @@
-// Where messages are written: Enter sends, @ completes names, files are dropped or pasted, and a message can be scheduled.
+// Where messages are written: Enter sends, Escape leaves a thread, @ completes names, files are dropped or pasted, and a message can be scheduled.
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { publishEphemeral } from "../core/live.ts";
+import { go } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { canWrite, joinRoom, roomName } from "../room/rooms.ts";
@@ -79,6 +80,10 @@ function MessageForm({ room, threadId }: Target): VNode {
       send();
     } else if (event.key === "ArrowUp" && text === "") editLast(event, room, threadId);
     else if (event.key === "Escape" && reply !== undefined) setReply(room.id, undefined);
+    else if (event.key === "Escape" && threadId !== undefined) {
+      go(["rooms", room.id]);
+      document.getElementById(`message-${threadId}`)?.focus();
+    }
   }
 
   function insert(part: string): void {
@@ -104,7 +109,9 @@ function MessageForm({ room, threadId }: Target): VNode {
           addFiles(input.files);
           input.value = "";
         }} />
-        <textarea ref=${box} rows="1" dir="auto" value=${text} aria-label=${`Message ${roomName(room)}`}
+        <textarea ref=${box} rows="1" dir="auto" value=${text} aria-label=${threadId === undefined
+          ? `Message ${roomName(room)}`
+          : "Reply in thread"}
           placeholder=${threadId === undefined
             ? `Message ${room.kind === "direct" ? "" : "#"}${roomName(room)}`
             : "Reply…"}
