@@ -294,7 +294,7 @@ export type Feed = z.output<typeof Feed>;
 
 export const NewFeed = Feed.extend({
   path: z.string().describe("Path of the feed, including its secret. Returned only once; only a hash is stored"),
-}).meta({ id: "NewCalendarFeed" });
+}).meta({ id: "CreatedCalendarFeed" });
 export type NewFeed = z.output<typeof NewFeed>;
 
 export const FeedCreate = z.strictObject({

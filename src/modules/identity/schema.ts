@@ -203,7 +203,7 @@ export const NewToken = Token.extend({
   refreshToken: z.string().optional().describe(
     "Refresh token of a refreshable token; returned only once, only a hash is stored",
   ),
-}).meta({ id: "NewToken" });
+}).meta({ id: "CreatedToken" });
 export type NewToken = z.output<typeof NewToken>;
 
 /** Unix seconds up to the year 9999; larger values, such as milliseconds, are invalid. */

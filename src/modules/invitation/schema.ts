@@ -20,7 +20,7 @@ export type Invitation = z.output<typeof Invitation>;
 export const NewInvitation = Invitation.extend({
   code: z.string().describe("Secret code; returned only once, only a hash is stored"),
   path: z.string().describe("Relative address that joins in a browser: the code follows the `#`, so no server logs it"),
-}).meta({ id: "NewInvitation" });
+}).meta({ id: "CreatedInvitation" });
 export type NewInvitation = z.output<typeof NewInvitation>;
 
 export const InvitationCreate = z.strictObject({

@@ -46,7 +46,7 @@ const NewScope = z.discriminatedUnion("type", [
 ]).describe(
   "Readers of the fact: members of the room, the principal alone, the agent and its owner, or all members of the " +
     "tenant. `me` is the caller",
-).meta({ id: "NewMemoryScope" });
+).meta({ id: "MemoryScopeInput" });
 export type NewScope = z.output<typeof NewScope>;
 
 const Scope = z.object({

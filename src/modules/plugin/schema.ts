@@ -128,7 +128,7 @@ export const NewPlugin = z.object({
   plugin: Plugin.describe("The plugin, disabled"),
   token: z.string().describe("Token of the plugin; it has the granted scopes. Shown once"),
   secret: z.string().nullable().describe("Secret that signs calls, by Standard Webhooks. Shown once; null for sockets"),
-}).meta({ id: "NewPlugin" });
+}).meta({ id: "CreatedPlugin" });
 
 export const PluginInstall = z.strictObject({ manifest: Manifest.describe("The manifest") });
 export const PluginRef = z.strictObject({ id: PluginId });

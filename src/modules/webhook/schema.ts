@@ -79,7 +79,7 @@ export type Webhook = z.output<typeof Webhook>;
 
 export const NewWebhook = Webhook.extend({
   secret: z.string().describe("Signs deliveries (Standard Webhooks); shown only here"),
-}).meta({ id: "NewWebhook" });
+}).meta({ id: "CreatedWebhook" });
 export type NewWebhook = z.output<typeof NewWebhook>;
 
 export const OUTCOMES = ["delivered", "unavailable", "refused", "parked", "gone"] as const;

@@ -68,7 +68,7 @@ export type Hook = z.output<typeof Hook>;
 export const NewHook = Hook.extend({
   path: z.string().describe("Where requests are sent, relative to the gateway; shown only here"),
   signingSecret: z.string().nullable().describe("What the sender signs with; shown only here. null: not signed"),
-}).meta({ id: "NewHook" });
+}).meta({ id: "CreatedHook" });
 export type NewHook = z.output<typeof NewHook>;
 
 const changed = z.object({ hook: Hook });

@@ -56,7 +56,7 @@ export type SlashCommand = z.output<typeof SlashCommand>;
 
 export const NewSlashCommand = SlashCommand.extend({
   secret: z.string().describe("Signs the calls of the address (Standard Webhooks); shown only here"),
-}).meta({ id: "NewSlashCommand" });
+}).meta({ id: "CreatedSlashCommand" });
 export type NewSlashCommand = z.output<typeof NewSlashCommand>;
 
 const ref = z.object({ roomId: RoomId, slashCommandId: SlashCommandId, name: CommandName.describe("Its name") });
