@@ -3,7 +3,7 @@ import type { App } from "@/app.ts";
 import { type Config, ConfigError, processEnvironment, readConfig } from "@/config.ts";
 import { delay, systemTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { logOf, startLogging, stopLogging } from "@/core/log.ts";
+import { logBrokenResponse, logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
 import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
 import { serveLasting } from "@/runtime/serve.ts";
@@ -163,7 +163,7 @@ function listen(
   handler: Deno.ServeHandler<Deno.NetAddr>,
 ): Pick<Deno.HttpServer<Deno.NetAddr>, "addr" | "shutdown"> {
   const onError = (error: unknown): Response => {
-    log.error("unhandled error", { cause: messageOf(error) });
+    logBrokenResponse(log, error);
     return new Response("Internal error", { status: 500 });
   };
   try {

@@ -121,6 +121,11 @@ export function logFailure(log: Logger, fault: Fault, fields: { requestId: strin
   log[fault.spec.level]("request failed", { ...fields, ...failureOf(fault) });
 }
 
+/** Logs what broke off a response that had begun. A store that failed meanwhile is no error of ours. */
+export function logBrokenResponse(log: Logger, thrown: unknown): void {
+  log[Fault.from(thrown).spec.level]("a response was broken off", failureOf(thrown));
+}
+
 /** The log fields of a thrown value: its code, and of its cause the type, message and stack, without data. */
 export function failureOf(thrown: unknown): { code: string; cause?: string } {
   const { code, cause } = Fault.from(thrown);

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import fc from "npm:fast-check@4.10.2";
+import { Fault } from "@/core/fault.ts";
+import { logBrokenResponse, logOf } from "@/core/log.ts";
 import { captureLog } from "../log_capture.ts";
 import { download, FILES, openFileHarness, pngHeader, sha256, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, ok } from "./fixtures.ts";
@@ -149,4 +151,14 @@ Deno.test("file.content says in the log that a node lacks the files of its datab
     for (let read = 0; read < 2; read++) assertProblem(await alice.get(`${FILES}/${id}/content`), 410, "gone");
   });
   assert.deepEqual(records.map(({ level, properties }) => [level, properties]), [["warning", { file: id }]]);
+});
+
+Deno.test("a response that a store breaks off is no error of ours in the log", async () => {
+  const log = logOf("main");
+  const records = await captureLog(["gateway", "main"], () => {
+    logBrokenResponse(log, new Fault("unavailable", "The file store is unavailable"));
+    logBrokenResponse(log, new TypeError("a mistake"));
+    return Promise.resolve();
+  });
+  assert.deepEqual(records.map(({ level }) => level), ["warning", "error"]);
 });
