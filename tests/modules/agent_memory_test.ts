@@ -1,6 +1,7 @@
 // What the model of an agent reads of memory: facts and search results that all readers of its room may read.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
+import { until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, listedTexts, remember } from "./memory_fixture.ts";
@@ -87,3 +88,26 @@ testOnEngines(
     assert.match(lastPrompt(fixture), /\[Background, may be outdated: fact .*\] The code word is Falcon/);
   },
 );
+
+testOnEngines("what was asked while the agent was busy comes after its answer to the question before", async (env) => {
+  const busy = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(async ({ number }) => {
+    if (number === 1) await busy.promise;
+    return `Answer ${number}`;
+  }, { environment: env });
+  const { bob, alice, models, roomId, agentId } = fixture;
+  await fixture.mention(bob, "One?");
+  await until(() => models.calls.length === 1);
+  await fixture.mention(bob, "Two?");
+  await fixture.mention(alice, "Three?");
+  busy.resolve();
+  await fixture.settled("succeeded", 2);
+  const messages = models.calls[1]?.request.messages ?? [];
+  assert.deepEqual(messages.map(({ role }) => role), ["system", "user", "assistant", "user"]);
+  assert.match(lastPrompt(fixture), /\[bob\] One\?\nAnswer 1\n\[bob\] Two\?\n\n.*\[alice\] Three\?$/s);
+  // Called without a question, the model still does not go on with its own words.
+  ok(await alice.post("/v1/collaboration/ai/runs", { agentId, roomId }));
+  await fixture.settled("succeeded", 3);
+  assert.match(lastPrompt(fixture), /Answer 2\n\[Background\]/);
+  assert.equal(models.calls[2]?.request.messages.at(-1)?.role, "user");
+});

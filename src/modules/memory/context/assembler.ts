@@ -51,6 +51,8 @@ type Deps = {
 type AssembleInput = ContextAssemble & {
   /** Position in the room: later messages are not part of the context. */
   upToSeq?: number | undefined;
+  /** Position of the first message that asks the agent: what it said since then responds to something earlier. */
+  askedSeq?: number | undefined;
   /** Scopes whose facts are used; default all. */
   scopeTypes?: readonly ScopeType[] | undefined;
 };
@@ -158,9 +160,9 @@ export class ContextAssembler {
     const latest = includes("room") ? (await listMessages(context, page)).items : [];
     const isShown = ({ text, files, seq, deletedAt }: Message): boolean =>
       deletedAt === null && seq > homeFloor && ((text ?? "") !== "" || files.length > 0);
-    const thread = replies.filter(isShown);
+    const thread = questionsLast(replies.filter(isShown), request);
     const inThread = new Set(thread.map(({ id }) => id));
-    const room = latest.filter((message) => isShown(message) && !inThread.has(message.id));
+    const room = questionsLast(latest.filter((message) => isShown(message) && !inThread.has(message.id)), request);
     const senders = await people.sendersOf(actor, [...thread, ...room]);
     return { thread, room, names: new Map(senders.map(({ id, displayName }) => [id, displayName])) };
   }
@@ -301,6 +303,15 @@ function without(found: readonly FoundFact[], pinned: readonly ReadableFact[]): 
   const ids = new Set(pinned.map(({ row }) => row.id));
   return found.filter(({ fact }) => !ids.has(fact.row.id))
     .map(({ fact, reason, score }) => factCandidate(fact, reason, false, score));
+}
+
+/** Messages in order, but for those of the agent that came between a question and the run that responds to it. */
+function questionsLast(
+  messages: readonly Message[],
+  { agentId, input: { askedSeq = Infinity } }: Request,
+): Message[] {
+  const rankOf = ({ seq, senderId }: Message): number => seq < askedSeq ? 0 : senderId === agentId ? 1 : 2;
+  return messages.toSorted((one, other) => rankOf(one) - rankOf(other));
 }
 
 function newestOfOthers({ agentId }: Request, { thread, room }: Conversation): string | undefined {

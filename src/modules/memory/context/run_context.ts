@@ -37,6 +37,7 @@ export function runContext(contexts: () => ContextAssembler): AssembleContext {
       ...isInThread ? { threadId: run.thread_id } : {},
       ...run.input === null ? {} : { query: run.input },
       ...run.context_seq === null ? {} : { upToSeq: Number(run.context_seq) },
+      askedSeq: Number(run.seq),
     });
     const isConversation = ({ section, source }: ContextItem): boolean =>
       section === "thread" || !isInThread && section === "room" && source?.type === "message";
@@ -46,12 +47,14 @@ export function runContext(contexts: () => ContextAssembler): AssembleContext {
       ...items.filter(isConversation).map(({ role, text }) => ({ role, text })),
       ...input.map(userMessage),
     ];
+    // Some models refuse a prompt that ends with a message of their own.
+    const last = asked.at(-1)?.role === "user" ? asked.slice(-1) : [];
     return [
       { role: "system", text: prefix.join("\n\n"), isCacheable: true },
       ...merged([
-        ...asked.slice(0, -1),
+        ...asked.slice(0, asked.length - last.length),
         ...[...background.map(({ text }) => text), situation].map(userMessage),
-        ...asked.slice(-1),
+        ...last,
       ]),
     ];
   };
