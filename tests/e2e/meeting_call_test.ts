@@ -6,7 +6,7 @@ import { allEnded, eventually, pause } from "../wait.ts";
 import { openTarget, type Target, uniqueName } from "./target.ts";
 
 /** Where a page of a busy machine is silent for longer than the first, the next is taken. */
-const LEASES_SECONDS = [15, 45];
+const LEASES_SECONDS = [6, 45];
 const PATH = "/v1/collaboration/meetings";
 
 type VideoState = { state: string; width: number; time: number; frames: number };
