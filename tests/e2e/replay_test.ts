@@ -6,7 +6,7 @@ import { slowTest } from "../tier.ts";
 import { until } from "../wait.ts";
 
 /** As many as wanted by `REPLAY_MAILS`. */
-const MESSAGES = Number(Deno.env.get("REPLAY_MAILS") ?? 1500);
+const MESSAGES = Number(Deno.env.get("REPLAY_MAILS") ?? 750);
 const CONNECTED_MAX = 25;
 const CHANNELS_PER_LISTENER = 190;
 const CUT_EVERY = 150;

@@ -3,7 +3,7 @@ import { Cluster, killCount } from "./cluster.ts";
 import { History } from "./history.ts";
 import { printReport } from "./report.ts";
 
-const KILLS = killCount(12);
+const KILLS = killCount(6);
 const PEOPLE: [string, ...string[]] = ["ann", "bob", "cid", "dee"];
 const ACKNOWLEDGED = 30;
 

@@ -4,7 +4,7 @@ import { History } from "./history.ts";
 import { printReport } from "./report.ts";
 import { allEnded } from "../wait.ts";
 
-const NODE_KILLS = killCount(12);
+const NODE_KILLS = killCount(6);
 const ROOMS = 2;
 const PEOPLE = 6;
 /** What has to be acknowledged between two kills. */
