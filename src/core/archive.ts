@@ -120,6 +120,8 @@ export interface ImportContext<Tx> {
   createPlaceholders(tx: Tx, ids: readonly string[]): Promise<void>;
   /** Kinds of those of these principals that exist. */
   principalKinds(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<string, PrincipalKind>>;
+  /** Whether a file, by its id here, came with its content. */
+  hasFile(id: string): boolean;
   /** Messages by their ids in the archive. */
   locateMessages(tx: Tx, sourceIds: readonly string[]): Promise<ReadonlyMap<string, MessageLocation>>;
   history(tx: Tx): ImportHistory;

@@ -222,25 +222,30 @@ testOnEngines(
     const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
     const roomId = await createRoom(alice, ["bob"]);
     const documents = "/v1/collaboration/documents";
-    const [image, linked, own, secret] = [
+    const [image, linked, own, secret, hidden] = [
       await uploadFile(gateway, alice),
       await uploadFile(gateway, bob),
       await uploadFile(gateway, alice),
       await uploadFile(gateway, carol),
+      await uploadFile(gateway, alice),
     ];
+    await sendMessage(alice, await createRoom(alice, []), "x", { fileIds: [hidden] });
     const text = (id: string): string => `![plan](${FILES}/${id}/content)`;
     const rich = ok(await alice.post(documents, { roomId, title: "Rich", kind: "rich", text: text(image) }));
     const plain = ok(await alice.post(documents, { roomId, title: "Plain", text: "" }));
-    // A live edit, which is committed later. Its author has not uploaded the other file.
-    const doc = new Y.Doc();
-    doc.getText("content").insert(0, `${text(linked)} ${text(secret)}`);
-    const update = Y.encodeStateAsUpdate(doc) as Uint8Array<ArrayBuffer>;
-    const live = new Request(`http://gateway.test${documents}/${plain.id}/yjs`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${bob.token}`, "content-type": "application/octet-stream" },
-      body: update,
-    });
-    ok(await gateway.send(live));
+    // Live edits, which are committed together later. Bob has not uploaded the other files that he names.
+    const edit = async ({ token }: Caller, text: string): Promise<void> => {
+      const doc = new Y.Doc();
+      doc.getText("content").insert(0, text);
+      const live = new Request(`http://gateway.test${documents}/${plain.id}/yjs`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/octet-stream" },
+        body: Y.encodeStateAsUpdate(doc) as Uint8Array<ArrayBuffer>,
+      });
+      ok(await gateway.send(live));
+    };
+    await edit(alice, "by Alice");
+    await edit(bob, `${text(linked)} ${text(secret)} ${text(hidden)}`);
     const mine = ok(await alice.post(documents, { title: "Mine", text: text(own) }));
     ok(await alice.put(`${documents}/${mine.id}/access/bob`, { role: "reader" }));
     for (const hours of [1, 25]) {
@@ -254,6 +259,19 @@ testOnEngines(
       await assertReads(gateway, carol2, id, 404);
     }
     await assertReads(gateway, alice2, secret, 404);
+    await assertReads(gateway, alice2, hidden, 200);
+    await assertReads(gateway, bob2, hidden, 404);
+    // One image becomes another, whose id has a common beginning. What others named before is shown for nobody.
+    const next = await uploadFile(gateway, alice2);
+    const before = ok(await alice2.get(`${documents}/${plain.id}/content`));
+    ok(
+      await alice2.put(`${documents}/${plain.id}/content`, {
+        text: before.text.replace(secret, next),
+        revision: before.revision,
+      }),
+    );
+    await assertReads(gateway, bob2, next, 200);
+    await assertReads(gateway, bob2, hidden, 404);
     assert.equal((await alice2.delete(`${documents}/${mine.id}/access/bob`)).status, 204);
     await assertReads(gateway, bob2, own, 404);
     // What it named before is in its revisions.
@@ -266,7 +284,7 @@ testOnEngines(
     gateway.clock.advance(31 * 24 * HOUR_MS);
     await gateway.runJobs();
     await assertReads(gateway, await gateway.as("bob"), linked, 404);
-    assert.equal((await listFiles(folder)).length, 1, "the file of the private document");
+    assert.equal((await listFiles(folder)).length, 2, "those of the private document and of the message");
   },
 );
 

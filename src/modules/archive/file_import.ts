@@ -73,6 +73,11 @@ export class FileImport {
     return this.#imported.has(sourceId);
   }
 
+  /** Whether the file with this id here has the content of one of the archive. */
+  isImported(id: string): boolean {
+    return this.#imported.get(id)?.id === id;
+  }
+
   /** Sets a file as the picture of its uploader, unless the uploader has changed its profile since it was imported. */
   async setAvatar(entry: SourceFile): Promise<void> {
     const { ref, uploaderId } = entry;

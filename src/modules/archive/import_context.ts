@@ -5,10 +5,14 @@ import { MessageArchiveStore } from "@/modules/message/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { ImportHistory } from "./import_history.ts";
+import type { FileImport } from "./file_import.ts";
 import type { ImportRun } from "./import_run.ts";
 import type { ImportRow } from "./store.ts";
 
-export function importContext(run: ImportRun, row: ImportRow): ImportContext<AnyTransaction> {
+export function importContext(
+  run: ImportRun & { files: FileImport },
+  row: ImportRow,
+): ImportContext<AnyTransaction> {
   const { tenant_id: tenantId, requested_by: requestedBy } = row;
   const { report, refs, principals } = run;
   return {
@@ -25,6 +29,7 @@ export function importContext(run: ImportRun, row: ImportRow): ImportContext<Any
       await principals.load(tx, ids);
       return new Map(ids.filter((id) => principals.isKnown(id)).map((id) => [id, principals.kindOf(id)]));
     },
+    hasFile: (id) => run.files.isImported(id),
     async locateMessages(tx, sourceIds) {
       const given = [...new Set(sourceIds)].map((id) => refs.of("msg", id));
       const rows = await new MessageArchiveStore(tx.db).messages(tenantId, [...new Set(given.flatMap(candidateIds))]);

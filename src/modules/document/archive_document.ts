@@ -14,6 +14,7 @@ import { presentAccess, ROOM_ROLE_OF } from "./updater.ts";
 import { presentDocument, presentRevision, publishDocumentCreated } from "./presenter.ts";
 import { AUTHORS_MAX, DEPTH_MAX, type Document, type DocumentAccessEntry, REVISIONS_MAX } from "./schema.ts";
 import type { Origin } from "./content/schema.ts";
+import type { MayShow } from "./files.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 
@@ -37,6 +38,7 @@ type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
   content: ArchivedContent;
   /** Absent: nothing is known but who made it, and when. */
   origin?: Origin | undefined;
+  mayShow: MayShow;
 };
 
 type Deps = { store: Store<DocumentTables>; log: ContentLog };
@@ -98,7 +100,7 @@ export class DocumentArchive {
    * cannot be merged into this one. Resolves to the document; without its parent if it cannot be below that one.
    */
   async importDocument(tx: Transaction<DocumentTables>, tenantId: string, draft: DocumentDraft): Promise<Document> {
-    const { content: { snapshot, ...content }, readers } = draft;
+    const { content: { snapshot, ...content }, readers, origin, mayShow } = draft;
     const documents = new DocumentStore(tx.db);
     const row: DocumentRow = {
       tenant_id: tenantId,
@@ -131,7 +133,7 @@ export class DocumentArchive {
       const reader = { document_id: row.id, principal_id: principalId, role: ROOM_ROLE_OF[role] };
       await documents.putReader({ tenant_id: tenantId, ...reader });
     }
-    await this.#deps.log.create(tx, row, content, snapshot, draft.origin);
+    await this.#deps.log.create(tx, row, content, snapshot, { origin, mayShow });
     await publishDocumentCreated(tx, row);
     return presentDocument(row);
   }

@@ -112,6 +112,8 @@ export class DocumentImporter implements SectionImporter {
       metadata: report.limitMetadata(record.metadata, where),
       readers,
       content,
+      // Naming a file is no right to show it; having its content is.
+      mayShow: ({ id }) => this.#context.hasFile(id),
     });
     if (record.parentId !== null && document.parentId === null) {
       report.skip("parent_missing", `${where}: ${record.title}`);

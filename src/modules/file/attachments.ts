@@ -21,6 +21,9 @@ type AttachmentTarget = { tenantId: string; owner: string; roomId: string; seq: 
 /** The `seq` of an attachment that retains a file without making it visible. */
 export const HIDDEN_SEQ = -1;
 
+/** A file that a resource names. */
+export type NamedFile = Pick<FileRow, "id" | "uploader_id">;
+
 type Tx = Transaction<FileTables>;
 type Uploader = Pick<Actor, "tenantId" | "principalId">;
 
@@ -66,23 +69,21 @@ export class FileAttachments {
   }
 
   /**
-   * Attaches those of the files that one of these principals uploaded and that may be shown there. The readers of the owner,
-   * which decides by its `canRead` who they are, may then read them.
+   * Attaches those of the files that may be shown there. The readers of the owner, which decides by its `canRead` who they are, may
+   * then read them.
    */
-  async attachUploads(
+  async attachNamed(
     tx: AnyTransaction,
     { tenantId, owner, roomId }: Pick<AttachmentTarget, "tenantId" | "owner"> & { roomId: string | null },
-    uploaderIds: readonly string[],
     ids: readonly string[],
+    mayShow: (file: NamedFile) => boolean,
   ): Promise<void> {
     const files = new FileStore(tx.db);
     const attached = new Set(await files.idsByOwner(tenantId, [owner]));
     const found = await files.findMany(tenantId, ids.filter((id) => !attached.has(id)));
-    const uploads = found.filter((row) =>
-      row.state !== "deleted" && uploaderIds.includes(row.uploader_id) && (row.room_id ?? roomId) === roomId
-    );
-    if (uploads.length === 0) return;
-    await this.attach(tx, { tenantId, owner, roomId: NO_ROOM, seq: HIDDEN_SEQ }, uploads.map(({ id }) => id));
+    const shown = found.filter((row) => row.state !== "deleted" && (row.room_id ?? roomId) === roomId && mayShow(row));
+    if (shown.length === 0) return;
+    await this.attach(tx, { tenantId, owner, roomId: NO_ROOM, seq: HIDDEN_SEQ }, shown.map(({ id }) => id));
   }
 
   /** Detaches files from deleted resources; deletes files that are not referenced elsewhere. */

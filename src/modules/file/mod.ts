@@ -1,7 +1,7 @@
 // Files: uploaded once, attached to messages and other resources, readable for readers of these.
 export { fileModule } from "./module.ts";
 export { FileArchiveStore, type FileRow } from "./archive_store.ts";
-export { type Attachment, FileAttachments, HIDDEN_SEQ } from "./attachments.ts";
+export { type Attachment, FileAttachments, HIDDEN_SEQ, type NamedFile } from "./attachments.ts";
 export { enforceMinimumRate } from "./upload.ts";
 export { FileIds } from "./schema.ts";
 export { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "./quota_store.ts";

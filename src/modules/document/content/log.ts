@@ -1,5 +1,6 @@
 // The log of a document's content: every accepted update is in it before it is acknowledged. The binary CRDT is the source of
 // truth; texts are derived from it, and snapshots only shorten the log.
+import { Buffer } from "node:buffer";
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
 import { measureCpu } from "@/core/caller.ts";
@@ -16,7 +17,7 @@ import { publishDocumentUpdated } from "../presenter.ts";
 import type { Origin } from "./schema.ts";
 import { AUTHORS_MAX, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
-import { attachNamedFiles, type DocumentFiles } from "../files.ts";
+import { attachNamedFiles, type DocumentFiles, type MayShow, namedFiles, uploadedBy } from "../files.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
 import { openSnapshot, pauseIfLarge } from "./merge_cost.ts";
@@ -53,15 +54,15 @@ export class ContentLog {
     this.#deps = deps;
   }
 
-  /** Stores the first state of a new document; `origin` if it was not written just now. */
+  /** Stores the first state of a new document; `archived` if it was not written just now. */
   async create(
     tx: Tx,
     row: DocumentRow,
     content: Representation,
     snapshot: Uint8Array,
-    origin?: Origin,
+    archived?: { origin: Origin | undefined; mayShow: MayShow },
   ): Promise<void> {
-    const { text } = content;
+    const { text, nodes } = content;
     const contents = new ContentStore(tx.db);
     await contents.addState({
       tenant_id: row.tenant_id,
@@ -73,9 +74,14 @@ export class ContentLog {
     });
     const at = row.created_at;
     await contents.addRevision(
-      revisionOf(row, content, origin ?? { kind: "created", principalIds: [row.created_by], startedAt: at, at }),
+      revisionOf(
+        row,
+        content,
+        archived?.origin ?? { kind: "created", principalIds: [row.created_by], startedAt: at, at },
+      ),
     );
-    await attachNamedFiles(tx, this.#deps.files, row, content, [row.created_by, ...origin?.principalIds ?? []]);
+    const mayShow = archived?.mayShow ?? uploadedBy(row.created_by);
+    await attachNamedFiles(tx, this.#deps.files, row, namedFiles(nodes ?? text), mayShow);
     await indexDocument(tx, this.#deps.index, row, text);
   }
 
@@ -150,8 +156,17 @@ export class ContentLog {
     return actor === undefined ? work() : this.#deps.cpu.accountOf(actor).measure(work);
   }
 
-  /** Appends an update as the next revision. The caller has locked the document, and writes the row. */
-  async append(tx: Tx, row: DocumentRow, update: Uint8Array, principalId: string): Promise<DocumentRow> {
+  /**
+   * Appends an update as the next revision. The caller has locked the document, and writes the row. `named` are the files that
+   * the update names: in it, each is in one piece, unless a difference of texts has cut it.
+   */
+  async append(
+    tx: Tx,
+    row: DocumentRow,
+    update: Uint8Array,
+    principalId: string,
+    named: ReadonlySet<string> = namedFiles(Buffer.from(update).toString("latin1")),
+  ): Promise<DocumentRow> {
     const { clock } = this.#deps;
     const stateBytes = row.state_bytes + update.length;
     if (stateBytes > STATE_MAX_BYTES) {
@@ -172,6 +187,8 @@ export class ContentLog {
       data: update.toBase64(),
       principal_id: principalId,
     });
+    // Several may edit at the same time; each shows what it has uploaded itself.
+    await attachNamedFiles(tx, this.#deps.files, row, named, uploadedBy(principalId));
     tx.signal(contentChanged.create(row.tenant_id, `${row.id}/${appended.revision}`));
     return appended;
   }
@@ -207,7 +224,7 @@ export class ContentLog {
     kind: RevisionRow["kind"],
     principalIds: readonly string[],
   ): Promise<DocumentRow> {
-    const { clock, files, index } = this.#deps;
+    const { clock, index } = this.#deps;
     const contents = new ContentStore(tx.db);
     const { tenant_id: tenantId, id } = row;
     const now = clock.now();
@@ -238,7 +255,6 @@ export class ContentLog {
     );
     await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
     await new DocumentStore(tx.db).update(tenantId, [id], next);
-    await attachNamedFiles(tx, files, next, content, authors);
     await indexDocument(tx, index, next, text);
     return next;
   }

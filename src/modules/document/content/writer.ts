@@ -7,6 +7,7 @@ import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";
 import { assertWritable, type DocumentAccess, type LockedDocument } from "../access.ts";
+import { namedFiles } from "../files.ts";
 import { presentChange, publishDocumentUpdated } from "../presenter.ts";
 import { readNodes } from "../rendering.ts";
 import { blocksOf, dialectOf } from "../rich/dialect.ts";
@@ -25,8 +26,8 @@ import { storedNodes, storedRevision } from "./stored_revision.ts";
 import { bytesOf, diffText, type EditPlan, planEdits, textTooLong } from "./text_edits.ts";
 
 type Deps = { store: Store<DocumentTables>; documentAccess: DocumentAccess; log: ContentLog };
-/** A change of a document: how it is written, and whether it was. */
-type Plan = { write: Steps; isDone: () => boolean };
+/** A change of a document: how it is written, whether it was, and which files it names if that is not in the update. */
+type Plan = { write: Steps; isDone: () => boolean; named?: ReadonlySet<string> };
 
 export class ContentWriter {
   readonly #deps: Deps;
@@ -109,7 +110,7 @@ export class ContentWriter {
     if (!log.measure(actor, plan.isDone)) throw new Error("Expected the written content, received a different one");
     assertItemLimit(doc, items);
     await pauseIfLarge(doc);
-    const appended = await log.append(tx, row, update, actor.principalId);
+    const appended = await log.append(tx, row, update, actor.principalId, plan.named);
     const committed = await log.commitRevision(tx, appended, doc, kind, [actor.principalId]);
     await publishDocumentUpdated(tx, [row, committed], ["content"], [actor.principalId], actor);
     return committed;
@@ -167,7 +168,8 @@ function* planText(doc: Y.Doc, change: (text: string) => Steps<EditPlan>): Steps
   if (bytesOf(text) > TEXT_MAX_BYTES) throw textTooLong();
   if (text === before) return undefined;
   yield;
-  return { write: spliceText(doc, splices), isDone: () => textOf(doc) === text };
+  const named = namedFiles(text).difference(namedFiles(before));
+  return { write: spliceText(doc, splices), isDone: () => textOf(doc) === text, named };
 }
 
 function* planNodes(
