@@ -66,6 +66,17 @@ export function chargeTo<Result>(account: CpuAccount | undefined, work: () => Re
   return current.run({ call: scope?.call, account }, work);
 }
 
+/** Runs a call that has no token, since its address is the credential, on the account of who is responsible for that. */
+export async function runOnAccount<Result>(account: CpuAccount, work: () => Promise<Result>): Promise<Result> {
+  const wait = account.beginCall(performance.now());
+  if (wait !== undefined) await wait;
+  try {
+    return await chargeTo(account, work);
+  } finally {
+    account.endCall();
+  }
+}
+
 /** The caller of the running code; `undefined` for the gateway's own work. */
 export function currentCaller(): Actor | undefined {
   return current.getStore()?.call?.actor;

@@ -27,7 +27,7 @@ import {
   openCalendarFixture,
   readStreamEvents,
 } from "./calendar_fixture.ts";
-import { assertProblem } from "./fixtures.ts";
+import { assertProblem, createCallers, createRoom, openWithLimits } from "./fixtures.ts";
 
 const YEAR = ["2026-01-01T00:00:00Z", "2026-12-31T00:00:00Z"] as const;
 
@@ -787,7 +787,7 @@ Deno.test("a series with UNTIL in any notation ends on the same day in a feed", 
   }
 });
 
-Deno.test("a feed of long texts is written in chunks and has a maximum size", async () => {
+Deno.test("a feed of long texts is written in slices and has a maximum size", async () => {
   const now = "2026-03-01T12:00:00.000Z";
   const row = (at: number): EventRow => ({
     ...{ tenant_id: "t", id: `${at}`, calendar: "room:r", uid: `${at}`, room_id: "r", visibility: "room" },
@@ -822,13 +822,20 @@ Deno.test("a reminder added by a file applies to future occurrences only", async
   assert.deepEqual(await readStreamEvents(fixture.gateway, "principal:alice", "calendar.event.reminder"), []);
 });
 
-Deno.test("feed requests are rate-limited by client address", async () => {
-  await using fixture = await openCalendarFixture({ SVC_RATE_LIMIT: "on" });
-  const { path } = await feedOf(fixture);
-  const nobody = fixture.gateway.withToken(undefined);
+Deno.test("feed requests are charged to the creator of the feed, and rate-limited by client address", async () => {
+  const { gateway, accountOf } = await openWithLimits();
+  await using opened = gateway;
+  const { alice } = await createCallers(opened, "alice");
+  const roomId = await createRoom(alice, []);
+  const event = { roomId, title: "Review", start: { dateTime: "2026-03-10T09:00:00", timeZone: "Europe/Vienna" } };
+  expectStatus(await alice.post(`${CALENDAR}/events`, event), 201);
+  const { path } = expectStatus(await alice.post(`${CALENDAR}/feeds`, { name: "Ours", roomId }), 201).body;
+  const nobody = opened.withToken(undefined);
+  const before = accountOf("alice").consumedMs;
   const statuses = new Set<number>();
   for (let n = 0; n < 101; n++) statuses.add((await nobody.get(path)).status);
   assert.deepEqual([...statuses], [200, 429]);
+  assert.ok(accountOf("alice").consumedMs > before);
 });
 
 Deno.test("a file without reminders, such as our own feeds, leaves existing ones unchanged", async () => {

@@ -3,7 +3,8 @@ import { createHash } from "node:crypto";
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { queryInChunks } from "@/core/page.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { createYielder } from "@/core/caller.ts";
+import { createYielder, runOnAccount } from "@/core/caller.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -29,6 +30,8 @@ const FUTURE_DAYS = 400;
 type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
+  /** Reading a feed is charged to its creator. */
+  cpu: CpuBudget;
   roomAccess: RoomAccess;
   access: CalendarAccess;
   identity: Pick<IdentityService, "findEnabledFor">;
@@ -100,6 +103,17 @@ export class CalendarFeeds {
     });
     // Does not reveal to holders of the address why the feed ended.
     if (creator === undefined) throw notFound("feed");
+    return await runOnAccount(this.#deps.cpu.accountOf(creator), () => this.#write(feed, creator));
+  }
+
+  /** Deletes the feeds created with a token that has ended. Idempotent. */
+  async deleteByToken(tenantId: string, tokenId: string): Promise<void> {
+    await this.#deps.store.write((tx) => new CalendarStore(tx.db).removeFeedsByToken(tenantId, tokenId));
+  }
+
+  /** The file of a feed for its creator. */
+  async #write(feed: FeedRow, creator: Actor): Promise<string> {
+    const store = new CalendarStore(this.#deps.store.db);
     const now = this.#deps.clock.now();
     const summaries = await new AgendaStore(this.#deps.store.db).findLatest(
       feed.tenant_id,
@@ -113,11 +127,6 @@ export class CalendarFeeds {
     const events = found.filter((event) => levelOf(event) === "full");
     const { writeCalendar } = await import("./ics_writer.ts");
     return await writeCalendar(feed.name, events, await this.#principalNames(creator, events));
-  }
-
-  /** Deletes the feeds created with a token that has ended. Idempotent. */
-  async deleteByToken(tenantId: string, tokenId: string): Promise<void> {
-    await this.#deps.store.write((tx) => new CalendarStore(tx.db).removeFeedsByToken(tenantId, tokenId));
   }
 
   /** Names of the principals that the creator may see; the file has the ids of others. */

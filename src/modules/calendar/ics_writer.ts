@@ -1,7 +1,7 @@
 // Events as an iCalendar file (RFC 5545): wall times with their zones, so that series stay correct when clocks change.
 import ical, { foldLines, ICalEvent, ICalEventClass, type ICalEventData, ICalEventTransparency } from "ical-generator";
 import { tzlib_get_ical_block } from "timezones-ical-library";
-import { nextSlice } from "@/core/caller.ts";
+import { createYielder } from "@/core/caller.ts";
 import { endRuleAt } from "./expansion.ts";
 import { exDatesOf, type Occurrence, type Patch, patchOf, responseOf, seriesOf } from "./occurrence.ts";
 import type { AttendeeRow, EventAggregate, EventRow } from "./store.ts";
@@ -38,15 +38,13 @@ const ICS_STATUSES = {
 const FILE_MAX_CHARS = 8_000_000;
 /** Attendees beyond that are left out, in favor of further events. */
 const ATTENDEES_MAX_CHARS = FILE_MAX_CHARS / 2;
-/** Written without yielding to other requests. */
-const CHUNK_CHARS = 50_000;
 const BEGIN = "BEGIN:VEVENT\r\n";
 const END = "END:VEVENT";
 
 type PrincipalName = { display_name: string; kind: string };
 export type PrincipalNames = ReadonlyMap<string, PrincipalName>;
 
-/** Writes a calendar, which may be large, in chunks. Principals that are not in `names` are named by their id. */
+/** Writes a calendar, which may be large, in slices. Principals that are not in `names` are named by their id. */
 export async function writeCalendar(
   name: string,
   events: readonly EventAggregate[],
@@ -60,7 +58,7 @@ export async function writeCalendar(
   const zones = new Set<string>();
   const written: string[] = [];
   let size = 0;
-  let yieldAt = CHUNK_CHARS;
+  const yieldIfDue = createYielder();
   for (const { data, lines } of dataOf(events, names)) {
     // One event of each zone is enough for the calendar to describe it.
     const zone = data.timezone ?? "";
@@ -69,9 +67,7 @@ export async function writeCalendar(
     const text = sanitizeText(foldLines(withLines(event.toString(), lines)));
     if ((size += text.length) > FILE_MAX_CHARS) break;
     written.push(text);
-    if (size < yieldAt) continue;
-    await nextSlice();
-    yieldAt = size + CHUNK_CHARS;
+    await yieldIfDue();
   }
   const skeleton = sanitizeText(calendar.toString());
   const at = skeleton.indexOf(`\r\n${BEGIN}`) + 2;

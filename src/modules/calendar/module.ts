@@ -43,7 +43,7 @@ type Deps = {
   index: SearchIndex | undefined;
 };
 
-export function calendarModule({ store, clock, cursors }: Platform, deps: Deps): Module {
+export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: Deps): Module {
   const { index, notify, roomAccess } = deps;
   const access = new CalendarAccess({ ...deps, store });
   const meetings = new EventMeetings(clock, deps.meetings);
@@ -51,7 +51,7 @@ export function calendarModule({ store, clock, cursors }: Platform, deps: Deps):
   const shared = { ...deps, store, clock, cursors, access, writer, meetings };
   const calendar = new CalendarService(shared);
   const updater = new EventUpdater(shared);
-  const feeds = new CalendarFeeds(shared);
+  const feeds = new CalendarFeeds({ ...shared, cpu });
   const imports = new CalendarImports(shared);
   const reminders = new ReminderSender({
     store,

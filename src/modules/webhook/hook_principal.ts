@@ -1,5 +1,6 @@
 // What hooks and commands of rooms have in common: each belongs to a room, is changed by its moderators, and posts as a principal.
 import { type Actor, chargedTo, scopesOf } from "@/core/actor.ts";
+import { runOnAccount } from "@/core/caller.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
@@ -87,12 +88,8 @@ export async function runCharged<Result>(
   work: (account: CpuAccount) => Promise<Result>,
 ): Promise<Result> {
   const account = cpu.accountOf(actor);
-  const wait = account.beginCall(performance.now());
-  if (wait !== undefined) await wait;
-  try {
+  return await runOnAccount(account, async () => {
     writeBudget.assertAvailable(chargedTo(actor));
     return await work(account);
-  } finally {
-    account.endCall();
-  }
+  });
 }
