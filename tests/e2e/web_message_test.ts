@@ -118,6 +118,16 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".pane").waitFor({ state: "detached" });
       await becomesTrue(page, "document.activeElement.textContent.includes('I agree')");
     });
+    await t.step("a conversation of several begins with those who are added", async () => {
+      await page.getByRole("button", { name: "New", exact: true }).click();
+      await page.getByRole("menuitem", { name: "New direct message" }).click();
+      const dialog = page.getByRole("dialog");
+      for (const name of ["bob", "carol"]) {
+        await dialog.locator("li", { hasText: name }).getByRole("button", { name: "Add" }).click();
+      }
+      await dialog.getByRole("button", { name: "Open" }).click();
+      await page.getByRole("heading", { name: "bob, carol" }).first().waitFor();
+    });
     await t.step("a message that is too long is edited, and of many rooms the direct ones stay in reach", async () => {
       await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
       const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });
@@ -132,7 +142,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       const all = page.getByRole("button", { name: "Show all 31" });
       assert.ok(await page.locator(".sidebar .room").count() < 31);
       await all.click();
-      await eventually(async () => assert.equal(await page.locator(".sidebar .room").count(), 32));
+      await eventually(async () => assert.equal(await page.locator(".sidebar .room").count(), 33));
     });
     await assertNoReports(page);
   } finally {

@@ -37,9 +37,9 @@ export function openDirect(): void {
   openDialog(() => html`<${DirectPicker} />`);
 }
 
-/** Opens the direct room with a principal; it is created if there is none. */
-export async function openDirectWith(id: string): Promise<void> {
-  const room = await post<Room>("v1/rooms", { kind: "direct", memberIds: [id] });
+/** Opens the direct room with these principals; it is created if there is none. */
+export async function openDirectWith(...memberIds: string[]): Promise<void> {
+  const room = await post<Room>("v1/rooms", { kind: "direct", memberIds });
   if (!rooms.value.has(room.id)) await readRoom(room.id);
   go(["rooms", room.id]);
 }
@@ -47,23 +47,35 @@ export async function openDirectWith(id: string): Promise<void> {
 function DirectPicker(): VNode {
   const people = usePrincipals();
   const [q, setQ, items] = people;
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const open = (...ids: string[]): void =>
+    void attempt(async () => {
+      await openDirectWith(...ids);
+      closeDialog();
+    });
+  const toggle = (id: string): void =>
+    setChosen(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id]);
   return html`
     <div>
-      <${Heading} title="New direct message" onClose=${closeDialog} />
+      <${Heading} title="New direct message" onClose=${closeDialog}>
+        ${chosen.length === 0
+          ? null
+          : html`<button type="button" class="primary" onClick=${() => open(...chosen)}>Open</button>`}
+      <//>
       <input type="search" placeholder="Name" aria-label="Name" autofocus value=${q}
         onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
       <ul class="rows">${items.filter(({ id, disabled }) => id !== myId() && !disabled).map((
         { id, displayName, handle },
       ) =>
         html`
-          <li
-            key=${id}><button type="button" class="plain wide" onClick=${() =>
-              void attempt(async () => {
-                await openDirectWith(id);
-                closeDialog();
-              })}><${Avatar} id=${id} isSmall hasPresence /><b dir="auto">${displayName}</b>${handle === null
+          <li key=${id}><button type="button" class="plain wide person-link" onClick=${() =>
+            open(id)}><${Avatar} id=${id}
+            isSmall hasPresence /><span dir="auto"><b>${displayName}</b> ${handle === null
               ? null
-              : html`<span class="dim">@${handle}</span>`}</button></li>
+              : html`<span class="dim">@${handle}</span>`}</span></button>
+            <button type="button" aria-pressed=${chosen.includes(id)} onClick=${() => toggle(id)}>${chosen.includes(id)
+              ? "Added"
+              : "Add"}</button></li>
         `
       )}</ul>
     </div>
