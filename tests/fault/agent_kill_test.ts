@@ -12,7 +12,7 @@ const RUNS = 36;
 const AGENTS = 6;
 /** A run that is interrupted once more than this fails. */
 const KILLS = 5;
-/** A kill comes after at most so many words, so that all of them come before the last run ends. */
+/** A kill comes after at most so many words: all kills need fewer words than the runs have, and so none waits for ever. */
 const WORDS_BEFORE_KILL_MAX = 48;
 const WORDS = Array.from({ length: 12 }, (_, n) => `word${n} `);
 const WORD_MS = 10;
@@ -28,7 +28,8 @@ class Speakers {
   readonly #open = Promise.withResolvers<void>();
   #wordsLeft = Infinity;
   #due = Promise.withResolvers<number>();
-  #cut = Promise.withResolvers<void>();
+  /** Until then all are silent, once one is held. */
+  #goesOn = Promise.withResolvers<void>();
 
   environmentOf(node: number): Record<string, string> {
     return {
@@ -43,22 +44,18 @@ class Speakers {
     this.#open.resolve();
   }
 
-  /** Resolves to the node that hears the last one of so many words, and no more of that answer. */
-  hold(words: number): Promise<number> {
+  /** Resolves to the node that hears the last one of so many words, and no more of that answer. Then nobody speaks. */
+  hold(words = Infinity): Promise<number> {
+    this.#goesOn.resolve();
     this.#due = Promise.withResolvers();
-    this.#cut = Promise.withResolvers();
+    this.#goesOn = Promise.withResolvers();
     this.#wordsLeft = words;
     return this.#due.promise;
   }
 
-  /** The node is gone. */
-  cut(): void {
-    this.#cut.resolve();
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     this.open();
-    this.cut();
+    this.#goesOn.resolve();
     await this.#server[Symbol.asyncDispose]();
   }
 
@@ -73,10 +70,11 @@ class Speakers {
   }
 
   async #wait(call: ModelCall): Promise<void> {
+    if (this.#wordsLeft === 0) await this.#goesOn.promise;
     if (call.isAborted) throw new Error("its node is gone");
     if (--this.#wordsLeft !== 0) return await pause(WORD_MS);
     this.#due.resolve(Number(call.path.split("/")[1]));
-    await this.#cut.promise;
+    await this.#goesOn.promise;
     throw new Error("its node was killed");
   }
 }
@@ -99,10 +97,13 @@ async function survive(cluster: Cluster, speakers: Speakers): Promise<void> {
     threads.push(threadId);
   }
   speakers.open();
-  for (let n = 0; n < KILLS; n++) {
-    const node = cluster.node(await speakers.hold(1 + Math.floor(Math.random() * WORDS_BEFORE_KILL_MAX)));
+  const holdSoon = () => speakers.hold(1 + Math.floor(Math.random() * WORDS_BEFORE_KILL_MAX));
+  let held = holdSoon();
+  for (let n = 1; n <= KILLS; n++) {
+    const node = cluster.node(await held);
     await node.stop("SIGKILL");
-    speakers.cut();
+    // What the others say while it starts counts as well.
+    held = n < KILLS ? holdSoon() : speakers.hold();
     await node.start();
   }
   let runs: Body[] = [];
