@@ -34,6 +34,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
 import type { Operation } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
+import { runOutsideCalls } from "@/core/caller.ts";
 import { Encryptor, Signer } from "@/core/crypto.ts";
 import { DatabaseClock } from "@/core/database_clock.ts";
 import { WriteBudget } from "@/core/write_budget.ts";
@@ -46,7 +47,6 @@ import type { Models } from "@/ports/model.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { streamKey } from "@/ports/store.ts";
 import { LagSampler } from "@/runtime/event_loop_lag.ts";
-import { inThisContext } from "@/runtime/root_context.ts";
 import { redactSpanUrls } from "@/runtime/spans.ts";
 import { createMetricsHandler } from "@/transport/http/probe.ts";
 import type { Hub } from "@/transport/ws/hub.ts";
@@ -119,8 +119,8 @@ export async function createApp(
   stack.defer(() => drainAll(modules));
   const owned = stack.move();
   return {
-    fetch: inThisContext(transports.http),
-    fetchMetrics: inThisContext(createMetricsHandler({ metrics, metricsToken: config.metricsToken })),
+    fetch: beginCalls(transports.http, store),
+    fetchMetrics: beginCalls(createMetricsHandler({ metrics, metricsToken: config.metricsToken }), store),
     operations,
     modules,
     store,
@@ -240,6 +240,17 @@ async function startJobs(adapters: Adapters, stack: AsyncDisposableStack): Promi
     stack.defer(() => takeover.stop());
   }
   return jobs;
+}
+
+/**
+ * The handler for calls that begin with it. The runtime hands requests over in whatever async context is current (see
+ * `runtime/root_context.ts`): a span of that is theirs, but no caller and no transaction.
+ */
+function beginCalls<Args extends unknown[], Result>(
+  handler: (...args: Args) => Result,
+  store: Pick<AnyStore, "runOutside">,
+): (...args: Args) => Result {
+  return (...args) => runOutsideCalls(() => store.runOutside(() => handler(...args)));
 }
 
 /** Passes commits to the bus, to the jobs of this node and to the modules that listen. */

@@ -41,7 +41,7 @@ export class SqlStore<Tables> implements Store<Tables> {
   readonly #options: StoreOptions;
   readonly #queue: WriteQueue<Tables>;
   readonly #healthcheck: WriteHealthcheck;
-  readonly #scopes = new AsyncLocalStorage<SavepointScope<SqlTransaction<Tables>>>();
+  readonly #scopes = new AsyncLocalStorage<SavepointScope<SqlTransaction<Tables>> | undefined>();
 
   #closing: Promise<void> | undefined;
 
@@ -77,6 +77,10 @@ export class SqlStore<Tables> implements Store<Tables> {
       if (frame !== undefined) frame.encloses = true;
       return work(tx);
     });
+  }
+
+  runOutside<Result>(work: () => Result): Result {
+    return this.#scopes.run(undefined, work);
   }
 
   async checkHealth(): Promise<void> {

@@ -18,7 +18,7 @@ export type TransactionDeps<Tables> = {
   dialect: Dialect;
   clock: Clock;
   /** The frame that the running code is in. */
-  scopes: AsyncLocalStorage<SavepointScope<SqlTransaction<Tables>>>;
+  scopes: AsyncLocalStorage<SavepointScope<SqlTransaction<Tables>> | undefined>;
   /** To be called with what was written on whose behalf. */
   onBytesWritten: (key: string, bytes: number) => void;
   /** Throws unless the write is permitted; runs concurrently with its work. */

@@ -13,7 +13,7 @@ type Scope = {
   readonly isShared?: true;
 };
 
-const current = new AsyncLocalStorage<Scope>();
+const current = new AsyncLocalStorage<Scope | undefined>();
 
 /** A call: writes of what it runs succeed only while the caller's token and principal are valid. */
 export class CallScope implements Scope {
@@ -42,6 +42,11 @@ export class CallScope implements Scope {
   end(): void {
     this.#actor = undefined;
   }
+}
+
+/** Runs something that begins here: whose async context the runtime hands it over in means nothing. */
+export function runOutsideCalls<Result>(run: () => Result): Result {
+  return current.run(undefined, run);
 }
 
 /** Runs something as a caller: its writes succeed only while the caller's token and principal are valid. */

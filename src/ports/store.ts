@@ -89,6 +89,8 @@ export interface Store<Tables> {
    * transaction. For an operation whose response is stored together with its effects.
    */
   enclose<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>;
+  /** Runs work that is no part of the transaction that the current async context has. */
+  runOutside<Result>(work: () => Result): Result;
   readonly log: EventLog;
   /** Writes a probe and reads; rejects when that fails, or when the database was full and has no more space yet. */
   checkHealth(): Promise<void>;

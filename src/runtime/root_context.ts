@@ -1,5 +1,7 @@
 // For Deno 2.9.6. Has the runtime's callbacks run in the async context in which they were made.
 //
+// Requests begin outside of calls and transactions for the same reason, in `app.ts`: the span of a request is in its context.
+//
 // Fault: requests and what arrives on sockets of `node:net` are handed over in whatever context is current, which under load may be
 // that of another request. A write of it would then be part of that request's transaction, and acknowledged before its commit:
 //
