@@ -1,6 +1,7 @@
 // The cost of search for other callers: hostile queries and long texts do not block them.
 // Runs alone: it measures the work of its thread.
 import assert from "node:assert/strict";
+import { runSteps } from "@/core/caller.ts";
 import { normalizeText, normalizeWithOffsets } from "@/core/normalize.ts";
 import { Matcher } from "@/modules/search/matcher.ts";
 import { fillRoom, testSearch } from "../conformance/search_engines.ts";
@@ -26,21 +27,41 @@ Deno.test("a phrase of emoji is matched without backtracking in a text of many e
   const text = `${"🎉".repeat(100)}${".".repeat(30)}x`;
   for (const count of [5, 30]) {
     assert.ok(
-      await measureCpuMs(() => assert.equal(new Matcher(`"${"🎉 ".repeat(count)}x"`).score({ text }), undefined)) <
+      await measureCpuMs(() =>
+        assert.equal(runSteps(new Matcher(`"${"🎉 ".repeat(count)}x"`).score({ text })), undefined)
+      ) <
         MATCH_MAX_MS,
     );
   }
-  assert.ok(new Matcher('"🎉 🎉 x"').score({ text: "🎉.🎉🎉. x" }));
-  assert.ok(new Matcher('"👍 done"').score({ text: "👍🏽 done" }));
-  assert.deepEqual(new Matcher('"a 🎉"').highlights({ text: "a 👍 🎉🎉" })[0]?.ranges, [[0, 7]]);
+  assert.ok(runSteps(new Matcher('"🎉 🎉 x"').score({ text: "🎉.🎉🎉. x" })));
+  assert.ok(runSteps(new Matcher('"👍 done"').score({ text: "👍🏽 done" })));
+  assert.deepEqual(runSteps(new Matcher('"a 🎉"').highlights({ text: "a 👍 🎉🎉" }))[0]?.ranges, [[0, 7]]);
 });
 
 Deno.test("a flag is found among all flags, and matched in linear time in a text of flags", async () => {
   const letters = Array.from({ length: 26 }, (_, n) => String.fromCodePoint(0x1f1e6 + n));
   const flags = letters.slice(0, 10).flatMap((first) => letters.map((second) => first + second));
-  assert.deepEqual(new Matcher("🇯🇿").highlights({ text: flags.join("") })[0]?.ranges, [[1036, 1040]]);
+  assert.deepEqual(runSteps(new Matcher("🇯🇿").highlights({ text: flags.join("") }))[0]?.ranges, [[
+    1036,
+    1040,
+  ]]);
   const text = "🇪🇩".repeat(8000);
-  assert.ok(await measureCpuMs(() => assert.equal(new Matcher("🇩🇪").score({ text }), undefined)) < MATCH_MAX_MS);
+  assert.ok(
+    await measureCpuMs(() => assert.equal(runSteps(new Matcher("🇩🇪").score({ text })), undefined)) < MATCH_MAX_MS,
+  );
+});
+
+Deno.test("a long text is matched in windows, and matches across their borders are found once", () => {
+  const text = `${"x".repeat(8 * 1024 - 6)} a needle ${"x".repeat(40_000)} a needle`;
+  const matcher = new Matcher('"a needle"');
+  const steps = matcher.highlights({ text });
+  let windows = 1;
+  let step = steps.next();
+  for (; step.done !== true; step = steps.next()) windows++;
+  assert.deepEqual(step.value[0]?.ranges, [[8 * 1024 - 5, 8 * 1024 + 3], [text.length - 8, text.length]]);
+  assert.equal(windows, Math.ceil(text.length / (8 * 1024)));
+  const excluding = new Matcher('hay -"a needle"');
+  assert.equal(runSteps(excluding.score({ text: `hay ${text}` })), undefined);
 });
 
 Deno.test("very many combining marks are normalized in bounded pieces", async () => {

@@ -1,4 +1,5 @@
 // A question in plain words: texts match with any of its words, and the rarer the words that a text has, the better.
+import type { Steps } from "@/core/caller.ts";
 import { normalizeText } from "@/core/normalize.ts";
 import type { SearchFields } from "@/core/searchable.ts";
 import {
@@ -57,18 +58,19 @@ export class AnyWordMatcher {
   }
 
   /** The relevance of the fields, above 0; `undefined` if they do not match. */
-  score(fields: SearchFields): number | undefined {
+  *score(fields: SearchFields): Steps<number | undefined> {
     const texts = Object.entries(fields).map(([field, text]) => ({ field, text: normalizeText(text) }));
     let sum = 0;
     for (const [at, { patterns }] of this.terms.entries()) {
-      const best = Math.max(...patterns.map(({ pattern, factor }) => bestScore(texts, pattern) * factor));
+      let best = 0;
+      for (const { pattern, factor } of patterns) best = Math.max(best, (yield* bestScore(texts, pattern)) * factor);
       sum += best * (this.#weights[at] ?? 0);
     }
     const all = this.#weights.reduce((total, weight) => total + weight, 0);
     return sum === 0 ? undefined : roundScore(sum / all / lengthFactor(texts));
   }
 
-  highlights(fields: SearchFields): Highlight[] {
+  highlights(fields: SearchFields): Steps<Highlight[]> {
     const named = this.terms.some(({ isStopWord }) => !isStopWord);
     const terms = this.terms.filter(({ isStopWord }) => !(named && isStopWord));
     return findHighlights(fields, terms.flatMap(({ patterns }) => patterns.map(({ pattern }) => pattern)));

@@ -1,6 +1,6 @@
 // Loads candidates as the caller may see them now, and matches their current texts.
 import type { Actor } from "@/core/actor.ts";
-import { createYielder } from "@/core/caller.ts";
+import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
 import type { LoadedResource, Searchable, SearchFields } from "@/core/searchable.ts";
 import type { Candidate } from "./store.ts";
 
@@ -38,19 +38,24 @@ export class CandidateLoader {
   /** Those candidates whose current text has a score. */
   async match(
     candidates: readonly Candidate[],
-    scoreOf: (fields: SearchFields, candidate: Candidate) => number | undefined,
+    scoreOf: (fields: SearchFields, candidate: Candidate) => Steps<number | undefined>,
   ): Promise<Hit[]> {
     const hits: Hit[] = [];
-    const yieldIfDue = createYielder();
     for (let at = 0; at < candidates.length; at += LOAD_MAX) {
-      const slice = candidates.slice(at, at + LOAD_MAX);
-      const resourceOf = await this.load(slice);
-      for (const candidate of slice) {
-        const fields = resourceOf(candidate)?.fields;
-        const score = fields === undefined ? undefined : scoreOf(fields, candidate);
-        if (score !== undefined) hits.push({ ...candidate, score });
-        if (await yieldIfDue()) this.#assertInTime();
-      }
+      const batch = candidates.slice(at, at + LOAD_MAX);
+      const resourceOf = await this.load(batch);
+      const matching = function* (): Steps {
+        for (const candidate of batch) {
+          const fields = resourceOf(candidate)?.fields;
+          const score = fields === undefined ? undefined : yield* scoreOf(fields, candidate);
+          if (score !== undefined) hits.push({ ...candidate, score });
+          yield;
+        }
+      };
+      await runInSlices(matching(), async () => {
+        await nextSlice();
+        this.#assertInTime();
+      });
     }
     return hits;
   }

@@ -1,4 +1,5 @@
 // A parsed query: decides which texts match, with which score and highlights, independent of the database engine.
+import type { Steps } from "@/core/caller.ts";
 import { type NormalizedText, normalizeText, normalizeWithOffsets, originalRange } from "@/core/normalize.ts";
 import type { SearchFields } from "@/core/searchable.ts";
 import { EMOJI, requiredGrams, runsOf, SYMBOL, WORD } from "./tokenize.ts";
@@ -9,6 +10,10 @@ export type Highlight = { field: string; ranges: [number, number][] };
 const GRAMS_MAX = 64;
 const RANGES_MAX = 64;
 const TITLE_WEIGHT = 2;
+/** A long text is matched in windows of so many units: a pattern of many words may try each of them at each unit. */
+const WINDOW = 8 * 1024;
+/** A match is shorter, and looks back less far. */
+const MARGIN = 2048;
 /** A part of a query: quoted or plain, with a hyphen directly before it if it is excluded. */
 const PIECE = /(?:(?<!\S)(-))?["“”„]([^"“”„]*)["“”„]?|(?:(?<!\S)(-)(?!-))?([^\s"“”„]+)/gu;
 const BETWEEN = String.raw`[^\p{L}\p{N}\p{M}]`;
@@ -69,29 +74,39 @@ export class Matcher {
   }
 
   /** Whether the fields have something that the query excludes. */
-  excludes(fields: SearchFields): boolean {
-    return this.hasExclusions && Object.values(fields).map(normalizeText).some((text) => this.#isExcluded(text));
+  *excludes(fields: SearchFields): Steps<boolean> {
+    if (!this.hasExclusions) return false;
+    for (const text of Object.values(fields)) if (yield* this.#isExcluded(normalizeText(text))) return true;
+    return false;
   }
 
   /** The relevance of the fields, above 0; `undefined` if they do not match. */
-  score(fields: SearchFields): number | undefined {
+  *score(fields: SearchFields): Steps<number | undefined> {
     const texts = Object.entries(fields).map(([field, text]) => ({ field, text: normalizeText(text) }));
-    if (texts.some(({ text }) => this.#isExcluded(text))) return undefined;
+    for (const { text } of texts) if (yield* this.#isExcluded(text)) return undefined;
     let sum = 0;
     for (const { pattern } of this.#phrases) {
-      const best = bestScore(texts, pattern);
+      const best = yield* bestScore(texts, pattern);
       if (best === 0) return undefined;
       sum += best;
     }
     return roundScore(sum / Math.max(1, this.#phrases.length) / lengthFactor(texts));
   }
 
-  highlights(fields: SearchFields): Highlight[] {
+  highlights(fields: SearchFields): Steps<Highlight[]> {
     return findHighlights(fields, this.#phrases.map(({ pattern }) => pattern));
   }
 
-  #isExcluded(text: string): boolean {
-    return this.#excluded.some(({ pattern }) => text.search(pattern) >= 0);
+  *#isExcluded(text: string): Steps<boolean> {
+    let isFound = false;
+    for (const { pattern } of this.#excluded) {
+      yield* eachMatch(text, pattern, () => {
+        isFound = true;
+        return false;
+      });
+      if (isFound) return true;
+    }
+    return false;
   }
 }
 
@@ -105,10 +120,10 @@ export function parseQuery(query: string): QueryPiece[] {
 }
 
 /** The score of a pattern in normalized texts; 0 without a match. */
-export function bestScore(texts: readonly Field[], pattern: RegExp): number {
+export function* bestScore(texts: readonly Field[], pattern: RegExp): Steps<number> {
   let best = 0;
   for (const { field, text } of texts) {
-    best = Math.max(best, scoreMatches(text, pattern) * (field === "title" ? TITLE_WEIGHT : 1));
+    best = Math.max(best, (yield* scoreMatches(text, pattern)) * (field === "title" ? TITLE_WEIGHT : 1));
   }
   return best;
 }
@@ -123,12 +138,16 @@ export function roundScore(score: number): number {
   return Math.max(0.0001, Math.round(score * 10_000) / 10_000);
 }
 
-export function findHighlights(fields: SearchFields, patterns: readonly RegExp[]): Highlight[] {
-  return Object.entries(fields).flatMap(([field, text]) => {
+export function* findHighlights(fields: SearchFields, patterns: readonly RegExp[]): Steps<Highlight[]> {
+  const highlights: Highlight[] = [];
+  for (const [field, text] of Object.entries(fields)) {
     const normalized = normalizeWithOffsets(text);
-    const ranges = mergeRanges(patterns.flatMap((pattern) => findRanges(normalized, pattern)));
-    return ranges.length === 0 ? [] : [{ field, ranges }];
-  });
+    const found: [number, number][] = [];
+    for (const pattern of patterns) found.push(...yield* findRanges(normalized, pattern));
+    const ranges = mergeRanges(found);
+    if (ranges.length > 0) highlights.push({ field, ranges });
+  }
+  return highlights;
 }
 
 /** The distinct phrases of the parts. */
@@ -156,26 +175,41 @@ export function patternOf(runs: readonly string[]): RegExp {
 }
 
 /** A whole word scores more than its start, and that more than its middle; repetitions add a little. */
-function scoreMatches(text: string, pattern: RegExp): number {
+function* scoreMatches(text: string, pattern: RegExp): Steps<number> {
   let best = 0;
   let count = 0;
-  for (const { 0: found, index } of text.matchAll(pattern)) {
+  yield* eachMatch(text, pattern, (found, index) => {
     const isStart = !IS_WORD.test(text.slice(index - 1, index)) || STARTS_SIGN.test(found);
     const isEnd = !IS_WORD.test(text.slice(index + found.length, index + found.length + 1)) ||
       ENDS_SIGN.test(found);
     best = Math.max(best, isStart ? isEnd ? 1 : 0.8 : 0.5);
-    if (++count === 16) break;
-  }
+    return ++count < 16;
+  });
   return best * (1 + 0.1 * Math.log2(Math.max(1, count)));
 }
 
-function findRanges(normalized: NormalizedText, pattern: RegExp): [number, number][] {
+function* findRanges(normalized: NormalizedText, pattern: RegExp): Steps<[number, number][]> {
   const ranges: [number, number][] = [];
-  for (const { 0: found, index } of normalized.text.matchAll(pattern)) {
+  yield* eachMatch(normalized.text, pattern, (found, index) => {
     ranges.push(originalRange(normalized, index, index + found.length));
-    if (ranges.length === RANGES_MAX) break;
-  }
+    return ranges.length < RANGES_MAX;
+  });
   return ranges;
+}
+
+/** Visits the matches in their order, until `visit` returns false. */
+function* eachMatch(text: string, pattern: RegExp, visit: (found: string, index: number) => boolean): Steps {
+  for (let from = 0; from < text.length; from += WINDOW) {
+    if (from > 0) yield;
+    const start = Math.max(0, from - MARGIN);
+    const part = text.slice(start, from + WINDOW + MARGIN);
+    pattern.lastIndex = from - start;
+    for (const { 0: found, index } of part.matchAll(pattern)) {
+      // The next window finds it again.
+      if (start + index >= from + WINDOW) break;
+      if (!visit(found, start + index)) return;
+    }
+  }
 }
 
 /** Sorts ranges and merges those that overlap or touch. */

@@ -44,7 +44,9 @@ export async function findNear(
     const known = candidates.filter(({ kind, id }) => scores.has(`${kind} ${id}`));
     hits = await loader.match(
       known,
-      (fields, { kind, id }) => keywords.excludes(fields) ? undefined : scores.get(`${kind} ${id}`),
+      function* (fields, { kind, id }) {
+        return (yield* keywords.excludes(fields)) ? undefined : scores.get(`${kind} ${id}`);
+      },
     );
     if (hits.length >= ENOUGH || near.length < limit) break;
   }

@@ -1,7 +1,7 @@
 // Search: finds candidates that the caller may read, matches their current text, ranks them and returns a page.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, withTimeout } from "@/core/clock.ts";
-import { createYielder } from "@/core/caller.ts";
+import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -14,7 +14,7 @@ import { CandidateLoader, type Hit } from "./candidate_loader.ts";
 import { type Found, HitFinder, type Search } from "./hit_finder.ts";
 import type { SearchTables } from "./index_store.ts";
 import type { SearchIndexer } from "./indexer.ts";
-import { Matcher } from "./matcher.ts";
+import { type Highlight, Matcher } from "./matcher.ts";
 import {
   type SearchQuery,
   type SearchRequest,
@@ -184,19 +184,31 @@ export class SearchService {
     const resourceOf = await loader.load(hits);
     // Permissions are checked again after loading, because they may have ended in between.
     const rooms = await this.#store.visible(viewer, [...new Set(hits.flatMap((hit) => hit.room_id ?? []))]);
-    const items: SearchResult[] = [];
-    const yieldIfDue = createYielder();
-    for (const hit of hits) {
-      if (await yieldIfDue()) assertInTime();
+    const shown = hits.flatMap((hit) => {
       const resource = resourceOf(hit);
-      if (resource === undefined || hit.room_id !== null && !rooms.has(hit.room_id)) continue;
+      return resource === undefined || hit.room_id !== null && !rooms.has(hit.room_id) ? [] : [{ hit, resource }];
+    });
+    const highlighting = function* (): Steps<Highlight[][]> {
+      const all: Highlight[][] = [];
+      for (const { resource } of shown) {
+        all.push(yield* matcher.highlights(resource.fields));
+        yield;
+      }
+      return all;
+    };
+    const highlights = await runInSlices(highlighting(), async () => {
+      await nextSlice();
+      assertInTime();
+    });
+    const items: SearchResult[] = [];
+    for (const [at, { hit, resource }] of shown.entries()) {
       const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;
       const source = around === 0 ? undefined : this.#sources.get(hit.kind);
       const context = await source?.context?.(actor, resource.item, around, hiddenUpTo);
       items.push({
         kind: hit.kind,
         score: hit.score,
-        highlights: matcher.highlights(resource.fields),
+        highlights: highlights[at] ?? [],
         ...(context === undefined ? {} : { context }),
         [hit.kind]: resource.item,
       });
