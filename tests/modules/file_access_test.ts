@@ -61,7 +61,7 @@ Deno.test("a member who left cannot read the room's files, and can again after j
   await assertReads(gateway, bob, id, 404);
 });
 
-Deno.test("file.delete of a member who left refuses files the room shows, but not those of scheduled messages", async () => {
+Deno.test("file.delete of a member who left refuses files that the room or its documents show, but not those of scheduled messages", async () => {
   await using rig = await openFileHarness();
   const { gateway } = rig;
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
@@ -69,14 +69,18 @@ Deno.test("file.delete of a member who left refuses files the room shows, but no
   const own = await createRoom(bob, []);
   const id = await uploadFile(gateway, bob);
   const later = await uploadFile(gateway, bob);
+  const named = await uploadFile(gateway, bob);
+  ok(await bob.post("/v1/collaboration/documents", { roomId, title: "Plan", text: `${FILES}/${named}/content` }));
   for (const place of [roomId, own]) await sendMessage(bob, place, "look", { fileIds: [id] });
   ok(await bob.post("/v1/messages", { roomId, fileIds: [later], sendAt: "2026-03-01T18:00:00Z" }));
   await alice.delete(`/v1/rooms/${roomId}/members/bob`);
-  assertProblem(await bob.delete(`${FILES}/${id}`), 403, "forbidden");
-  await assertReads(gateway, alice, id, 200);
+  for (const shown of [id, named]) {
+    assertProblem(await bob.delete(`${FILES}/${shown}`), 403, "forbidden");
+    await assertReads(gateway, alice, shown, 200);
+  }
   assert.equal((await bob.delete(`${FILES}/${later}`)).status, 204);
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
-  assert.equal((await bob.delete(`${FILES}/${id}`)).status, 204);
+  for (const shown of [id, named]) assert.equal((await bob.delete(`${FILES}/${shown}`)).status, 204);
   await assertReads(gateway, alice, id, 410);
 });
 

@@ -73,8 +73,9 @@ export function fileApi({ files, writer, contentLinks, roomAccess }: Deps): Modu
         name: "file.delete",
         summary: "Delete a file and its content",
         description:
-          "Allowed for its uploader while a member of the rooms that show it, and for an admin who can see it. " +
-          "Resources that show the file keep its name; reading it returns 410. Principals whose picture it was have none.",
+          "Allowed for its uploader while a member of the rooms and a reader of the documents that show it, and for an " +
+          "admin who can see it. Resources that show the file keep its name; reading it returns 410. Principals whose " +
+          "picture it was have none.",
         access: { scope: "file.write" },
         http: { method: "DELETE", path: `${FILE_PATH}/:id`, status: 204 },
         input: byId,

@@ -103,7 +103,7 @@ export class FileService {
     return cursors.page(rows, limit, bind, (row) => [row.id], presentFile);
   }
 
-  /** Deletes a file for an admin who can see it, or for its uploader while a member of the rooms that show it. */
+  /** Deletes a file for an admin who can see it, or for its uploader while a member or reader of all that shows it. */
   async delete({ actor }: Context, id: string): Promise<void> {
     const { tenantId, principalId } = actor;
     await this.#deps.store.write(async (tx) => {
@@ -119,8 +119,11 @@ export class FileService {
       const rooms = await files.rooms(tenantId, id);
       // Locks the rooms before membership is checked, so that the caller cannot be removed in between.
       await tx.reserveAll(tenantId, new Map(rooms.map(({ room_id }) => [roomStream(room_id), 0])));
-      if (!isAdmin && !await this.#isMemberOfAll(tx.db, actor, rooms)) {
-        throw new Fault("forbidden", "The file is shown in a room that the caller is no longer in");
+      const owners = await this.#ownersWithoutRoom(tx.db, actor, row);
+      if (!isAdmin && (owners.readable < owners.all || !await this.#isMemberOfAll(tx.db, actor, rooms))) {
+        const detail =
+          "The file is shown in a room that the caller is no longer in, or in a document that it cannot read";
+        throw new Fault("forbidden", detail);
       }
       await deleteFiles(tx, tenantId, [row]);
       await this.#clearPicture(tx as AnyTransaction, tenantId, id);
@@ -178,19 +181,25 @@ export class FileService {
       const grant = await this.#deps.roomAccess.find(actor, room_id, db);
       if (grant !== undefined && seq > hiddenUpTo(grant)) return true;
     }
-    if (await this.#isReadableByOwner(db, actor, row)) return true;
+    if ((await this.#ownersWithoutRoom(db, actor, row)).readable > 0) return true;
     const shownBy = await files.shownBy(actor.tenantId, row.id);
     return (await this.#deps.visibility.filterVisible(actor, shownBy, db)).length > 0;
   }
 
-  async #isReadableByOwner(db: AnyDatabase, actor: Actor, { id }: FileRow): Promise<boolean> {
+  /** How many resources show the file besides those of rooms, and how many of these the actor may read. */
+  async #ownersWithoutRoom(
+    db: AnyDatabase,
+    actor: Actor,
+    { id }: FileRow,
+  ): Promise<{ all: number; readable: number }> {
     const owners = await new FileStore(db).ownersWithoutRoom(actor.tenantId, id);
     const byKind = Map.groupBy(owners.map((owner) => owner.split(":", 2)), ([kind]) => kind ?? "");
+    let readable = 0;
     for (const [kind, own] of byKind) {
-      const readable = await this.#deps.readCheckFor(kind)?.(actor, own.map(([, ownerId]) => ownerId ?? ""), db);
-      if (readable !== undefined && readable.size > 0) return true;
+      const ids = await this.#deps.readCheckFor(kind)?.(actor, own.map(([, ownerId]) => ownerId ?? ""), db);
+      readable += ids?.size ?? 0;
     }
-    return false;
+    return { all: owners.length, readable };
   }
 
   /** Those whose picture a deleted file was have none now. */
