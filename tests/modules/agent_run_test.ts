@@ -237,6 +237,18 @@ Deno.test("a paused agent starts nothing, and what it was doing is cancelled", a
   assert.equal(run.status, "succeeded");
 });
 
+Deno.test("who is removed while waiting for a run that it asked for gets none of its text", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: ["One ", () => gate.promise, "two"] }));
+  const { alice, bob, roomId, agentId } = fixture;
+  const waiting = bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", wait: 30 });
+  await eventually(async () => assert.equal((await fixture.runs())[0]?.text, "One "));
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+  gate.resolve();
+  const { id, status, text } = ok(await waiting);
+  assert.deepEqual([status, text], [(await fixture.run(id)).status, ""]);
+});
+
 Deno.test("runs of one agent are two at a time, of a tenant eight", async () => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(() => ({ parts: [() => gate.promise, "ok"] }));

@@ -44,13 +44,15 @@ export class RunService {
   /** Starts a run of an agent of the gateway; or notes one of the caller, an agent outside. */
   async create(context: Context, { agentId, wait, ...input }: RunCreate): Promise<Run> {
     const { actor } = context;
-    const { store, waiter } = this.#deps;
+    const { store, access, waiter } = this.#deps;
     const isOwn = agentId === undefined || agentId === actor.principalId;
     if (isOwn && actor.kind !== "agent") {
       throw Fault.forField("/agentId", "required", "only agents start runs of their own");
     }
     const run = await store.write((tx) => this.#create(tx, context, agentId ?? actor.principalId, input, isOwn));
-    return presentRun(await waiter.settled(run, isOwn ? 0 : wait, context.signal));
+    const settled = await waiter.settled(run, isOwn ? 0 : wait, context.signal);
+    // A right may have ended meanwhile.
+    return presentRun(settled, settled === run || await access.isReadable(actor, settled));
   }
 
   async #create(
