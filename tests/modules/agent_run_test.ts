@@ -237,16 +237,21 @@ Deno.test("a paused agent starts nothing, and what it was doing is cancelled", a
   assert.equal(run.status, "succeeded");
 });
 
-Deno.test("who is removed while waiting for a run that it asked for gets none of its text", async () => {
+Deno.test("who is removed or disabled while waiting for a run gets none of its text", async () => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(() => ({ parts: ["One ", () => gate.promise, "two"] }));
-  const { alice, bob, roomId, agentId } = fixture;
-  const waiting = bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", wait: 30 });
+  const { gateway, alice, bob, roomId, agentId } = fixture;
+  const boss = await gateway.as("boss", { role: "owner" });
+  const bobs = bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", wait: 30 });
   await eventually(async () => assert.equal((await fixture.runs())[0]?.text, "One "));
+  const { id } = (await fixture.runs())[0];
+  const alices = alice.get(`/v1/collaboration/ai/runs/${id}?wait=30`);
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+  ok(await boss.delete("/v1/collaboration/principals/alice"));
   gate.resolve();
-  const { id, status, text } = ok(await waiting);
-  assert.deepEqual([status, text], [(await fixture.run(id)).status, ""]);
+  const asked = ok(await bobs);
+  assert.deepEqual([asked.id, asked.text], [id, ""]);
+  assertProblem(await alices, 401, "token_revoked");
 });
 
 Deno.test("runs of one agent are two at a time, of a tenant eight", async () => {

@@ -196,10 +196,12 @@ function createParts(platform: Platform, deps: Deps) {
   const takeover = new ScheduleTakeover({ roomAccess });
   const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle, takeover, roomAccess, toolNames });
   const scheduler = new AgentScheduler({ store, clock, identity, roomAccess });
-  const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
+  const common = { store, clock, cursors, roomAccess, access, lifecycle };
+  const { revalidate } = deps;
+  const runs = new RunService({ ...common, identity, waiter, findMessage, revalidate });
   const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });
-  const streams = new RunStreams({ store, bus, access, waiter, revalidate: deps.revalidate });
-  const approvals = new ApprovalService({ store, clock, cursors, roomAccess, access, lifecycle, deciders });
+  const streams = new RunStreams({ store, bus, access, waiter, revalidate });
+  const approvals = new ApprovalService({ ...common, deciders });
   const expiry = new RunExpiry({ store, clock, lifecycle, ending, actors });
   return {
     signals,

@@ -1,5 +1,5 @@
 // Runs as callers of the API start, read, cancel and answer them.
-import { hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
+import { type Actor, hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -32,6 +32,8 @@ type Deps = {
   lifecycle: RunLifecycle;
   waiter: RunWaiter;
   findMessage: FindMessage;
+  /** The actor as it is now; `undefined` if its token, itself or its owner ended. */
+  revalidate: (actor: Actor) => Promise<Actor | undefined>;
 };
 
 export class RunService {
@@ -44,14 +46,13 @@ export class RunService {
   /** Starts a run of an agent of the gateway; or notes one of the caller, an agent outside. */
   async create(context: Context, { agentId, wait, ...input }: RunCreate): Promise<Run> {
     const { actor } = context;
-    const { store, access, waiter } = this.#deps;
+    const { store, access } = this.#deps;
     const isOwn = agentId === undefined || agentId === actor.principalId;
     if (isOwn && actor.kind !== "agent") {
       throw Fault.forField("/agentId", "required", "only agents start runs of their own");
     }
     const run = await store.write((tx) => this.#create(tx, context, agentId ?? actor.principalId, input, isOwn));
-    const settled = await waiter.settled(run, isOwn ? 0 : wait, context.signal);
-    // A right may have ended meanwhile.
+    const settled = await this.#settled(context, run, isOwn ? 0 : wait);
     return presentRun(settled, settled === run || await access.isReadable(actor, settled));
   }
 
@@ -149,14 +150,21 @@ export class RunService {
     return cursors.page(rows, limit, bind, (row) => [row.id], (row) => presentRun(row, readable.has(row.id)));
   }
 
-  async read({ actor, signal }: Context, id: string, wait: number): Promise<RunDetail> {
-    const { store, access, waiter } = this.#deps;
-    const run = await waiter.settled(await access.find(actor, id), wait, signal);
-    // A right may have ended meanwhile.
+  async read(context: Context, id: string, wait: number): Promise<RunDetail> {
+    const { store, access } = this.#deps;
+    const { actor } = context;
+    const run = await this.#settled(context, await access.find(actor, id), wait);
     if (wait > 0) await access.find(actor, id);
     const steps = await new RunStore(store.db).steps(actor.tenantId, id);
     const hasTexts = await access.isReadable(actor, run);
     return { ...presentRun(run, hasTexts), steps: steps.map((step) => presentStep(step, hasTexts)) };
+  }
+
+  /** The run after a wait, in which the rights of the caller may have ended: what it may read of the run is to be checked next. */
+  async #settled({ actor, signal }: Context, run: RunRow, seconds: number): Promise<RunRow> {
+    const settled = await this.#deps.waiter.settled(run, seconds, signal);
+    if (settled === run || await this.#deps.revalidate(actor) !== undefined) return settled;
+    throw new Fault("token_revoked", "The token was revoked, or the principal or its owner disabled");
   }
 
   /** Ends a run at once, with its approvals and reservations. Cancelling a cancelled one changes nothing. */
