@@ -79,6 +79,29 @@ Deno.test("document.write_yjs refuses items next to, and deletions of, missing i
   assert.equal((await fixture.mergeUpdate(id, Y.encodeStateAsUpdate(other))).status, 200, "whole, it fits");
 });
 
+Deno.test("document.write_yjs refuses an update with more items or values than a document can have", async () => {
+  await using fixture = await DocumentFixture.open();
+  const { id } = await fixture.create("", { kind: "rich" });
+  const update = (items: number[], count: number[], rest: number[]): Uint8Array =>
+    Uint8Array.from([1, ...count, 1, 0, ...items, ...rest, 0]);
+  const element = [7, 1, 1, 120, 3, 1, 112]; // <p> in the fragment "x"
+  const attribute = [0x28, 0, 1, 0, 1, 97]; // "a" of it
+  const collected = (count: number): number[] => Array<number[]>(count).fill([0, 1]).flat();
+  const values = (count: number): number[] => Array<number>(count).fill(126);
+  const text = (...bytes: number[]): Uint8Array =>
+    update([...element, ...attribute], [2], [1, 119, bytes.length, ...bytes]);
+  const hundredThousandOne = [0xa1, 0x8d, 0x06];
+  const fourHundredThousandOne = [0x81, 0xb5, 0x18];
+  const refused: [code: string, update: Uint8Array][] = [
+    ["limit_reached", update(element, hundredThousandOne, collected(100_000))],
+    ["limit_reached", update([...element, ...attribute, ...fourHundredThousandOne], [2], values(400_001))],
+    ["validation_failed", text(97, 0)],
+    ["validation_failed", text(0xed, 0xa0, 0x80)], // a lone surrogate
+  ];
+  for (const [code, update] of refused) assert.equal((await fixture.mergeUpdate(id, update)).body.code, code);
+  assert.equal((await fixture.mergeUpdate(id, text(97))).status, 200);
+});
+
 Deno.test("document.import finds a title in the longest line", async () => {
   await using fixture = await DocumentFixture.open();
   const markdown = `# ${"#".repeat(200_000)} ${" #".repeat(200_000)} x`;

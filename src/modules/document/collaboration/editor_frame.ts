@@ -8,11 +8,11 @@ import {
   readVarUint,
   readVarUint8Array,
 } from "lib0/decoding";
-import { Fault } from "@/core/fault.ts";
+import type { Fault } from "@/core/fault.ts";
 import { isDeeperThan } from "@/core/text.ts";
 import { updateTooLarge } from "../content/service.ts";
 import type { DocumentKind } from "../content/update_scan.ts";
-import { INVALID_UPDATE, isStateVector, updateFault } from "../content/crdt.ts";
+import { INVALID_UPDATE, isStateVector, refusalOf, updateFault } from "../content/crdt.ts";
 import { BODY_MAX_BYTES, FRAME_MAX_BYTES, UPDATE_MAX_BYTES_OF } from "../schema.ts";
 
 /** Types that clients may send; the others are for servers. */
@@ -131,9 +131,7 @@ function readUpdate(frame: EditorFrame, update: Uint8Array, kind: DocumentKind):
   if (update.length > UPDATE_MAX_BYTES_OF[kind]) return { ...frame, rejection: updateTooLarge(kind) };
   const fault = updateFault(update, kind);
   if (fault === undefined) return frame;
-  return fault === INVALID_UPDATE
-    ? "malformed"
-    : { ...frame, rejection: new Fault("validation_failed", `Refused: ${fault}`) };
+  return fault === INVALID_UPDATE ? "malformed" : { ...frame, rejection: refusalOf(fault) };
 }
 
 function checkAwareness(update: Uint8Array): FrameFault | undefined {

@@ -3,12 +3,14 @@
 import { createDecoder } from "lib0/decoding";
 import * as Y from "yjs";
 import { hashText } from "@/core/crypto.ts";
-import { findUnsafeText, isSafeText } from "@/core/text.ts";
+import { isSafeText } from "@/core/text.ts";
 import type { Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
+import { ITEMS_MAX } from "../limits.ts";
+import { RICH_JSON_VALUES_MAX } from "../rich/node.ts";
 import type { Splice } from "./text_edits.ts";
 import { createBoundedDocument } from "./merge_cost.ts";
-import { type DocumentKind, hasOnlyContentsOf } from "./update_scan.ts";
+import { type DocumentKind, scanContents } from "./update_scan.ts";
 
 /** The name editors bind to: `ydoc.getText("content")`. */
 const TEXT_FIELD = "content";
@@ -25,8 +27,9 @@ export const INVALID_UPDATE = "invalid Yjs update";
 const REFUSED_CONTENT: Readonly<Record<DocumentKind, string>> = {
   text: `expected changes of text in the Y.Text "${TEXT_FIELD}" only; for TipTap, BlockNote and other editors of ` +
     "ProseMirror create a document of the kind rich",
-  rich: "expected elements, texts and JSON only",
+  rich: "expected elements, texts and JSON without NUL only",
 };
+const TOO_MANY = `An update can have at most ${ITEMS_MAX} CRDT items, and ${RICH_JSON_VALUES_MAX} JSON values`;
 
 /** Loads a document from updates; throws `limit_reached` if that is too expensive. */
 export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
@@ -127,7 +130,9 @@ export function isStateVector(data: Uint8Array): boolean {
  */
 function parseUpdate(update: Uint8Array, kind: DocumentKind): ReturnType<typeof Y.decodeUpdate> | string {
   try {
-    return hasOnlyContentsOf(kind, createDecoder(update)) ? Y.decodeUpdate(update) : REFUSED_CONTENT[kind];
+    const contents = scanContents(kind, createDecoder(update));
+    if (contents === "too_many") return TOO_MANY;
+    return contents === "allowed" ? Y.decodeUpdate(update) : REFUSED_CONTENT[kind];
   } catch {
     return INVALID_UPDATE;
   }
@@ -170,12 +175,18 @@ export function updateFault(update: Uint8Array, kind: DocumentKind): string | un
   return undefined;
 }
 
-/** Whether all texts in an item are well-formed. */
+/** The fault of an update, by the reason that `updateFault` returned. */
+export function refusalOf(reason: string): Fault {
+  return reason === TOO_MANY
+    ? new Fault("limit_reached", reason)
+    : new Fault("validation_failed", `Refused: ${reason}`);
+}
+
+/** Whether all texts in an item are well-formed, apart from JSON, which was scanned. */
 function isSafeContent({ content, parentSub }: Y.Item): boolean {
   if (parentSub !== null && !isSafeText(parentSub)) return false;
   if (content instanceof Y.ContentString) return isSafeText(content.str);
   if (content instanceof Y.ContentFormat) return isSafeText(content.key) && isSafeText(JSON.stringify(content.value));
-  if (content instanceof Y.ContentAny) return findUnsafeText("\\u", content.arr) === undefined;
   return !(content instanceof Y.ContentType && content.type instanceof Y.XmlElement) ||
     isSafeText(content.type.nodeName);
 }

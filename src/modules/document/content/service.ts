@@ -6,7 +6,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Store } from "@/ports/store.ts";
 import { assertWritable, type DocumentAccess, editorContext, lockDocument } from "../access.ts";
-import { classifyUpdate, encode, updateFault } from "./crdt.ts";
+import { classifyUpdate, encode, refusalOf, updateFault } from "./crdt.ts";
 import { renderBlocks, renderFragment, renderHtml, renderNodes, renderNodesAsPage } from "../rendering.ts";
 import type { RichNode } from "../rich/node.ts";
 import { checkShape, wrongFragment } from "../rich/update_shape.ts";
@@ -115,16 +115,17 @@ export class ContentService {
     const { row: { kind } } = await documentAccess.require(context, id);
     if (update.length > UPDATE_MAX_BYTES_OF[kind]) throw updateTooLarge(kind);
     const fault = log.measure(context.actor, () => updateFault(update, kind));
-    if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
+    if (fault !== undefined) throw refusalOf(fault);
     return await store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       assertWritable(locked);
       let { row } = locked;
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
-      const relation = classifyUpdate(doc, update);
+      const account = cpu.accountOf(context.actor);
+      const relation = account.measure(() => classifyUpdate(doc, update));
       if (relation === "duplicate") return presentChange(row, 0);
       if (relation === "missing_dependency") throw new MissingDependency();
-      cpu.accountOf(context.actor).measure(() => {
+      account.measure(() => {
         if (kind === "rich") row = { ...row, fragment: checkShape(doc, update, row.fragment) ?? row.fragment };
         estimateMergeMs(doc, update);
       });
