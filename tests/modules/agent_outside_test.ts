@@ -186,7 +186,8 @@ testOnEngines("a bot and an agent of the gateway stop after three turns", async 
   const turn = async (triggerMessageId: string) => ok(await robo.post(RUNS, { roomId, triggerMessageId }));
   const first = await turn(await answered(2));
   assert.equal(first.chainDepth, 2);
-  // Slow enough that the turns of agents in the room are not counted any more.
+  // Slow enough that the turns of agents in the room are not counted any more. The job that would end the silent run waits.
+  await gateway.app.jobs.stop();
   gateway.clock.advance(301_000);
   ok(await robo.post(`${RUNS}/${first.id}/finish`, { text: "@helper your turn" }));
   const stopped = await turn(await answered(4));
