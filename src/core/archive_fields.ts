@@ -2,8 +2,6 @@
 import { z } from "@zod/zod";
 import { INPUT_ERRORS } from "./input_error.ts";
 
-export { TimeInput as Time } from "./time_input.ts";
-
 /** A version or another counter; a column has room for twice as many. */
 export const Counter = z.int().min(0).max(2 ** 30);
 /**

@@ -5,6 +5,7 @@ import process from "node:process";
 import type { Actor } from "./actor.ts";
 import { nextTick } from "./clock.ts";
 import type { CpuAccount } from "./cpu_budget.ts";
+import { Fault } from "./fault.ts";
 
 type Scope = {
   readonly call: CallScope | undefined;
@@ -57,6 +58,15 @@ export async function runAsCaller<Result>(actor: Actor, run: () => Result | Prom
   } finally {
     scope.end();
   }
+}
+
+/** Throws after a wait, in which the token may have been revoked, or the caller or its owner disabled. */
+export async function assertStillAuthorized(
+  actor: Actor,
+  revalidate: (actor: Actor) => Promise<Actor | undefined>,
+): Promise<void> {
+  if (await revalidate(actor) !== undefined) return;
+  throw new Fault("token_revoked", "The token was revoked, or the principal or its owner disabled");
 }
 
 /** Runs something without a caller: the gateway's own work, or work that many callers share and that checks each of them itself. */

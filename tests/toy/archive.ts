@@ -7,7 +7,7 @@ import {
   type ImportContext,
   type SectionImporter,
 } from "@/core/archive.ts";
-import { Time } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { allocateId, candidateIds } from "@/core/archive_ids.ts";
 import { roomStream } from "@/core/event.ts";
 import { paginate } from "@/core/page.ts";
@@ -28,7 +28,7 @@ const BookmarkRecord = z.object({
   title: z.string().min(1).max(200),
   url: z.url().max(2000),
   createdBy: PrincipalId,
-  createdAt: Time,
+  createdAt: TimeInput,
 });
 
 type Tx = Transaction<BookmarkTables>;

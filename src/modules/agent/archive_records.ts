@@ -1,6 +1,7 @@
 // The records of agents in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter, listOf, Time } from "@/core/archive_fields.ts";
+import { Counter, listOf } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { AgentSchedule, AgentSettings, AgentTrigger, MemoryScope, ToolName, TOOLS_MAX } from "./schema.ts";
 
@@ -22,8 +23,8 @@ export const AgentRecord = z.object({
   tokensPerDay,
   version: Counter.min(1),
   createdBy: PrincipalId,
-  createdAt: Time,
-  updatedAt: Time,
+  createdAt: TimeInput,
+  updatedAt: TimeInput,
 });
 export type AgentRecord = z.output<typeof AgentRecord>;
 

@@ -13,10 +13,11 @@ import {
   Slug,
   VISIBILITIES,
 } from "@/modules/room/mod.ts";
-import { Counter, listOf, Time } from "@/core/archive_fields.ts";
+import { Counter, listOf } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 
-const Reacted = z.object({ key: z.string(), principalId: PrincipalId, at: Time });
-const Edited = z.object({ version: Counter.min(1), text: z.string().nullable(), editorId: PrincipalId, at: Time });
+const Reacted = z.object({ key: z.string(), principalId: PrincipalId, at: TimeInput });
+const Edited = z.object({ version: Counter.min(1), text: z.string().nullable(), editorId: PrincipalId, at: TimeInput });
 
 export const HeaderRecord = z.object({ type: z.literal("export"), version: z.literal(1) });
 export const PrincipalRecord = z.object({
@@ -30,7 +31,7 @@ export const PrincipalRecord = z.object({
   timezone: z.string().max(64).nullable(),
   locale: z.string().max(35).nullable(),
   disabled: z.boolean(),
-  createdAt: Time,
+  createdAt: TimeInput,
 });
 export const RoomRecord = z.object({
   id: RoomId,
@@ -46,21 +47,21 @@ export const RoomRecord = z.object({
   retentionDays: Counter.min(1).max(RETENTION_DAYS_MAX).nullable(),
   metadata: JsonObject,
   createdBy: PrincipalId,
-  createdAt: Time,
+  createdAt: TimeInput,
   memberIds: z.array(PrincipalId).max(8).default([]).describe("only for direct rooms"),
 });
 export const MemberRecord = z.object({
   roomId: RoomId,
   principalId: PrincipalId,
   role: z.enum(ROOM_ROLES),
-  joinedAt: Time,
+  joinedAt: TimeInput,
 });
 export const BanRecord = z.object({
   roomId: RoomId,
   principalId: PrincipalId,
   reason: z.string().max(500).nullable(),
   createdBy: PrincipalId,
-  createdAt: Time,
+  createdAt: TimeInput,
 });
 export const MessageRecord = z.object({
   id: MessageId,
@@ -78,12 +79,12 @@ export const MessageRecord = z.object({
   metadata: JsonObject,
   elements: Json.optional(),
   clientMessageId: z.string().max(128).nullable(),
-  pinnedAt: Time.nullable(),
-  editedAt: Time.nullable(),
+  pinnedAt: TimeInput.nullable(),
+  editedAt: TimeInput.nullable(),
   editCount: Counter,
-  deletedAt: Time.nullable(),
+  deletedAt: TimeInput.nullable(),
   version: Counter.min(1),
-  createdAt: Time,
+  createdAt: TimeInput,
 });
 
 export const FileRecord = z.object({
@@ -95,5 +96,5 @@ export const FileRecord = z.object({
   sha256: z.string(),
   uploaderId: PrincipalId,
   roomId: RoomId.nullable(),
-  createdAt: Time,
+  createdAt: TimeInput,
 });

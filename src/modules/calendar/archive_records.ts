@@ -1,6 +1,7 @@
 // The records of calendars in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter, Time } from "@/core/archive_fields.ts";
+import { Counter } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -31,7 +32,7 @@ const Attending = z.object({
   email: OneLine.max(254).nullable(),
   role: z.enum(ATTENDEE_ROLES),
   ...response,
-  respondedAt: Time.nullable(),
+  respondedAt: TimeInput.nullable(),
 }).refine(
   ({ principalId, email }) => (principalId === null) !== (email === null),
   "expected a principal or an email address",
@@ -60,8 +61,8 @@ export const EventRecord = z.object({
   meetingId: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/).nullable(),
   version: Counter.min(1),
   createdBy: PrincipalId,
-  createdAt: Time,
-  updatedAt: Time,
+  createdAt: TimeInput,
+  updatedAt: TimeInput,
   /** Number of records that follow it. */
   parts: z.int().min(0),
 });
@@ -82,7 +83,7 @@ export const RsvpRecord = z.object({
   principalId: PrincipalId,
   occurrence: Local,
   ...response,
-  respondedAt: Time,
+  respondedAt: TimeInput,
 });
 
 /** An event with its exceptions and responses. */

@@ -1,6 +1,7 @@
 // The records of documents in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter, listOf, Time } from "@/core/archive_fields.ts";
+import { Counter, listOf } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { JsonObject } from "@/core/json.ts";
 import { hasMoreValuesThan, isDeeperThan, isLongerThan } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
@@ -37,8 +38,8 @@ function isNodes(json: string): boolean {
 const origin = {
   kind: z.enum(REVISION_KINDS),
   principalIds: z.array(PrincipalId).max(AUTHORS_MAX),
-  startedAt: Time,
-  at: Time,
+  startedAt: TimeInput,
+  at: TimeInput,
 };
 export const DocumentRecord = z.object({
   id: DocumentId,
@@ -54,10 +55,10 @@ export const DocumentRecord = z.object({
   metadata: JsonObject,
   version: Counter.min(1),
   createdBy: PrincipalId,
-  createdAt: Time,
-  updatedAt: Time,
+  createdAt: TimeInput,
+  updatedAt: TimeInput,
   editedBy: PrincipalId,
-  editedAt: Time,
+  editedAt: TimeInput,
   readers: listOf(z.object({ principalId: PrincipalId, role: z.enum(ACCESS_ROLES) })),
   origin: z.object(origin).optional(),
 });
@@ -77,10 +78,10 @@ export const CommentRecord = z.object({
   text: z.string().min(1).max(COMMENT_MAX),
   anchor: z.object({ quote: z.string().min(1).max(QUOTE_MAX), start: EncodedAnchor, end: EncodedAnchor }).nullable(),
   resolvedBy: PrincipalId.nullable(),
-  resolvedAt: Time.nullable(),
+  resolvedAt: TimeInput.nullable(),
   version: Counter.min(1),
-  createdAt: Time,
-  updatedAt: Time,
+  createdAt: TimeInput,
+  updatedAt: TimeInput,
 }).refine(
   ({ resolvedBy, resolvedAt }) => (resolvedBy === null) === (resolvedAt === null),
   "resolvedBy and resolvedAt must be set together",

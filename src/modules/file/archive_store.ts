@@ -2,10 +2,9 @@
 import type { Kysely } from "kysely";
 import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { QuotaStore } from "./quota_store.ts";
-import type { FileTables } from "./store.ts";
+import type { FileRow, FileTables } from "./store.ts";
 
 type Db = Kysely<FileTables>;
-export type FileRow = FileTables["file"];
 
 export class FileArchiveStore {
   readonly #db: Db;

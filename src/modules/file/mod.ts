@@ -1,10 +1,10 @@
 // Files: uploaded once, attached to messages and other resources, readable for readers of these.
 export { fileModule } from "./module.ts";
-export { FileArchiveStore, type FileRow } from "./archive_store.ts";
+export { FileArchiveStore } from "./archive_store.ts";
 export { type Attachment, FileAttachments, HIDDEN_SEQ, type NamedFile } from "./attachments.ts";
 export { enforceMinimumRate } from "./upload.ts";
 export { FileIds } from "./schema.ts";
 export { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "./quota_store.ts";
 export type { FileService } from "./service.ts";
-export { type FileTables } from "./store.ts";
+export { type FileRow, type FileTables } from "./store.ts";
 export { type FileWriter, sweepJob } from "./writer.ts";

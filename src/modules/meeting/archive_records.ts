@@ -1,7 +1,8 @@
 // The records of meetings in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
-import { Counter, Time } from "@/core/archive_fields.ts";
+import { Counter } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { DAY_MS } from "@/core/clock.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
@@ -32,7 +33,7 @@ export const MeetingRecord = z.object({
   kind: z.enum(MEETING_KINDS),
   state: z.enum(["scheduled", "ended"]),
   hostId: PrincipalId,
-  scheduledFor: Time.nullable(),
+  scheduledFor: TimeInput.nullable(),
   maxParticipants: z.int().min(2).max(SFU_MAX),
   lobby: z.boolean(),
   locked: z.boolean(),
@@ -42,17 +43,17 @@ export const MeetingRecord = z.object({
     state: z.enum(["stopped", "failed"]),
     consentText: z.string().min(1).max(CONSENT_TEXT_MAX),
     requestedBy: PrincipalId,
-    requestedAt: Time,
-    startedAt: Time.nullable(),
-    endedAt: Time.nullable(),
+    requestedAt: TimeInput,
+    startedAt: TimeInput.nullable(),
+    endedAt: TimeInput.nullable(),
   }).nullable(),
-  startedAt: Time.nullable(),
-  endedAt: Time.nullable(),
+  startedAt: TimeInput.nullable(),
+  endedAt: TimeInput.nullable(),
   endReason: z.enum(END_REASONS).nullable(),
   version: Counter.min(1),
   createdBy: PrincipalId,
-  createdAt: Time,
-  updatedAt: Time,
+  createdAt: TimeInput,
+  updatedAt: TimeInput,
 }).refine(
   ({ state, endedAt, endReason }) => (state === "ended") === (endedAt !== null && endReason !== null),
   "endedAt must be set if the meeting ended, and only then",
@@ -71,17 +72,17 @@ export const ParticipantRecord = z.object({
   role: z.enum(MEETING_ROLES),
   muted: z.boolean(),
   capabilities: Capabilities,
-  joinedAt: Time.nullable(),
-  leftAt: Time.nullable(),
+  joinedAt: TimeInput.nullable(),
+  leftAt: TimeInput.nullable(),
   leftReason: z.enum(LEAVE_REASONS).nullable(),
-  createdAt: Time,
+  createdAt: TimeInput,
 });
 export const ConsentRecord = z.object({
   roomId: RoomId,
   meetingId: MeetingId,
   recordingId: RecordingId,
   principalId: PrincipalId,
-  givenAt: Time,
+  givenAt: TimeInput,
 });
 export const SegmentRecord = z.object({
   roomId: RoomId,
@@ -92,7 +93,7 @@ export const SegmentRecord = z.object({
   speakerId: PrincipalId,
   text: z.string().min(1).max(SEGMENT_TEXT_MAX),
   postedBy: PrincipalId,
-  createdAt: Time,
+  createdAt: TimeInput,
 }).refine(({ startMs, endMs }) => startMs <= endMs, "ends before it starts");
 
 /** What was active when it was exported has ended. */

@@ -1,12 +1,13 @@
 // The records of facts in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter, listOf, Time } from "@/core/archive_fields.ts";
+import { Counter, listOf } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import { KINDS, MemoryId, SCOPE_TYPES, TEXT_MAX } from "./schema.ts";
 
-const NullableTime = Time.nullable();
+const NullableTime = TimeInput.nullable();
 
 export const MemoryRecord = z.object({
   id: MemoryId,
@@ -25,7 +26,7 @@ export const MemoryRecord = z.object({
   supersededBy: MemoryId.nullable(),
   version: Counter.min(1),
   createdBy: PrincipalId,
-  createdAt: Time,
-  updatedAt: Time,
+  createdAt: TimeInput,
+  updatedAt: TimeInput,
 });
 export type MemoryRecord = z.output<typeof MemoryRecord>;

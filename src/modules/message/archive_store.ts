@@ -3,13 +3,10 @@ import { type Kysely, sql } from "kysely";
 import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { mentionRows } from "./presenter.ts";
-import type { MessageRow, MessageTables } from "./store.ts";
+import type { MessageEditRow, MessageRow, MessageTables, ReactionRow } from "./store.ts";
 
 /** Where a message is, and what it shows. */
 export type ExistingMessage = Pick<MessageRow, "tenant_id" | "id" | "room_id" | "seq" | "thread_id" | "files_json">;
-
-export type ReactionRow = MessageTables["reaction"];
-export type MessageEditRow = MessageTables["message_edit"];
 
 type Db = Kysely<MessageTables>;
 

@@ -1,12 +1,6 @@
 // Messages in rooms, each at one position of the room's stream, with threads, reactions, pins and read positions.
 export { MessageAccess } from "./message_access.ts";
-export {
-  addArchivedMessages,
-  type ExistingMessage,
-  MessageArchiveStore,
-  type MessageEditRow,
-  type ReactionRow,
-} from "./archive_store.ts";
+export { addArchivedMessages, type ExistingMessage, MessageArchiveStore } from "./archive_store.ts";
 export { createLastMessageReader } from "./last_message_store.ts";
 export { namesIn } from "./mentions.ts";
 export { messageModule } from "./module.ts";
@@ -36,4 +30,4 @@ export type { FilteredMessage, MessageFilter } from "./filter.ts";
 export type { MessageService } from "./service.ts";
 export { countCommitted } from "./api.ts";
 export { fileOwner, type MessageSender } from "./sender.ts";
-export { type MessageRow, type MessageTables } from "./store.ts";
+export { type MessageEditRow, type MessageRow, type MessageTables, type ReactionRow } from "./store.ts";

@@ -57,7 +57,7 @@ export type MessageEditRow = {
   at: string;
 };
 
-type ReactionRow = {
+export type ReactionRow = {
   tenant_id: string;
   message_id: string;
   key: string;

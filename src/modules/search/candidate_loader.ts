@@ -1,6 +1,6 @@
 // Loads candidates as the caller may see them now, and matches their current texts.
 import type { Actor } from "@/core/actor.ts";
-import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
+import { runInSlices, type Steps } from "@/core/caller.ts";
 import type { LoadedResource, Searchable, SearchFields } from "@/core/searchable.ts";
 import type { Candidate } from "./store.ts";
 
@@ -12,12 +12,13 @@ export type Hit = Candidate & { score: number };
 export class CandidateLoader {
   readonly #actor: Actor;
   readonly #sources: ReadonlyMap<string, Searchable>;
-  readonly #assertInTime: () => void;
+  readonly #pause: () => Promise<void>;
 
-  constructor(actor: Actor, sources: ReadonlyMap<string, Searchable>, assertInTime: () => void) {
+  /** `pause` resolves when the next slice may run. */
+  constructor(actor: Actor, sources: ReadonlyMap<string, Searchable>, pause: () => Promise<void>) {
     this.#actor = actor;
     this.#sources = sources;
-    this.#assertInTime = assertInTime;
+    this.#pause = pause;
   }
 
   /** Whether the index may find resources of these kinds that the actor may not see. */
@@ -52,10 +53,7 @@ export class CandidateLoader {
           yield;
         }
       };
-      await runInSlices(matching(), async () => {
-        await nextSlice();
-        this.#assertInTime();
-      });
+      await runInSlices(matching(), this.#pause);
     }
     return hits;
   }

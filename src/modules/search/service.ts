@@ -120,6 +120,10 @@ export class SearchService {
     const assertInTime = (): void => {
       if (performance.now() - startedAt > TIMEOUT_MS) throw searchTimeout();
     };
+    const pause = async (): Promise<void> => {
+      await nextSlice();
+      assertInTime();
+    };
     const keywords = new Matcher(request.query);
     assertTerms(keywords, field);
     const isPlain = request.mode !== "keyword" && request.sort === "relevance";
@@ -136,8 +140,8 @@ export class SearchService {
 
     const isCaughtUp = await this.#catchUp(viewer, filter, () => performance.now() - startedAt > CATCH_UP_MS);
     const { find, reason } = await vectors ?? {};
-    const loader = new CandidateLoader(actor, this.#sources, assertInTime);
-    const search = { viewer, filter, keywords, matcher, loader, after, assertInTime };
+    const loader = new CandidateLoader(actor, this.#sources, pause);
+    const search = { viewer, filter, keywords, matcher, loader, after, assertInTime, pause };
     const { hits, total, isComplete = true }: Found = keywords.termCount === 0
       ? { hits: [], total: 0 }
       : await (await this.#finder(search, request)).find(request, find);
@@ -177,7 +181,7 @@ export class SearchService {
   /** The results of hits, each with `around` messages before and after it. */
   async #results(
     actor: Actor,
-    { viewer, matcher, loader, assertInTime }: Search,
+    { viewer, matcher, loader, pause }: Search & { pause: () => Promise<void> },
     around: number,
     hits: readonly Hit[],
   ): Promise<SearchResult[]> {
@@ -196,10 +200,7 @@ export class SearchService {
       }
       return all;
     };
-    const highlights = await runInSlices(highlighting(), async () => {
-      await nextSlice();
-      assertInTime();
-    });
+    const highlights = await runInSlices(highlighting(), pause);
     const items: SearchResult[] = [];
     for (const [at, { hit, resource }] of shown.entries()) {
       const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;

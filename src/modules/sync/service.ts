@@ -3,6 +3,7 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
 import { type EventFilterOf, redactFor } from "@/core/event_view.ts";
+import { assertStillAuthorized } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -84,14 +85,9 @@ export class SyncService {
     const sync = delta === undefined
       ? await this.#fullState(actor, include, true)
       : await this.#deltaResponse(actor, include, from, delta);
-    if (wait > 0) await this.#assertStillAuthorized(actor);
+    // Once everything is read.
+    if (wait > 0) await assertStillAuthorized(actor, this.#deps.revalidate);
     return sync;
-  }
-
-  /** Called after a wait, once everything is read: the token may have been revoked, or the caller or its owner disabled. */
-  async #assertStillAuthorized(actor: Actor): Promise<void> {
-    if (await this.#deps.revalidate(actor) !== undefined) return;
-    throw new Fault("token_revoked", "The token was revoked, or the principal or its owner disabled");
   }
 
   async #fullState(actor: Actor, include: SyncRead["include"], limited: boolean): Promise<Sync> {

@@ -1,6 +1,7 @@
 // The records of tasks in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter, Time } from "@/core/archive_fields.ts";
+import { Counter } from "@/core/archive_fields.ts";
+import { TimeInput } from "@/core/time_input.ts";
 import { Json, JsonObject } from "@/core/json.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { isLongerThan } from "@/core/text.ts";
@@ -40,8 +41,8 @@ export const TaskRecord = z.object({
     labels,
   ) => [...new Set(labels)]),
   parentId: TaskId.nullable(),
-  startAt: Time.nullable(),
-  dueAt: Time.nullable(),
+  startAt: TimeInput.nullable(),
+  dueAt: TimeInput.nullable(),
   timezone: z.string().max(64),
   recurrence: z.object({
     rrule: z.string().min(1).max(500),
@@ -54,11 +55,11 @@ export const TaskRecord = z.object({
   threadId: MessageId.nullable(),
   position: z.string(),
   metadata: JsonObject,
-  completedAt: Time.nullable(),
+  completedAt: TimeInput.nullable(),
   version: Counter.min(1),
   createdBy: PrincipalId,
-  createdAt: Time,
-  updatedAt: Time,
+  createdAt: TimeInput,
+  updatedAt: TimeInput,
 });
 export const ActivityRecord = z.object({
   roomId: RoomId,
@@ -66,7 +67,7 @@ export const ActivityRecord = z.object({
   id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
   kind: z.enum(ACTIVITY_TYPES),
   actorId: PrincipalId,
-  at: Time,
+  at: TimeInput,
   version: Counter.min(1),
   changes: z.array(z.object({ field: z.string().max(64), from: Json.optional(), to: Json.optional() })).max(50)
     .refine((changes) => !isLongerThan(JSON.stringify(changes), CHANGES_MAX_BYTES), "too long"),
@@ -77,7 +78,7 @@ export const RelationRecord = z.object({
   kind: z.enum(RELATION_KINDS),
   otherId: TaskId,
   createdBy: PrincipalId,
-  createdAt: Time,
+  createdAt: TimeInput,
 }).refine(({ taskId, otherId }) => taskId !== otherId, "a task cannot be related to itself");
 
 /** Without claims, which mean nothing elsewhere. */

@@ -125,10 +125,9 @@ export class RunLifecycle {
 
   async #change(tx: AnyTransaction, run: RunRow, set: Partial<RunRow>, event: string): Promise<RunRow> {
     const fence = { status: ["running"], ...run.lease_owner === null ? {} : { leaseOwner: run.lease_owner } } as const;
-    const runs = new RunStore(tx.db);
-    if (!await runs.update(run.tenant_id, run.id, set, fence)) throw new LeaseLost();
     // What was used is noted in the row only.
-    const changed = await runs.find(run.tenant_id, run.id) ?? { ...run, ...set };
+    const changed = await new RunStore(tx.db).change(run.tenant_id, run.id, set, fence);
+    if (changed === undefined) throw new LeaseLost();
     await tx.emit(runEvent(changed, event));
     tx.signal(runChanged.create(run.tenant_id, run.id));
     return changed;

@@ -1,5 +1,6 @@
 // Runs as callers of the API start, read, cancel and answer them.
 import { type Actor, hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
+import { assertStillAuthorized } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -163,8 +164,8 @@ export class RunService {
   /** The run after a wait, in which the rights of the caller may have ended: what it may read of the run is to be checked next. */
   async #settled({ actor, signal }: Context, run: RunRow, seconds: number): Promise<RunRow> {
     const settled = await this.#deps.waiter.settled(run, seconds, signal);
-    if (settled === run || await this.#deps.revalidate(actor) !== undefined) return settled;
-    throw new Fault("token_revoked", "The token was revoked, or the principal or its owner disabled");
+    if (settled !== run) await assertStillAuthorized(actor, this.#deps.revalidate);
+    return settled;
   }
 
   /** Ends a run at once, with its approvals and reservations. Cancelling a cancelled one changes nothing. */

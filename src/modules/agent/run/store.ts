@@ -11,6 +11,8 @@ export type ClaimableRun = Pick<
   RunRow,
   "tenant_id" | "id" | "agent_id" | "room_id" | "thread_id" | "status" | "asker_ids_json" | "queued_at"
 >;
+/** What a run must have to be changed. */
+type RunFence = { status?: readonly RunStatus[]; leaseOwner?: string; queueKey?: string };
 /** Tenants, agents and those who asked, by `askersKey`, that can have no further run now. */
 export type BusyRunners = { tenantIds: readonly string[]; agentIds: readonly string[]; askers: readonly string[] };
 
@@ -65,17 +67,22 @@ export class RunStore {
   }
 
   /** Changes a run that has a status; false if it has another one. */
-  async update(
-    tenantId: string,
-    id: string,
-    set: Partial<RunRow>,
-    ifIn: { status?: readonly RunStatus[]; leaseOwner?: string; queueKey?: string } = {},
-  ): Promise<boolean> {
+  async update(tenantId: string, id: string, set: Partial<RunRow>, ifIn: RunFence = {}): Promise<boolean> {
+    return (await this.#update(tenantId, id, set, ifIn).executeTakeFirst()).numUpdatedRows === 1n;
+  }
+
+  /** The same; resolves to the run as it is then, `undefined` if it has another status. */
+  change(tenantId: string, id: string, set: Partial<RunRow>, ifIn: RunFence): Promise<RunRow | undefined> {
+    return this.#update(tenantId, id, set, ifIn).returningAll().executeTakeFirst();
+  }
+
+  /** The return type is inferred: it is a query under construction. */
+  #update(tenantId: string, id: string, set: Partial<RunRow>, ifIn: RunFence) {
     let query = this.#db.updateTable("agent_run").set(set).where("tenant_id", "=", tenantId).where("id", "=", id);
     if (ifIn.status !== undefined) query = query.where("status", "in", ifIn.status);
     if (ifIn.leaseOwner !== undefined) query = query.where("lease_owner", "=", ifIn.leaseOwner);
     if (ifIn.queueKey !== undefined) query = query.where("queue_key", "=", ifIn.queueKey);
-    return (await query.executeTakeFirst()).numUpdatedRows === 1n;
+    return query;
   }
 
   /** Adds what a response used, whatever became of the run. */
