@@ -1,6 +1,7 @@
 // Reactions and pins, through the API.
 import assert from "node:assert/strict";
 import { openGateway } from "../harness.ts";
+import { testOnEngines } from "../engines.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const THUMB = encodeURIComponent("👍");
@@ -44,6 +45,50 @@ Deno.test("reaction.add counts one per principal and key, sets `me` for each cal
     principalId: "bob",
     reactions: [{ key: "👍", count: 2 }],
   });
+});
+
+testOnEngines("reaction.list pages who reacted, of one key or all, in the order of time", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const names = Array.from({ length: 12 }, (_, at) => `p${at}`);
+  const callers = await Promise.all(names.map((name) => gateway.as(name, { name: `The ${name}` })));
+  const { alice, eve } = await createCallers(gateway, "alice", "eve");
+  for (const caller of callers) ok(await caller.get("/v1/collaboration/me"));
+  const roomId = await createRoom(alice, names);
+  const { id } = await sendMessage(alice, roomId, "shipped");
+  for (const [at, caller] of callers.entries()) {
+    if (at % 3 === 0) gateway.clock.advance(1000);
+    ok(await caller.put(`/v1/messages/${id}/reactions/${THUMB}`));
+    if (at % 2 === 0) ok(await caller.put(`/v1/messages/${id}/reactions/:shipit:`));
+  }
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/p0`));
+  const list = async (query: string) => {
+    const found = [];
+    let cursor = "";
+    do {
+      const page = ok(await alice.get(`/v1/messages/${id}/reactions?limit=5${query}${cursor}`));
+      found.push(...page.items);
+      cursor = page.hasMore ? `&cursor=${encodeURIComponent(page.nextCursor)}` : "";
+    } while (cursor !== "");
+    return found;
+  };
+  type Reactor = { key: string; createdAt: string; principal: { id: string; displayName: string; state: string } };
+  const all: Reactor[] = await list("");
+  assert.equal(new Set(all.map(({ key, principal }) => `${key} ${principal.id}`)).size, 18);
+  assert.deepEqual(all.map(({ createdAt }) => createdAt), all.map(({ createdAt }) => createdAt).toSorted());
+  const thumbs: Reactor[] = await list(`&key=${THUMB}`);
+  assert.deepEqual(thumbs.map(({ principal }) => principal.id).toSorted(), names.toSorted());
+  assert.deepEqual(thumbs.find(({ principal }) => principal.id === "p0")?.principal.state, "left");
+  assert.deepEqual(thumbs.find(({ principal }) => principal.id === "p1")?.principal.displayName, "The p1");
+
+  assertProblem(await eve.get(`/v1/messages/${id}/reactions`), 404, "not_found");
+  assertProblem(await alice.get(`/v1/messages/${id}/reactions?key=ab`), 422, "validation_failed");
+  const { nextCursor } = ok(await alice.get(`/v1/messages/${id}/reactions?limit=1`));
+  const elsewhere = await alice.get(
+    `/v1/messages/${id}/reactions?key=${THUMB}&cursor=${encodeURIComponent(nextCursor)}`,
+  );
+  assertProblem(elsewhere, 400, "invalid_cursor");
+  ok(await alice.delete(`/v1/messages/${id}`));
+  assert.deepEqual(ok(await alice.get(`/v1/messages/${id}/reactions`)).items, []);
 });
 
 Deno.test("reaction.add accepts one emoji or a name and refuses anything else", async () => {

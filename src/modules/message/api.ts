@@ -32,8 +32,10 @@ import {
   MessageUpdate,
   MessageVersion,
   REACTION_EVENTS,
+  ReactionList,
   ReactionRef,
   Reactions,
+  Reactor,
 } from "./schema.ts";
 import type { MessageSender } from "./sender.ts";
 import type { MessageService } from "./service.ts";
@@ -227,6 +229,17 @@ function reactionOperations(reactions: ReactionService): Operation[] {
       faults: ["not_found", "room_archived"],
       example: { id: MESSAGE, key: "👍" },
       run: (context, input) => reactions.remove(context, input),
+    }),
+    defineOperation({
+      name: "reaction.list",
+      summary: "List who reacted to a message, in the order of the reactions",
+      access: { scope: "message.read", room: "observer" },
+      http: { method: "GET", path: `${PATH}/:id/reactions`, status: 200 },
+      input: ReactionList,
+      output: pageSchema(Reactor),
+      faults: ["not_found", "invalid_cursor"],
+      example: { id: MESSAGE },
+      run: (context, input) => reactions.list(context, input),
     }),
   ];
 }

@@ -94,5 +94,13 @@ const senderScopes: Migration = {
   },
 };
 
+/** Who reacted is listed in the order of time, page by page. */
+const reactionTimes: Migration = {
+  name: "0003_reaction_times",
+  async up(db) {
+    await sql`create index reaction_time on reaction (message_id, created_at, key, principal_id)`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, senderScopes];
+export const migrations: readonly Migration[] = [baseline, senderScopes, reactionTimes];

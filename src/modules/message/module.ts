@@ -64,7 +64,7 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
   });
   const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex, eraseDerived });
   const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents });
-  const reactions = new ReactionService({ store, clock, roomAccess });
+  const reactions = new ReactionService({ store, clock, cursors, roomAccess, people });
   const pins = new PinService({ store, clock, roomAccess, people });
   const readState = new ReadStateService({ store, clock, roomAccess, notifications, unreads });
 

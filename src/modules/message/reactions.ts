@@ -3,14 +3,21 @@ import { type Clock, iso } from "@/core/clock.ts";
 import type { EventDraft } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import type { RoomAccess, RoomPeople } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { MessageAccess } from "./message_access.ts";
 import { messageEvent, sharedReactions } from "./presenter.ts";
-import { type Reaction, REACTION_KINDS_MAX, type ReactionRef } from "./schema.ts";
+import { type Reaction, REACTION_KINDS_MAX, type ReactionList, type ReactionRef, type Reactor } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
-type Deps = { store: Store<MessageTables>; clock: Clock; roomAccess: RoomAccess };
+type Deps = {
+  store: Store<MessageTables>;
+  clock: Clock;
+  cursors: Cursors;
+  roomAccess: RoomAccess;
+  people: RoomPeople;
+};
 
 export class ReactionService {
   readonly #deps: Deps;
@@ -56,6 +63,32 @@ export class ReactionService {
         reactionEvent(context, row, "reaction.removed", key, await this.#reactionsTo(messages, context, id)),
       );
     });
+  }
+
+  /** Who reacted to a message, in the order of the reactions. */
+  async list(context: Context, { id, key, limit, cursor }: ReactionList): Promise<Page<Reactor>> {
+    const { store, cursors, people } = this.#deps;
+    const { actor } = context;
+    const { row } = await this.#access.find(context, id);
+    const bind = ["reaction.list", actor.tenantId, actor.principalId, id, key ?? null];
+    const after = cursors.decode(cursor, bind);
+    const rows = await new MessageStore(store.db).reactors(actor.tenantId, id, { key, after }, limit + 1);
+    const reactors = await people.sendersOf(
+      actor,
+      rows.map(({ principal_id }) => ({ senderId: principal_id, roomId: row.room_id })),
+    );
+    const byId = new Map(reactors.map((person) => [person.id, person]));
+    return cursors.page(
+      rows,
+      limit,
+      bind,
+      (one) => [one.created_at, one.key, one.principal_id],
+      ({ key, principal_id, created_at }): Reactor => {
+        const principal = byId.get(principal_id);
+        if (principal === undefined) throw new Error("Expected the principal of a reaction, received none");
+        return { key, principal, createdAt: created_at };
+      },
+    );
   }
 
   async #reactionsTo(messages: MessageStore, { actor }: Context, id: string): Promise<Reaction[]> {

@@ -11,7 +11,7 @@ import { pageInput } from "@/core/page.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
-import { Metadata, RoomId, Senders } from "@/modules/room/mod.ts";
+import { Metadata, Person, RoomId, Senders } from "@/modules/room/mod.ts";
 
 export const MESSAGE_TYPES = ["text", "notice", "system", "file", "custom"] as const;
 export const MessageType = z.enum(MESSAGE_TYPES).meta({ id: "MessageType" });
@@ -67,7 +67,7 @@ export const Reaction = z.object({
   ),
   principalIds: z.array(PrincipalId).max(REACTORS_SHOWN).optional().describe(
     `First principals with this reaction, at most ${REACTORS_SHOWN}, in the order of their reactions; absent ` +
-      "in events, which name the principal that added or removed the reaction",
+      "in events, which name the principal that added or removed the reaction. `reaction.list` has all",
   ),
 }).meta({ id: "Reaction" });
 export type Reaction = z.output<typeof Reaction>;
@@ -297,6 +297,23 @@ export type ReactionRef = z.output<typeof ReactionRef>;
 export const Reactions = z.object({
   reactions: z.array(Reaction).describe("Reactions to the message, in the order of their first use"),
 }).meta({ id: "Reactions" });
+
+export const ReactionList = z.strictObject({
+  ...pageInput,
+  id: MessageId,
+  key: ReactionKey.optional().describe("Only reactions with this key"),
+});
+export type ReactionList = z.output<typeof ReactionList>;
+
+export const Reactor = z.object({
+  key: z.string().describe("The emoji, or a name such as `:shipit:`"),
+  principal: Person.describe(
+    "The principal that reacted. For guests of the tenant, principals they share no room with have no handle, picture " +
+      "and status",
+  ),
+  createdAt: z.iso.datetime().describe("When the principal reacted"),
+}).meta({ id: "Reactor" });
+export type Reactor = z.output<typeof Reactor>;
 
 const reactionChange = z.object({
   roomId: RoomId,

@@ -1,6 +1,7 @@
 // SQL of messages, their mentions, edits and reactions.
 import { type Kysely, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
+import type { CursorKey } from "@/core/page.ts";
 import { inJsonList, jsonRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
@@ -264,6 +265,22 @@ export class MessageStore {
       else own.push({ key, count: Number(count), me: Number(me) === 1, principalIds: [principal_id] });
     }
     return reactions;
+  }
+
+  /** Reactions to a message, of one key or all, after a position in the order of time. */
+  reactors(
+    tenantId: string,
+    messageId: string,
+    { key, after }: { key: string | undefined; after: CursorKey | undefined },
+    limit: number,
+  ): Promise<Pick<ReactionRow, "key" | "principal_id" | "created_at">[]> {
+    let query = this.#db.selectFrom("reaction").select(["key", "principal_id", "created_at"])
+      .where("tenant_id", "=", tenantId).where("message_id", "=", messageId);
+    if (key !== undefined) query = query.where("key", "=", key);
+    if (after !== undefined) {
+      query = query.where(sql<boolean>`(created_at, key, principal_id) > (${sql.join(after)})`);
+    }
+    return query.orderBy("created_at").orderBy("key").orderBy("principal_id").limit(limit).execute();
   }
 
   /** Adds a reaction; returns whether it is new. */
