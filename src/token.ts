@@ -2,8 +2,9 @@
 import { parseArgs } from "node:util";
 import { SignJWT } from "jose";
 import type { Config } from "@/config.ts";
+import { DAY_SECONDS, HOUR_SECONDS, systemTime } from "@/core/clock.ts";
+import { describeUnknownScope } from "@/core/known_scopes.ts";
 import { Claims } from "@/modules/identity/mod.ts";
-import { DAY_SECONDS, HOUR_SECONDS } from "./core/clock.ts";
 
 /** The options of the command. */
 export const TOKEN_USAGE =
@@ -23,6 +24,7 @@ export async function mintToken(config: Config, args: readonly string[]): Promis
   }
   const wrong = Claims.safeParse(values).error?.issues[0];
   if (wrong !== undefined) throw new Error(`--${wrong.path.join(".")} is not valid: ${wrong.message}\n${TOKEN_USAGE}`);
+  if (values.scope !== undefined) await assertScopesAreKnown(config, values.scope);
   const { SVC_JWT_ISSUER: issuer, SVC_JWT_AUDIENCE: audience } = config.settings;
   const now = Math.floor(Date.now() / 1000);
   const token = new SignJWT(claims).setProtectedHeader({ alg: "HS256", typ: "JWT" }).setSubject(sub).setIssuedAt(now)
@@ -30,6 +32,15 @@ export async function mintToken(config: Config, args: readonly string[]): Promis
   if (issuer !== undefined) token.setIssuer(issuer);
   if (audience !== undefined) token.setAudience(audience);
   return await token.sign(config.jwtSecret);
+}
+
+/** Throws for a scope that no operation has. Only a gateway knows them: it is opened in memory, and serves nothing. */
+async function assertScopesAreKnown(config: Config, scope: string): Promise<void> {
+  const { createApp } = await import("@/app.ts");
+  const settings = { ...config.settings, SVC_DATABASE_URL: "sqlite::memory:", SVC_REDIS_URL: undefined };
+  await using app = await createApp({ ...config, settings }, { timeSource: systemTime });
+  const unknown = describeUnknownScope(app.modules, scope.split(" ").filter((one) => one !== ""));
+  if (unknown !== undefined) throw new Error(`--scope is not valid: ${unknown.detail}\n${TOKEN_USAGE}`);
 }
 
 function parseArguments(args: readonly string[]) {

@@ -35,6 +35,7 @@ Deno.test("token signs what the gateway would take, and names the flag of what i
       ["kind", "robot"],
       ["role", "boss"],
       ["scope", "x".repeat(5000)],
+      ["scope", "room.read mesage.write"],
       ["ttl", "0"],
       ["ttl", "1e3"],
       ["ttl", "1.5"],
@@ -45,6 +46,8 @@ Deno.test("token signs what the gateway would take, and names the flag of what i
     await assert.rejects(mintToken(config, [...args, `--${flag}`, value]), new RegExp(`--${flag}.*\nusage: `), flag);
   }
   await assert.rejects(mintToken(config, []), /--sub is missing/);
+  const mistyped = mintToken(config, ["--sub", "alice", "--scope", "room.* mesage.write"]);
+  await assert.rejects(mistyped, /--scope is not valid: no scope mesage\.write; did you mean message\.write\?/);
 });
 
 Deno.test(".env counts as other systems' editors write it", async () => {

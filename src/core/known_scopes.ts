@@ -7,10 +7,18 @@ const ACTION = /\.\w+$/;
 
 /** Throws for a scope, in the list at `pointer`, that allows nothing, since no operation has it. */
 export function assertScopesExist(modules: readonly Module[], scopes: readonly string[], pointer: string): void {
+  const unknown = describeUnknownScope(modules, scopes);
+  if (unknown !== undefined) throw Fault.forField(`${pointer}/${unknown.at}`, "unknown_scope", unknown.detail);
+}
+
+/** The first scope that no operation has, and which one may have been meant; `undefined` if all exist. */
+export function describeUnknownScope(
+  modules: readonly Module[],
+  scopes: readonly string[],
+): { at: number; detail: string } | undefined {
   const own = modules.flatMap(({ operations }) => operations.flatMap(({ access }) => access.scope ?? []));
   const known = new Set(["*", ...own, ...own.map((scope) => scope.replace(ACTION, ".*"))]);
-  for (const [at, scope] of scopes.entries()) {
-    if (known.has(scope)) continue;
-    throw Fault.forField(`${pointer}/${at}`, "unknown_scope", `no scope ${scope}${suggestionFor(scope, [...known])}`);
-  }
+  const at = scopes.findIndex((scope) => !known.has(scope));
+  const scope = scopes[at];
+  return scope === undefined ? undefined : { at, detail: `no scope ${scope}${suggestionFor(scope, [...known])}` };
 }
