@@ -16,12 +16,12 @@ import { isView, later, Lazy } from "./part/lazy.ts";
 import { RoomPage } from "./room/page.ts";
 import { openRoom, roomName, setRooms, unreadTotal } from "./room/rooms.ts";
 import { Sidebar, useShortcuts } from "./room/sidebar.ts";
-import { Welcome } from "./room/welcome.ts";
 import { SignIn } from "./sign_in.ts";
 
 const READ_AGAIN_MS = 2000;
 
 const CallNotice = later(() => import("./meeting/notice.ts"));
+const Welcome = later(() => import("./room/welcome.ts"));
 
 export function App(): VNode {
   return html`

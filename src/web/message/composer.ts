@@ -15,7 +15,6 @@ import { Completion, completionKey } from "./completion.ts";
 import { drafts, editedId, replyTo, setDraft, setReply, takeDraft, type Taken } from "./editing.ts";
 import { EmojiPicker } from "./emoji.ts";
 import { sendMessage } from "./outbox.ts";
-import { openSchedule, openScheduledList } from "./schedule.ts";
 import { timelineOf } from "./timeline.ts";
 import { Attachments, upload } from "./uploads.ts";
 
@@ -122,8 +121,16 @@ function MessageForm({ room, threadId }: Target): VNode {
           }}></textarea>
         <${EmojiPicker} label="Insert an emoji" onPick=${insert} />
         ${threadId !== undefined ? null : html`<${Menu} label="Send later" icon="clock" items=${[
-          { label: "Send later…", icon: "clock", onSelect: () => openSchedule(room, take) },
-          { label: "Scheduled messages", icon: "calendar", onSelect: () => openScheduledList(room.id) },
+          {
+            label: "Send later…",
+            icon: "clock",
+            onSelect: () => void attempt(async () => (await import("./schedule.ts")).openSchedule(room, take)),
+          },
+          {
+            label: "Scheduled messages",
+            icon: "calendar",
+            onSelect: () => void attempt(async () => (await import("./schedule.ts")).openScheduledList(room.id)),
+          },
         ]} />`}
         <button class="primary send" aria-label="Send" title="Send"><${Icon} name="send" /></button>
       </div>

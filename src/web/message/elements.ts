@@ -10,11 +10,9 @@ import { showResponse } from "./commands.ts";
 
 type Result = Parameters<typeof showResponse>[0];
 
-export function Elements({ message, isAllowed }: { message: Message; isAllowed: boolean }): VNode | null {
-  const elements = message.elements ?? [];
-  if (elements.length === 0) return null;
+export default function Elements({ message, isAllowed }: { message: Message; isAllowed: boolean }): VNode {
   return html`<div class="elements">${
-    elements.map((element) =>
+    (message.elements ?? []).map((element) =>
       html`<${Control} key=${element.id} message=${message} element=${element} isAllowed=${isAllowed} />`
     )
   }</div>`;

@@ -13,14 +13,16 @@ import { myId } from "../core/session.ts";
 import { canWrite } from "../room/rooms.ts";
 import { Avatar } from "../part/avatar.ts";
 import { Icon } from "../part/icon.ts";
+import { later } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
 import { messageMenu, toggleReaction } from "./actions.ts";
 import { editedId, setReply } from "./editing.ts";
-import { Elements } from "./elements.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
 import { markdown, mentionNames } from "./markdown.ts";
 import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
+
+const Elements = later(() => import("./elements.ts"));
 
 type Props = { message: Message; room: Room; isContinued: boolean; isInThread: boolean; isMarked: boolean };
 
@@ -59,7 +61,9 @@ function Row({ message, room, isContinued, isInThread, isMarked }: Props): VNode
           : html`<${Body} message=${message} />`}
         ${isDeleted ? null : html`
           <${Files} files=${message.files} />
-          <${Elements} message=${message} isAllowed=${canWrite(room)} />
+          ${(message.elements ?? []).length === 0
+            ? null
+            : html`<${Elements} message=${message} isAllowed=${canWrite(room)} />`}
         `}
         <${Reactions} message=${message} isAllowed=${canWrite(room)} />
         ${isInThread || message.replyCount === 0 ? null : html`<${ThreadLine} message=${message} />`}

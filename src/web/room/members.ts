@@ -15,7 +15,7 @@ import { Menu, type MenuItem } from "../part/menu.ts";
 import { usePrincipals } from "./create.ts";
 import { canModerate } from "./rooms.ts";
 
-export function MembersPane({ room }: { room: Room }): VNode {
+export default function MembersPane({ room }: { room: Room }): VNode {
   const [members, setMembers] = useState<readonly Member[]>();
   const path = `v1/rooms/${room.id}/members`;
   const read = useLatest(() => listAll<Member>(path), setMembers);

@@ -17,13 +17,13 @@ import { Icon, type IconName } from "../part/icon.ts";
 import { isView, later, Lazy } from "../part/lazy.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead } from "../part/place.ts";
-import { MembersPane } from "./members.ts";
-import { PinsPane } from "./pins.ts";
 import { areRoomsRead, isMuted, leaveRoom, readRoom, roomName, rooms, updateSettings } from "./rooms.ts";
 import { RoomIcon } from "./sidebar.ts";
 import { confirmThen } from "../part/dialog.ts";
 
 const RunsPanel = later(() => import("../agent/panel.ts"));
+const MembersPane = later(() => import("./members.ts"));
+const PinsPane = later(() => import("./pins.ts"));
 
 const TABS = [["", "Chat", "chat"], ["tasks", "Tasks", "task"], ["documents", "Documents", "document"], [
   "calendar",

@@ -12,7 +12,7 @@ import type { Message, Person, Room } from "../core/resources.ts";
 import { markdown, mentionNames } from "../message/markdown.ts";
 import { Heading } from "../part/dialog.ts";
 
-export function PinsPane({ room }: { room: Room }): VNode {
+export default function PinsPane({ room }: { room: Room }): VNode {
   const [items, setItems] = useState<readonly Message[]>();
   const read = (): void =>
     void attempt(async () => {

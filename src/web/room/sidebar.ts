@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
+import { attempt } from "../core/notice.ts";
 import { route } from "../core/route.ts";
 import { online } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
@@ -13,7 +14,6 @@ import { Avatar } from "../part/avatar.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { isView } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
-import { openBrowse, openCreate, openDirect } from "./create.ts";
 import { areRoomsRead, badgeOf, isMuted, openRoomId, roomList, roomName } from "./rooms.ts";
 
 /** More rooms than this are filtered by name instead of scrolled. */
@@ -42,9 +42,9 @@ export function Sidebar(): VNode {
         )} title=${`Connection: ${connection.value}`} role="img" aria-label=${connection.value}></span>
         ${isGuest() ? null : html`
           <${Menu} label="New" icon="add" items=${[
-            { label: "New room", icon: "hash", onSelect: openCreate },
-            { label: "New direct message", icon: "user", onSelect: openDirect },
-            { label: "Browse public rooms", icon: "search", onSelect: openBrowse },
+            { label: "New room", icon: "hash", onSelect: open("openCreate") },
+            { label: "New direct message", icon: "user", onSelect: open("openDirect") },
+            { label: "Browse public rooms", icon: "search", onSelect: open("openBrowse") },
           ]} />
         `}
       </header>
@@ -77,8 +77,8 @@ export function Sidebar(): VNode {
         `}
         ${areRoomsRead.value && all.length === 0 && !isGuest()
           ? html`<p class="dim hint">No rooms yet.${" "}
-          <button type="button" class="link" onClick=${openCreate}>Create one</button> or${" "}
-          <button type="button" class="link" onClick=${openBrowse}>browse</button>.</p>`
+          <button type="button" class="link" onClick=${open("openCreate")}>Create one</button> or${" "}
+          <button type="button" class="link" onClick=${open("openBrowse")}>browse</button>.</p>`
           : null}
       </div>
       <footer>
@@ -145,6 +145,11 @@ export function RoomIcon({ room }: { room: Room }): VNode {
     }><${Avatar} id=${other.id} isSmall hasPresence /></span>`;
   }
   return html`<${Icon} name=${room.visibility === "public" ? "hash" : "lock"} />`;
+}
+
+/** Opens one of the dialogs about rooms. */
+function open(dialog: "openCreate" | "openDirect" | "openBrowse"): () => void {
+  return () => void attempt(async () => (await import("./create.ts"))[dialog]());
 }
 
 /** Ctrl+K opens the search, wherever the focus is. */

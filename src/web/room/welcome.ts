@@ -9,7 +9,7 @@ import { isGuest, me } from "../core/session.ts";
 import { createRoom, openBrowse, openCreate } from "./create.ts";
 import { areRoomsRead, roomList } from "./rooms.ts";
 
-export function Welcome(): VNode {
+export default function Welcome(): VNode {
   const isEmpty = areRoomsRead.value && roomList.value.length === 0;
   return html`
     <main class="page welcome">
