@@ -1,6 +1,8 @@
 // Agents that start runs by a schedule.
 import assert from "node:assert/strict";
-import { testOnEngines } from "../engines.ts";
+import postgres from "postgres";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
+import { until } from "../wait.ts";
 import { AgentFixture } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok } from "./fixtures.ts";
 
@@ -57,3 +59,40 @@ Deno.test("a schedule needs a room of who sets it", async () => {
   const schedule = { rrule: "FREQ=DAILY", startAt: "2026-03-01T09:00", timeZone: "UTC", roomId: secret, input: "x" };
   assertProblem(await alice.patch(`/v1/collaboration/agents/${agentId}`, { schedule }), 404, "not_found");
 });
+
+testOnPostgres(
+  "agent.update of a schedule is not undone by a run of the old one that starts meanwhile",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(() => "Good morning", { environment });
+    const { alice, agentId, roomId, gateway } = fixture;
+    const path = `/v1/collaboration/agents/${agentId}`;
+    const old = { rrule: "FREQ=YEARLY", startAt: "2026-03-02T00:00", timeZone: "UTC", roomId, input: "Greet" };
+    ok(await alice.patch(path, { schedule: old }));
+    gateway.clock.advance(DAY_MS);
+    const at = new Date(gateway.clock.now() + 3_600_000).toISOString();
+    // Another node, whose change of the agent is not committed yet when the job runs.
+    const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
+    let running = Promise.resolve();
+    try {
+      await node.begin(async (sql) => {
+        await sql`update stream set head = head where name = ${`principal:${agentId}`}`;
+        const [{ schedule_json } = { schedule_json: "" }] =
+          await sql`select schedule_json from agent where id = ${agentId}`;
+        const schedule = { ...JSON.parse(schedule_json), rrule: "FREQ=HOURLY" };
+        await sql`update agent set schedule_json = ${JSON.stringify(schedule)} where id = ${agentId}`;
+        running = gateway.runJobs();
+        await until(async () => {
+          await sql`select pg_stat_clear_snapshot()`;
+          const waiting = await sql`select 1 from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`;
+          return waiting.length > 0;
+        }, "the run waits for the change");
+      });
+      await running;
+      const jobs = await node`select run_at from job where kind = 'agent.schedule' and state = 'waiting'`;
+      assert.deepEqual(jobs.map(({ run_at }) => run_at), [at]);
+    } finally {
+      await node.end();
+    }
+  },
+);

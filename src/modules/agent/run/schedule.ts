@@ -62,40 +62,43 @@ export class AgentScheduler {
   async run(tenantId: string, { agentId, at }: { agentId: string; at: string }): Promise<void> {
     const { store, clock } = this.#deps;
     await store.write(async (tx) => {
+      const before = await new AgentStore(tx.db).find(tenantId, agentId);
+      if (before === undefined || before.schedule_json === null) return;
+      const { roomId }: StoredSchedule = JSON.parse(before.schedule_json);
+      const canSeeRoom = await this.#canSee(tx, tenantId, agentId, roomId);
+      const head = canSeeRoom ? await tx.reserve(tenantId, roomStream(roomId), 0) : undefined;
+      // A concurrent change of the agent either comes first, and its schedule counts, or finds the next job and this run.
+      await tx.reserve(tenantId, principalStream(agentId), 0);
       const agent = await new AgentStore(tx.db).find(tenantId, agentId);
       if (agent === undefined || agent.schedule_json === null) return;
       const next = scheduleJob(agent, Math.max(clock.now(), Date.parse(at)));
       if (next !== undefined) await tx.enqueue(next);
-      const created_at = iso(clock.now());
       const runs = new RunStore(tx.db);
       const isNew = await runs.addTrigger({
         tenant_id: tenantId,
         message_id: `schedule ${at}`,
         agent_id: agentId,
-        created_at,
+        created_at: iso(clock.now()),
       });
       if (!isNew || agent.is_paused === 1 || await runs.countQueued(tenantId, agentId) >= QUEUED_MAX) return;
-      await this.#start(tx, agent, JSON.parse(agent.schedule_json));
+      const schedule: StoredSchedule = JSON.parse(agent.schedule_json);
+      if (head === undefined || schedule.roomId !== roomId) return;
+      if (await this.#canSee(tx, tenantId, schedule.setBy, roomId)) await this.#start(tx, agent, schedule, head.first);
     });
   }
 
-  async #start(tx: AnyTransaction, { tenant_id: tenantId, id: agentId }: AgentRow, due: StoredSchedule): Promise<void> {
-    const { clock } = this.#deps;
-    const { roomId } = due;
-    if (!await this.#canSee(tx, tenantId, agentId, roomId)) return;
-    const head = await tx.reserve(tenantId, roomStream(roomId), 0);
-    // A concurrent change of the agent either comes first, and its schedule counts, or finds this run.
-    await tx.reserve(tenantId, principalStream(agentId), 0);
-    const agent = await new AgentStore(tx.db).find(tenantId, agentId);
-    if (agent === undefined || agent.is_paused === 1 || agent.schedule_json === null) return;
-    const { input, setBy, scopes = null, ...schedule }: StoredSchedule = JSON.parse(agent.schedule_json);
-    if (schedule.roomId !== roomId || !await this.#canSee(tx, tenantId, setBy, roomId)) return;
-    const run = newRun(iso(clock.now()), {
+  async #start(
+    tx: AnyTransaction,
+    { tenant_id: tenantId, id: agentId }: AgentRow,
+    { input, setBy, scopes = null, roomId }: StoredSchedule,
+    nextSeq: number,
+  ): Promise<void> {
+    const run = newRun(iso(this.#deps.clock.now()), {
       tenant_id: tenantId,
       agent_id: agentId,
       room_id: roomId,
       thread_id: "",
-      seq: Math.max(1, head.first - 1),
+      seq: Math.max(1, nextSeq - 1),
       trigger_kind: "schedule",
       trigger_message_id: null,
       asker_ids_json: JSON.stringify([setBy]),
