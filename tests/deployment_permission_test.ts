@@ -4,7 +4,7 @@ import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
 import { PNG } from "./modules/file_images.ts";
 import { signClaims } from "./tokens.ts";
-import { until } from "./wait.ts";
+import { until, WAIT_MS } from "./wait.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
 
@@ -39,7 +39,7 @@ async function withStartedGateway(folder: string, environment: Record<string, st
     isOver = true;
   })();
   try {
-    await until(() => isOver || log.includes(`"listening"`), "a start");
+    await until(() => isOver || log.includes(`"listening"`), "a start", 3 * WAIT_MS);
     if (!isOver) await work();
   } finally {
     if (!isOver) child.kill("SIGTERM");

@@ -90,6 +90,6 @@ Deno.test("a series that exceeds its budget is truncated, and one that ends just
     return [starts.length, truncated];
   };
   assert.deepEqual(startsOf(null, -1), [1, false]);
-  assert.deepEqual(startsOf("FREQ=DAILY", -1), [1, true]);
-  assert.deepEqual(startsOf("FREQ=DAILY", 10_000), [725, false]);
+  assert.deepEqual(startsOf("FREQ=DAILY;BYHOUR=9", -1), [1, true]);
+  for (const rrule of ["FREQ=DAILY;BYHOUR=9", "FREQ=DAILY"]) assert.deepEqual(startsOf(rrule, 10_000), [725, false]);
 });

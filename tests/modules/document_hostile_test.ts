@@ -147,8 +147,8 @@ Deno.test("document.export bounds the expansion of references", async () => {
 slowTest("document.export and document.content do not block others while the parser runs", async () => {
   await using fixture = await DocumentFixture.open();
   const member = fixture.as("member");
-  const { id } = await fixture.create("![".repeat(250_000));
-  const { id: deep } = await fixture.create("- > - > - > - > - > a\n".repeat(20_000));
+  const { id } = await fixture.create("![".repeat(80_000));
+  const { id: deep } = await fixture.create("- > - > - > - > - > a\n".repeat(6000));
   for (const path of [`${id}/export?format=html`, `${deep}/content?format=json`]) {
     let isOver = false;
     const reading = member.get(`${PATH}/${path}`).finally(() => isOver = true);
