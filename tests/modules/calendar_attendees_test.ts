@@ -208,6 +208,40 @@ Deno.test("an attendee removed from the room can respond, which is not published
   assertProblem(await carol.put(`${CALENDAR}/events/${id}/rsvp`, { status: "declined" }), 409, "room_archived");
 });
 
+testOnEngines("the creator of an event is notified once when an attendee declines it", async (environment) => {
+  await using fixture = await openCalendarFixture(environment);
+  const { gateway, alice, bob, carol, roomId } = fixture;
+  const declined = async (): Promise<unknown[]> => {
+    const { items } = ok(await alice.get("/v1/collaboration/notifications?kinds=event_declined"));
+    return items.reverse().map((one: ApiResponse["body"]) => [one.title, one.actor.id, one.data.startAt]);
+  };
+  const event = {
+    ...EVENT,
+    roomId,
+    attendees: [{ principalId: "alice" }, { principalId: "bob" }, { principalId: "carol" }],
+    rrule: "FREQ=DAILY;COUNT=3",
+  };
+  const { id } = expectStatus(await alice.post(`${CALENDAR}/events`, event), 201).body;
+  const rsvp = async (who: Caller, body: Record<string, unknown>) =>
+    ok(await who.put(`${CALENDAR}/events/${id}/rsvp`, body));
+  await rsvp(alice, { status: "declined" });
+  await rsvp(carol, { status: "tentative" });
+  await rsvp(bob, { status: "declined", comment: "On holiday" });
+  await rsvp(bob, { status: "declined", comment: "On holiday until May" });
+  await rsvp(bob, { status: "declined", occurrence: "2026-03-05T09:00:00" });
+  await rsvp(carol, { status: "declined", occurrence: "2026-03-06T09:00:00" });
+  const expected = [
+    ["Review", "bob", "2026-03-04T08:00:00.000Z"],
+    ["Review", "carol", "2026-03-06T08:00:00.000Z"],
+  ];
+  assert.deepEqual(await declined(), expected);
+  gateway.clock.advance(30 * 24 * 3_600_000);
+  await rsvp(await gateway.as("carol"), { status: "declined" });
+  const later = await gateway.as("alice");
+  const { items } = ok(await later.get("/v1/collaboration/notifications?kinds=event_declined"));
+  assert.equal(items.length, expected.length);
+});
+
 Deno.test("attendees are notified when an event is moved or cancelled, and of nothing that is over", async () => {
   await using fixture = await openCalendarFixture();
   const { gateway, alice, bob, carol, roomId } = fixture;

@@ -173,6 +173,8 @@ export class CalendarService {
       const now = iso(this.#deps.clock.now());
       const response = { status, comment, responded_at: now };
       const key = occurrence?.name ?? null;
+      const before = event.rsvps.find((one) => one.principal_id === actor.principalId && one.occurrence === key) ??
+        mine;
       const row = { ...event.row, version: event.row.version + 1, updated_at: now };
       const after: EventAggregate = { ...event, row };
       await events.update(actor.tenantId, id, { version: row.version, updated_at: now });
@@ -197,6 +199,9 @@ export class CalendarService {
         actor,
         data: { eventId: id, occurrence: key, principalId: actor.principalId, status, comment, version: row.version },
       })));
+      if (status === "declined" && before.status !== "declined") {
+        await this.#deps.writer.notifyDeclined(tx, after, { actor, scope: key === null ? "all" : "this", occurrence });
+      }
       return presentEvent(after, { principalId: actor.principalId, level }, occurrence);
     });
   }

@@ -20,7 +20,11 @@ import { calendarOf, CalendarStore, type CalendarTables, type EventAggregate } f
 
 export const KIND = "event";
 /** Kinds of notifications of changes, with the preference that turns them off. */
-export const CHANGE_NOTIFICATIONS = { event_moved: "invitations", event_cancelled: "invitations" } as const;
+export const CHANGE_NOTIFICATIONS = {
+  event_moved: "invitations",
+  event_cancelled: "invitations",
+  event_declined: "invitations",
+} as const;
 const IF_FREE_DAYS = 366;
 /** For expanding the event itself in `ifFree`. */
 const IF_FREE_MS = 200;
@@ -137,6 +141,11 @@ export class EventWriter {
     await this.#notify(tx, event, "invitation", newIds, change);
     if (change.isMoved !== true) return;
     await this.#notify(tx, event, "event_moved", participantIds(event).filter((id) => !newIds.includes(id)), change);
+  }
+
+  /** Notifies the creator that an attendee declined, as `#notifyOf` does. */
+  async notifyDeclined(tx: Tx, event: EventAggregate, change: Change): Promise<void> {
+    await this.#notify(tx, event, "event_declined", [event.row.created_by], change);
   }
 
   /** Notifies some participants of an event, unless it is over. */
