@@ -222,6 +222,7 @@ export function createModules(
   }));
   add(taskModule(platform, {
     ...shared,
+    files: file.attachments,
     readMessage: (tx, context, id) => messages.find(tx, context, id),
   }));
   const meeting = add(meetingModule(platform, {
@@ -232,7 +233,7 @@ export function createModules(
     ice: { stunUrls: settings.SVC_STUN_URLS, turnUrls: settings.SVC_TURN_URLS, turnSecret: config.turnSecret },
     liveKit: config.liveKit,
   }));
-  add(calendarModule(platform, { ...shared, revalidate, meetings: meeting.linked }));
+  add(calendarModule(platform, { ...shared, files: file.attachments, revalidate, meetings: meeting.linked }));
   const memory: MemoryModule = add(memoryModule(platform, {
     roomAccess,
     identity,

@@ -46,8 +46,8 @@ export type ExportContext = {
   principalRecords(ids: readonly string[]): Promise<unknown[]>;
   /** Records with the bytes of what was written last, in pieces. */
   contentRecords(of: string, content: Iterable<Uint8Array>): AsyncGenerator<unknown>;
-  /** Records of the files that are attached to this owner, if files are asked for; to be written before it. */
-  fileRecords(owner: string): AsyncGenerator<unknown[]>;
+  /** Records of the files that are attached to these owners, if files are asked for; to be written before them. */
+  fileRecords(...owners: string[]): AsyncGenerator<unknown[]>;
   /** These parts are in the archive. */
   recordExported(parts: readonly ImportedPart[]): void;
   count(name: string, items: number): void;

@@ -283,12 +283,83 @@ testOnEngines(
     ok(await bob2.put(`${documents}/${rich.id}/content`, { text: "none", revision }));
     await assertReads(gateway, bob2, image, 200);
     assert.equal((await alice2.delete(`${FILES}/${image}`)).status, 204);
-    await assertReads(gateway, bob2, image, 404);
+    await assertReads(gateway, bob2, image, 410);
+    await assertReads(gateway, carol2, image, 404);
     assert.equal((await alice2.delete(`${documents}/${plain.id}`)).status, 204);
     gateway.clock.advance(31 * 24 * HOUR_MS);
     await gateway.runJobs();
     await assertReads(gateway, await gateway.as("bob"), linked, 404);
     assert.equal((await listFiles(folder)).length, 2, "those of the private document and of the message");
+  },
+);
+
+testOnEngines(
+  "a file that a task, an event or a comment names stays, for its readers, until that is gone",
+  async (environment) => {
+    await using rig = await openFileHarness(environment);
+    const { gateway, folder } = rig;
+    const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+    const roomId = await createRoom(alice, ["bob"]);
+    const [tasks, events] = ["/v1/collaboration/tasks", "/v1/collaboration/calendar/events"];
+    const ids = await Promise.all(Array.from({ length: 8 }, () => uploadFile(gateway, alice)));
+    const [first = "", added = "", ofEvent = "", ofOccurrence = "", ofComment = "", edited = "", ...others] = ids;
+    const [secret = "", personal = ""] = others;
+    const text = (id: string): string => `![plan](${FILES}/${id}/content)`;
+    const recurrence = { rrule: "FREQ=DAILY", anchor: "due" };
+    const dueAt = "2026-03-02T12:00:00Z";
+    const task = ok(await alice.post(tasks, { roomId, title: "T", description: text(first), dueAt, recurrence }));
+    ok(await alice.patch(`${tasks}/${task.id}`, { description: `${text(first)} ${text(added)}` }));
+    // Naming a file is no right to show it.
+    ok(await bob.post(tasks, { roomId, title: "T", description: text(secret) }));
+    const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
+    const series = { title: "E", start, durationMinutes: 30, rrule: "FREQ=DAILY;COUNT=4" };
+    const event = ok(await alice.post(events, { ...series, roomId, description: text(ofEvent) }));
+    const occurrence = { scope: "this", occurrence: "2026-03-03T09:00:00" };
+    ok(await alice.patch(`${events}/${event.id}`, { ...occurrence, description: text(ofOccurrence) }));
+    const own = ok(
+      await alice.post(events, { title: "Mine", start, durationMinutes: 30, description: text(personal) }),
+    );
+    const document = ok(await alice.post("/v1/collaboration/documents", { roomId, title: "D", text: "x" }));
+    const comments = `/v1/collaboration/documents/${document.id}/comments`;
+    const comment = ok(await alice.post(comments, { text: text(ofComment) }));
+    ok(await alice.patch(`${comments}/${comment.id}`, { text: `${text(ofComment)} ${text(edited)}` }));
+    // Others complete the task and split the series: what they continue still shows the files.
+    ok(await bob.patch(`${tasks}/${task.id}`, { status: "done" }));
+    const split = { scope: "following", occurrence: "2026-03-04T09:00:00", title: "Later" };
+    ok(await bob.patch(`${events}/${event.id}`, split));
+    for (const hours of [1, 25]) {
+      gateway.clock.advance(hours * HOUR_MS);
+      await gateway.runJobs();
+    }
+    const [alice2, bob2, carol2] = [await gateway.as("alice"), await gateway.as("bob"), await gateway.as("carol")];
+    for (const id of [first, added, ofEvent, ofOccurrence, ofComment, edited]) {
+      await assertReads(gateway, alice2, id, 200);
+      await assertReads(gateway, bob2, id, 200);
+      await assertReads(gateway, carol2, id, 404);
+    }
+    await assertReads(gateway, alice2, secret, 404);
+    await assertReads(gateway, alice2, personal, 200);
+    await assertReads(gateway, bob2, personal, 404);
+
+    assert.equal((await alice2.delete(`${FILES}/${ofComment}`)).status, 204);
+    await assertReads(gateway, bob2, ofComment, 410);
+    assert.equal((await alice2.delete(`${events}/${own.id}`)).status, 204);
+    await assertReads(gateway, alice2, personal, 404);
+    // The series is gone, and shown on by its part.
+    assert.equal((await alice2.delete(`${events}/${event.id}`)).status, 204);
+    await assertReads(gateway, bob2, ofEvent, 200);
+    await assertReads(gateway, bob2, ofOccurrence, 404);
+    // The next task of the series shows them on.
+    assert.equal((await alice2.delete(`${tasks}/${task.id}`)).status, 204);
+    gateway.clock.advance(31 * 24 * HOUR_MS);
+    await gateway.runJobs();
+    const bob3 = await gateway.as("bob");
+    for (const id of [first, added]) await assertReads(gateway, bob3, id, 200);
+    const owner = await gateway.as("alice", { role: "owner" });
+    assert.equal((await owner.delete(`/v1/rooms/${roomId}?purge=true`)).status, 204);
+    await gateway.runJobs();
+    for (const id of ids) await assertReads(gateway, owner, id, 404);
+    assert.deepEqual(await listFiles(folder), []);
   },
 );
 

@@ -141,6 +141,42 @@ Deno.test("documents and files go out, and come into an empty gateway without a 
   });
 });
 
+Deno.test("files that tasks, events and comments name go out with them, and come in", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, ann, roomId } = await createContent(gateway);
+    const send = async (name: string): Promise<string> => ok(await upload(gateway, ann, { name }, name)).id;
+    const [ofTask, ofEvent, ofComment, own] = [
+      await send("task.txt"),
+      await send("event.txt"),
+      await send("comment.txt"),
+      await send("own.txt"),
+    ];
+    const named = (id: string): string => `![it](${FILES}/${id}/content)`;
+    ok(await ann.post("/v1/collaboration/tasks", { roomId, title: "Shows", description: named(ofTask) }));
+    const when = { start: { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" }, durationMinutes: 30 };
+    const events = "/v1/collaboration/calendar/events";
+    ok(await ann.post(events, { ...when, roomId, title: "Shows", description: named(ofEvent) }));
+    ok(await ann.post(events, { ...when, title: "Own", description: named(own) }));
+    const { id } = ok(await ann.post(DOCUMENTS, { roomId, title: "Commented", text: "x" }));
+    ok(await ann.post(`${DOCUMENTS}/${id}/comments`, { text: named(ofComment) }));
+    const out = await exportTenant(gateway, boss);
+    await withGateway(async (empty) => {
+      const back = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out);
+      assert.deepEqual([back.state, back.report], ["done", []], JSON.stringify(back));
+      empty.clock.advance(30 * 86_400_000);
+      await empty.runJobs();
+      const [annAgain, bob] = [await empty.as("ann"), await empty.as("bob")];
+      for (const [file, name] of [[ofTask, "task.txt"], [ofEvent, "event.txt"], [ofComment, "comment.txt"]] as const) {
+        assert.equal(new TextDecoder().decode((await downloadFile(empty, bob, file)).bytes), name);
+      }
+      assert.equal(new TextDecoder().decode((await downloadFile(empty, annAgain, own)).bytes), "own.txt");
+      assertProblem(await bob.get(`${FILES}/${own}`), 404, "not_found");
+      const again = await exportTenant(empty, await empty.as("boss", { role: "owner" }));
+      assert.deepEqual(comparableRecords(again), comparableRecords(out));
+    });
+  });
+});
+
 Deno.test("files that documents name go out with them, and come in", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, roomId } = await createContent(gateway);

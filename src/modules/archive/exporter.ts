@@ -232,7 +232,7 @@ export class Exporter {
       principalRecords: (ids) => this.#principalRecords(ids),
       recordExported: (parts) => this.#recordExported(parts),
       contentRecords,
-      fileRecords: (owner) => this.#fileLines([owner]),
+      fileRecords: (...owners) => this.#fileLines(owners),
       count: (name, items) => {
         this.counts[name] = (this.counts[name] ?? 0) + items;
       },

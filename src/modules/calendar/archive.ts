@@ -2,9 +2,11 @@
 import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
 import type { Clock } from "@/core/clock.ts";
 import { paginate } from "@/core/page.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { EventImporter, importedEvent } from "./archive_import.ts";
 import { ImportedEventWriter } from "./archive_writer.ts";
+import { eventFileOwner } from "./files.ts";
 import type { Meetings } from "./meetings.ts";
 import { exDatesOf, patchOf } from "./occurrence.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate } from "./store.ts";
@@ -18,6 +20,7 @@ type Deps = {
   /** Absent where search is off. */
   index: CalendarIndex | undefined;
   meetings: Meetings;
+  files: NamedFiles;
 };
 
 export function calendarArchive(deps: Deps): ArchiveSection<Transaction<CalendarTables>> {
@@ -73,6 +76,7 @@ async function* exportEvent(context: ExportContext, aggregate: EventAggregate): 
   ]);
   context.recordExported([importedEvent(event.roomId, event.id)]);
   context.count("events", 1);
+  yield* context.fileRecords(eventFileOwner(event.id));
   const eventId = event.id;
   yield [
     { type: "event", ...event, parts: overrides.length + responses.length },

@@ -204,6 +204,8 @@ export class EventImporter implements SectionImporter {
           meeting_id: meetings.get(aggregate.row.meeting_id ?? "") ?? null,
         },
       })),
+      // Naming a file is no right to show it; having its content is.
+      ({ id }) => this.#context.hasFile(id),
     );
     await this.#context.history(tx).record(
       missing.filter(({ id }) => !skipped.has(id)).map(({ aggregate, id }) => importedEvent(aggregate.row.room_id, id)),

@@ -2,6 +2,7 @@
 import { type Clock, DAY_SECONDS, iso, requireTimeZone } from "@/core/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
+import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { resolveRule } from "./event_input.ts";
 import { EXCEPTIONS_MAX } from "./limits.ts";
@@ -26,15 +27,15 @@ const RULE_ATTEMPTS = 5;
 type EventTarget = Pick<EventRow, "tenant_id" | "id" | "room_id" | "meeting_id">;
 
 type Tx = Transaction<CalendarTables>;
-type Deps = { clock: Clock; index: CalendarIndex | undefined };
+type Deps = { clock: Clock; index: CalendarIndex | undefined; files: NamedFiles };
 
 export class ImportedEventWriter {
   readonly #clock: Clock;
   readonly #writer: EventWriter;
 
-  constructor({ clock, index }: Deps) {
+  constructor({ clock, index, files }: Deps) {
     this.#clock = clock;
-    this.#writer = new EventWriter({ clock, index, meetings: new EventMeetings(clock, undefined) });
+    this.#writer = new EventWriter({ clock, index, files, meetings: new EventMeetings(clock, undefined) });
   }
 
   /** The event as rows; throws a fault if it could not have been created here. */
@@ -101,6 +102,7 @@ export class ImportedEventWriter {
   async importEvents(
     tx: Tx,
     events: readonly { aggregate: EventAggregate; target: EventTarget }[],
+    mayShow: MayShow,
   ): Promise<Set<string>> {
     const store = new CalendarStore(tx.db);
     const reminded_at = iso(this.#clock.now());
@@ -120,7 +122,7 @@ export class ImportedEventWriter {
         });
       }
     }
-    await this.#writer.insertImported(tx, [...accepted.values()]);
+    await this.#writer.insertImported(tx, [...accepted.values()], mayShow);
     return skipped;
   }
 }

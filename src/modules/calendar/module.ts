@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
@@ -39,15 +40,16 @@ type Deps = {
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
   notify: Notify;
   meetings: Meetings;
+  files: NamedFiles;
   /** Absent where search is off. */
   index: SearchIndex | undefined;
 };
 
 export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: Deps): Module {
-  const { index, notify, roomAccess } = deps;
+  const { index, notify, files, roomAccess } = deps;
   const access = new CalendarAccess({ ...deps, store });
   const meetings = new EventMeetings(clock, deps.meetings);
-  const writer = new EventWriter({ clock, index, meetings, notify });
+  const writer = new EventWriter({ clock, index, meetings, files, notify });
   const shared = { ...deps, store, clock, cursors, access, writer, meetings };
   const calendar = new CalendarService(shared);
   const updater = new EventUpdater(shared);
@@ -88,7 +90,7 @@ export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: D
     search,
     resourceScopes: { event: "calendar.read" },
     canRead: { event: async (actor, ids, db) => new Set((await search.load(actor, ids, db)).keys()) },
-    purgeRoom: (tenantId, roomId) => purgeCalendar(store, tenantId, roomId),
+    purgeRoom: (tenantId, roomId) => purgeCalendar(store, files, tenantId, roomId),
     capability: () => ({
       enabled: true,
       limits: {
@@ -104,6 +106,6 @@ export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: D
         importBytes: IMPORT_MAX_BYTES,
       },
     }),
-    archive: calendarArchive({ store, clock, index, meetings: deps.meetings }),
+    archive: calendarArchive({ store, clock, index, files, meetings: deps.meetings }),
   };
 }

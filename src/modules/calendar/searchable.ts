@@ -1,10 +1,12 @@
 // Events for search, and their deletion when a room is purged.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { CalendarAccess } from "./access.ts";
+import { eventFileOwner } from "./files.ts";
 import { presentEntry } from "./presenter.ts";
 import { CalendarEntry } from "./schema.ts";
 import { CalendarStore, type CalendarTables } from "./store.ts";
@@ -56,13 +58,19 @@ export class CalendarSource implements Searchable {
 }
 
 /** Deletes the calendar of a purged room, in batches so that other writers do not wait long. */
-export async function purgeCalendar(store: Store<CalendarTables>, tenantId: string, roomId: string): Promise<void> {
+export async function purgeCalendar(
+  store: Store<CalendarTables>,
+  files: NamedFiles,
+  tenantId: string,
+  roomId: string,
+): Promise<void> {
   let removed: number;
   do {
-    removed = await store.write(async ({ db }) => {
-      const calendar = new CalendarStore(db);
+    removed = await store.write(async (tx) => {
+      const calendar = new CalendarStore(tx.db);
       const ids = await calendar.idsOfRoom(tenantId, roomId, PURGE_BATCH);
       for (const id of ids) await calendar.remove(tenantId, id);
+      await files.detach(tx as AnyTransaction, tenantId, ...ids.map(eventFileOwner));
       if (ids.length === 0) await calendar.purge(tenantId, roomId);
       return ids.length;
     });

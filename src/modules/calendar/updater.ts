@@ -225,6 +225,7 @@ export class EventUpdater {
       scope: "all",
       ifFree: input.ifFree,
       invited: event,
+      original: event,
       isMoved,
     });
   }

@@ -3,13 +3,15 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { type MayShow, type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
-import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type AnyTransaction, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { AgendaStore } from "./agenda_store.ts";
 import { type AccessLevel, notifiable, participantIds, viewersOfEvents } from "./access.ts";
 import { busyTimes } from "./busy.ts";
+import { attachNamedFiles, eventFileOwner } from "./files.ts";
 import { IF_FREE_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { currentOccurrence, type Occurrence, occurrencesBetween, timeBounds } from "./occurrence.ts";
@@ -39,6 +41,7 @@ type Deps = {
   clock: Clock;
   index: CalendarIndex | undefined;
   meetings: EventMeetings;
+  files: NamedFiles;
   /** Absent for imported archives, which send no invitations. */
   notify?: Notify;
 };
@@ -53,6 +56,8 @@ type Change = {
   isMoved?: boolean;
   /** Attendees who are already invited. Default: those of the event before the change. */
   invited?: Pick<EventAggregate, "attendees"> | undefined;
+  /** The series that it was split off. */
+  original?: EventAggregate | undefined;
 };
 /** An event to write, and its state before if it exists. */
 export type EventWrite = { event: EventAggregate; change: Change; before?: EventAggregate | undefined };
@@ -97,6 +102,9 @@ export class EventWriter {
       await events.replaceParts(event.row.tenant_id, event.row.id, event);
     }
     await addEvents(tx, writes.flatMap(({ event, before }) => before === undefined ? [event] : []));
+    for (const { event, change: { actor, original } } of writes) {
+      await attachNamedFiles(tx as AnyTransaction, this.#deps.files, event, uploadedBy(actor?.principalId), original);
+    }
     const written = writes.map(({ event }) => event);
     await this.#indexAndSchedule(tx, written);
     for (const { event, change, before } of writes) await this.#notifyOf(tx, event, change, before);
@@ -174,13 +182,14 @@ export class EventWriter {
   }
 
   /** Inserts imported events of one tenant unchanged; their ids and uids are free. */
-  async insertImported(tx: Tx, imported: readonly EventAggregate[]): Promise<void> {
+  async insertImported(tx: Tx, imported: readonly EventAggregate[], mayShow: MayShow): Promise<void> {
     const events = imported.map((event) => {
       const { from, to } = timeBounds(event);
       return { ...event, row: { ...event.row, from_at: iso(from), to_at: to === null ? null : iso(to) } };
     });
     await this.#publish(tx, events.map((event) => ({ what: "created", event, change: { scope: "all" } })));
     await addEvents(tx, events);
+    for (const event of events) await attachNamedFiles(tx as AnyTransaction, this.#deps.files, event, mayShow);
     await this.#indexAndSchedule(tx, events);
   }
 
@@ -188,6 +197,7 @@ export class EventWriter {
     const { tenant_id, id } = event.row;
     await this.#deps.meetings.cancel(change.actor, event.row);
     await new CalendarStore(tx.db).remove(tenant_id, id);
+    await this.#deps.files.detach(tx as AnyTransaction, tenant_id, eventFileOwner(id));
     await this.#deps.index?.remove(tenant_id, KIND, [id]);
     await this.publishCancelled(tx, event, change);
   }

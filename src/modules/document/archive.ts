@@ -1,5 +1,6 @@
 // Documents in archives: how they are exported, and what imports them.
 import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type ArchivedDocument, DocumentArchive } from "./archive_document.ts";
 import { importedComment } from "./archive_history_import.ts";
@@ -10,7 +11,7 @@ import type { DocumentTables } from "./tables.ts";
 
 const BATCH = 500;
 
-type Deps = { store: Store<DocumentTables>; log: ContentLog };
+type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles };
 
 export function documentArchive(deps: Deps): ArchiveSection<Transaction<DocumentTables>> {
   const archive = new DocumentArchive(deps);

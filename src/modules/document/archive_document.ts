@@ -1,6 +1,7 @@
 // Documents on their way out of a gateway and into one: each whole, as its CRDT and as the text that lies in it.
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { lockTree } from "./access.ts";
 import { DocumentHistoryArchive } from "./archive_history.ts";
@@ -14,7 +15,6 @@ import { presentAccess, ROOM_ROLE_OF } from "./updater.ts";
 import { presentDocument, presentRevision, publishDocumentCreated } from "./presenter.ts";
 import { AUTHORS_MAX, DEPTH_MAX, type Document, type DocumentAccessEntry, REVISIONS_MAX } from "./schema.ts";
 import type { Origin } from "./content/schema.ts";
-import type { MayShow } from "./files.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 
@@ -41,7 +41,7 @@ type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
   mayShow: MayShow;
 };
 
-type Deps = { store: Store<DocumentTables>; log: ContentLog };
+type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles };
 
 export class DocumentArchive {
   readonly #deps: Deps;

@@ -1,5 +1,6 @@
 // Exports and imports the history of a document: its stored revisions, and its comments.
-import type { Store, Transaction } from "@/ports/store.ts";
+import { type MayShow, type NamedFiles, namedFiles } from "@/modules/file/mod.ts";
+import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { lockDocument } from "./access.ts";
 import { CommentStore } from "./comment_store.ts";
 import { type ContentLog, revisionOf } from "./content/log.ts";
@@ -8,6 +9,7 @@ import { normalizeAnchor } from "./content/crdt.ts";
 import { anchoredTextOf } from "./content/representation.ts";
 import { presentComment, presentRevision, publishCommentEvent } from "./presenter.ts";
 import type { Origin } from "./content/schema.ts";
+import { attachNamedFiles } from "./files.ts";
 import type { Comment } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
@@ -30,7 +32,7 @@ export type LockedDocumentHistory = {
 };
 
 type Tx = Transaction<DocumentTables>;
-type Deps = { store: Store<DocumentTables>; log: ContentLog };
+type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles };
 
 export class DocumentHistoryArchive {
   readonly #deps: Deps;
@@ -84,7 +86,12 @@ export class DocumentHistoryArchive {
    * Adds comments with free ids, and publishes them. Resolves to them: without a parent if that is not a comment of the document,
    * and without an anchor if that is not a position in a text.
    */
-  async addComments(tx: Tx, { row }: LockedDocumentHistory, comments: readonly ArchivedComment[]): Promise<Comment[]> {
+  async addComments(
+    tx: Tx,
+    { row }: LockedDocumentHistory,
+    comments: readonly ArchivedComment[],
+    mayShow: MayShow,
+  ): Promise<Comment[]> {
     if (comments.length === 0) return [];
     const { tenant_id: tenantId, id } = row;
     const parentIds = comments.flatMap(({ parentId }) => parentId ?? []);
@@ -99,6 +106,8 @@ export class DocumentHistoryArchive {
       rows.push(added);
     }
     await tx.insertMany("document_comment", rows);
+    const named = new Set(rows.flatMap(({ text }) => [...namedFiles(text)]));
+    await attachNamedFiles(tx as AnyTransaction, this.#deps.files, row, named, mayShow);
     const { doc } = await this.#deps.log.open(tenantId, id, { db: tx.db });
     const content = anchoredTextOf(doc, row);
     const presented = rows.map((one) => presentComment(one, content));

@@ -116,7 +116,12 @@ export class DocumentHistoryImporter {
     for (const { pending } of missing.slice(fresh.length)) report.skip("too_many_comments", pending.where);
     const names = fresh.flatMap(({ pending: { record: { authorId, resolvedBy } } }) => [authorId, resolvedBy]);
     await this.#context.createPlaceholders(tx, names.filter((name) => name !== null));
-    const added = await this.#history.addComments(tx, locked, fresh.map(({ comment }) => comment));
+    const added = await this.#history.addComments(
+      tx,
+      locked,
+      fresh.map(({ comment }) => comment),
+      ({ id }) => this.#context.hasFile(id),
+    );
     await history.record(fresh.map(({ comment }) => partOf(comment.id)));
     for (const [at, { pending: { where, record } }] of fresh.entries()) {
       const isReply = added[at]?.parentId !== null;

@@ -5,11 +5,13 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
-import type { Store } from "@/ports/store.ts";
+import { type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type DocumentAccess, isModerator, type LockedDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
 import { type AnchoredText, anchoredTextOf } from "./content/representation.ts";
 import { findAnchor } from "./content/text_edits.ts";
+import { attachNamedFiles } from "./files.ts";
 import { presentComment, publishCommentEvent, redactComments } from "./presenter.ts";
 import {
   type Comment,
@@ -30,6 +32,7 @@ type Deps = {
   documentAccess: DocumentAccess;
   log: ContentLog;
   notifier: CommentNotifier;
+  files: NamedFiles;
 };
 
 export class CommentService {
@@ -86,6 +89,7 @@ export class CommentService {
         updated_at: now,
       };
       await comments.add(comment);
+      await this.#attachFiles(context, locked, comment);
       await notifier.notify(context.actor, locked, comment);
       return await this.#publish(context, locked, comment, "created", content);
     });
@@ -119,6 +123,7 @@ export class CommentService {
       };
       const comments = new CommentStore(tx.db);
       await comments.put(comment);
+      if (comment.text !== before.text) await this.#attachFiles(context, locked, comment);
       if (comment.text !== before.text) await notifier.notify(context.actor, locked, comment, before.text);
       const { resolved_at, resolved_by } = comment;
       if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
@@ -140,6 +145,11 @@ export class CommentService {
       await redactComments(tx, locked.row, comment, iso(clock.now()));
       await this.#publish(context, locked, comment, "deleted");
     });
+  }
+
+  async #attachFiles({ actor }: Context, { tx, row }: LockedDocument, { text }: CommentRow): Promise<void> {
+    const { files } = this.#deps;
+    await attachNamedFiles(tx as AnyTransaction, files, row, namedFiles(text), uploadedBy(actor.principalId));
   }
 
   async #publish(

@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
@@ -16,7 +17,6 @@ import { CommentService } from "./comment_service.ts";
 import { COMMIT_REVISION_JOB, ContentLog } from "./content/log.ts";
 import { ContentService } from "./content/service.ts";
 import { ContentWriter } from "./content/writer.ts";
-import type { DocumentFiles } from "./files.ts";
 import { DocumentUpdater } from "./updater.ts";
 import { migrations } from "./migrations.ts";
 import { documentRoutes } from "./routes.ts";
@@ -54,7 +54,7 @@ type Deps = {
   collaboration: CollaborationOptions;
   /** Absent if search is off. */
   index: SearchIndex | undefined;
-  files: DocumentFiles;
+  files: NamedFiles;
 };
 
 /** With the service of live editing, which a transport passes its sockets to. */
@@ -71,7 +71,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
   const writer = new ContentWriter({ store, documentAccess, log });
   const notifier = new CommentNotifier({ clock, roomAccess, identity, notify });
-  const comments = new CommentService({ store, clock, cursors, documentAccess, log, notifier });
+  const comments = new CommentService({ store, clock, cursors, documentAccess, log, notifier, files });
   const collaboration = new CollaborationService(
     { store, bus, clock, documentAccess, log, contents, cpu, bytes: writeBudget, authenticate, revalidate },
     deps.collaboration,
@@ -129,6 +129,6 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
     drain: () => collaboration.close(),
     onFailover: () => collaboration.disconnectAll(),
     collaboration,
-    archive: documentArchive({ store, log }),
+    archive: documentArchive({ store, log, files }),
   };
 }

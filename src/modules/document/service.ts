@@ -7,6 +7,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import { readerOf, RESTORE_WINDOW_MS } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, lockDocument } from "./access.ts";
@@ -22,7 +23,7 @@ import { extractTitle, normalizeMarkdown } from "./markdown.ts";
 import { presentDocument, publishDocumentCreated, publishDocumentEvent, publishDocumentUpdated } from "./presenter.ts";
 import type { Document, DocumentCreate, DocumentImport, DocumentList } from "./schema.ts";
 import { type DocumentIndex, indexDocument } from "./searchable.ts";
-import { documentFileOwner, type DocumentFiles } from "./files.ts";
+import { documentFileOwner } from "./files.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 import { lockDescendants, requireParent } from "./tree.ts";
@@ -38,7 +39,7 @@ type Deps = {
   cursors: Cursors;
   documentAccess: DocumentAccess;
   log: ContentLog;
-  files: DocumentFiles;
+  files: NamedFiles;
   index?: DocumentIndex | undefined;
 };
 

@@ -18,6 +18,12 @@ export type Attachment = Pick<FileRow, "id" | "name" | "size" | "width" | "heigh
 /** The resource that files are attached to: `owner` is its kind and id, `seq` its position in the room. */
 type AttachmentTarget = { tenantId: string; owner: string; roomId: string; seq: number };
 
+/** What names files in its text, and the owner that it is a copy of. */
+type NamingTarget = Pick<AttachmentTarget, "tenantId" | "owner"> & {
+  roomId: string | null;
+  copyOf?: string | undefined;
+};
+
 /** The `seq` of an attachment that retains a file without making it visible. */
 export const HIDDEN_SEQ = -1;
 
@@ -69,19 +75,23 @@ export class FileAttachments {
   }
 
   /**
-   * Attaches those of the files that may be shown there. The readers of the owner, which decides by its `canRead` who they are, may
-   * then read them.
+   * Attaches those of the files that may be shown there: of a copy, also those of what it is a copy of. The readers of the owner,
+   * which decides by its `canRead` who they are, may then read them.
    */
   async attachNamed(
     tx: AnyTransaction,
-    { tenantId, owner, roomId }: Pick<AttachmentTarget, "tenantId" | "owner"> & { roomId: string | null },
-    ids: readonly string[],
+    { tenantId, owner, roomId, copyOf }: NamingTarget,
+    ids: ReadonlySet<string>,
     mayShow: (file: NamedFile) => boolean,
   ): Promise<void> {
+    if (ids.size === 0) return;
     const files = new FileStore(tx.db);
     const attached = new Set(await files.idsByOwner(tenantId, [owner]));
-    const found = await files.findMany(tenantId, ids.filter((id) => !attached.has(id)));
-    const shown = found.filter((row) => row.state !== "deleted" && (row.room_id ?? roomId) === roomId && mayShow(row));
+    const copied = new Set(copyOf === undefined ? [] : await files.idsByOwner(tenantId, [copyOf]));
+    const found = await files.findMany(tenantId, [...ids.difference(attached)]);
+    const shown = found.filter((row) =>
+      row.state !== "deleted" && (row.room_id ?? roomId) === roomId && (copied.has(row.id) || mayShow(row))
+    );
     if (shown.length === 0) return;
     await this.attach(tx, { tenantId, owner, roomId: NO_ROOM, seq: HIDDEN_SEQ }, shown.map(({ id }) => id));
   }

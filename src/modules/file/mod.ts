@@ -2,6 +2,7 @@
 export { fileModule } from "./module.ts";
 export { FileArchiveStore } from "./archive_store.ts";
 export { type Attachment, FileAttachments, HIDDEN_SEQ, type NamedFile } from "./attachments.ts";
+export { type MayShow, type NamedFiles, namedFiles, uploadedBy } from "./named_files.ts";
 export { enforceMinimumRate } from "./upload.ts";
 export { FileIds } from "./schema.ts";
 export { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "./quota_store.ts";

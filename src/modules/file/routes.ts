@@ -106,8 +106,8 @@ export function fileRoutes(deps: Deps): Route[] {
     description:
       "The body is the content, or a form with the optional fields `name` and `roomId` before its single file. " +
       "The type is detected from the content. JPEG, PNG, WebP and GIF files are stored without metadata, except " +
-      "color profile and orientation. Attach the file to a message within 24 hours, or name its id in a document, such as in the address of an " +
-      "image: it then stays with the document, for all its readers. An upload that stalls for " +
+      "color profile and orientation. Attach the file to a message within 24 hours, or name its id in a document, a comment, or the description of a " +
+      "task or event, such as in the address of an image: it then stays there, for all readers. An upload that stalls for " +
       "30 s, or is slower than 4 kB a second overall, is aborted. Requires the scope `file.write`.",
     tag: "file",
     method: "POST",

@@ -1,5 +1,5 @@
-// Access to files: for their uploader, for members of rooms that show them, for readers of documents that name them, and for all
-// who can see the principal of an avatar.
+// Access to files: for their uploader, for members of rooms that show them, for readers of documents, tasks and events that name
+// them, and for all who can see the principal of an avatar.
 import { type Actor, chargedId, chargedTo, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
@@ -122,13 +122,13 @@ export class FileService {
       const owners = await this.#ownersWithoutRoom(tx.db, actor, row);
       if (!isAdmin && (owners.readable < owners.all || !await this.#isMemberOfAll(tx.db, actor, rooms))) {
         const detail =
-          "The file is shown in a room that the caller is no longer in, or in a document that it cannot read";
+          "The file is shown in a room that the caller is no longer in, or in a document, task or event that it cannot read";
         throw new Fault("forbidden", detail);
       }
       await deleteFiles(tx, tenantId, [row]);
       await this.#clearPicture(tx as AnyTransaction, tenantId, id);
-      if (rooms.length === 0) await files.remove(tenantId, [id]);
-      else await tx.emit(...rooms.map(({ room_id, seq }) => roomDeletedEvent(row, room_id, seq)));
+      if (rooms.length === 0 && owners.all === 0) await files.remove(tenantId, [id]);
+      if (rooms.length > 0) await tx.emit(...rooms.map(({ room_id, seq }) => roomDeletedEvent(row, room_id, seq)));
     });
   }
 

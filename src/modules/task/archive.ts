@@ -2,9 +2,11 @@
 import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
 import type { Clock } from "@/core/clock.ts";
 import { paginate } from "@/core/page.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { importedRelation, importedTask, TaskImporter } from "./archive_import.ts";
+import { taskFileOwner } from "./files.ts";
 import { TaskArchiveStore } from "./archive_store.ts";
 import { ImportedTaskWriter } from "./archive_writer.ts";
 import { presentActivity, presentTask, seriesOf } from "./presenter.ts";
@@ -15,12 +17,13 @@ const BATCH = 200;
 type Deps = {
   store: Store<TaskTables>;
   clock: Clock;
+  files: NamedFiles;
   /** Absent = tasks are not found by search. */
   index: Pick<SearchIndex, "put"> | undefined;
 };
 
-export function taskArchive({ store, clock, index }: Deps): ArchiveSection<Transaction<TaskTables>> {
-  const writer = new ImportedTaskWriter({ clock, index });
+export function taskArchive({ store, clock, files, index }: Deps): ArchiveSection<Transaction<TaskTables>> {
+  const writer = new ImportedTaskWriter({ clock, files, index });
   return {
     description: {
       exported: "tasks of a room: its board (`task_board`), each task after its parent (`task`), activity " +
@@ -89,6 +92,7 @@ async function* exportChildren(
     yield await context.principalRecords(tasks.flatMap(({ createdBy, assigneeIds }) => [createdBy, ...assigneeIds]));
     context.count("tasks", tasks.length);
     context.recordExported(ids.map((id) => importedTask(roomId, id)));
+    yield* context.fileRecords(...ids.map(taskFileOwner));
     yield tasks;
     yield* exportActivity(store, context, roomId, ids);
     yield* exportChildren(store, context, roomId, ids);

@@ -123,7 +123,14 @@ export class TaskImporter implements SectionImporter {
     );
     const [first] = drafts;
     await this.#writer.lockBoard(tx, tenantId, this.#roomId, first?.draft.key.split("-")[0] ?? "");
-    const results = await this.#writer.importTasks(tx, tenantId, this.#roomId, drafts.map(({ draft }) => draft));
+    const results = await this.#writer.importTasks(
+      tx,
+      tenantId,
+      this.#roomId,
+      drafts.map(({ draft }) => draft),
+      // Naming a file is no right to show it; having its content is.
+      ({ id }) => this.#context.hasFile(id),
+    );
     const added = drafts.filter((_, at) => typeof results[at] === "object");
     await this.#context.history(tx).record(added.map(({ draft }) => importedTask(this.#roomId, draft.id)));
     report.count("tasks", added.length);

@@ -3,8 +3,10 @@ import { type Clock, findTimeZone } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { shorten } from "@/core/event_data.ts";
+import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
-import type { Transaction } from "@/ports/store.ts";
+import type { AnyTransaction, Transaction } from "@/ports/store.ts";
+import { attachNamedFiles } from "./files.ts";
 import { isOpen, presentTask } from "./presenter.ts";
 import { INVERSE } from "./relations.ts";
 import { LONG_FIELDS, OPEN_MAX, PRIORITIES, RELATIONS_MAX } from "./schema.ts";
@@ -26,6 +28,7 @@ type RelationResult = "added" | "present" | "deleted" | "unknown_task" | "cycle"
 type Tx = Transaction<TaskTables>;
 type Deps = {
   clock: Clock;
+  files: NamedFiles;
   /** Absent = tasks are not found by search. */
   index?: Pick<SearchIndex, "put"> | undefined;
 };
@@ -77,8 +80,9 @@ export class ImportedTaskWriter {
     tenantId: string,
     roomId: string,
     drafts: readonly ArchivedTask[],
+    mayShow: MayShow,
   ): Promise<TaskResult[]> {
-    const { clock, index } = this.#deps;
+    const { clock, files, index } = this.#deps;
     const now = clock.now();
     const tasks = new TaskStore(tx.db);
     const store = new TaskArchiveStore(tx.db);
@@ -117,6 +121,7 @@ export class ImportedTaskWriter {
     }
     if (rows.length === 0) return results;
     await this.#insert(tx, rows);
+    for (const row of rows) await attachNamedFiles(tx as AnyTransaction, files, row, mayShow);
     await tx.emit(...rows.map((row) => ({
       tenantId,
       stream: roomStream(roomId),

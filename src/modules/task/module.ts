@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
@@ -35,17 +36,18 @@ type Deps = {
   identity: IdentityService;
   readMessage: ReadMessage;
   notify: Notify;
+  files: NamedFiles;
   /** Absent if search is off. */
   index: SearchIndex | undefined;
 };
 
 export function taskModule({ store, clock, cursors }: Platform, deps: Deps): Module {
-  const { roomAccess, identity, readMessage, notify, index } = deps;
+  const { roomAccess, identity, readMessage, notify, files, index } = deps;
   const assignees = new TaskAssignees({ roomAccess, identity });
-  const writer = new TaskWriter({ store, clock, roomAccess, assignees, notify, index });
+  const writer = new TaskWriter({ store, clock, roomAccess, assignees, notify, files, index });
   const recurringTasks = new RecurringTasks({ clock, writer, assignees });
   const updater = new TaskUpdater({ clock, writer, assignees, recurringTasks, readMessage });
-  const tasks = new TaskService({ store, clock, cursors, roomAccess, writer, updater });
+  const tasks = new TaskService({ store, clock, cursors, roomAccess, writer, updater, files });
   const search = new TaskSource({ store, clock });
   return {
     name: "task",
@@ -86,6 +88,6 @@ export function taskModule({ store, clock, cursors }: Platform, deps: Deps): Mod
         leaseSeconds: LEASE_SECONDS.max,
       },
     }),
-    archive: taskArchive({ store, clock, index }),
+    archive: taskArchive({ store, clock, files, index }),
   };
 }

@@ -80,7 +80,7 @@ export class RecurringTasks {
       updated_at: now,
       ...set,
     };
-    await this.#deps.writer.add(tx, context, copy);
+    await this.#deps.writer.add(tx, context, copy, row);
     return copy;
   }
 }

@@ -6,10 +6,12 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
+import type { NamedFiles } from "@/modules/file/mod.ts";
 import { readerOf, RESTORE_WINDOW_MS, type RoomAccess } from "@/modules/room/mod.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { nextPosition } from "./board.ts";
 import type { TaskUpdater } from "./updater.ts";
+import { taskFileOwner } from "./files.ts";
 import { nextKey, resolveTask } from "./key.ts";
 import { isOpen, presentActivity, presentRelation } from "./presenter.ts";
 import {
@@ -39,6 +41,7 @@ type Deps = {
   roomAccess: RoomAccess;
   writer: TaskWriter;
   updater: TaskUpdater;
+  files: NamedFiles;
 };
 
 export class TaskService {
@@ -252,7 +255,7 @@ export class TaskService {
       const row = await tasks.find(tenantId, taskId);
       if (row === undefined || row.deleted_at === null || row.deletion_root_id !== row.id) return;
       if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
-      await tasks.purge(tenantId, (await tasks.deletedWith(tenantId, taskId)).map(({ id }) => id));
+      await this.#purge(tx, tenantId, (await tasks.deletedWith(tenantId, taskId)).map(({ id }) => id));
     });
   }
 
@@ -262,11 +265,16 @@ export class TaskService {
       ids = await this.#deps.store.write(async (tx) => {
         const tasks = new TaskStore(tx.db);
         const found = await tasks.idsIn(tenantId, roomId, PURGE_BATCH);
-        await tasks.purge(tenantId, found);
+        await this.#purge(tx, tenantId, found);
         if (found.length === 0) await tasks.removeRoom(tenantId, roomId);
         return found;
       });
     }
+  }
+
+  async #purge(tx: Transaction<TaskTables>, tenantId: string, ids: readonly string[]): Promise<void> {
+    await new TaskStore(tx.db).purge(tenantId, ids);
+    await this.#deps.files.detach(tx as AnyTransaction, tenantId, ...ids.map(taskFileOwner));
   }
 }
 

@@ -5,10 +5,12 @@ import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import { changesBetween, shorten } from "@/core/event_data.ts";
+import { type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess, RoomGrant } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import { attachNamedFiles } from "./files.ts";
 import { resolveTask } from "./key.ts";
 import type { TaskAssignees } from "./assignees.ts";
 import { assigneesOf, presentTask } from "./presenter.ts";
@@ -30,6 +32,7 @@ type Deps = {
   roomAccess: RoomAccess;
   assignees: TaskAssignees;
   notify: Notify;
+  files: NamedFiles;
   /** Absent if search is off. */
   index?: Pick<SearchIndex, "put" | "remove"> | undefined;
 };
@@ -73,12 +76,20 @@ export class TaskWriter {
     return { tx, tasks: new TaskStore(tx.db), ...await this.require(context, id, which, tx) };
   }
 
-  async add(tx: Transaction<TaskTables>, { actor }: Context, row: TaskRow): Promise<void> {
+  /** Adds a task; `original` is the one that it is a copy of. */
+  async add(tx: Transaction<TaskTables>, { actor }: Context, row: TaskRow, original?: TaskRow): Promise<void> {
     const tasks = new TaskStore(tx.db);
     if (row.is_open === 1 && await tasks.openCount(row.tenant_id, row.room_id) >= OPEN_MAX) {
       throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
     }
     await tasks.add(row);
+    await attachNamedFiles(
+      tx as AnyTransaction,
+      this.#deps.files,
+      row,
+      uploadedBy(actor.principalId),
+      original,
+    );
     await this.#record(tx, row, "created", actor.principalId, []);
     const { value: task, omitted } = shorten(this.present(row), LONG_FIELDS);
     await tx.emit(event(actor, row, "task.created", { task, omitted }));
@@ -105,6 +116,9 @@ export class TaskWriter {
       throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
     }
     await tasks.put(before, row);
+    if (row.description !== before.description) {
+      await attachNamedFiles(tx as AnyTransaction, this.#deps.files, row, uploadedBy(actor.principalId));
+    }
     const isCompleted = is.status === "done" && was.status !== "done";
     await this.#record(tx, row, type === "updated" && isCompleted ? "completed" : type, actor.principalId, changes);
     const ids = { taskId: row.id, roomId: row.room_id };

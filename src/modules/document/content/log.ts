@@ -7,6 +7,7 @@ import { measureCpu } from "@/core/caller.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { type MayShow, type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
 import { type RichNode, richTooLarge } from "../rich/node.ts";
@@ -17,7 +18,7 @@ import { publishDocumentUpdated } from "../presenter.ts";
 import type { Origin } from "./schema.ts";
 import { AUTHORS_MAX, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
-import { attachNamedFiles, type DocumentFiles, type MayShow, namedFiles, uploadedBy } from "../files.ts";
+import { attachNamedFiles } from "../files.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
 import { openSnapshot, pauseIfLarge } from "./merge_cost.ts";
@@ -43,7 +44,7 @@ type Deps = {
   store: Store<DocumentTables>;
   clock: Clock;
   cpu: CpuBudget;
-  files: DocumentFiles;
+  files: NamedFiles;
   index?: DocumentIndex | undefined;
 };
 
