@@ -237,6 +237,49 @@ Deno.test("a paused agent starts nothing, and what it was doing is cancelled", a
   assert.equal(run.status, "succeeded");
 });
 
+testOnEngines("whoever mentions an agent that is paused, or has too much to do, learns it", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: [() => gate.promise, "ok"] }), { environment });
+  const { gateway, alice, bob, agentId, roomId } = fixture;
+  const path = `/v1/collaboration/agents/${agentId}`;
+  const notices = async () => (await fixture.messages()).filter(({ type }) => type === "notice");
+  ok(await alice.patch(path, { paused: true }));
+  const asked = await fixture.mention(bob, "Anybody?");
+  await fixture.mention(alice, "And now?");
+  const thread = await fixture.mention(bob, "Here?", { threadId: asked.id });
+  const [first, second] = await notices();
+  assert.deepEqual((await notices()).length, 2);
+  assert.deepEqual(
+    [first.senderId, first.text, first.replyToId, first.threadId],
+    [agentId, "I cannot respond to this: I am paused.", asked.id, null],
+  );
+  assert.equal(second.threadId, thread.threadId);
+  gateway.clock.advance(600_000);
+  await fixture.mention(bob, "Still?");
+  assert.equal((await notices()).length, 3);
+  assert.deepEqual(await fixture.runs(), []);
+
+  ok(await alice.patch(path, { paused: false }));
+  // Two at work and ten that wait: each thread has one of its own.
+  for (let n = 0; n < 12; n++) {
+    const { id } = await sendMessage(bob, roomId, `Topic ${n}`);
+    await fixture.mention(bob, "Go", { threadId: id });
+    if (n < 2) await eventually(async () => assert.equal((await fixture.runs()).at(-1)?.status, "running"));
+  }
+  await fixture.mention(bob, "One more");
+  await fixture.mention(bob, "And one more");
+  const said = (await notices()).slice(3);
+  assert.deepEqual(said.map(({ text }) => text), [
+    "I cannot respond to this: 10 requests are waiting already. Please ask again later.",
+  ]);
+  const failed = (await fixture.runs()).filter(({ status }) => status === "failed");
+  assert.deepEqual(failed.map(({ error, outputMessageId }) => [error.code, outputMessageId]), [
+    ["limit_reached", said[0]?.id],
+    ["limit_reached", null],
+  ]);
+  gate.resolve();
+});
+
 Deno.test("who is removed or disabled while waiting for a run gets none of its text", async () => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(() => ({ parts: ["One ", () => gate.promise, "two"] }));

@@ -35,6 +35,7 @@ import { OutsideRuns } from "./run/outside.ts";
 import { outsideOperations } from "./run/outside_api.ts";
 import { RunPublisher } from "./run/publisher.ts";
 import { RunActors } from "./run/run_actor.ts";
+import { RunRefusals } from "./run/refusals.ts";
 import { RUN_LIMITS, Runner } from "./run/runner.ts";
 import { AgentScheduler, SCHEDULE_JOB } from "./run/schedule.ts";
 import { RUN_EVENTS } from "./run/schema.ts";
@@ -191,7 +192,8 @@ function createParts(platform: Platform, deps: Deps) {
   });
   const runner = new Runner({ store, clock, nodeId, executor, signals });
   const waiter = new RunWaiter({ store, signals });
-  const triggers = new RunTriggers({ clock, identity, lifecycle });
+  const refusals = new RunRefusals({ store, clock, actors, callOperation });
+  const triggers = new RunTriggers({ clock, identity, lifecycle, refusals });
   const toolNames = new ToolNames({ operations, sources: toolSources });
   const takeover = new ScheduleTakeover({ roomAccess });
   const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle, takeover, roomAccess, toolNames });

@@ -9,6 +9,7 @@ import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { RunRow } from "../tables.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
 import { askersOf } from "./presenter.ts";
+import type { RunRefusals } from "./refusals.ts";
 import type { RunTrigger } from "./schema.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore } from "./store.ts";
@@ -21,8 +22,11 @@ const FULL: RunFailure = {
   code: "limit_reached",
   detail: `The agent has ${QUEUED_MAX} runs that have not started`,
 };
+/** As the agent says it. */
+const SAID_FULL = { ...FULL, detail: `${QUEUED_MAX} requests are waiting already. Please ask again later.` };
+const SAID_PAUSED: RunFailure = { code: "agent_paused", detail: "I am paused." };
 
-type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle };
+type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle; refusals: RunRefusals };
 type Origin = { askerIds: readonly string[]; chainDepth: number };
 /** Of a token whose message starts a run: an agent reads the message that it responds to, and those before it. */
 const READ_SCOPE = "message.read";
@@ -42,7 +46,7 @@ export class RunTriggers {
     const created_at = iso(this.#deps.clock.now());
     for (const agent of agents) {
       const kind = kindOf(trigger, agent);
-      if (kind === undefined || agent.is_paused === 1) continue;
+      if (kind === undefined) continue;
       const isNew = await runs.addTrigger({
         tenant_id: tenantId,
         message_id: message.id,
@@ -63,6 +67,22 @@ export class RunTriggers {
     const runs = new RunStore(tx.db);
     const { askerIds, chainDepth } = await originOf(tx, identity, tenantId, message);
     const threadId = message.threadId ?? "";
+    const row = newRun(iso(this.#deps.clock.now()), {
+      tenant_id: tenantId,
+      agent_id: agent.id,
+      room_id: message.roomId,
+      thread_id: threadId,
+      seq: message.seq,
+      trigger_kind: kind,
+      trigger_message_id: message.id,
+      asker_ids_json: JSON.stringify(askerIds.slice(0, ASKERS_MAX)),
+      scopes: textOfScopes(message.scopes),
+      chain_depth: chainDepth,
+    });
+    if (agent.is_paused === 1) {
+      await this.#tell(row, message, SAID_PAUSED);
+      return;
+    }
     const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
     const queued = await runs.findQueued(tenantId, queueKey);
     const refusal = refusalOf(message, chainDepth);
@@ -78,25 +98,21 @@ export class RunTriggers {
       // Not if it started meanwhile.
       if (askers.length <= ASKERS_MAX && await runs.update(tenantId, queued.id, joined, { queueKey })) return;
     }
-    const row = newRun(iso(this.#deps.clock.now()), {
-      tenant_id: tenantId,
-      agent_id: agent.id,
-      room_id: message.roomId,
-      thread_id: threadId,
-      seq: message.seq,
-      trigger_kind: kind,
-      trigger_message_id: message.id,
-      asker_ids_json: JSON.stringify(askerIds.slice(0, ASKERS_MAX)),
-      scopes: textOfScopes(message.scopes),
-      chain_depth: chainDepth,
-    });
     const isFull = await runs.countQueued(tenantId, agent.id) >= QUEUED_MAX;
     // Another transaction may have added one with the key: then this one has no key, and takes no more messages.
     const isAdded = await runs.add({ ...row, queue_key: queueKey });
     if (!isAdded) await runs.add(row);
     const error = refusal ?? (isFull ? FULL : undefined);
     if (error === undefined) tx.signal(runChanged.create(tenantId, row.id));
-    else await lifecycle.stop(tx, row, "failed", { error });
+    else {
+      const outputMessageId = error === FULL ? await this.#tell(row, message, SAID_FULL) : undefined;
+      await lifecycle.stop(tx, row, "failed", { error, outputMessageId: outputMessageId ?? null });
+    }
+  }
+
+  /** Tells a person who asked why no response comes. */
+  async #tell(row: RunRow, { senderKind }: AgentTrigger["message"], why: RunFailure): Promise<string | undefined> {
+    return senderKind === "human" ? await this.#deps.refusals.post(row, why) : undefined;
   }
 }
 
