@@ -222,17 +222,18 @@ function describeErrors(errors: readonly FieldFault[]): string {
 
 function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
   if (issue.code === "unrecognized_keys") {
-    const known = fieldNamesAt(schema, issue.path).flat();
+    const shapes = fieldNamesAt(schema, issue.path);
     return issue.keys.slice(0, ERRORS_MAX).map((key, at) => ({
       pointer: jsonPointer([...issue.path, key]),
       code: "unknown_field",
-      detail: `Unknown field${at < SUGGESTIONS_MAX ? suggestionFor(key, known) : ""}`,
+      detail: `Unknown field${at < SUGGESTIONS_MAX ? hintOn(key, shapes) : ""}`,
     }));
   }
   if (issue.code === "invalid_union") {
-    // Of the options that have all given fields, the one with the fewest errors is probably the one that was meant.
-    const [nearest] = issue.errors.filter((option) => option.every(({ code }) => code !== "unrecognized_keys"))
-      .toSorted((one, other) => one.length - other.length);
+    // The option that has most of the given fields, and of these the one with the fewest errors, is probably the one that was meant.
+    const [nearest] = issue.errors.toSorted((one, other) =>
+      countUnknown(one) - countUnknown(other) || one.length - other.length
+    );
     if (nearest !== undefined) {
       return nearest.flatMap((inner) => fieldFaults({ ...inner, path: [...issue.path, ...inner.path] }, schema));
     }
@@ -243,6 +244,17 @@ function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
     ? issue.message
     : issue.message.replace("expected object", `expected object ${shapes.join(" or ")}`);
   return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
+}
+
+/** What is appended to the error of an unknown field of an object that has one of these shapes. */
+function hintOn(key: string, shapes: readonly (readonly string[])[]): string {
+  const known = shapes.flat();
+  if (!known.includes(key)) return suggestionFor(key, known);
+  return ` beside the others; expected ${shapes.slice(0, SHAPES_MAX).map(describeShape).join(" or ")}`;
+}
+
+function countUnknown(issues: readonly z.core.$ZodIssue[]): number {
+  return issues.reduce((sum, issue) => sum + (issue.code === "unrecognized_keys" ? issue.keys.length : 0), 0);
 }
 
 /** `{dateTime, timeZone}` */

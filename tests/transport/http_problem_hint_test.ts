@@ -98,6 +98,42 @@ Deno.test("an unknown nested field yields a suggestion from the same object", as
   ]);
 });
 
+Deno.test("of a field with several forms, the errors are those of the form that was probably meant", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const start = { dateTime: "2026-03-02T09:00:00", timeZone: "Europe/Vienna" };
+  const event = { title: "Call", start, durationMinutes: 30 };
+  for (
+    const [field, value, detail] of [
+      [
+        "start",
+        { dateTime: "2026-03-02T09:00:00", timezone: "Europe/Vienna" },
+        "/start/timezone: Unknown field; did you mean timeZone?; /start/timeZone: required, expected string",
+      ],
+      [
+        "start",
+        { date: "2026-03-02", timeZone: "Europe/Vienna" },
+        "/start/timeZone: Unknown field beside the others; expected {dateTime, timeZone} or {date}",
+      ],
+      [
+        "attendees",
+        [{ principalId: "bob", email: "bob@example.com" }],
+        "/attendees/0/email: Unknown field beside the others; expected {principalId, role} or {email, role}",
+      ],
+      [
+        "attendees",
+        [{ userId: "bob" }],
+        "/attendees/0/userId: Unknown field; did you mean principalId?; " +
+        "/attendees/0/principalId: required, expected string",
+      ],
+    ] as const
+  ) {
+    const { status, body } = await alice.post("/v1/collaboration/calendar/events", { ...event, [field]: value });
+    assert.equal(status, 422);
+    assert.equal(body.detail, detail);
+  }
+});
+
 Deno.test("an unknown query parameter yields a suggestion", async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice");
