@@ -298,7 +298,7 @@ testOnEngines(
   async (environment) => {
     await using rig = await openFileHarness(environment);
     const { gateway, folder } = rig;
-    const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
     const roomId = await createRoom(alice, ["bob"]);
     const [tasks, events] = ["/v1/collaboration/tasks", "/v1/collaboration/calendar/events"];
     const ids = await Promise.all(Array.from({ length: 8 }, () => uploadFile(gateway, alice)));

@@ -9,7 +9,7 @@ export function eventFileOwner(id: string): string {
   return `event:${id}`;
 }
 
-/** Attaches files that an event names. One that was split off a series shows those of the series, whoever split it. */
+/** Attaches files that an event names. One that was split off a series shows those of the series as well. */
 export async function attachNamedFiles(
   tx: AnyTransaction,
   files: NamedFiles,

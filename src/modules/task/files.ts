@@ -10,7 +10,7 @@ export function taskFileOwner(id: string): string {
   return `task:${id}`;
 }
 
-/** Attaches files that a task names. A copy shows those of its original, whoever made it. */
+/** Attaches files that a task names. A copy shows those of its original as well. */
 export async function attachNamedFiles(
   tx: AnyTransaction,
   files: NamedFiles,

@@ -80,7 +80,7 @@ export class RunTriggers {
       chain_depth: chainDepth,
     });
     if (agent.is_paused === 1) {
-      await this.#tell(row, message, SAID_PAUSED);
+      await this.#postRefusal(row, message, SAID_PAUSED);
       return;
     }
     const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
@@ -105,13 +105,17 @@ export class RunTriggers {
     const error = refusal ?? (isFull ? FULL : undefined);
     if (error === undefined) tx.signal(runChanged.create(tenantId, row.id));
     else {
-      const outputMessageId = error === FULL ? await this.#tell(row, message, SAID_FULL) : undefined;
+      const outputMessageId = error === FULL ? await this.#postRefusal(row, message, SAID_FULL) : undefined;
       await lifecycle.stop(tx, row, "failed", { error, outputMessageId: outputMessageId ?? null });
     }
   }
 
-  /** Tells a person who asked why no response comes. */
-  async #tell(row: RunRow, { senderKind }: AgentTrigger["message"], why: RunFailure): Promise<string | undefined> {
+  /** Posts in the room why no response comes, if a person asked. */
+  async #postRefusal(
+    row: RunRow,
+    { senderKind }: AgentTrigger["message"],
+    why: RunFailure,
+  ): Promise<string | undefined> {
     return senderKind === "human" ? await this.#deps.refusals.post(row, why) : undefined;
   }
 }
