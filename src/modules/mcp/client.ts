@@ -1,6 +1,6 @@
 // Calls of an MCP server: one connection a call, like all outbound calls bounded in address, time and size. The SDK is loaded
 // with the first one.
-import type { Client } from "@modelcontextprotocol/client";
+import type { CallToolResult, Client } from "@modelcontextprotocol/client";
 import { JSON_VALUES_MAX } from "@/core/text.ts";
 import { type JsonBounds, type Outbound, OutboundError } from "@/ports/outbound.ts";
 
@@ -28,6 +28,10 @@ const RESPONSE_BOUNDS: JsonBounds = { bytesMax: 512 * 1024, depthMax: 64, values
 const PAGES_MAX = 4;
 const RESULT_MAX_CHARS = 24_000;
 const AUTHENTICATION = [401, 403];
+/** Shortest pause before a stream is resumed, whatever the server says: it decides how often that happens. */
+const RESUME_MIN_MS = 500;
+/** How long the end of a session is waited for: the result of the call is there already. */
+const END_SESSION_MS = 1_000;
 
 let loading: Promise<Sdk> | undefined;
 
@@ -52,9 +56,9 @@ export class RemoteServers {
 
   callTool(target: Target, name: string, input: Record<string, unknown>, signal?: AbortSignal): Promise<RemoteResult> {
     return this.#connected(target, signal, async (client, options) => {
-      const { content, isError } = await client.callTool({ name, arguments: input }, options);
-      const texts = content.map((part) => part.type === "text" ? part.text : `(${part.type})`);
-      const text = texts.join("\n");
+      const { content, structuredContent, isError } = await client.callTool({ name, arguments: input }, options);
+      const isStructured = content.length === 0 && structuredContent !== undefined;
+      const text = isStructured ? JSON.stringify(structuredContent) : content.map(textOf).join("\n");
       const isLong = text.length > RESULT_MAX_CHARS;
       return {
         text: isLong ? `${text.slice(0, RESULT_MAX_CHARS).toWellFormed()}\n… cut` : text.toWellFormed(),
@@ -81,7 +85,11 @@ export class RemoteServers {
       },
     });
     const transport = new sdk.StreamableHTTPClientTransport(new URL(target.url), {
-      fetch: (url, init) => this.#fetch(target, failure, url, init, options.signal),
+      fetch: (url, init) => this.#fetch(target, failure, url, init),
+      reconnectionScheduler(resume, delayMs) {
+        const timer = setTimeout(resume, Math.max(delayMs, RESUME_MIN_MS));
+        return () => clearTimeout(timer);
+      },
     });
     try {
       await client.connect(transport, options);
@@ -91,6 +99,7 @@ export class RemoteServers {
         (limit.aborted ? "timed_out" : signal?.aborted === true ? "cancelled" : "protocol_error");
       throw new ServerError(code, { cause });
     } finally {
+      await transport.terminateSession().catch(() => {}); // not every server lets its clients do that
       await client.close();
     }
   }
@@ -100,16 +109,18 @@ export class RemoteServers {
     failure: Failure,
     url: string | URL,
     init: RequestInit | undefined,
-    signal: AbortSignal,
   ): Promise<Response> {
-    // A stream of its own would stay open after the call; what the server says meanwhile is not waited for.
-    if ((init?.method ?? "GET") !== "POST" || String(url) !== known) return new Response(null, { status: 405 });
+    const { method = "GET" } = init ?? {};
+    const all = new Headers(init?.headers);
+    // A stream of its own would stay open after the call; only that of a call is resumed.
+    const isUnasked = method === "GET" && !all.has("last-event-id");
+    if (isUnasked || String(url) !== known) return new Response(null, { status: 405 });
+    for (const [name, value] of Object.entries(headers)) all.set(name, value);
+    const totalMs = method === "DELETE" ? END_SESSION_MS : this.#callMs;
+    const options = { totalMs, bodyMaxBytes: RESPONSE_BOUNDS.bytesMax, json: RESPONSE_BOUNDS };
     failure.code = undefined;
     try {
-      const all = new Headers(init?.headers);
-      for (const [name, value] of Object.entries(headers)) all.set(name, value);
-      const options = { totalMs: this.#callMs, bodyMaxBytes: RESPONSE_BOUNDS.bytesMax, json: RESPONSE_BOUNDS };
-      const response = await this.#outbound(url, { ...init, headers: all, signal }, options);
+      const response = await this.#outbound(url, { ...init, headers: all }, options);
       const { ok, status } = response;
       if (!ok) failure.code = AUTHENTICATION.includes(status) ? "not_authorized" : `http_${status}`;
       return response;
@@ -117,5 +128,21 @@ export class RemoteServers {
       if (error instanceof OutboundError) failure.code = error.code;
       throw error;
     }
+  }
+}
+
+/** What a model reads of a part of a result. */
+function textOf(part: CallToolResult["content"][number]): string {
+  switch (part.type) {
+    case "text":
+      return part.text;
+    case "resource":
+      return "text" in part.resource
+        ? `${part.resource.uri}:\n${part.resource.text}`
+        : `(resource ${part.resource.uri})`;
+    case "resource_link":
+      return `${part.title ?? part.name}: ${part.uri}`;
+    default:
+      return `(${part.type})`;
   }
 }
