@@ -107,6 +107,24 @@ Deno.test("what the engine keeps of a heap that has shrunk is no message", () =>
   assert.equal(closed(), 100);
 });
 
+Deno.test("a node that has grown while all its sockets are authenticated is not measured more often", async () => {
+  let [samples, usedMib] = [0, 100];
+  const usage = () => {
+    samples++;
+    return { rss: usedMib * MIB, heapTotal: 0, external: 0 };
+  };
+  const guard = new MemoryGuard({ budgetBytes: 256 * MIB, metrics: new Metrics(), usage });
+  guard.add(new FakeGuardedSocket({ isAuthenticated: true }));
+  guard.sample();
+  usedMib += 20;
+  guard.sample();
+  const [startedAt, before] = [performance.now(), samples];
+  await until(() => samples >= before + 5);
+  guard.close();
+  // Timers may be late, but are not early.
+  assert.ok(performance.now() - startedAt > 4 * SAMPLE_MS);
+});
+
 Deno.test("memory pressure closes silent sockets first, then all unauthenticated ones, but no others", () => {
   using harness = new GuardHarness();
   const [silent, active, member] = [

@@ -43,7 +43,7 @@ type Window = { lowest: number; accepted: number };
 type Episode = { peak: number; grewAt: number; closed: number };
 
 const SAMPLE_MS = 25;
-/** Interval of samples while memory grows. */
+/** Interval of samples while memory has grown so far that sockets may soon be closed. */
 const ALERT_SAMPLE_MS = 2;
 /** To measure takes as long as a part of what a socket does when it is accepted, and often many are in a row. */
 const ACCEPT_SAMPLE_MS = 1;
@@ -70,7 +70,7 @@ const WARN_EVERY_MS = MINUTE_MS;
  * The part of the budget at which each step starts. It is small for sockets that are silent, which never sent a complete message:
  * the runtime may read more than 100 MiB before the next sample.
  */
-const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, probe: 1 / 2 };
+const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, alert: 1 / 4, probe: 1 / 2 };
 /**
  * How long a socket may take to send its first message. Before that it is not called silent: in a crowd that comes back, the
  * process grows by 15 MiB at once for its own needs, such as compiling.
@@ -159,7 +159,7 @@ export class MemoryGuard {
     if (this.#sockets.size > 0 || this.isShedding) {
       // Checking many sockets takes time; this bounds its share.
       const delayMs = (performance.now() - startedAt) * 20;
-      this.#schedule(Math.max(delayMs, grown > budgetBytes * STEP.silent ? ALERT_SAMPLE_MS : SAMPLE_MS));
+      this.#schedule(Math.max(delayMs, this.#mayMatter(grown, STEP.alert) ? ALERT_SAMPLE_MS : SAMPLE_MS));
     } else this.close();
   }
 
@@ -199,15 +199,18 @@ export class MemoryGuard {
     }
     this.#windows.current.lowest = Math.min(this.#windows.current.lowest, bytes);
     const grown = bytes - this.#floor - this.#startingBytes;
-    return this.#mayMatter(grown) ? grown - this.#writeBytes() : grown;
+    return this.#mayMatter(grown, STEP.probe) ? grown - this.#writeBytes() : grown;
   }
 
-  /** Whether sockets might be closed or probed now. A busy node often grows by the smallest step, and this runs at each sample. */
-  #mayMatter(grown: number): boolean {
+  /**
+   * Whether sockets might be closed now; those that are authenticated, from a step on. A busy node often grows by the smallest step,
+   * and this runs at each sample.
+   */
+  #mayMatter(grown: number, authenticatedStep: number): boolean {
     const { budgetBytes } = this.#options;
     if (grown <= budgetBytes * STEP.silent) return false;
     for (const socket of this.#unauthenticated) if (socket.isAuthenticated) this.#unauthenticated.delete(socket);
-    return this.isShedding || this.#unauthenticated.size > 0 || grown > budgetBytes * STEP.probe;
+    return this.isShedding || this.#unauthenticated.size > 0 || grown > budgetBytes * authenticatedStep;
   }
 
   #remove(socket: GuardedSocket): void {
