@@ -31,6 +31,7 @@ const ATTEMPTS_MAX = 6;
 /** Share of a model's context for what it reads at first; the rest is for tools and responses. */
 const CONTEXT_SHARE = 0.5;
 const CONTEXT_MAX_TOKENS = 32_000;
+const QUESTION_DELETED: RunFailure = { code: "not_found", detail: "The message that asked was deleted" };
 /** Follows a text that the agent may not continue any more. */
 const CUT_NOTE = "\n\n… (cut: the limit of a run is reached)";
 const CONTINUE = "Continue your answer exactly where it stopped, without repeating anything.";
@@ -89,6 +90,7 @@ export class RunExecutor {
     if (claimed.text !== "") publisher.reset(claimed, claimed.step);
     await this.#requireAgent(claimed);
     let run = claimed.started_at === null ? await this.#start(claimed) : claimed;
+    if (run.status !== "running") return;
     const account = cpu.accountOf(await actors.of(run));
     await chargeTo(account, async () => {
       while (run.status === "running") {
@@ -110,10 +112,17 @@ export class RunExecutor {
     return agent;
   }
 
+  /** A run whose questions were all deleted while it waited is cancelled instead. */
   async #start(run: RunRow): Promise<RunRow> {
     const { store, lifecycle } = this.#deps;
     const { head } = await store.log.position(run.tenant_id, roomStream(run.room_id));
-    return await store.write((tx) => lifecycle.start(tx, run, head));
+    return await store.write(async (tx) => {
+      if (run.trigger_kind === "call" || run.trigger_kind === "schedule") return await lifecycle.start(tx, run, head);
+      const question = await new RunStore(tx.db).findQuestion(run);
+      return question === undefined
+        ? await lifecycle.end(tx, run, "cancelled", { error: QUESTION_DELETED })
+        : await lifecycle.start(tx, { ...run, trigger_message_id: question }, head);
+    });
   }
 
   /** The next step; resolves to the run after it. */

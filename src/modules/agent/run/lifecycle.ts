@@ -45,10 +45,11 @@ export class RunLifecycle {
     this.#deps = deps;
   }
 
-  /** The first node begins with it. Throws `LeaseLost`. */
+  /** The first node begins with it; `run` names the message that it responds to. Throws `LeaseLost`. */
   async start(tx: AnyTransaction, run: RunRow, contextSeq: number): Promise<RunRow> {
     const now = this.#now();
-    return await this.#change(tx, run, { started_at: now, context_seq: contextSeq }, "run.started");
+    const set = { started_at: now, context_seq: contextSeq, trigger_message_id: run.trigger_message_id };
+    return await this.#change(tx, run, set, "run.started");
   }
 
   /** Waits without a node, until it is queued again. Throws `LeaseLost`. */

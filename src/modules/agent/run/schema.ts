@@ -68,7 +68,9 @@ export const Run = z.object({
   outputMessageId: MessageId.nullable().describe(
     "Message with the response; null until then, or if there was nothing to say",
   ),
-  error: RunError.nullable().describe("Why it failed, or was cancelled by a change of its agent"),
+  error: RunError.nullable().describe(
+    "Why it failed, or was cancelled by a change of its agent or because its question was deleted",
+  ),
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().nullable(),
   finishedAt: z.iso.datetime().nullable(),

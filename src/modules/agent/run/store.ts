@@ -1,6 +1,7 @@
 // SQL of runs and their steps.
 import { type Kysely, sql } from "kysely";
 import type { Used } from "@/modules/ai/mod.ts";
+import type { MessageTables } from "@/modules/message/mod.ts";
 import type { AgentTables, RunRow, SentRow, StepRow } from "../tables.ts";
 import type { RunStatus } from "./schema.ts";
 
@@ -17,10 +18,11 @@ type RunFence = { status?: readonly RunStatus[]; leaseOwner?: string; queueKey?:
 export type BusyRunners = { tenantIds: readonly string[]; agentIds: readonly string[]; askers: readonly string[] };
 
 export class RunStore {
-  readonly #db: Kysely<AgentTables>;
+  readonly #db: Kysely<AgentTables & Pick<MessageTables, "message">>;
 
   constructor(db: Kysely<AgentTables>) {
-    this.#db = db;
+    // The messages are in every database.
+    this.#db = db as unknown as Kysely<AgentTables & Pick<MessageTables, "message">>;
   }
 
   find(tenantId: string, id: string): Promise<RunRow | undefined> {
@@ -279,6 +281,30 @@ export class RunStore {
       .onConflict((conflict) => conflict.columns(["tenant_id", "message_id", "agent_id"]).doNothing())
       .executeTakeFirst();
     return numInsertedOrUpdatedRows === 1n;
+  }
+
+  /**
+   * The message that a run responds to: the one that triggered it last, or if that was deleted, the newest other one of its thread
+   * that triggered its agent since.
+   */
+  async findQuestion(run: RunRow): Promise<string | undefined> {
+    const { tenant_id, agent_id, room_id, thread_id, trigger_message_id, seq } = run;
+    const questions = this.#db.selectFrom("message")
+      .innerJoin(
+        "agent_trigger as trigger",
+        (join) =>
+          join.onRef("trigger.tenant_id", "=", "message.tenant_id").onRef("trigger.message_id", "=", "message.id"),
+      )
+      .select("message.id").where("message.tenant_id", "=", tenant_id).where("message.deleted_at", "is", null)
+      .where("trigger.agent_id", "=", agent_id);
+    const last = await questions.where("message.id", "=", trigger_message_id).executeTakeFirst();
+    if (last !== undefined) return last.id;
+    const inThread = thread_id === ""
+      ? questions.where("message.thread_id", "is", null)
+      : questions.where("message.thread_id", "=", thread_id);
+    const other = await inThread.where("message.room_id", "=", room_id).where("message.seq", ">=", Number(seq))
+      .orderBy("message.seq", "desc").limit(1).executeTakeFirst();
+    return other?.id;
   }
 
   /** Removes the texts of a batch of runs that ended before; resolves to how many runs. */
