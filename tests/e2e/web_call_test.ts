@@ -83,9 +83,12 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await button(page, "Mute").click();
         await button(page, "Stop camera").click();
         await first.locator("figcaption", { hasText: "bob (muted)" }).waitFor();
+        const bobs = first.locator(".participant", { hasText: "bob" });
+        await bobs.locator(".large-avatar").waitFor();
         await page.getByRole("link", { name: "Chat" }).click();
         await page.getByRole("link", { name: "Return to it" }).click();
-        await button(page, "Start camera").waitFor();
+        await button(page, "Start camera").click();
+        await bobs.locator(".large-avatar").waitFor({ state: "detached" });
         await button(page, "Unmute").click();
         await first.locator("figcaption", { hasText: /^bob$/ }).waitFor();
         await button(page, "Leave").click();

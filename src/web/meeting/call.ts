@@ -26,6 +26,8 @@ type Peer = {
   attempt: string | undefined;
   isOffered: boolean;
   early: RTCIceCandidateInit[];
+  /** Says whether there is a picture: a camera that is off sends black ones. */
+  camera: RTCDataChannel;
 };
 
 /** Longer than a connection usually takes; on a busy machine it takes longer, so each wait is twice the one before. */
@@ -49,6 +51,8 @@ export class Call {
   /** Whether the own camera is on. */
   readonly hasVideo = signal(true);
   readonly streams = signal<ReadonlyMap<string, MediaStream>>(new Map());
+  /** Participants whose camera is off. */
+  readonly hidden = signal<ReadonlySet<string>>(new Set());
   readonly #iceServers: RTCIceServer[];
   readonly #peers = new Map<string, Peer>();
   readonly #ends: (() => void)[] = [];
@@ -97,6 +101,19 @@ export class Call {
   showCamera(isShown: boolean): void {
     this.#enable("video", isShown);
     this.hasVideo.value = isShown;
+    for (const { camera } of this.#peers.values()) this.#sayCamera(camera);
+  }
+
+  #sayCamera(camera: RTCDataChannel): void {
+    if (camera.readyState === "open") camera.send(this.hasVideo.value || this.#screen !== undefined ? "on" : "off");
+  }
+
+  #setHidden(id: string, isHidden: boolean): void {
+    if (this.hidden.value.has(id) === isHidden) return;
+    const next = new Set(this.hidden.value);
+    if (isHidden) next.add(id);
+    else next.delete(id);
+    this.hidden.value = next;
   }
 
   #enable(kind: "audio" | "video", isEnabled: boolean): void {
@@ -122,7 +139,8 @@ export class Call {
     const [camera] = this.own.getVideoTracks();
     // Without a camera there is no picture to replace: the connections are made again.
     if (camera === undefined) return this.#offerAll(this.participants.value);
-    for (const { connection } of this.#peers.values()) {
+    for (const { connection, camera: channel } of this.#peers.values()) {
+      this.#sayCamera(channel);
       void connection.getSenders().find((sender) => sender.track?.kind === "video")?.replaceTrack(screen ?? camera);
     }
   }
@@ -232,7 +250,10 @@ export class Call {
   #connect(id: string, attempt: string | undefined, isOffered: boolean): Peer {
     this.#close(id);
     const connection = new RTCPeerConnection({ iceServers: this.#iceServers });
-    const peer: Peer = { connection, attempt, isOffered, early: [] };
+    const camera = connection.createDataChannel("camera", { negotiated: true, id: 0 });
+    camera.onopen = () => this.#sayCamera(camera);
+    camera.onmessage = ({ data }) => this.#setHidden(id, data === "off");
+    const peer: Peer = { connection, attempt, isOffered, early: [], camera };
     this.#peers.set(id, peer);
     for (const track of this.#sent()) connection.addTrack(track, this.own);
     connection.onicecandidate = ({ candidate }) => candidate !== null && this.#send(id, "candidate", peer, candidate);
@@ -245,6 +266,7 @@ export class Call {
   #close(id: string): void {
     this.#peers.get(id)?.connection.close();
     this.#peers.delete(id);
+    this.#setHidden(id, false);
     if (!this.streams.value.has(id)) return;
     const next = new Map(this.streams.value);
     next.delete(id);

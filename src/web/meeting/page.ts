@@ -70,7 +70,10 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
         <${Tile} name="You" principalId=${myId()} stream=${current.own} isOwn isMuted=${own?.muted}
           hasVideo=${current.hasMedia && current.hasVideo.value} />
         ${others.map((one) =>
-          html`<${RemoteTile} key=${one.id} participant=${one} stream=${current.streams.value.get(one.id)} />`
+          html`
+            <${RemoteTile} key=${one.id} participant=${one} stream=${current.streams.value.get(one.id)}
+              hasVideo=${!current.hidden.value.has(one.id)} />
+          `
         )}
       </div>
       ${others.length === 0 ? html`<p class="dim call-hint">Waiting for others to join.</p>` : null}
@@ -114,10 +117,14 @@ function MediaButtons({ current, isMuted }: { current: Call; isMuted: boolean })
   `;
 }
 
-function RemoteTile({ participant, stream }: { participant: Participant; stream: MediaStream | undefined }): VNode {
+function RemoteTile({ participant, stream, hasVideo }: {
+  participant: Participant;
+  stream: MediaStream | undefined;
+  hasVideo: boolean;
+}): VNode {
   return html`
     <${Tile} name=${participant.displayName} principalId=${participant
-      .principalId} stream=${stream} hasVideo isMuted=${participant.muted}
+      .principalId} stream=${stream} hasVideo=${hasVideo} isMuted=${participant.muted}
       hasHand=${participant.handRaisedAt !== null} />
   `;
 }
