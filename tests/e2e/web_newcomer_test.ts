@@ -69,12 +69,52 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       assert.equal(await result.innerText(), text);
       assert.deepEqual(await result.locator("mark").allInnerTexts(), ["beans"]);
     });
+    await t.step("a search is narrowed to a room, a person, a kind and days", async () => {
+      const [result, none] = [page.locator(".cards li p"), page.getByText("Nothing was found.")];
+      const person = page.getByLabel("Written by");
+      await person.fill("Ad");
+      await page.locator('datalist option[value="Ada (@ada)"]').waitFor({ state: "attached" });
+      await person.fill("Ada (@ada)");
+      await none.waitFor();
+      await page.getByRole("button", { name: "Search everything" }).click();
+      await result.waitFor();
+      await page.getByLabel("Kind").selectOption("Tasks");
+      await none.waitFor();
+      await page.getByLabel("Kind").selectOption("Messages");
+      await page.getByRole("combobox", { name: "Room" }).selectOption("garden");
+      await page.getByLabel("To", { exact: true }).fill("2020-01-01");
+      await none.waitFor();
+      await page.getByLabel("To", { exact: true }).fill("2099-01-01");
+      await result.waitFor();
+      assert.match(page.url(), /q=beans&room=room_\w+&type=message&until=2099-01-01$/);
+    });
     await t.step("people and agents are invited to events, not services", async () => {
       await open(`rooms/${roomId}/calendar`);
       await page.getByRole("button", { name: "New event" }).click();
       await page.getByRole("dialog").getByLabel("Bob").waitFor();
       assert.equal(await page.getByRole("dialog").getByLabel("Deploy hook").count(), 0);
       await page.keyboard.press("Escape");
+    });
+    await t.step("an event may have several whole days", async () => {
+      const [friday = "", last = ""] = [-2, 0].map((days) =>
+        new Date(sunday.getTime() + days * DAY_MS).toISOString().slice(0, 10)
+      );
+      const dialog = page.getByRole("dialog", { name: "New event" });
+      await page.getByRole("button", { name: "New event" }).click();
+      await dialog.getByLabel("Title").fill("Retreat");
+      await dialog.getByLabel("All day").check();
+      await dialog.getByLabel("Last day").fill(friday);
+      await dialog.getByLabel("First day").fill(friday);
+      await dialog.getByLabel("Last day").fill(last);
+      await dialog.getByRole("button", { name: "Create" }).click();
+      const days = page.getByRole("button", { name: "Retreat" });
+      await eventually(async () => assert.equal(await days.count(), 3));
+      await days.first().click();
+      await page.getByText(/ – .+, all day/).waitFor();
+      await page.getByRole("button", { name: "Edit", exact: true }).click();
+      await page.getByLabel("Last day").fill(friday);
+      await page.getByRole("button", { name: "Save" }).click();
+      await eventually(async () => assert.equal(await days.count(), 1));
     });
     await t.step("the editor has no border of its own", async () => {
       await open(`documents/${documentId}`);

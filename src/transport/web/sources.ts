@@ -101,6 +101,7 @@ export const SCRIPTS: Sources = {
   "room/settings.ts": () => import("@/web/room/settings.ts", { with: { type: "text" } }),
   "room/sidebar.ts": () => import("@/web/room/sidebar.ts", { with: { type: "text" } }),
   "room/welcome.ts": () => import("@/web/room/welcome.ts", { with: { type: "text" } }),
+  "search/filters.ts": () => import("@/web/search/filters.ts", { with: { type: "text" } }),
   "search/page.ts": () => import("@/web/search/page.ts", { with: { type: "text" } }),
   "sign_in.ts": () => import("@/web/sign_in.ts", { with: { type: "text" } }),
   "task/board.ts": () => import("@/web/task/board.ts", { with: { type: "text" } }),

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, get, withQuery } from "../core/api.ts";
-import { dateOf, fullTimeOf, timeOf } from "../core/format.ts";
+import { dateOf, fullTimeOf, isSameDay, timeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
@@ -12,7 +12,7 @@ import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { canModerate, roomName, rooms } from "../room/rooms.ts";
 import { type EventDetail, eventPath, type Rsvp } from "./events.ts";
-import { openEditEvent } from "./form.ts";
+import { lastDayOf, openEditEvent } from "./form.ts";
 
 const RESPONSES: readonly (readonly [Rsvp, string])[] = [["accepted", "Yes"], ["tentative", "Maybe"], [
   "declined",
@@ -99,9 +99,13 @@ function Detail(
   `;
 }
 
-function whenOf({ startAt, endAt, start }: EventDetail): string {
-  if ("date" in start) return `${dateOf(`${start.date}T12:00:00`)}, all day`;
-  const when = `${fullTimeOf(startAt)} – ${timeOf(endAt)}`;
+function whenOf(event: EventDetail): string {
+  const { startAt, endAt, start } = event;
+  if ("date" in start) {
+    const days = [...new Set([start.date, lastDayOf(event) ?? start.date])];
+    return `${days.map((day) => dateOf(`${day}T12:00:00`)).join(" – ")}, all day`;
+  }
+  const when = `${fullTimeOf(startAt)} – ${isSameDay(startAt, endAt) ? timeOf(endAt) : fullTimeOf(endAt)}`;
   const { timeZone } = start;
   if (timeZone === Intl.DateTimeFormat().resolvedOptions().timeZone) return when;
   // A series stays at this time when one of the two zones changes its clocks.

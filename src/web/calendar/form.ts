@@ -10,7 +10,7 @@ import { myId } from "../core/session.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
 import { useBusy } from "./busy.ts";
-import { dateText, type EventDetail, eventPath } from "./events.ts";
+import { addDays, dateText, type EventDetail, eventPath } from "./events.ts";
 
 type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule?: string | null };
 
@@ -76,9 +76,10 @@ function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
     <label class="check"><input type="checkbox" name="isAllDay" checked=${isAllDay} onChange=${() =>
       setAllDay(!isAllDay)} /> All day</label>
     ${isAllDay
-      ? html`<label>Day <input type="date" name="date" required defaultValue=${
-        event !== undefined && "date" in event.start ? event.start.date : dateText(start)
-      } /></label>`
+      ? html`
+        <${Days} first=${event !== undefined && "date" in event.start ? event.start.date : dateText(start)}
+          last=${event === undefined ? undefined : lastDayOf(event)} />
+      `
       : html`<div class="pair"><label>Start <input type="datetime-local" name="start" required defaultValue=${
         localInputOf(start)
       } /></label>
@@ -88,6 +89,21 @@ function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
     <label>Place <input name="location" maxlength="500" defaultValue=${event?.location ?? ""} /></label>
     <label>Description <textarea name="description" rows="2" maxlength="4000" defaultValue=${event?.description ??
       ""}></textarea></label>
+  `;
+}
+
+/** The last day follows the first one, and is never before it. */
+function Days({ first: initial, last }: { first: string; last: string | undefined }): VNode {
+  const [first, setFirst] = useState(initial);
+  const [until, setUntil] = useState(last ?? initial);
+  const valueOf = ({ target }: Event): string => (target as HTMLInputElement).value;
+  return html`
+    <div
+      class="pair"><label>First day <input type="date" name="date" required value=${first} onInput=${(event: Event) =>
+        setFirst(valueOf(event))} /></label>
+      <label>Last day <input type="date" name="lastDate" required min=${first} value=${until < first
+        ? first
+        : until} onInput=${(event: Event) => setUntil(valueOf(event))} /></label></div>
   `;
 }
 
@@ -174,8 +190,9 @@ function detailsOf(fields: FormData): Details {
 function timeOf(fields: FormData, event?: EventDetail): Record<string, unknown> {
   const { start: before } = event ?? {};
   if (fields.has("isAllDay")) {
-    const date = fields.get("date");
-    return before !== undefined && "date" in before && before.date === date ? {} : { start: { date } };
+    const [date, last] = [String(fields.get("date")), String(fields.get("lastDate"))];
+    const isSame = before !== undefined && "date" in before && before.date === date && lastDayOf(event) === last;
+    return isSame ? {} : { start: { date }, end: { date: dayAfter(last, 1) } };
   }
   const start = String(fields.get("start"));
   const durationMinutes = Number(fields.get("minutes"));
@@ -205,6 +222,16 @@ function attendeesOf(fields: FormData, event?: EventDetail): Record<string, unkn
     principalId === null ? { email, role } : { principalId, role }
   );
   return { attendees: [...attendees, ...added.map((principalId) => ({ principalId }))] };
+}
+
+/** The last day of an event of whole days, which ends before its end. */
+export function lastDayOf(event: EventDetail | undefined): string | undefined {
+  if (event === undefined || !("date" in event.start) || !("date" in event.end)) return undefined;
+  return event.end.date > event.start.date ? dayAfter(event.end.date, -1) : event.start.date;
+}
+
+function dayAfter(date: string, days: number): string {
+  return dateText(addDays(new Date(`${date}T12:00:00`), days));
 }
 
 function minutesOf({ startAt, endAt }: EventDetail): number {

@@ -13,6 +13,7 @@ import { Icon, type IconName } from "../part/icon.ts";
 import { PlaceHead } from "../part/place.ts";
 import { roomList, roomName, rooms } from "../room/rooms.ts";
 import { RoomIcon } from "../room/sidebar.ts";
+import { FILTER_NAMES, FilterBar, type Filters, TYPES } from "./filters.ts";
 
 type Highlight = { field: string; ranges: readonly (readonly [number, number])[] };
 type Titled = { id: string; title: string | null; roomId: string | null; key?: string; description?: string | null };
@@ -31,23 +32,22 @@ const ROOMS_MAX = 5;
 const SNIPPET = { before: 60, length: 260 };
 /** Characters for private use, around a match. */
 const MATCH = { start: "\ue000", end: "\ue001" };
-const TYPES = ["message", "document", "task", "event"] as const;
 
 export default function SearchPage(): VNode {
   const { query } = route.value;
   const q = query.get("q") ?? "";
-  const roomId = query.get("room") ?? undefined;
+  const filters: Filters = Object.fromEntries(FILTER_NAMES.flatMap((name) => {
+    const value = query.get(name);
+    return value === null ? [] : [[name, value]];
+  }));
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => box.current?.focus(), []);
 
-  const set = (fields: { q?: string; room?: string | undefined }): void => {
-    const next = { q, room: roomId, ...fields };
-    replaceRoute(["search"], {
-      ...next.q === "" ? {} : { q: next.q },
-      ...next.room === undefined ? {} : { room: next.room },
-    });
+  const set = (change: Record<string, string | undefined>): void => {
+    const next = Object.entries({ q, ...filters, ...change });
+    replaceRoute(["search"], Object.fromEntries(next.flatMap(([name, value]) => value ? [[name, value]] : [])));
   };
-  const room = roomId === undefined ? undefined : rooms.value.get(roomId);
+  const hasFilters = Object.keys(filters).length > 0;
   return html`
     <${PlaceHead} title="Search" />
     <div class="body">
@@ -60,10 +60,12 @@ export default function SearchPage(): VNode {
         <input ref=${box} type="search" value=${q} maxlength="500" placeholder="Name of a room, or words of a message, document, task or event"
           aria-label="Search" onInput=${(event: InputEvent) => set({ q: (event.target as HTMLInputElement).value })} />
       </form>
-      ${room === undefined ? null : html`<p class="row"><span class="tag">in ${roomName(room)}</span>
-        <button type="button" class="link" onClick=${() => set({ room: undefined })}>Search everywhere</button></p>`}
-      ${room === undefined ? html`<${Rooms} q=${q.trim().toLowerCase()} />` : null}
-      <${Results} q=${q} roomId=${roomId} />
+      <${FilterBar} filters=${filters} onChange=${set} />
+      ${hasFilters
+        ? html`<p><button type="button" class="link" onClick=${() =>
+          replaceRoute(["search"], q === "" ? {} : { q })}>Search everything</button></p>`
+        : html`<${Rooms} q=${q.trim().toLowerCase()} />`}
+      <${Results} q=${q} filters=${filters} />
       </div>
     </div>
   `;
@@ -81,14 +83,14 @@ function Rooms({ q }: { q: string }): VNode | null {
   `;
 }
 
-function Results({ q, roomId }: { q: string; roomId: string | undefined }): VNode {
+function Results({ q, filters }: { q: string; filters: Filters }): VNode {
   const [found, setFound] = useState<Found>();
   useEffect(() => {
     if (q.trim() === "") return setFound(undefined);
     let isCurrent = true;
     const timer = setTimeout(() => {
       void attempt(async () => {
-        const first = await search(q, roomId);
+        const first = await search(q, filters);
         if (isCurrent) setFound(first);
       });
     }, DELAY_MS);
@@ -96,14 +98,14 @@ function Results({ q, roomId }: { q: string; roomId: string | undefined }): VNod
       isCurrent = false;
       clearTimeout(timer);
     };
-  }, [q, roomId]);
+  }, [q, JSON.stringify(filters)]);
   if (found === undefined) {
     return html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`;
   }
   if (found.items.length === 0) return html`<p class="empty">Nothing was found.</p>`;
   const { items, nextCursor } = found;
   async function more(cursor: string): Promise<void> {
-    const next = await search(q, roomId, cursor);
+    const next = await search(q, filters, cursor);
     setFound({ ...next, items: [...items, ...next.items] });
   }
   return html`
@@ -150,11 +152,14 @@ function titledOf({ document, task, event }: Result): { item: Titled; icon: Icon
   return { item, icon: "calendar", href: `#/calendar?at=${item.startAt.slice(0, 10)}`, at: item.startAt };
 }
 
-async function search(q: string, roomId: string | undefined, cursor?: string): Promise<Found> {
+async function search(q: string, { room, sender, type, since, until }: Filters, cursor?: string): Promise<Found> {
   const found = await get<Found>("v1/search", {
     q,
-    roomId: roomId === undefined ? undefined : [roomId],
-    types: TYPES,
+    roomId: room,
+    senderId: sender,
+    types: type ?? Object.keys(TYPES),
+    from: since === undefined ? undefined : new Date(`${since}T00:00:00`).toISOString(),
+    to: until === undefined ? undefined : new Date(`${until}T23:59:59.999`).toISOString(),
     include: ["senders"],
     cursor,
   });
