@@ -45,6 +45,7 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
       await page.keyboard.type("By keyboard");
       await page.keyboard.press("Enter");
       await sees(page, "By keyboard");
+      await page.locator(".unsent").waitFor({ state: "detached" });
     });
     await t.step("react to a message with its toolbar", async () => {
       await tabTo(page, /^Messages$/, "Shift+Tab");

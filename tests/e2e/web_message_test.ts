@@ -15,6 +15,17 @@ async function becomesTrue(page: Page, expression: string): Promise<void> {
   await eventually(async () => assert.equal(await page.evaluate(expression), true, expression));
 }
 
+/** Drops a file; returns whether the browser was kept from opening it. */
+async function drop(page: Page, selector: string): Promise<boolean> {
+  return await page.evaluate(`(() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(["text"], "dropped.txt"));
+    const events = ["dragover", "drop"].map((type) => new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer }));
+    for (const event of events) document.querySelector(${JSON.stringify(selector)}).dispatchEvent(event);
+    return events.every(({ defaultPrevented }) => defaultPrevented);
+  })()`);
+}
+
 async function confirmDelete(page: Page, text: string): Promise<void> {
   await message(page, text).hover();
   await message(page, text).getByRole("button", { name: "More" }).click();
@@ -41,10 +52,11 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
   const first = await send(bob, "The  **plan**\nis <b>old</b>");
   await target.call(ada, "PUT", `/v1/rooms/${roomId}/members/carol`);
   for (let n = 0; n < MANY; n++) await send(bob, `note ${n}`, { mentions: { principalIds: ["ada"], room: false } });
-  await send(bob, "I agree", { replyToId: first.id });
+  const agreed = await send(bob, "I agree", { replyToId: first.id });
   const browser = await launchBrowser();
   try {
     const page = await signIn(browser, target, ada);
+    const composer = page.locator(".chat .composer textarea");
     const quote = (of: Page) => message(of, "I agree").locator(".reply-line");
     await t.step("a reply quotes one line, and what becomes of it", async () => {
       await page.getByRole("link", { name: /team/ }).first().click();
@@ -64,7 +76,26 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await sees(other, "I agree");
       assert.equal((await read).status(), 404);
       assert.equal(await quote(other).innerText(), "in reply to a message");
+      await message(other, "I agree").hover();
+      await message(other, "I agree").getByRole("button", { name: "More" }).click();
+      await other.getByRole("menuitem", { name: "Copy link" }).waitFor();
+      assert.equal(await other.getByRole("menuitem", { name: "Pin" }).count(), 0, "only moderators may pin");
       await other.close();
+    });
+    await t.step("who reacted is said on demand, also of those who come later", async () => {
+      const react = (token: string) => target.call(token, "PUT", `/v1/messages/${agreed.id}/reactions/:shipit:`);
+      await react(bob);
+      const reaction = message(page, "I agree").getByRole("button", { name: /^:shipit:, / });
+      await reaction.hover();
+      await page.locator('.reactions [title="bob"]').waitFor();
+      await reaction.click();
+      await message(page, "I agree").getByRole("button", { name: "More" }).click();
+      await page.getByRole("menuitem", { name: "Reactions" }).click();
+      const dialog = page.getByRole("dialog", { name: "Reactions" });
+      await eventually(async () => assert.deepEqual(await dialog.locator("li").allInnerTexts(), ["bob", "ada"]));
+      await react(carol);
+      await dialog.locator("li", { hasText: "carol" }).waitFor();
+      await dialog.getByRole("button", { name: "Close" }).click();
     });
     await t.step("after a deletion, the next message has the focus, or the composer", async () => {
       for (const text of ["One of mine", "Another of mine"]) {
@@ -88,6 +119,14 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
     await t.step("what is removed from a list leaves the focus to what was next to it", async () => {
       for (const name of ["one", "two"]) await post(ada, "/v1/collaboration/tokens", { name, scopes: ["room.read"] });
       await page.goto(`${target.baseUrl}/#/profile`);
+      await page.getByLabel("Status").fill("Half a status");
+      await page.locator("input[type=file]").setInputFiles({
+        name: "me.png",
+        mimeType: "image/png",
+        buffer: await page.screenshot({ clip: { x: 0, y: 0, width: 40, height: 40 } }),
+      });
+      await page.locator(".large-avatar img").waitFor();
+      assert.equal(await page.getByLabel("Status").inputValue(), "Half a status", "a new picture leaves the rest");
       const entry = (name: string) => page.locator("li", { hasText: name });
       await entry("one").getByRole("button", { name: "Revoke" }).click();
       await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
@@ -109,6 +148,18 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await send(bob, "one more", { mentions: { principalIds: ["ada"], room: false } });
       await eventually(async () => assert.equal(await entries.count(), MANY + 1));
     });
+    await t.step("a day of a conversation is found by its date", async () => {
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await sees(page, "I agree");
+      await page.getByRole("button", { name: "Room menu" }).click();
+      await page.getByRole("menuitem", { name: "Go to a date" }).click();
+      await page.getByLabel("Day").fill("2020-01-01");
+      await page.getByRole("button", { name: "Go", exact: true }).click();
+      await page.locator(`.marked[data-id="${first.id}"]`).waitFor();
+      await page.locator(".day button").first().click();
+      await page.getByRole("dialog", { name: "Go to a date" }).getByRole("button", { name: "Cancel" }).click();
+      await page.getByRole("button", { name: "Latest" }).click();
+    });
     await t.step("Escape leaves a thread, back to its message", async () => {
       await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
       await message(page, "I agree").focus();
@@ -117,6 +168,70 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.keyboard.press("Escape");
       await page.locator(".pane").waitFor({ state: "detached" });
       await becomesTrue(page, "document.activeElement.textContent.includes('I agree')");
+    });
+    await t.step("an edit is as it was left, also after another room was open", async () => {
+      await write(page, "Words to change");
+      await page.locator(".unsent").waitFor({ state: "detached" });
+      await composer.press("ArrowUp");
+      const editor = page.getByLabel("Edit message");
+      await editor.fill("Changed");
+      await editor.selectText();
+      await page.keyboard.press("Control+b");
+      assert.equal(await editor.inputValue(), "**Changed**");
+      await page.goto(`${target.baseUrl}/#/inbox`);
+      await page.getByRole("heading", { name: "Inbox" }).waitFor();
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      assert.equal(await editor.inputValue(), "**Changed**");
+      await editor.press("Enter");
+      await message(page, "Changed").locator("strong", { hasText: "Changed" }).waitFor();
+    });
+    await t.step("names of emoji are completed, also for screen readers", async () => {
+      await composer.pressSequentially("Done :par");
+      await page.getByRole("option", { name: /party/ }).waitFor();
+      const current = await composer.getAttribute("aria-activedescendant");
+      assert.equal(await page.locator(`#${current}`).getAttribute("aria-selected"), "true");
+      await page.keyboard.press("Enter");
+      await eventually(async () => assert.equal(await composer.inputValue(), "Done 🎉 "));
+      await composer.pressSequentially(":heart:");
+      await eventually(async () => assert.equal(await composer.inputValue(), "Done 🎉 ❤️ "));
+      await composer.fill("");
+    });
+    await t.step("files dropped beside the conversation leave the page as it is; a thread takes them", async () => {
+      await message(page, "I agree").focus();
+      await page.keyboard.press("Enter");
+      await page.locator(".pane .composer").waitFor();
+      // Without this the browser opens the file.
+      assert.equal(await drop(page, ".sidebar"), true);
+      assert.equal(await drop(page, ".pane"), true);
+      await page.locator(".pane .attachments .ready", { hasText: "dropped.txt" }).waitFor();
+      assert.equal(await page.locator(".attachments span").count(), 1);
+      await page.reload();
+      await page.locator(".pane .attachments .ready").getByRole("button", { name: "Remove dropped.txt" }).click();
+    });
+    await t.step("a file that could not be uploaded is uploaded again, and its progress is shown", async () => {
+      const isRefused = page.waitForEvent("requestfailed");
+      await page.route("**/collaboration/files?*", (route) => route.abort());
+      await drop(page, ".chat");
+      await isRefused;
+      await page.unroute("**/collaboration/files?*");
+      await page.route("**/collaboration/files?*", async (route) => {
+        await page.getByRole("progressbar", { name: "Uploading dropped.txt" }).waitFor();
+        await route.continue();
+      });
+      await page.locator(".chat .attachments .failed").getByRole("button", { name: "Try again" }).click();
+      await page.locator(".chat .attachments .ready").waitFor();
+      await page.unroute("**/collaboration/files?*");
+      await page.getByRole("button", { name: "Remove dropped.txt" }).click();
+    });
+    await t.step("what could not be read without a connection is read with the next one", async () => {
+      await page.goto(`${target.baseUrl}/#/inbox`);
+      await page.context().setOffline(true);
+      await page.locator(".link-state:not(.connected)").waitFor();
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}?thread=${first.id}`);
+      await page.locator(".pane").getByText("The messages could not be read.").waitFor();
+      await page.context().setOffline(false);
+      await page.locator(".pane").getByText("The messages could not be read.").waitFor({ state: "detached" });
+      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
     });
     await t.step("a conversation of several begins with those who are added", async () => {
       await page.getByRole("button", { name: "New", exact: true }).click();
@@ -132,7 +247,6 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
       const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });
       await page.goto(`${target.baseUrl}/#/rooms/${direct.id}`);
-      const composer = page.locator(".chat .composer textarea");
       await composer.fill("long ".repeat(13_000));
       await composer.press("Enter");
       await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();

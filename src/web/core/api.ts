@@ -80,6 +80,33 @@ export function post<Result>(path: string, body: unknown = {}): Promise<Result> 
   return call<Result>("POST", path, body);
 }
 
+/** Uploads a file; `onProgress` is called with the part of it that was sent, between 0 and 1. */
+export async function upload<Result>(
+  path: string,
+  file: File,
+  onProgress: (part: number) => void,
+  signal: AbortSignal,
+): Promise<Result> {
+  const response = await new Promise<Response>((resolve, reject) => {
+    // `fetch` does not say how much was sent.
+    const request = new XMLHttpRequest();
+    request.open("POST", addressOf(path));
+    request.setRequestHeader("Accept", "application/json");
+    request.setRequestHeader("Authorization", `Bearer ${token.value}`);
+    request.setRequestHeader("Content-Type", typeOf(file));
+    request.upload.onprogress = ({ loaded, total }) => onProgress(loaded / Math.max(total, 1));
+    request.onload = () => {
+      const headers = { "Content-Type": request.getResponseHeader("Content-Type") ?? "" };
+      resolve(new Response(request.responseText, { status: request.status, headers }));
+    };
+    request.onerror = request.onabort = () => reject(unreachable());
+    signal.addEventListener("abort", () => request.abort());
+    request.send(file);
+  });
+  if (!response.ok) throw await problemOf(response);
+  return await read<Result>(response);
+}
+
 async function send(method: Method, path: string, body: unknown, as: string): Promise<Response> {
   const isFile = body instanceof Blob;
   try {
@@ -89,15 +116,23 @@ async function send(method: Method, path: string, body: unknown, as: string): Pr
         Accept: "application/json",
         ...as === "" ? {} : { Authorization: `Bearer ${as}` },
         ...body === undefined || isFile ? {} : { "Content-Type": "application/json" },
-        ...isFile ? { "Content-Type": body.type === "" ? "application/octet-stream" : body.type } : {},
+        ...isFile ? { "Content-Type": typeOf(body) } : {},
       },
       ...body === undefined ? {} : { body: isFile ? body : JSON.stringify(body) },
       ...isFile ? {} : { signal: AbortSignal.timeout(SILENCE_MAX_MS) },
     });
   } catch {
     // The browser says no more than that nothing was received.
-    throw new ApiError(0, "offline", "The gateway cannot be reached");
+    throw unreachable();
   }
+}
+
+function unreachable(): ApiError {
+  return new ApiError(0, "offline", "The gateway cannot be reached");
+}
+
+function typeOf({ type }: Blob): string {
+  return type === "" ? "application/octet-stream" : type;
 }
 
 async function read<Result>(response: Response): Promise<Result> {

@@ -1,6 +1,6 @@
 // The connection to `/ws`: one subscription a room, recovered by position after an interruption.
 import { Centrifuge, type Subscription } from "centrifuge";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { addressOf, get } from "./api.ts";
 import type { LiveEvent, StreamPosition, Sync } from "./resources.ts";
@@ -32,14 +32,24 @@ export function onEvent(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Calls `read` when a view opens, when events were missed for good, and soon after events that concern the view. */
+/**
+ * Calls `read` when a view opens, when events were missed for good, and soon after events that concern the view; with the next
+ * connection if there was none.
+ */
 export function useLive(
   read: () => void,
   concerns: (event: LiveEvent, channel: string) => boolean,
   inputs: readonly unknown[] = [],
 ): void {
+  const isConnected = connection.value === "connected";
+  const isStale = useRef(false);
+  useEffect(() => {
+    if (isConnected && isStale.current) read();
+    isStale.current = !isConnected;
+  }, [isConnected]);
   useEffect(() => {
     read();
+    isStale.current = connection.peek() !== "connected";
     let timer: ReturnType<typeof setTimeout> | undefined;
     const end = onEvent((event, channel) => {
       if (!concerns(event, channel)) return;

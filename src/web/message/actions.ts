@@ -42,12 +42,21 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
   const isOwn = message.senderId === myId();
   const items: MenuItem[] = [];
   if (canWrite(room)) {
-    items.push({
-      label: message.pinned ? "Unpin" : "Pin",
-      icon: "pin",
-      onSelect: () => void attempt(() => call(message.pinned ? "DELETE" : "PUT", `v1/messages/${message.id}/pin`)),
-    });
+    if (canModerate(room) || room.kind === "direct") {
+      items.push({
+        label: message.pinned ? "Unpin" : "Pin",
+        icon: "pin",
+        onSelect: () => void attempt(() => call(message.pinned ? "DELETE" : "PUT", `v1/messages/${message.id}/pin`)),
+      });
+    }
     items.push({ label: "Create a task", icon: "task", onSelect: () => void attempt(() => createTask(message)) });
+  }
+  if (message.reactions.length > 0) {
+    items.push({
+      label: "Reactions",
+      icon: "smile",
+      onSelect: () => void attempt(async () => (await import("./reactors.ts")).openReactors(message)),
+    });
   }
   items.push({
     label: "Read by",

@@ -1,4 +1,4 @@
-// Completion of names after an @: members of the room, and @all.
+// Completion of what is typed: names after an @ (members of the room, and @all), emoji after a colon, commands after a slash.
 import type { RefObject, VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -8,13 +8,17 @@ import { addPeople } from "../core/people.ts";
 import type { Member, Page, Person, Room } from "../core/resources.ts";
 import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
+import { EMOJI } from "./emoji.ts";
 
-type Choice = { id: string; handle: string; name: string };
+/** `text` is what is written; `id` is a principal with a picture. */
+type Choice = { id: string; text: string; name: string };
 type Open = { choices: readonly Choice[]; at: number; pick: (choice: Choice) => void };
 
 const SHOWN_MAX = 6;
+const LIST_ID = "suggestions";
 const MEMBERS_MAX = 200;
 const TYPED = /(?:^|\s)@([\p{L}\p{N}._-]{0,40})$/u;
+const TYPED_EMOJI = /(?:^|\s):([a-z]{2,20})(:?)$/;
 
 /** The list that is open; one at a time. */
 const open = signal<Open | undefined>(undefined);
@@ -28,65 +32,85 @@ export function Completion({ room, text, box, onPick }: {
 }): VNode | null {
   useEffect(() => {
     const caret = box.current?.selectionStart ?? text.length;
-    if (/^\/[a-z0-9_-]{0,40}$/.test(text)) return offerCommands(room.id, text.slice(1), onPick);
-    const typed = TYPED.exec(text.slice(Math.max(0, caret - 60), caret))?.[1]?.toLowerCase();
+    if (/^\/[a-z0-9_-]{0,40}$/.test(text)) return offer(readCommandChoices(room.id, text.slice(1)), 0);
+    const before = text.slice(Math.max(0, caret - 60), caret);
+    const [, emoji, colon] = TYPED_EMOJI.exec(before) ?? [];
+    if (emoji !== undefined) {
+      const choices = emojiChoices(emoji, colon === ":");
+      const start = caret - emoji.length - 1 - (colon?.length ?? 0);
+      if (colon === "") return offer(Promise.resolve(choices), start);
+      return void (choices[0] !== undefined && put(choices[0], start));
+    }
+    const typed = TYPED.exec(before)?.[1]?.toLowerCase();
     if (typed === undefined) return void (open.value = undefined);
-    let isCurrent = true;
-    const pick = ({ handle }: Choice): void => {
-      const start = caret - typed.length;
-      onPick(`${text.slice(0, start)}${handle} ${text.slice(caret)}`);
-      open.value = undefined;
-      box.current?.focus();
-    };
     const read = room.memberCount > MEMBERS_MAX && typed !== "" ? findPeople(typed) : readChoices(room.id);
-    // Without a list of members nothing is offered.
-    read.catch(() => []).then((all) => {
-      const choices = all.filter(({ handle, name }) =>
-        handle.toLowerCase().startsWith(typed) || ` ${name.toLowerCase()}`.includes(` ${typed}`)
-      ).slice(0, SHOWN_MAX);
-      if (isCurrent) open.value = choices.length === 0 ? undefined : { choices, at: 0, pick };
-    });
-    return () => {
-      isCurrent = false;
-      open.value = undefined;
-    };
+    const named = read.then((all) =>
+      all.filter(({ text, name }) =>
+        text.slice(1).toLowerCase().startsWith(typed) || ` ${name.toLowerCase()}`.includes(` ${typed}`)
+      )
+    );
+    return offer(named, caret - typed.length - 1);
+
+    /** Writes a choice instead of what was typed from here on. */
+    function put(choice: Choice, start: number): void {
+      onPick(`${text.slice(0, start)}${choice.text} ${text.slice(caret)}`);
+      box.current?.focus();
+    }
+
+    /** Offers these choices for what was typed from here on; returns what closes the list. */
+    function offer(read: Promise<Choice[]>, start: number): () => void {
+      let isCurrent = true;
+      const close = (): void => void (open.value = undefined);
+      const pick = (choice: Choice): void => {
+        close();
+        put(choice, start);
+      };
+      // Without a list, such as of members, nothing is offered.
+      read.catch(() => []).then((all) => {
+        const choices = all.slice(0, SHOWN_MAX);
+        if (isCurrent) open.value = choices.length === 0 ? undefined : { choices, at: 0, pick };
+      });
+      return () => {
+        isCurrent = false;
+        close();
+      };
+    }
   }, [text, room.id]);
   const shown = open.value;
   if (shown === undefined || document.activeElement !== box.current) return null;
   return html`
-    <ul class="completion" role="listbox" aria-label="People">${shown.choices.map((choice, at) =>
+    <ul class="completion" role="listbox" id=${LIST_ID} aria-label="Suggestions">${shown.choices.map((choice, at) =>
       html`
-        <li role="option" key=${choice.id} aria-selected=${at === shown.at} class=${classes(
+        <li role="option" key=${choice.text} id=${`${LIST_ID}-${at}`} aria-selected=${at === shown.at} class=${classes(
           at === shown.at && "current",
         )}
           onMouseDown=${(event: Event) => {
             event.preventDefault();
             shown.pick(choice);
           }}>${choice.id === "" ? null : html`<${Avatar} id=${choice.id} isSmall />`}<b>${choice
-            .name}</b> <span class="dim">${choice.handle.startsWith("/")
-            ? choice.handle
-            : `@${choice.handle}`}</span></li>
+            .name}</b> <span class="dim">${choice.text}</span></li>
       `
     )}</ul>
   `;
 }
 
-/** Offers the commands whose name begins like what is typed; returns what closes the list. */
-function offerCommands(roomId: string, typed: string, onPick: (text: string) => void): () => void {
-  let isCurrent = true;
-  const pick = ({ handle }: Choice): void => {
-    onPick(`${handle} `);
-    open.value = undefined;
-  };
-  void readCommands(roomId).then((commands) => {
-    const choices = commands.filter(({ name }) => name.startsWith(typed)).slice(0, SHOWN_MAX)
-      .map(({ name, description }) => ({ id: "", handle: `/${name}`, name: description }));
-    if (isCurrent) open.value = choices.length === 0 ? undefined : { choices, at: 0, pick };
-  });
-  return () => {
-    isCurrent = false;
-    open.value = undefined;
-  };
+/** Attributes of the field that has the focus, so that screen readers say what is offered. */
+export function completionAttributes(box: HTMLElement | null): Record<string, string> {
+  const shown = open.value;
+  if (shown === undefined || document.activeElement !== box) return {};
+  return { "aria-controls": LIST_ID, "aria-activedescendant": `${LIST_ID}-${shown.at}` };
+}
+
+async function readCommandChoices(roomId: string, typed: string): Promise<Choice[]> {
+  const commands = await readCommands(roomId);
+  return commands.filter(({ name }) => name.startsWith(typed))
+    .map(({ name, description }) => ({ id: "", text: `/${name}`, name: description }));
+}
+
+function emojiChoices(typed: string, isWhole: boolean): Choice[] {
+  const fits = (word: string): boolean => isWhole ? word === typed : word.startsWith(typed);
+  return EMOJI.filter(([, names]) => names.split(" ").some(fits))
+    .map(([emoji, names]) => ({ id: "", text: emoji, name: names }));
 }
 
 /** Handles a key for the open list; returns whether it did. */
@@ -125,7 +149,7 @@ async function findPeople(q: string): Promise<Choice[]> {
 /** Those who read what mentions them: not hooks, plugins and other services. */
 function choicesAmong(people: readonly Person[]): Choice[] {
   return people.filter(({ kind }) => kind !== "service")
-    .map(({ id, handle, displayName }) => ({ id, handle: handle ?? id, name: displayName }));
+    .map(({ id, handle, displayName }) => ({ id, text: `@${handle ?? id}`, name: displayName }));
 }
 
 async function readMembers(roomId: string): Promise<Choice[]> {
@@ -137,5 +161,5 @@ async function readMembers(roomId: string): Promise<Choice[]> {
     addPeople(page.items);
     choices.push(...choicesAmong(page.items));
   }
-  return [...choices, { id: "", handle: "all", name: "Everybody in this room" }];
+  return [...choices, { id: "", text: "@all", name: "Everybody in this room" }];
 }

@@ -11,7 +11,8 @@ import { attempt } from "../core/notice.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu } from "../part/menu.ts";
 import { runCommand } from "./commands.ts";
-import { Completion, completionKey } from "./completion.ts";
+import { Completion, completionAttributes, completionKey } from "./completion.ts";
+import { formatKey } from "./format_keys.ts";
 import { drafts, editedId, replyTo, setDraft, setReply, takeDraft, type Taken } from "./editing.ts";
 import { EmojiPicker } from "./emoji.ts";
 import { sendMessage } from "./outbox.ts";
@@ -73,7 +74,7 @@ function MessageForm({ room, threadId }: Target): VNode {
   }
 
   function onKey(event: KeyboardEvent): void {
-    if (completionKey(event)) return;
+    if (completionKey(event) || formatKey(event, setText)) return;
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       send();
@@ -108,9 +109,9 @@ function MessageForm({ room, threadId }: Target): VNode {
           addFiles(input.files);
           input.value = "";
         }} />
-        <textarea ref=${box} rows="1" dir="auto" value=${text} aria-label=${threadId === undefined
-          ? `Message ${roomName(room)}`
-          : "Reply in thread"}
+        <textarea ref=${box} rows="1" dir="auto" aria-autocomplete="list" ...${completionAttributes(
+          box.current,
+        )} value=${text} aria-label=${threadId === undefined ? `Message ${roomName(room)}` : "Reply in thread"}
           placeholder=${threadId === undefined
             ? `Message ${room.kind === "direct" ? "" : "#"}${roomName(room)}`
             : "Reply…"}

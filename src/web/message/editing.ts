@@ -7,7 +7,7 @@ import { uploads } from "./uploads.ts";
 
 const DRAFTS = "gateway.drafts";
 
-/** Texts that are not sent yet, by room or thread. */
+/** Texts that are not sent yet, by room or thread, or by the message that is being edited. */
 export const drafts = signal<ReadonlyMap<string, string>>(new Map(JSON.parse(sessionStorage.getItem(DRAFTS) ?? "[]")));
 
 effect(() => {
@@ -19,6 +19,12 @@ effect(() => {
 export type Taken = { text: string; files: MessageFile[]; giveBack: () => void };
 
 export const editedId = signal("");
+
+/** The key of the draft of an edit: it outlives leaving the room. */
+export function editKey(messageId: string): string {
+  return `edit ${messageId}`;
+}
+
 /** By room: the message that the next one replies to. */
 export const replyTo = signal<ReadonlyMap<string, string>>(new Map());
 

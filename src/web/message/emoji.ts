@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { Popup } from "../part/menu.ts";
 
-const EMOJI: readonly (readonly [emoji: string, names: string])[] = [
+export const EMOJI: readonly (readonly [emoji: string, names: string])[] = [
   ["👍", "thumbs up yes"],
   ["👎", "thumbs down no"],
   ["❤️", "heart love"],

@@ -3,7 +3,8 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dayOf, isSameDay } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { generation } from "../core/live.ts";
+import { connection, generation } from "../core/live.ts";
+import { attempt } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import type { Message, Room } from "../core/resources.ts";
 import { me } from "../core/session.ts";
@@ -37,6 +38,12 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
     if (jumpTo === undefined) void timeline.open();
     else if (isStale || !items.some(({ id }) => id === jumpTo)) void jump(jumpTo);
   }, [timeline, jumpTo, generation.value]);
+
+  // What could not be read without a connection is read with the next one.
+  const isConnected = connection.value === "connected";
+  useEffect(() => {
+    if (isConnected && timeline.state.peek().state === "failed") void timeline.jump(jumpTo);
+  }, [isConnected]);
 
   useEffect(() => () => timeline.close(), [timeline]);
 
@@ -139,6 +146,8 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
       if (row !== null) element.scrollTop += row.offsetTop - element.scrollTop - top;
     }
     remember(element);
+    // A jump to the beginning scrolls nothing.
+    if (place.current.jumped !== jumped) setAway(!place.current.isAtEnd);
   });
 
   // Pictures and fonts change heights after the first layout.
@@ -219,7 +228,12 @@ function Entry({ message, before, room, isInThread, readSeq, isMarked }: {
     message.replyToId === null &&
     before.deletedAt === null && Date.parse(message.createdAt) - Date.parse(before.createdAt) < SAME_SENDER_MS;
   return html`
-    ${isNewDay && !isInThread ? html`<div class="day"><span>${dayOf(message.createdAt)}</span></div>` : null}
+    ${isNewDay && !isInThread
+      ? html`<div class="day"><button type="button" class="link" title="Go to a date" onClick=${() =>
+        void attempt(async () => (await import("./date_jump.ts")).openDateJump(room, new Date(message.createdAt)))}>${
+        dayOf(message.createdAt)
+      }</button></div>`
+      : null}
     ${isFirstUnread && !isInThread ? html`<div class="unread-line"><span>New</span></div>` : null}
     <${MessageRow} message=${message} room=${room} isContinued=${isContinued} isInThread=${isInThread} isMarked=${isMarked} />
   `;

@@ -1,13 +1,13 @@
 // One message: who, when, text, files, reactions, thread, and what can be done with it.
 import { Component, type ComponentType, h, type VNode } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useComputed } from "@preact/signals";
 import { call } from "../core/api.ts";
 import { count, fullTimeOf, shortTimeOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf, personOf } from "../core/people.ts";
-import type { Message, Room } from "../core/resources.ts";
+import type { Message, Reaction, Room } from "../core/resources.ts";
 import { go, route } from "../core/route.ts";
 import { myId } from "../core/session.ts";
 import { canWrite } from "../room/rooms.ts";
@@ -16,9 +16,10 @@ import { Icon } from "../part/icon.ts";
 import { later } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
 import { messageMenu, toggleReaction } from "./actions.ts";
-import { editedId, setReply } from "./editing.ts";
+import { drafts, editedId, editKey, setDraft, setReply } from "./editing.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
+import { formatKey } from "./format_keys.ts";
 import { markdown, mentionNames } from "./markdown.ts";
 import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
 
@@ -125,13 +126,32 @@ function ReplyLine({ message }: { message: Message }): VNode {
 function Reactions({ message, isAllowed }: { message: Message; isAllowed: boolean }): VNode | null {
   if (message.reactions.length === 0) return null;
   return html`
-    <div class="reactions">${message.reactions.map(({ key, count: n, me }) =>
-      html`
-        <button type="button" key=${key} class=${me ? "mine" : ""} aria-pressed=${me === true} disabled=${!isAllowed}
-          aria-label=${`${key}, ${count(n, "reaction")}`} onClick=${() =>
-            toggleReaction(message, key)}>${key} <b>${n}</b></button>
-      `
+    <div class="reactions">${message.reactions.map((one) =>
+      html`<${ReactionButton} key=${one.key} message=${message} reaction=${one} isAllowed=${isAllowed} />`
     )}</div>
+  `;
+}
+
+/** Says who reacted once the pointer or the focus is on it. */
+function ReactionButton({ message, reaction: { key, count: n, me }, isAllowed }: {
+  message: Message;
+  reaction: Reaction;
+  isAllowed: boolean;
+}): VNode {
+  const [names, setNames] = useState("");
+  useEffect(() => setNames(""), [n, me]);
+  const read = (): void => {
+    if (names !== "") return;
+    // Without the names there is still the count.
+    import("./reactors.ts").then(({ readReactors }) => readReactors(message.id, key, n)).then(
+      setNames,
+      () => undefined,
+    );
+  };
+  return html`
+    <button type="button" class=${me ? "mine" : ""} aria-pressed=${me === true} disabled=${!isAllowed} title=${names}
+      aria-label=${`${key}, ${count(n, "reaction")}`} aria-description=${names} onPointerEnter=${read} onFocus=${read}
+      onClick=${() => toggleReaction(message, key)}>${key} <b>${n}</b></button>
   `;
 }
 
@@ -172,7 +192,9 @@ function Toolbar({ message, room, isInThread }: { message: Message; room: Room; 
 function Editor({ message }: { message: Message }): VNode {
   const box = useRef<HTMLTextAreaElement>(null);
   const before = useRef<Element>(null);
+  const key = editKey(message.id);
   const close = (): void => {
+    setDraft(key, "");
     editedId.value = "";
     if (before.current instanceof HTMLElement) before.current.focus();
   };
@@ -195,10 +217,14 @@ function Editor({ message }: { message: Message }): VNode {
       <textarea ref=${box} rows=${Math.min(12, (message.text ?? "").split("\n").length + 1)} aria-label="Edit message"
         dir="auto" onKeyDown=${(event: KeyboardEvent) => {
           if (event.key === "Escape") close();
-          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          if (
+            formatKey(event, (text) => setDraft(key, text)) || event.key !== "Enter" || event.shiftKey ||
+            event.isComposing
+          ) return;
           event.preventDefault();
           save();
-        }} defaultValue=${message.text ?? ""}></textarea>
+        }} defaultValue=${drafts.peek().get(key) ?? message.text ?? ""}
+        onInput=${(event: InputEvent) => setDraft(key, (event.target as HTMLTextAreaElement).value)}></textarea>
       <button type="button" class="primary" onClick=${save}>Save</button>
       <button type="button" onClick=${close}>Cancel</button>
     </div>

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { count } from "../core/format.ts";
-import { html } from "../core/html.ts";
+import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { addPeople } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
@@ -13,6 +13,8 @@ import { Composer } from "./composer.ts";
 import { MessageList } from "./list.ts";
 import { MessageRow } from "./row.ts";
 import { timelineOf } from "./timeline.ts";
+import { Typing } from "./typing.ts";
+import { useDrop } from "./uploads.ts";
 
 export function ThreadPane({ room, threadId }: { room: Room; threadId: string }): VNode {
   const [read, setRead] = useState<Message>();
@@ -26,8 +28,9 @@ export function ThreadPane({ room, threadId }: { room: Room; threadId: string })
       setRead(message);
     });
   }, [threadId]);
+  const { isOver, handlers } = useDrop(threadId, room.id);
   return html`
-    <aside class="pane" aria-label="Thread">
+    <aside class=${classes("pane", isOver && "drop")} aria-label="Thread" ...${handlers}>
       <${Heading} title="Thread" onClose=${() => go(["rooms", room.id])}>
         <span class="dim">${root === undefined ? "" : count(root.replyCount, "reply", "replies")}</span>
       <//>
@@ -38,6 +41,7 @@ export function ThreadPane({ room, threadId }: { room: Room; threadId: string })
       `}
       <${MessageList} key=${threadId} room=${room} threadId=${threadId} jumpTo=${route.value.query.get("reply") ??
         undefined} />
+      <${Typing} roomId=${room.id} threadId=${threadId} />
       <${Composer} room=${room} threadId=${threadId} />
     </aside>
   `;

@@ -1,11 +1,13 @@
 // Files on their way into a message: each is uploaded at once, and attached when the message is sent.
 import type { VNode } from "preact";
-import { signal } from "@preact/signals";
-import { call, withQuery } from "../core/api.ts";
+import { effect, signal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import { upload as sendFile, withQuery } from "../core/api.ts";
 import { sizeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { messageOf, notify } from "../core/notice.ts";
 import type { MessageFile } from "../core/resources.ts";
+import { token } from "../core/session.ts";
 import { Icon } from "../part/icon.ts";
 
 type Upload = {
@@ -13,14 +15,28 @@ type Upload = {
   name: string;
   size: number;
   state: "uploading" | "ready" | "failed";
+  /** How much was sent, between 0 and 1. */
+  progress?: number;
   failure?: string;
   file?: MessageFile;
+  /** Uploads it again. */
+  retry?: () => void;
+  abort?: () => void;
 };
 
+const STORED = "gateway.uploads";
 const FILES_MAX = 10;
 
-/** By room or thread. */
-export const uploads = signal<ReadonlyMap<string, readonly Upload[]>>(new Map());
+/** By room or thread. Those that are ready outlive a reload of the page, as drafts do. */
+export const uploads = signal<ReadonlyMap<string, readonly Upload[]>>(
+  new Map(JSON.parse(sessionStorage.getItem(STORED) ?? "[]")),
+);
+
+effect(() => {
+  const ready = [...uploads.value].map(([target, all]) => [target, all.filter(({ state }) => state === "ready")]);
+  const text = JSON.stringify(ready.filter(([, all]) => all?.length !== 0));
+  if (token.value !== "") sessionStorage.setItem(STORED, text);
+});
 
 export function upload(target: string, roomId: string, files: readonly File[]): void {
   const free = FILES_MAX - (uploads.value.get(target)?.length ?? 0);
@@ -28,16 +44,57 @@ export function upload(target: string, roomId: string, files: readonly File[]): 
   if (files.length > free) notify(`A message can have ${FILES_MAX} files. ${files.length - free} were left out.`, true);
 }
 
-async function uploadOne(target: string, roomId: string, file: File): Promise<void> {
-  const key = crypto.randomUUID();
+/** What makes an element a place to drop files, for the message that is written in it. */
+export function useDrop(target: string, roomId: string): { isOver: boolean; handlers: Record<string, unknown> } {
+  const [isOver, setOver] = useState(false);
+  return {
+    isOver,
+    handlers: {
+      onDragOver: (event: DragEvent) => {
+        if (!hasFiles(event)) return;
+        event.preventDefault();
+        setOver(true);
+      },
+      onDragLeave: () => setOver(false),
+      onDrop: (event: DragEvent) => {
+        if (!hasFiles(event)) return;
+        event.preventDefault();
+        setOver(false);
+        upload(target, roomId, [...event.dataTransfer?.files ?? []]);
+      },
+    },
+  };
+}
+
+function hasFiles({ dataTransfer }: DragEvent): boolean {
+  return dataTransfer?.types.includes("Files") === true;
+}
+
+// Beside such places the browser would leave the page, and open the file.
+for (const type of ["dragover", "drop"] as const) {
+  addEventListener(type, (event) => {
+    if (event.defaultPrevented || !hasFiles(event) || event.dataTransfer === null) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "none";
+  });
+}
+
+async function uploadOne(target: string, roomId: string, file: File, key: string = crypto.randomUUID()): Promise<void> {
   const change = (fields: Partial<Upload>): void =>
     setUploads(target, (all) => all.map((one) => one.key === key ? { ...one, ...fields } : one));
-  setUploads(target, (all) => [...all, { key, name: file.name, size: file.size, state: "uploading" }]);
+  const { name, size } = file;
+  const end = new AbortController();
+  const started: Upload = { key, name, size, state: "uploading", abort: () => end.abort() };
+  setUploads(
+    target,
+    (all) => all.some((one) => one.key === key) ? all.map((one) => one.key === key ? started : one) : [...all, started],
+  );
   try {
-    const path = withQuery("v1/collaboration/files", { name: file.name, roomId });
-    change({ state: "ready", file: await call<MessageFile>("POST", path, file) });
+    const path = withQuery("v1/collaboration/files", { name, roomId });
+    change({ state: "ready", file: await sendFile(path, file, (progress) => change({ progress }), end.signal) });
   } catch (error) {
-    change({ state: "failed", failure: messageOf(error) });
+    const retry = (): void => void uploadOne(target, roomId, file, key);
+    change({ state: "failed", failure: messageOf(error), retry });
   }
 }
 
@@ -48,15 +105,24 @@ function setUploads(target: string, change: (all: readonly Upload[]) => readonly
 export function Attachments({ target }: { target: string }): VNode | null {
   const all = uploads.value.get(target) ?? [];
   if (all.length === 0) return null;
-  const remove = (key: string): void => setUploads(target, (list) => list.filter((one) => one.key !== key));
+  const remove = ({ key, abort }: Upload): void => {
+    setUploads(target, (list) => list.filter((one) => one.key !== key));
+    abort?.();
+  };
   return html`
-    <div class="attachments">${all.map(({ key, name, size, state, failure }) =>
-      html`<span key=${key} class=${state} title=${failure ?? name}>
+    <div class="attachments">${all.map((one) => {
+      const { key, name, size, state, progress, failure, retry } = one;
+      return html`<span key=${key} class=${state} title=${failure ?? name}>
         <${Icon} name="document" /><b dir="auto">${name}</b>
-        <small>${state === "uploading" ? "uploading…" : failure ?? sizeOf(size)}</small>
+        ${
+        state === "uploading"
+          ? html`<progress value=${progress} aria-label=${`Uploading ${name}`}></progress>`
+          : html`<small>${failure ?? sizeOf(size)}</small>`
+      }
+        ${retry === undefined ? null : html`<button type="button" onClick=${retry}>Try again</button>`}
         <button type="button" class="plain" aria-label=${`Remove ${name}`} onClick=${() =>
-        remove(key)}><${Icon} name="close" /></button>
-      </span>`
-    )}</div>
+        remove(one)}><${Icon} name="close" /></button>
+      </span>`;
+    })}</div>
   `;
 }

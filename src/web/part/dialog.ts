@@ -92,14 +92,16 @@ function focusable(element: Element | null | undefined): HTMLElement | null | un
   return element?.matches(selector) ? element as HTMLElement : element?.querySelector<HTMLElement>(selector);
 }
 
-/** The head of a dialog or a side pane. */
+/** The head of a side pane, or of a dialog, which it names. */
 export function Heading({ title, onClose, children }: {
   title: string;
   onClose: () => void;
   children?: ComponentChildren;
 }): VNode {
+  const element = useRef<HTMLElement>(null);
+  useEffect(() => element.current?.closest("dialog")?.setAttribute("aria-label", title), [title]);
   return html`
-    <header class="heading-bar"><h2>${title}</h2>${children}
+    <header class="heading-bar" ref=${element}><h2>${title}</h2>${children}
       <button type="button" class="plain" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
     </header>
   `;

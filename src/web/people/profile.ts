@@ -84,7 +84,9 @@ function Profile({ me: { principal } }: { me: Me }): VNode {
     });
   }
   return html`
-    <form class="card fields" key=${principal.version} onSubmit=${(event: SubmitEvent) => void submit(event)}>
+    <form class="card fields" key=${JSON.stringify([displayName, handle, status, timezone])} onSubmit=${(
+      event: SubmitEvent,
+    ) => void submit(event)}>
       <div class="row"><span class="large-avatar"><${Avatar} id=${myId()} /></span>
         <label class="button">Change picture<input type="file" accept="image/jpeg,image/png,image/gif,image/webp" class="hidden-input"
           onChange=${(event: Event) => void setPicture((event.target as HTMLInputElement).files?.[0])} /></label></div>

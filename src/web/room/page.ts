@@ -12,7 +12,7 @@ import { Composer } from "../message/composer.ts";
 import { MessageList } from "../message/list.ts";
 import { ThreadPane } from "../message/thread.ts";
 import { Typing } from "../message/typing.ts";
-import { upload } from "../message/uploads.ts";
+import { useDrop } from "../message/uploads.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { isView, later, Lazy } from "../part/lazy.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
@@ -107,6 +107,11 @@ function menuOf(room: Room): MenuItem[] {
   const isFavorite = (room.mySettings?.favoriteOrder ?? null) !== null;
   const items: MenuItem[] = [
     { label: "Pinned messages", icon: "pin", onSelect: () => go(["rooms", room.id], { pane: "pins" }) },
+    {
+      label: "Go to a date",
+      icon: "calendar",
+      onSelect: () => void attempt(async () => (await import("../message/date_jump.ts")).openDateJump(room)),
+    },
     { label: "Search in this room", icon: "search", onSelect: () => go(["search"], { room: room.id }) },
   ];
   if (room.myRole === null) return items;
@@ -146,7 +151,7 @@ function menuOf(room: Room): MenuItem[] {
 
 function Chat({ room }: { room: Room }): VNode {
   const { query } = route.value;
-  const [isOver, setOver] = useState(false);
+  const { isOver, handlers } = useDrop(room.id, room.id);
   const pane = query.get("pane");
   const threadId = query.get("thread") ?? undefined;
   const beside: ComponentChildren = threadId !== undefined
@@ -158,18 +163,7 @@ function Chat({ room }: { room: Room }): VNode {
     : null;
   return html`
     <div class=${classes("columns", beside !== null && "has-pane")}>
-      <section class=${classes("chat", isOver && "drop")} aria-label="Conversation"
-        onDragOver=${(event: DragEvent) => {
-          if (event.dataTransfer?.types.includes("Files") !== true) return;
-          event.preventDefault();
-          setOver(true);
-        }}
-        onDragLeave=${() => setOver(false)}
-        onDrop=${(event: DragEvent) => {
-          event.preventDefault();
-          setOver(false);
-          upload(room.id, room.id, [...event.dataTransfer?.files ?? []]);
-        }}>
+      <section class=${classes("chat", isOver && "drop")} aria-label="Conversation" ...${handlers}>
         <${MessageList} key=${room.id} room=${room} jumpTo=${query.get("message") ?? undefined} />
         <${RunsPanel} room=${room} />
         <${Typing} roomId=${room.id} />

@@ -1,0 +1,20 @@
+// Keys that format what is selected in a field, as Markdown: Ctrl+B bold, Ctrl+I italic, Ctrl+E code, Ctrl+Shift+X struck.
+
+const SIGNS: Readonly<Record<string, string>> = { b: "**", i: "_", e: "`", X: "~~" };
+
+/** Handles a key; returns whether it did. What is formatted already becomes plain again. */
+export function formatKey(event: KeyboardEvent, onChange: (text: string) => void): boolean {
+  const sign = SIGNS[event.key];
+  if (sign === undefined || !(event.ctrlKey || event.metaKey) || event.altKey) return false;
+  event.preventDefault();
+  const box = event.target as HTMLTextAreaElement;
+  const { selectionStart: from, selectionEnd: to, value } = box;
+  const isMarked = value.slice(0, from).endsWith(sign) && value.slice(to).startsWith(sign);
+  const [start, end] = isMarked ? [from - sign.length, to + sign.length] : [from, to];
+  const text = isMarked ? value.slice(from, to) : sign + value.slice(from, to) + sign;
+  box.setRangeText(text, start, end);
+  onChange(box.value);
+  const at = isMarked ? start : from + sign.length;
+  box.setSelectionRange(at, at + to - from);
+  return true;
+}
