@@ -34,6 +34,23 @@ async function paste(page: Page, html: string): Promise<void> {
   }, html);
 }
 
+/** Pastes a file, or drops it in the middle of the document. */
+async function giveFile(page: Page, type: "paste" | "drop", name: string, bytes: readonly number[]): Promise<void> {
+  await page.evaluate(`(() => {
+    const transfer = new DataTransfer();
+    const type = ${JSON.stringify(name)}.endsWith("png") ? "image/png" : "text/plain";
+    transfer.items.add(new File([new Uint8Array(${JSON.stringify(bytes)})], ${JSON.stringify(name)}, { type }));
+    const editor = document.querySelector(".ProseMirror");
+    const { x, y, width, height } = editor.getBoundingClientRect();
+    const init = { bubbles: true, cancelable: true, clientX: x + width / 2, clientY: y + height / 2 };
+    editor.dispatchEvent(${
+    type === "paste"
+      ? 'new ClipboardEvent("paste", { ...init, clipboardData: transfer })'
+      : 'new DragEvent("drop", { ...init, dataTransfer: transfer })'
+  });
+  })()`);
+}
+
 browserTest("two people format a rich document in the client, which leaves alone what it does not know", async (t) => {
   await using target = await openTarget({ isOwn: true });
   const tokens = {
@@ -92,6 +109,20 @@ browserTest("two people format a rich document in the client, which leaves alone
           (all as unknown as { href: string }[]).map(({ href }) => href)
         ),
         ["https://example.com/"],
+      );
+    });
+
+    await t.step("pictures that are pasted or dropped are uploaded, and shown to all readers", async () => {
+      await clickEndOf(ada, "First words.");
+      const picture = await ada.screenshot({ clip: { x: 0, y: 0, width: 40, height: 20 } });
+      await giveFile(ada, "paste", "pasted.png", [...picture]);
+      for (const page of [ada, bob]) await page.getByRole("img", { name: "pasted.png" }).waitFor();
+      await giveFile(ada, "drop", "dropped.png", [...picture]);
+      for (const page of [ada, bob]) await page.getByRole("img", { name: "dropped.png" }).waitFor();
+      await giveFile(ada, "paste", "text.txt", [65]);
+      await ada.getByText("text.txt is not a picture that browsers can show").waitFor();
+      await eventually(async () =>
+        assert.match(await markdown(), /!\[pasted\.png\]\(\/v1\/collaboration\/files\/file_\w+\/content\)/)
       );
     });
 

@@ -47,6 +47,7 @@ export const SCRIPTS: Sources = {
   "document/rich_editor.ts": () => import("@/web/document/rich_editor.ts", { with: { type: "text" } }),
   "document/rich_frame.ts": () => import("@/web/document/rich_frame.ts", { with: { type: "text" } }),
   "document/rich_keys.ts": () => import("@/web/document/rich_keys.ts", { with: { type: "text" } }),
+  "document/rich_pictures.ts": () => import("@/web/document/rich_pictures.ts", { with: { type: "text" } }),
   "document/rich_schema.ts": () => import("@/web/document/rich_schema.ts", { with: { type: "text" } }),
   "document/sharing.ts": () => import("@/web/document/sharing.ts", { with: { type: "text" } }),
   "document/view.ts": () => import("@/web/document/view.ts", { with: { type: "text" } }),

@@ -9,6 +9,7 @@ import { colorOf } from "../core/format.ts";
 import { type Awareness, connect, type Editor, type EditorStatus } from "./connection.ts";
 import { findUnknown, hasInlineImages } from "./rich_check.ts";
 import { keysOf } from "./rich_keys.ts";
+import { dropPictures, pastePictures, Picture } from "./rich_pictures.ts";
 import { createSchema, isSafeLink } from "./rich_schema.ts";
 
 type Options = {
@@ -64,13 +65,17 @@ export function openRichEditor(
           role: "textbox",
           spellcheck: "true",
         },
-        nodeViews: { taskItem: (node, view, position) => new TaskItem(node, view, position) },
+        nodeViews: {
+          taskItem: (node, view, position) => new TaskItem(node, view, position),
+          image: (node) => new Picture(node),
+        },
         dispatchTransaction(this: EditorView, transaction) {
           this.updateState(this.state.apply(transaction));
           onUpdate(this);
         },
         handleClick: (view, position, event) => openAt(view, position, event),
-        handleDOMEvents: { paste: pasteText },
+        handleDOMEvents: { paste: (view, event) => pastePictures(view, event) || pasteText(view, event) },
+        handleDrop: (view, event) => dropPictures(view, event),
       });
       onUpdate(view);
     },

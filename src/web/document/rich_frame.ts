@@ -8,6 +8,7 @@ import type { Command, EditorState } from "prosemirror-state";
 import { addColumnAfter, addRowAfter, deleteColumn, deleteRow, deleteTable, isInTable } from "prosemirror-tables";
 import type { EditorView } from "prosemirror-view";
 import { html } from "../core/html.ts";
+import { PICTURE_TYPES } from "../message/files.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
 import {
   enclosing,
@@ -24,6 +25,7 @@ import {
 } from "./rich_commands.ts";
 import { type FrameProps, useEditor } from "./frame.ts";
 import { openRichEditor } from "./rich_editor.ts";
+import { addPictures } from "./rich_pictures.ts";
 import { isSafeLink } from "./rich_schema.ts";
 
 type Tool = { label: string; path: string; run: Command; isActive?: boolean };
@@ -51,6 +53,13 @@ export function RichFrame(props: FrameProps): VNode {
       },
     }), [id, fragment]);
 
+  const picker = useRef<HTMLInputElement>(null);
+  function addFiles({ target }: Event): void {
+    const input = target as HTMLInputElement;
+    const current = view.current;
+    if (current !== undefined) addPictures(current, [...input.files ?? []], current.state.selection.from);
+    input.value = "";
+  }
   function run(command: Command): void {
     const current = view.current;
     if (current === undefined) return;
@@ -60,7 +69,10 @@ export function RichFrame(props: FrameProps): VNode {
   return html`
     ${state === undefined ? null : html`
       <div class="tools" role="toolbar" aria-label="Formatting">
-        ${toolsOf(state, openLink).map(({ label, path, run: command, isActive = false }) =>
+        <input ref=${picker} type="file" multiple hidden accept=${PICTURE_TYPES.join(",")} onChange=${addFiles} />
+        ${toolsOf(state, openLink, () => picker.current?.click()).map((
+          { label, path, run: command, isActive = false },
+        ) =>
           html`
             <button type="button" key=${label} class="plain" aria-label=${label} title=${label} aria-pressed=${isActive}
               onMouseDown=${(event: Event) => event.preventDefault()} onClick=${() => run(command)}>
@@ -73,7 +85,7 @@ export function RichFrame(props: FrameProps): VNode {
   `;
 }
 
-function toolsOf(state: EditorState, openLink: () => void): Tool[] {
+function toolsOf(state: EditorState, openLink: () => void, openPicker: () => void): Tool[] {
   const { schema } = state;
   return [
     ...[1, 2, 3].map((level) => heading(state, level)),
@@ -119,6 +131,14 @@ function toolsOf(state: EditorState, openLink: () => void): Tool[] {
       path: "M4 5h16v14H4zM4 10h16M4 14.500h16M12 5v14",
       run: insertTable(schema),
     }],
+    {
+      label: "Picture",
+      path: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.500 9h.01",
+      run: () => {
+        openPicker();
+        return true;
+      },
+    },
     { label: "Undo", path: "M9 7L4 12l5 5M4 12h9a6 6 0 0 1 6 6", run: (state) => undo(state) ?? true },
     { label: "Redo", path: "M15 7l5 5-5 5M20 12h-9a6 6 0 0 0-6 6", run: (state) => redo(state) ?? true },
   ];

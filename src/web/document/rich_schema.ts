@@ -146,7 +146,7 @@ const MARKS: Record<string, MarkSpec> = {
   code: { code: true, parseDOM: [{ tag: "code" }], toDOM: () => ["code", { spellcheck: "false" }, 0] },
 };
 
-/** Pictures of other hosts would see who reads; so only their description and address are shown. */
+/** The editor shows pictures itself; this is what is copied. */
 function image(isInline: boolean): NodeSpec {
   return {
     inline: isInline,
@@ -162,10 +162,20 @@ function image(isInline: boolean): NodeSpec {
     parseDOM: [{
       tag: "img[src]",
       getAttrs: (picture) => ({ src: picture.getAttribute("src"), alt: picture.getAttribute("alt") }),
+    }, {
+      tag: "[data-picture]",
+      priority: 60,
+      getAttrs: ({ dataset }) => ({ src: dataset["picture"], alt: dataset["alt"] ?? null }),
     }],
     toDOM: ({ attrs: { src, alt } }) => {
       const name = isInline ? "span" : "p";
-      return [name, { class: "picture", title: String(src ?? "") }, String(alt || src || "Picture")];
+      const attributes = {
+        class: "picture",
+        title: String(src ?? ""),
+        "data-picture": String(src ?? ""),
+        "data-alt": alt,
+      };
+      return [name, attributes, String(alt || src || "Picture")];
     },
   };
 }

@@ -24,6 +24,13 @@ export function fileLink(id: string, thumbnail?: Thumbnail): string | undefined 
   return link?.url;
 }
 
+/** Reads the link of a file again that could not be read so far. */
+export function forgetFileLink(id: string): void {
+  const key = `${id} ${undefined}`;
+  requested.delete(key);
+  fileLink(id);
+}
+
 /** A new link to a file, to open or to download it. */
 export async function readFileLink(id: string, download: boolean): Promise<string> {
   const { items } = await post<{ items: { url: string }[] }>("v1/collaboration/files/links", { ids: [id], download });

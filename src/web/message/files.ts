@@ -8,14 +8,15 @@ import { Icon } from "../part/icon.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
 import { fileLink, readFileLink } from "./file_links.ts";
 
-const PICTURE = /^image\/(?:png|jpeg|gif|webp)$/;
+/** Those that browsers show, and the gateway makes thumbnails of. */
+export const PICTURE_TYPES: readonly string[] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const PREVIEW_MAX_PX = 320;
 
 export function Files({ files }: { files: readonly MessageFile[] }): VNode | null {
   if (files.length === 0) return null;
   return html`
     <div class="files">${files.map((file) =>
-      PICTURE.test(file.contentType)
+      PICTURE_TYPES.includes(file.contentType)
         ? html`<${Picture} key=${file.id} file=${file} />`
         : html`<${FileCard} key=${file.id} file=${file} />`
     )}</div>
