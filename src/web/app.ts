@@ -46,6 +46,8 @@ function Workspace(): VNode {
   useShortcuts();
   useEffect(() => {
     void readMe();
+    // Without it, notifications are in the inbox only.
+    if (localStorage.length > 0) import("./notification/desktop.ts").catch(() => undefined);
     return disconnect;
   }, []);
   // Again when events were missed for good: everything is read again.

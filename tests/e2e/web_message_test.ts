@@ -92,7 +92,9 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await message(page, "I agree").getByRole("button", { name: "More" }).click();
       await page.getByRole("menuitem", { name: "Reactions" }).click();
       const dialog = page.getByRole("dialog", { name: "Reactions" });
-      await eventually(async () => assert.deepEqual(await dialog.locator("li").allInnerTexts(), ["bob", "ada"]));
+      await eventually(async () =>
+        assert.deepEqual(await dialog.locator("li span[dir]").allInnerTexts(), ["bob", "ada"])
+      );
       await react(carol);
       await dialog.locator("li", { hasText: "carol" }).waitFor();
       await dialog.getByRole("button", { name: "Close" }).click();
@@ -134,6 +136,26 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await becomesTrue(page, "document.activeElement.textContent === 'Revoke'");
       assert.equal(await entry("two").locator(":focus").count(), 1);
     });
+    await t.step("an application that acts for its user is in the profile", async () => {
+      const used = { scopes: ["message.read"], createdAt: new Date().toISOString(), lastUsedAt: null };
+      const items = [{ id: "grant_1", clientName: "Desk Assistant", clientHost: "desk.example", ...used }];
+      await page.route("**/oauth/applications", (route) => route.fulfill({ json: { items } }));
+      await page.reload();
+      await page.locator("li", { hasText: "Desk Assistant of desk.example" }).getByRole("button", { name: "Revoke" })
+        .waitFor();
+      await page.unroute("**/oauth/applications");
+    });
+    await t.step("a token is created for a script, and shown once", async () => {
+      await page.getByRole("button", { name: "New token" }).click();
+      await page.getByLabel("Name", { exact: true }).last().fill("three");
+      await page.getByLabel("Scopes").fill("room.read, principal.read");
+      await page.getByRole("button", { name: "Create" }).click();
+      const token = await page.getByRole("textbox", { name: "Token" }).inputValue();
+      const { scopes } = await target.call(token, "GET", "/v1/collaboration/me");
+      assert.deepEqual(scopes.toSorted(), ["principal.read", "room.read"]);
+      await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+      await page.locator("li", { hasText: "three" }).getByRole("button", { name: "Revoke" }).waitFor();
+    });
     await t.step("the inbox shows older notifications on demand", async () => {
       await page.getByRole("link", { name: /Inbox/ }).first().click();
       const entries = page.locator("li.notification");
@@ -147,6 +169,27 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       // They stay while what is new comes in.
       await send(bob, "one more", { mentions: { principalIds: ["ada"], room: false } });
       await eventually(async () => assert.equal(await entries.count(), MANY + 1));
+    });
+    await t.step("who has asked for it is notified by the system while another window is in front", async () => {
+      await page.goto(`${target.baseUrl}/#/profile`);
+      await page.evaluate(`(() => {
+        globalThis.shown = [];
+        globalThis.Notification = class {
+          static permission = "granted";
+          static requestPermission = () => Promise.resolve("granted");
+          constructor(title, { body }) { globalThis.shown.push(title + ": " + body); }
+        };
+        document.hasFocus = () => false;
+      })()`);
+      const mention = { mentions: { principalIds: ["ada"], room: false } };
+      await page.getByLabel("In this browser, also while").check();
+      await send(bob, "Look **here**", mention);
+      const isShown = "globalThis.shown.join() === 'bob mentioned you: Look here'";
+      await becomesTrue(page, isShown);
+      await page.getByLabel("In this browser, also while").uncheck();
+      await becomesTrue(page, "localStorage.length === 0");
+      await send(bob, "And here", mention);
+      await page.locator(".places .badge").waitFor();
     });
     await t.step("a day of a conversation is found by its date", async () => {
       await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);

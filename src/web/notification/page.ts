@@ -7,7 +7,6 @@ import { generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Notification } from "../core/resources.ts";
-import { plainText } from "../message/plain_text.ts";
 import { Avatar } from "../part/avatar.ts";
 import { PlaceHead } from "../part/place.ts";
 import { roomName, rooms } from "../room/rooms.ts";
@@ -21,25 +20,7 @@ import {
   readOlder,
   unreadCount,
 } from "./inbox_state.ts";
-
-const WORDS: Readonly<Record<string, string>> = {
-  mention: "mentioned you",
-  reply: "replied",
-  comment: "commented",
-  comment_mention: "mentioned you in a comment",
-  direct_message: "wrote to you",
-  invitation: "invited you",
-  event_moved: "moved an event",
-  event_cancelled: "cancelled an event",
-  event_declined: "declined an event",
-  task_assigned: "assigned a task to you",
-  task_due: "A task is due",
-  reminder: "Reminder",
-  missed_call: "called you",
-  approval_requested: "needs an approval",
-  question_asked: "has a question",
-  scheduled_message_failed: "A scheduled message was not sent",
-};
+import { hrefOf, personIn, textOf, wordsOf } from "./words.ts";
 
 export default function InboxPage(): VNode {
   useEffect(() => void attempt(readNotifications), [generation.value]);
@@ -70,34 +51,21 @@ export default function InboxPage(): VNode {
 }
 
 function Entry({ notification }: { notification: Notification }): VNode {
-  const { kind, actor, roomId, title, preview, data, readAt, createdAt } = notification;
-  const who = actor?.id ?? data.callerId;
+  const { kind, roomId, readAt, createdAt } = notification;
+  const who = personIn(notification);
   const room = roomId === null || kind === "direct_message" ? undefined : rooms.value.get(roomId);
-  const text = preview ? plainText(preview) : title;
+  const text = textOf(notification);
   return html`
     <li class=${classes("notification", readAt === null && "unread")}>
       ${who === undefined ? null : html`<${Avatar} id=${who} />`}
       <div>
         <a href=${hrefOf(notification)} onClick=${() => void attempt(() => markNotification(notification))}>
           ${who === undefined ? null : html`<b dir="auto">${nameOf(who)}</b>`}${who === undefined ? "" : " "}
-          ${WORDS[kind] ?? kind.replaceAll("_", " ")}${room === undefined
-            ? ""
-            : kind === "invitation"
-            ? " to "
-            : " in "}
+          ${wordsOf(kind)}${room === undefined ? "" : kind === "invitation" ? " to " : " in "}
           ${room === undefined ? null : html`<b dir="auto">${roomName(room)}</b>`}</a>
         ${text ? html`<p class="dim clip" dir="auto">${text}</p>` : null}
       </div>
       <time datetime=${createdAt}>${shortTimeOf(createdAt)}</time>
     </li>
   `;
-}
-
-function hrefOf({ roomId, messageId, resource, kind }: Notification): string {
-  if (resource?.type === "task") return `#/tasks/${resource.id}`;
-  if (resource?.type === "document") return `#/documents/${resource.id}`;
-  if (resource?.type === "event" || kind === "event_cancelled") return "#/calendar";
-  if (resource?.type === "meeting" && roomId !== null) return `#/rooms/${roomId}/call`;
-  if (roomId === null) return "#/inbox";
-  return messageId === null ? `#/rooms/${roomId}` : `#/rooms/${roomId}?message=${messageId}`;
 }

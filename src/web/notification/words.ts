@@ -12,6 +12,7 @@ const WORDS: Readonly<Record<string, string>> = {
   invitation: "invited you",
   event_moved: "moved an event",
   event_cancelled: "cancelled an event",
+  event_declined: "declined an event",
   task_assigned: "assigned a task to you",
   task_due: "A task is due",
   reminder: "Reminder",

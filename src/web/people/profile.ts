@@ -1,25 +1,15 @@
 // The caller's own profile, notifications, sessions, and signing out.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { call, get, listAll, post, withQuery } from "../core/api.ts";
-import { fullTimeOf } from "../core/format.ts";
+import { call, get, post, withQuery } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { addPeople } from "../core/people.ts";
 import type { Me, NotificationPrefs } from "../core/resources.ts";
 import { me, myId, signOut } from "../core/session.ts";
+import { isAvailable, isShown, setShown } from "../notification/desktop.ts";
 import { Avatar } from "../part/avatar.ts";
-import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
-
-type Token = {
-  id: string;
-  name: string;
-  scopes: string[];
-  createdAt: string;
-  lastUsedAt: string | null;
-  expiresAt: string | null;
-};
+import { Applications, Tokens } from "./access.ts";
 
 const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
   ["mentions", "Mentions"],
@@ -36,7 +26,8 @@ export default function ProfilePage(): VNode {
     <div class="body"><div class="narrow">${current === undefined ? null : html`
       <${Profile} me=${current} />
       <${Preferences} me=${current} />
-      <${Sessions} />
+      <${Tokens} />
+      <${Applications} />
     `}</div></div>
   `;
 }
@@ -116,40 +107,20 @@ function Preferences({ me: { notificationPrefs, readReceipts } }: { me: Me }): V
             save({ notificationPrefs: { [name]: (event.target as HTMLInputElement).checked } })
           )} /> ${label}</label>`
       )}
+      ${isAvailable()
+        ? html`
+          <label
+            class="check"><input type="checkbox" checked=${isShown.value} onChange=${(event: Event) => {
+              const box = event.target as HTMLInputElement;
+              void attempt(() => setShown(box.checked)).then(() => (box.checked = isShown.value));
+            }} /> In this browser, also while another window is in front</label>
+        `
+        : null}
       <label class="check"><input type="checkbox" checked=${readReceipts}
         onChange=${(event: Event) =>
           void attempt(() =>
             save({ readReceipts: (event.target as HTMLInputElement).checked })
           )} /> Show others how far I have read</label>
-    </section>
-  `;
-}
-
-function Sessions(): VNode {
-  const [tokens, setTokens] = useState<readonly Token[]>([]);
-  const read = (): void => void attempt(async () => setTokens(await listAll<Token>("v1/collaboration/tokens")));
-  useEffect(read, []);
-  const revoke = ({ id, name }: Token): void =>
-    confirmThen("Revoke this token?", `What uses ${name} is signed out.`, "Revoke", async () => {
-      await call("DELETE", `v1/collaboration/tokens/${id}`);
-      read();
-    });
-  return html`
-    <section class="card">
-      <h2>Sessions and tokens</h2>
-      ${tokens.length === 0 ? html`<p class="dim">None that the gateway has issued.</p>` : null}
-      <ul class="rows">${tokens.map((one) => {
-        const { id, name, createdAt, lastUsedAt } = one;
-        return html`
-          <li
-            key=${id}><div><b dir="auto">${name}</b><small class="dim">Created ${fullTimeOf(
-              createdAt,
-            )}${lastUsedAt === null
-              ? ""
-              : `, last used ${fullTimeOf(lastUsedAt)}`}</small></div><button type="button" onClick=${() =>
-              revoke(one)}>Revoke</button></li>
-        `;
-      })}</ul>
     </section>
   `;
 }

@@ -1,0 +1,107 @@
+// What acts for the caller: sessions and tokens, and applications that were allowed to.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, get, listAll, post } from "../core/api.ts";
+import { fullTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt, notify } from "../core/notice.ts";
+import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+
+type Used = { id: string; scopes: string[]; createdAt: string; lastUsedAt: string | null };
+type Token = Used & { name: string };
+type Application = Used & { clientName: string; clientHost: string | null };
+
+const TOKENS = "v1/collaboration/tokens";
+const APPLICATIONS = "v1/collaboration/oauth/applications";
+const DAY_SECONDS = 86_400;
+
+export function Tokens(): VNode {
+  const [tokens, setTokens] = useState<readonly Token[]>([]);
+  const read = (): void => void attempt(async () => setTokens(await listAll<Token>(TOKENS)));
+  useEffect(read, []);
+  const revoke = ({ id, name }: Token): void =>
+    confirmThen("Revoke this token?", `What uses ${name} is signed out.`, "Revoke", async () => {
+      await call("DELETE", `${TOKENS}/${id}`);
+      read();
+    });
+  return html`
+    <section class="card">
+      <div class="row"><h2>Sessions and tokens</h2>
+        <button type="button" onClick=${() => openNewToken(read)}>New token</button></div>
+      ${tokens.length === 0 ? html`<p class="dim">None that the gateway has issued.</p>` : null}
+      <ul class="rows">${tokens.map((one) =>
+        html`<li key=${one.id}><${Description} name=${one.name} used=${one} />
+        <button type="button" onClick=${() => revoke(one)}>Revoke</button></li>`
+      )}</ul>
+    </section>
+  `;
+}
+
+export function Applications(): VNode | null {
+  const [applications, setApplications] = useState<readonly Application[]>([]);
+  const read = (): void =>
+    void attempt(async () => setApplications((await get<{ items: Application[] }>(APPLICATIONS)).items));
+  useEffect(read, []);
+  const revoke = ({ id, clientName }: Application): void =>
+    confirmThen("Revoke its access?", `${clientName} can no longer act for you.`, "Revoke", async () => {
+      await call("DELETE", `${APPLICATIONS}/${id}`);
+      read();
+    });
+  if (applications.length === 0) return null;
+  return html`
+    <section class="card">
+      <h2>Applications that act for you</h2>
+      <ul class="rows">${applications.map((one) =>
+        html`<li key=${one.id}>
+        <${Description} name=${
+          one.clientHost === null ? one.clientName : `${one.clientName} of ${one.clientHost}`
+        } used=${one} />
+        <button type="button" onClick=${() => revoke(one)}>Revoke</button></li>`
+      )}</ul>
+    </section>
+  `;
+}
+
+function Description({ name, used: { scopes, createdAt, lastUsedAt } }: { name: string; used: Used }): VNode {
+  return html`<div title=${scopes.join(" ")}><b dir="auto">${name}</b><small class="dim">Created ${
+    fullTimeOf(createdAt)
+  }${lastUsedAt === null ? "" : `, last used ${fullTimeOf(lastUsedAt)}`}</small></div>`;
+}
+
+function openNewToken(onCreated: () => void): void {
+  openDialog(() =>
+    html`
+      <${DialogForm} title="New token" action="Create" onSubmit=${async (fields: FormData) => {
+        const { token } = await post<{ token: string }>(TOKENS, {
+          name: String(fields.get("name")).trim(),
+          scopes: String(fields.get("scopes")).split(/[\s,]+/).filter((one) => one !== ""),
+          expiresInSeconds: Number(fields.get("days")) * DAY_SECONDS,
+        });
+        onCreated();
+        openDialog(() => html`<${Created} token=${token} />`);
+      }}>
+        <label>Name <input name="name" required maxlength="100" autofocus autocomplete="off" placeholder="Deploy script" /></label>
+        <label>Scopes <input name="scopes" required maxlength="2000" defaultValue="*" autocomplete="off" spellcheck="false" /></label>
+        <p class="dim">* is all that you may do; others are such as room.read and message.write.</p>
+        <label>Valid for <select name="days"><option value="30">30 days</option><option value="90">90 days</option>
+          <option value="365">one year</option></select></label>
+        <//>
+    `
+  );
+}
+
+function Created({ token }: { token: string }): VNode {
+  return html`
+    <div class="fields">
+      <${Heading} title="Copy this token" onClose=${closeDialog} />
+      <p class="dim">It is shown only now. Whoever has it can act for you.</p>
+      <input readonly value=${token} aria-label="Token" onFocus=${(event: FocusEvent) =>
+        (event.target as HTMLInputElement).select()} />
+      <footer><button type="button" class="primary" onClick=${() =>
+        void attempt(async () => {
+          await navigator.clipboard.writeText(token);
+          notify("Copied");
+        })}>Copy</button></footer>
+    </div>
+  `;
+}
