@@ -180,7 +180,11 @@ async function openPlatform(
     count: (outcome) => metrics.outboundCalls.inc({ outcome }),
   });
   const consumeRate = limits.isEnabled ? consumeRateOf(limiter) : undefined;
-  const cpu = new CpuBudget({ percent: limits.cpuPercent, serviceFactor: limits.serviceFactor });
+  const cpu = new CpuBudget({
+    percent: limits.cpuPercent,
+    tenantPercent: limits.tenantCpuPercent,
+    serviceFactor: limits.serviceFactor,
+  });
   return {
     store,
     clock,

@@ -116,6 +116,7 @@ const Environment = z.object({
   SVC_LIMIT_SERVICE_FACTOR: limit(20, 10_000),
   SVC_LIMIT_AGENTS_PER_OWNER: limit(50),
   SVC_LIMIT_CPU_PERCENT: integer(1, 100).default(10),
+  SVC_LIMIT_TENANT_CPU_PERCENT: integer(1, 100).default(50),
   SVC_LIMIT_BODY_BYTES: limit(256 * 1024),
   SVC_LIMIT_CONNECTIONS: limit(10_000),
   SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL: limit(10),

@@ -25,6 +25,8 @@ export type Limits = {
   serviceFactor: number;
   /** Share of the node's CPU time for one principal; `undefined` when limits are off. */
   cpuPercent: number | undefined;
+  /** The same for one tenant, while others are served. */
+  tenantCpuPercent: number | undefined;
   /** Agents that one principal may own. */
   agentsPerOwner: number;
   /** `undefined` when limits are off. */
@@ -62,6 +64,7 @@ export function limitsOf({ settings }: Config): Limits {
     },
     serviceFactor: settings.SVC_LIMIT_SERVICE_FACTOR,
     cpuPercent: settings.SVC_RATE_LIMIT ? settings.SVC_LIMIT_CPU_PERCENT : undefined,
+    tenantCpuPercent: settings.SVC_RATE_LIMIT ? settings.SVC_LIMIT_TENANT_CPU_PERCENT : undefined,
     agentsPerOwner: settings.SVC_LIMIT_AGENTS_PER_OWNER,
     writtenBytes: settings.SVC_RATE_LIMIT
       ? {

@@ -191,6 +191,7 @@ export async function openGateway(
     // Clients of a test are in its own process: what they take is not the gateway's. Nor is what others take of a busy machine.
     SVC_LIMIT_SOCKET_MEMORY_BYTES: "999999999999",
     SVC_LIMIT_CPU_PERCENT: "100",
+    SVC_LIMIT_TENANT_CPU_PERCENT: "100",
     ...environment,
   };
   const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });

@@ -3,10 +3,12 @@
 // One thread serves all callers, so a caller that keeps it busy delays all others. CPU time is measured where it is spent:
 // operations up to their first wait, bodies read and written, statements of SQLite, loops that yield. It is charged to the
 // principal on whose behalf the code runs (see caller.ts). A principal that has used up its share waits while others
-// are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected.
+// are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected. So do all
+// principals of a tenant together, while other tenants are served.
 import { type Actor, chargedTo } from "./actor.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru_map.ts";
+import { Activity, type TenantCpu, TenantCpus } from "./tenant_cpu.ts";
 
 /** Enough to open an application with all that it loads. */
 const BURST_MS = 500;
@@ -29,8 +31,6 @@ const CALL_WAIT_MS = 5000;
 const JOB_WAIT_MS = 2000;
 /** Largest debt of an account, so that it is paid back within a bounded time. */
 const DEBT_MAX_MS = 4000;
-/** Others count as served when another principal called within this time. */
-const CONTENTION_WINDOW_MS = 10_000;
 /** Longest pause before a waiting slice is checked again. */
 const PAUSE_MAX_MS = 250;
 /** Slices of one principal that may wait. */
@@ -40,6 +40,8 @@ const ACCOUNTS_MAX = 10_000;
 type CpuBudgetOptions = {
   /** Share of the node's time for one principal, in percent; `undefined` when limits are off. */
   percent: number | undefined;
+  /** The same for all principals of one tenant. */
+  tenantPercent?: number | undefined;
   /** A service may use this many times as much as a person; half of the node's time at most. */
   serviceFactor?: number;
   /** Monotonic clock, ms. */
@@ -51,18 +53,17 @@ export class CpuBudget {
   readonly now: () => number;
   readonly #percent: number | undefined;
   readonly #serviceFactor: number;
+  readonly #tenants: TenantCpus | undefined;
   readonly #accounts = new LruMap<string, CpuAccount>(ACCOUNTS_MAX);
   /** All calls with one token share an actor. */
   readonly #byActor = new WeakMap<object, CpuAccount>();
-  #lastActive: CpuAccount | undefined;
-  #lastActiveAt = -Infinity;
-  /** When another account than the last was active. */
-  #othersActiveAt = -Infinity;
+  readonly #activity = new Activity<CpuAccount>();
 
-  constructor({ percent, serviceFactor = 1, now = () => performance.now() }: CpuBudgetOptions) {
+  constructor({ percent, tenantPercent, serviceFactor = 1, now = () => performance.now() }: CpuBudgetOptions) {
     this.now = now;
     this.#percent = percent;
     this.#serviceFactor = serviceFactor;
+    this.#tenants = tenantPercent === undefined ? undefined : new TenantCpus(tenantPercent);
   }
 
   /** The account that calls of an actor are charged to. */
@@ -81,29 +82,29 @@ export class CpuBudget {
     if (known !== undefined) return known;
     const percent = this.#percent ?? Infinity;
     const share = isService ? Math.max(percent, Math.min(50, percent * this.#serviceFactor)) : percent;
-    const account = new CpuAccount(this, key, share / 100);
+    const tenant = this.#tenants?.of(key.slice(0, key.indexOf("/")), this.now());
+    const account = new CpuAccount(this, key, share / 100, tenant);
     this.#accounts.set(key, account);
     return account;
   }
 
   /** Notes that an account is served now. */
   markActive(account: CpuAccount, now: number): void {
-    if (this.#lastActive !== account) {
-      this.#othersActiveAt = this.#lastActiveAt;
-      this.#lastActive = account;
-    }
-    this.#lastActiveAt = now;
+    this.#activity.mark(account, now);
+    account.tenant?.markActive(now);
   }
 
   /** Whether another account is served at this time. */
   isContended(account: CpuAccount, now: number): boolean {
-    return now - (this.#lastActive === account ? this.#othersActiveAt : this.#lastActiveAt) < CONTENTION_WINDOW_MS;
+    return this.#activity.isContended(account, now);
   }
 }
 
 /** The CPU time that one principal and its agents have left on this node. */
 export class CpuAccount {
   readonly key: string;
+  /** What all principals of its tenant have; absent if that is not limited. */
+  readonly tenant: TenantCpu | undefined;
   /** All that was charged, so that a longer measurement can subtract what was charged within it. */
   consumedMs = 0;
   readonly #budget: CpuBudget;
@@ -120,18 +121,23 @@ export class CpuAccount {
   #isCutOff = false;
   #sliceStart = { at: -Infinity, consumedMs: 0 };
 
-  constructor(budget: CpuBudget, key: string, share: number) {
+  constructor(budget: CpuBudget, key: string, share: number, tenant?: TenantCpu) {
     this.key = key;
+    this.tenant = tenant;
     this.#budget = budget;
     this.#share = share;
     this.#reducedShare = share * SUSTAINED_FACTOR;
     this.#filledAt = budget.now();
   }
 
-  /** Time in ms until the account has time again; 0 while it has, and while no other account needs it. */
+  /** Time in ms until the account and its tenant have time again; 0 while they have, and while nobody else needs it. */
   get waitMs(): number {
-    if (this.#share === Infinity) return 0;
     const now = this.#budget.now();
+    return Math.max(this.#ownWaitMs(now), this.tenant?.waitMs(now) ?? 0);
+  }
+
+  #ownWaitMs(now: number): number {
+    if (this.#share === Infinity) return 0;
     this.#fill(now);
     if (this.#remainingMs > 0 || !this.#budget.isContended(this, now)) return 0;
     const reducedMs = Math.min(-this.#remainingMs, Math.max(0, -this.#sustainedMs)) / this.#reducedShare;
@@ -143,8 +149,9 @@ export class CpuAccount {
    * paid back yet.
    */
   isOverdrawn(): boolean {
-    this.#budget.markActive(this, this.#budget.now());
-    if (this.#remainingMs > 0 || this.waitMs === 0) return this.#isCutOff = false;
+    const now = this.#budget.now();
+    this.#budget.markActive(this, now);
+    if (this.#remainingMs > 0 || this.#ownWaitMs(now) === 0) return this.#isCutOff = false;
     return this.#isCutOff ||= this.#remainingMs <= -SOCKET_DEBT_MAX_MS;
   }
 
@@ -158,6 +165,7 @@ export class CpuAccount {
     const least = isContended ? -DEBT_MAX_MS : Math.min(this.#remainingMs, 0);
     this.#remainingMs = Math.max(least, this.#remainingMs - ms);
     if (isContended) this.#sustainedMs = Math.max(-SUSTAINED_DEBT_MAX_MS, this.#sustainedMs - ms);
+    this.tenant?.consume(ms, now);
   }
 
   /** Runs the work and charges its time. */
@@ -181,17 +189,20 @@ export class CpuAccount {
    */
   beginCall(now: number): Promise<void> | undefined {
     this.#budget.markActive(this, now);
-    // The common case first: it computes no refill.
-    if (this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0 || this.#hasTime()) {
-      this.#inFlight++;
-      return undefined;
-    }
-    return this.#waitToBegin();
+    if (!this.#hasTime(now)) return this.#waitToBegin();
+    this.#countCall();
+    return undefined;
   }
 
   /** The call has ended. */
   endCall(): void {
     this.#inFlight--;
+    this.tenant?.endCall();
+  }
+
+  #countCall(): void {
+    this.#inFlight++;
+    this.tenant?.beginCall();
   }
 
   /** Throws `rate_limited` when the debt exceeds what a socket may owe while others are served. */
@@ -218,10 +229,11 @@ export class CpuAccount {
 
   readonly #runNextSlice = (): void => {
     const now = this.#budget.now();
-    const restMs = this.#budget.isContended(this, now) ? this.#restsUntil(now) - now : 0;
+    const ownRestMs = this.#budget.isContended(this, now) ? this.#restsUntil(now) - now : 0;
+    const restMs = Math.max(ownRestMs, this.tenant?.restMs(now) ?? 0);
     if (restMs >= 1) return void setTimeout(this.#runNextSlice, restMs);
     const next = this.#waiting[0];
-    if (!this.#hasTime() && (next?.until ?? 0) > now) {
+    if (!this.#hasTime(now) && (next?.until ?? 0) > now) {
       return void setTimeout(this.#runNextSlice, Math.min(Math.max(1, this.waitMs), PAUSE_MAX_MS));
     }
     this.#sliceStart = { at: now, consumedMs: this.consumedMs };
@@ -244,22 +256,26 @@ export class CpuAccount {
     this.#waitingCalls++;
     try {
       await this.waitForSlice();
-      this.#inFlight++;
+      this.#countCall();
     } finally {
       this.#waitingCalls--;
     }
   }
 
-  /** Whether there is time for one more call beside the running ones, or no other account needs it. */
-  #hasTime(): boolean {
+  /** Whether there is time for one more call beside the running ones, or nobody else needs it. */
+  #hasTime(now: number): boolean {
     if (this.#share === Infinity) return true;
-    const now = this.#budget.now();
-    this.#fill(now);
+    if (this.tenant?.hasTime(now) === false) return false;
+    // The common case first: it computes no refill.
+    if (this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0) return true;
+    this.#fill(this.#budget.now());
     return this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0 || !this.#budget.isContended(this, now);
   }
 
   #rateLimited(): Fault {
-    const detail = "This principal and its agents have used their share of the server's CPU time";
+    const detail = this.#ownWaitMs(this.#budget.now()) > 0
+      ? "This principal and its agents have used their share of the server's CPU time"
+      : "This tenant has used its share of the server's CPU time";
     return new Fault("rate_limited", detail, { retryAfterMs: Math.max(1000, this.waitMs) });
   }
 

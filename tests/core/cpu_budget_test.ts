@@ -38,6 +38,62 @@ Deno.test("an agent is on its owner's account, and others are not", () => {
   assert.notEqual(budget.accountOf({ ...actorOf("alice"), tenantId: "other" }), budget.accountOf(actorOf("alice")));
 });
 
+/** Members of one tenant that have a tenth of the time each, a third together, and somebody of another tenant. */
+function tenantBudget() {
+  const time = { now: 1000 };
+  const budget = new CpuBudget({ percent: 10, tenantPercent: 33, now: () => time.now });
+  const members = Array.from({ length: 30 }, (_, n) => budget.accountOf({ ...actorOf(`m${n}`), tenantId: "large" }));
+  return { time, members, stranger: budget.accountOf(actorOf("bob")) };
+}
+
+Deno.test("all members of a tenant together have a share while other tenants are served", () => {
+  const { time, members, stranger } = tenantBudget();
+  const usedIn = (seconds: number, isContended: boolean): number => {
+    let used = 0;
+    for (const end = time.now + seconds * 1000; time.now < end; time.now += 4) {
+      if (isContended) assert.ok(runsImmediately(stranger, time.now));
+      const member = members.find(({ waitMs }) => waitMs === 0);
+      if (member === undefined) continue;
+      assert.ok(runsImmediately(member, time.now));
+      member.consume(4, time.now);
+      used += 4;
+    }
+    return used;
+  };
+  const [first, later] = [usedIn(10, true), usedIn(20, true)];
+  assert.ok(first < 5000, `with the burst: ${first}`);
+  assert.ok(later > 6000 && later < 7000, `${later}`);
+  usedIn(10, false);
+  assert.equal(usedIn(10, false), 10_000);
+});
+
+Deno.test("calls of a tenant's members under way count before it is known what they take", async () => {
+  const { time, members, stranger } = tenantBudget();
+  assert.ok(runsImmediately(stranger, time.now));
+  const calls = members.flatMap((member) => [member, member, member].map((one) => one.beginCall(time.now)));
+  assert.equal(calls.filter((call) => call === undefined).length, 50);
+  for (let n = 0; n < 50; n++) members[Math.floor(n / 3)]?.endCall();
+  await Promise.all(calls);
+  assert.ok(runsImmediately(stranger, time.now));
+});
+
+Deno.test("what one member of a tenant took at once, others of it wait for, but not for long", async () => {
+  const { time, members: [taker, member], stranger } = tenantBudget();
+  assert.ok(taker !== undefined && member !== undefined);
+  assert.ok(runsImmediately(stranger, time.now));
+  taker.consume(60_000, time.now);
+  assert.equal(member.waitMs, Math.ceil(1 + 500 / 0.33));
+  const calls = Array.from({ length: 11 }, () => Promise.resolve(member.beginCall(time.now)));
+  await assert.rejects(calls.at(-1) ?? Promise.resolve(), /This tenant has used its share of the server's CPU time/);
+  time.now += 1600;
+  assert.ok(runsImmediately(stranger, time.now));
+  assert.equal(member.waitMs, 0);
+  for (const call of calls.slice(0, 10)) {
+    await call;
+    member.endCall();
+  }
+});
+
 /** Whether a call may go on at once; it ends at once as well. */
 function runsImmediately(account: CpuAccount, now: number): boolean {
   const waited = account.beginCall(now);
