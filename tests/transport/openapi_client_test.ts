@@ -61,6 +61,17 @@ Deno.test("no generated type name collides with a component", () => {
   assert.deepEqual(collisions, []);
 });
 
+Deno.test("no type is called as generators call what they make of an operation", () => {
+  const suffixes = ["Result", "Response", "Responses", "Params", "Body", "Data", "Error", "Errors", "Headers"];
+  const taken = new Set(operations.flatMap(({ operationId }) => suffixes.map((one) => pascalCase(operationId) + one)));
+  const names = Object.entries(schemas).flatMap(([name, { properties }]) => [
+    name,
+    ...Object.entries<Json>(properties ?? {}).filter(([, schema]) => schema.$ref === undefined)
+      .map(([property]) => `${name}${pascalCase(property)}`),
+  ]);
+  assert.deepEqual(names.filter((name) => taken.has(name)), []);
+});
+
 Deno.test("each success status has one response type", () => {
   const send = document.paths["/v1/messages"].post.responses;
   const typeOf = (status: string): string => send[status].content["application/json"].schema.$ref.split("/").at(-1);

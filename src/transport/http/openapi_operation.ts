@@ -107,7 +107,7 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
   const headers = headerRefs(route.auth === "bearer" ? LIMIT_HEADERS : ["X-Request-Id"]);
   const problems = problemResponses(codes, responses);
   const own = Object.entries(route.document.responses).map(([status, response]) => {
-    const described = withNamedSchema(response, "output", `${name}Result`, schemas);
+    const described = withNamedSchema(response, "output", `${name}Output`, schemas);
     const { content } = described as { content?: Json };
     return [status, {
       ...described,

@@ -2,7 +2,7 @@
 import { scopesOf } from "@/core/actor.ts";
 import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { RunRow, StepRow } from "../tables.ts";
-import type { Run, RunStep } from "./schema.ts";
+import type { RecordedStep, Run } from "./schema.ts";
 
 export function presentRun(row: RunRow, hasTexts = true): Run {
   return {
@@ -35,7 +35,7 @@ export function presentRun(row: RunRow, hasTexts = true): Run {
   };
 }
 
-export function presentStep(row: StepRow, hasTexts = true): RunStep {
+export function presentStep(row: StepRow, hasTexts = true): RecordedStep {
   return {
     step: row.n,
     kind: row.kind,

@@ -80,7 +80,7 @@ export type Run = z.output<typeof Run>;
 const StepStatus = z.enum(["started", "waiting", "succeeded", "failed", "denied", "outcome_unknown"]).meta({
   id: "RunStepStatus",
 });
-export const RunStep = z.object({
+export const RecordedStep = z.object({
   step: z.int().describe("Its number in the run"),
   kind: z.enum(["model", "tool", "external"]).describe(
     "A response of the model, a call of a tool, or a step that an agent outside reported",
@@ -95,10 +95,10 @@ export const RunStep = z.object({
   result: z.string().nullable().describe("What the tool returned, as the model reads it"),
   startedAt: z.iso.datetime(),
   endedAt: z.iso.datetime().nullable().describe("When it was complete; null before"),
-}).meta({ id: "RunStep" });
-export type RunStep = z.output<typeof RunStep>;
+}).meta({ id: "RecordedStep" });
+export type RecordedStep = z.output<typeof RecordedStep>;
 
-export const RunDetail = Run.extend({ steps: z.array(RunStep).describe("Completed steps and calls that wait") })
+export const RunDetail = Run.extend({ steps: z.array(RecordedStep).describe("Completed steps and calls that wait") })
   .meta({ id: "RunDetail" });
 export type RunDetail = z.output<typeof RunDetail>;
 
