@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import postgres from "postgres";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { until } from "../wait.ts";
-import { AgentFixture } from "./agent_fixture.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok } from "./fixtures.ts";
 
 const DAY_MS = 86_400_000;
@@ -96,3 +96,29 @@ testOnPostgres(
     }
   },
 );
+
+testOnEngines("an agent sends what it scheduled when its run is older than runs are kept", async (environment) => {
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: { tools: ["message.send"] } });
+  const { bob, roomId, gateway } = fixture;
+  const sendAt = new Date(gateway.clock.now() + 120 * DAY_MS).toISOString();
+  fixture.answer(({ number }) => number === 1 ? callTools(["message_send", { roomId, text: "Renew it", sendAt }]) : "");
+  await fixture.mention(bob, "Remind us in four months");
+  const { id } = await fixture.settled();
+  const texts = async (): Promise<string[]> => {
+    const { items } = ok(await (await gateway.as("alice")).get(`/v1/messages?roomId=${roomId}`));
+    return items.map(({ text }: { text: string }) => text);
+  };
+  gateway.clock.advance(2 * DAY_MS);
+  await gateway.app.runMaintenance();
+  gateway.clock.advance(117 * DAY_MS);
+  await gateway.app.runMaintenance();
+  assert.deepEqual(await texts(), ["Remind us in four months"]);
+  gateway.clock.advance(DAY_MS);
+  await gateway.app.runMaintenance();
+  await gateway.runJobs();
+  assert.deepEqual(await texts(), ["Remind us in four months", "Renew it"]);
+  // Then nothing needs it any more.
+  gateway.clock.advance(2 * DAY_MS);
+  await gateway.app.runMaintenance();
+  assertProblem(await (await gateway.as("alice")).get(`/v1/collaboration/ai/runs/${id}`), 404, "not_found");
+});

@@ -232,7 +232,9 @@ async function removeOldRuns({ store, clock }: Pick<Platform, "store" | "clock">
   const trimBefore = iso(clock.now() - TEXT_DAYS * DAY_MS);
   while (await store.write((tx) => new RunStore(tx.db).trimFinishedBefore(trimBefore, BATCH)) === BATCH);
   const before = iso(clock.now() - RUN_DAYS * DAY_MS);
-  while (await store.write((tx) => new RunStore(tx.db).removeFinishedBefore(before, BATCH)) === BATCH);
+  // A message that is sent later needs its run, also when it is late.
+  const sendingAfter = iso(clock.now() - DAY_MS);
+  while (await store.write((tx) => new RunStore(tx.db).removeFinishedBefore(before, sendingAfter, BATCH)) === BATCH);
   await store.write(async (tx) => {
     await new RunStore(tx.db).forgetMessagesBefore(before);
     await new ApprovalStore(tx.db).removeExpiredGrants(iso(clock.now()));

@@ -321,10 +321,16 @@ export class RunStore {
     return ids.length;
   }
 
-  /** Deletes a batch of old runs with their steps; resolves to how many. */
-  async removeFinishedBefore(at: string, limit: number): Promise<number> {
+  /** Deletes a batch of old runs with their steps, without those that send a message after a time; resolves to how many. */
+  async removeFinishedBefore(at: string, sendingAfter: string, limit: number): Promise<number> {
     const rows = await this.#db.selectFrom("agent_run").select("id").where("is_trimmed", "=", 1)
-      .where("finished_at", "is not", null).where("finished_at", "<", at).limit(limit).execute();
+      .where("finished_at", "is not", null).where("finished_at", "<", at)
+      .where(
+        "id",
+        "not in",
+        (run) => run.selectFrom("agent_sent").select("run_id").where("created_at", ">", sendingAfter),
+      )
+      .limit(limit).execute();
     await this.#remove(rows.map(({ id }) => id));
     return rows.length;
   }
