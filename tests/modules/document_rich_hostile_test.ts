@@ -7,6 +7,7 @@ import * as Y from "yjs";
 import { CPU_LIMIT_MS, cpuTimeMs, withinCpuLimit } from "../cpu_time.ts";
 import { until } from "../wait.ts";
 import { slowTest } from "../tier.ts";
+import { decodeUpdate } from "@/modules/document/content/decoded_update.ts";
 import { EditorServer, RawEditor } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
@@ -58,12 +59,13 @@ Deno.test("a rich document refuses what no editor writes, and accepts what they 
     "binary data": (_root, doc) => doc.getMap("files").set("a", new Uint8Array([1, 2])),
     "an embedded object": (root) => (root.get(1) as Y.XmlElement).insert(0, [withEmbed()]),
     "an element in a text": (root) => {
-      const text = (root.get(0) as Y.XmlElement).get(0) as Y.XmlText;
-      text.insertEmbed(0, new Y.XmlElement("p"));
+      textIn(root).insertEmbed(0, new Y.XmlElement("p"));
     },
     "a map among nodes": (root) => root.insert(0, [new Y.Map() as never]),
     "nesting beyond the limit": (root) => root.insert(0, [nest(65)]),
     "a name that is too long": (root) => root.insert(0, [new Y.XmlElement("x".repeat(101))]),
+    "NUL in a mark": (root) => textIn(root).format(0, 3, { link: { href: "https://a.example/\0" } }),
+    "a lone surrogate in the name of a field of a mark": (root) => textIn(root).format(0, 3, { link: { "\ud800": 1 } }),
     "too many top-level types": (_root, doc) => {
       for (let n = 0; n < 40; n++) doc.getMap(`map ${n}`).set("a", 1);
     },
@@ -83,11 +85,31 @@ Deno.test("a rich document refuses what no editor writes, and accepts what they 
   await assertReadable(fixture, id);
 });
 
+/** The text of the title. */
+function textIn(root: Y.XmlFragment): Y.XmlText {
+  return (root.get(0) as Y.XmlElement).get(0) as Y.XmlText;
+}
+
 function withEmbed(): Y.XmlText {
   const text = new Y.XmlText();
   text.insertEmbed(0, { image: "x" });
   return text;
 }
+
+Deno.test("an update is decoded once for all who check it, wherever in a frame it lies", () => {
+  const [one, other] = ["one", "other"].map((name) => {
+    const doc = new Y.Doc();
+    doc.getMap(name).set("a", 1);
+    return Y.encodeStateAsUpdate(doc);
+  });
+  assert.ok(one !== undefined && other !== undefined);
+  const frame = new Uint8Array([7, 7, ...one, ...other]);
+  const decoded = decodeUpdate(frame.subarray(2, 2 + one.length));
+  assert.equal(decodeUpdate(frame.subarray(2, 2 + one.length)), decoded);
+  assert.deepEqual(decoded.structs[0]?.id, decodeUpdate(one).structs[0]?.id);
+  assert.deepEqual(decodeUpdate(frame.subarray(2 + one.length)).structs[0]?.id, decodeUpdate(other).structs[0]?.id);
+  assert.throws(() => decodeUpdate(frame.subarray(3, 20)));
+});
 
 Deno.test("nesting in many small updates ends at the same depth", async () => {
   await using fixture = await DocumentFixture.open();

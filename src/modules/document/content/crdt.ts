@@ -3,12 +3,13 @@
 import { createDecoder } from "lib0/decoding";
 import * as Y from "yjs";
 import { hashText } from "@/core/crypto.ts";
-import { isSafeText } from "@/core/text.ts";
+import { findUnsafeText, isSafeText } from "@/core/text.ts";
 import type { Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { ITEMS_MAX } from "../limits.ts";
 import { RICH_JSON_VALUES_MAX } from "../rich/node.ts";
 import type { Splice } from "./text_edits.ts";
+import { type DecodedUpdate, decodeUpdate } from "./decoded_update.ts";
 import { createBoundedDocument } from "./merge_cost.ts";
 import { type DocumentKind, scanContents } from "./update_scan.ts";
 
@@ -128,11 +129,11 @@ export function isStateVector(data: Uint8Array): boolean {
  * Parses an update; a string is the reason why it is invalid. Yjs decodes only what documents of this kind contain: other content
  * expands to hundreds of times its size, so that one frame would block the thread for seconds.
  */
-function parseUpdate(update: Uint8Array, kind: DocumentKind): ReturnType<typeof Y.decodeUpdate> | string {
+function parseUpdate(update: Uint8Array, kind: DocumentKind): DecodedUpdate | string {
   try {
     const contents = scanContents(kind, createDecoder(update));
     if (contents === "too_many") return TOO_MANY;
-    return contents === "allowed" ? Y.decodeUpdate(update) : REFUSED_CONTENT[kind];
+    return contents === "allowed" ? decodeUpdate(update) : REFUSED_CONTENT[kind];
   } catch {
     return INVALID_UPDATE;
   }
@@ -182,18 +183,21 @@ export function refusalOf(reason: string): Fault {
     : new Fault("validation_failed", `Refused: ${reason}`);
 }
 
-/** Whether all texts in an item are well-formed, apart from JSON, which was scanned. */
+/** Whether all texts in an item are well-formed, apart from JSON of other items than marks, which was scanned. */
 function isSafeContent({ content, parentSub }: Y.Item): boolean {
   if (parentSub !== null && !isSafeText(parentSub)) return false;
   if (content instanceof Y.ContentString) return isSafeText(content.str);
-  if (content instanceof Y.ContentFormat) return isSafeText(content.key) && isSafeText(JSON.stringify(content.value));
+  if (content instanceof Y.ContentFormat) {
+    // As JSON again, which escapes what is not safe.
+    return isSafeText(content.key) && findUnsafeText(JSON.stringify(content.value) ?? "", content.value) === undefined;
+  }
   return !(content instanceof Y.ContentType && content.type instanceof Y.XmlElement) ||
     isSafeText(content.type.nodeName);
 }
 
 /** Whether an update has nothing new, can be applied, or depends on changes that are missing. */
 export function classifyUpdate(doc: Y.Doc, update: Uint8Array): "duplicate" | "applicable" | "missing_dependency" {
-  const { structs, ds } = Y.decodeUpdate(update);
+  const { structs, ds } = decodeUpdate(update);
   const { from, to } = Y.parseUpdateMeta(update);
   let hasNew = false;
   for (const [client, clock] of from) {

@@ -10,6 +10,7 @@ import * as Y from "yjs";
 import { nextTick } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { ITEMS_MAX } from "../schema.ts";
+import { decodeUpdate } from "./decoded_update.ts";
 
 /** Items visited to find positions, since a document was opened; honest editors need a few thousand. */
 const STEPS_MAX = 1_000_000;
@@ -102,7 +103,7 @@ export function estimateMergeMs(doc: Y.Doc, update: Uint8Array): number {
 }
 
 function estimateSteps(doc: Y.Doc, update: Uint8Array): number {
-  const { structs, ds } = Y.decodeUpdate(update);
+  const { structs, ds } = decodeUpdate(update);
   const items = countItems(doc);
   const deletions = ds.clients.values().reduce((sum, { length }) => sum + length, 0);
   // Of an attribute, all earlier values may be visited twice.

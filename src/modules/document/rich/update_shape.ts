@@ -2,6 +2,7 @@
 // texts in the fragment, characters in texts, JSON in attributes. Names are the editors' own.
 import * as Y from "yjs";
 import { Fault } from "@/core/fault.ts";
+import { decodeUpdate } from "../content/decoded_update.ts";
 import { NAME_MAX_CHARS, RICH_DEPTH_MAX } from "../limits.ts";
 
 /** Top-level types of a document besides its fragment, in which editors keep settings or threads. */
@@ -19,7 +20,7 @@ const DELETED: Place = { parent: null, holder: "deleted", key: null, depth: 0 };
  * it has or gets; `undefined` if it gets none yet.
  */
 export function checkShape(doc: Y.Doc, update: Uint8Array, fragment: string | null): string | undefined {
-  const { structs } = Y.decodeUpdate(update);
+  const { structs } = decodeUpdate(update);
   return new ShapeCheck(doc, structs, fragment).run();
 }
 
