@@ -16,6 +16,8 @@ export type ScriptedStep = {
   reason?: ModelStepEnd["reason"];
   usage?: Partial<ModelUsage>;
   error?: ModelErrorCode;
+  /** What the provider says about the error. */
+  reply?: string;
   retryAfterMs?: number;
 };
 
@@ -50,7 +52,7 @@ export class ScriptedModels implements Models {
     { signal }: { signal: AbortSignal },
   ): AsyncGenerator<ModelPart, ModelStepEnd> {
     this.calls.push({ endpoint, request });
-    const { parts = [], reason, error, retryAfterMs = 1, usage: given } = await this.script({
+    const { parts = [], reason, error, reply, retryAfterMs = 1, usage: given } = await this.script({
       endpoint,
       request,
       number: this.calls.length,
@@ -61,6 +63,7 @@ export class ScriptedModels implements Models {
       new ModelError(code, {
         isRetryable: RETRYABLE.has(code),
         retryAfterMs,
+        reply,
         usage: hasBegun ? { ...usage, isEstimated: true } : undefined,
       });
     for (const part of parts) {

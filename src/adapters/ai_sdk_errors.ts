@@ -1,4 +1,5 @@
-// What failures of the provider packages mean. Their texts may hold keys and prompts, so nothing of them is passed on.
+// What failures of the provider packages mean. Their texts may hold keys and prompts, so none is passed on but that of a refused
+// request, apart from the message.
 import { ModelError, type ModelErrorCode, type ModelUsage } from "@/ports/model.ts";
 import { OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
 
@@ -9,8 +10,10 @@ export class StreamBroken extends Error {}
 const RETRY_AFTER_MAX_MS = 60_000;
 const CONTEXT_TOO_LONG = /context|too long|too large|maximum[^.]{0,40}tokens|token count/i;
 const CAUSES_MAX = 5;
+const REPLY_MAX_CHARS = 300;
 
 type ApiCallError = {
+  message?: string;
   statusCode?: number;
   responseBody?: string;
   responseHeaders?: Record<string, string>;
@@ -27,9 +30,11 @@ const OUTBOUND: Readonly<Record<OutboundErrorCode, [ModelErrorCode, isRetryable:
 };
 
 /** A failure as one of the port. `usage` is that of a step that had begun. */
-export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined): ModelError {
-  const make = (code: ModelErrorCode, isRetryable: boolean, retryAfterMs?: number): ModelError =>
-    new ModelError(code, { isRetryable, retryAfterMs, usage, cause: describe(thrown) });
+export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined, apiKey: string | undefined): ModelError {
+  const make = (code: ModelErrorCode, isRetryable: boolean, retryAfterMs?: number): ModelError => {
+    const reply = code === "request_refused" ? replyOf(thrown, apiKey) : undefined;
+    return new ModelError(code, { isRetryable, retryAfterMs, usage, reply, cause: describe(thrown) });
+  };
   if (thrown instanceof ModelError) return make(thrown.code, thrown.isRetryable, thrown.retryAfterMs);
   const outbound = findOutboundError(thrown);
   if (outbound !== undefined) {
@@ -47,6 +52,14 @@ export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined): Mo
   }
   if (status === 408) return make("timed_out", true);
   return status >= 500 ? make("overloaded", true, retryAfterMs) : make("request_refused", false);
+}
+
+/** What a provider that responded says: the text of its error, or that of its status. */
+function replyOf(thrown: unknown, apiKey: string | undefined): string | undefined {
+  const { message } = thrown as ApiCallError;
+  if (message === undefined || message === "") return undefined;
+  const text = apiKey === undefined ? message : message.replaceAll(apiKey, "…");
+  return text.slice(0, REPLY_MAX_CHARS).toWellFormed();
 }
 
 /** The kind of a failure without its text. */

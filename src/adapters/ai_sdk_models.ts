@@ -93,7 +93,7 @@ export class AiSdkModels implements Models {
       if (finish === undefined || reason === undefined) throw new StreamBroken();
       return { reason, usage: usageOf(finish, output) ?? estimate() };
     } catch (thrown) {
-      throw modelErrorOf(timer.failure(thrown), output === "" ? undefined : estimate());
+      throw modelErrorOf(timer.failure(thrown), output === "" ? undefined : estimate(), endpoint.apiKey);
     }
   }
 
@@ -120,7 +120,7 @@ export class AiSdkModels implements Models {
       const isValid = (vector: number[]) => vector.length === dimensions && vector.every(Number.isFinite);
       if (texts.length > 0 && (dimensions === 0 || !vectors.every(isValid))) throw new StreamBroken();
     } catch (thrown) {
-      throw modelErrorOf(timer.failure(thrown), undefined);
+      throw modelErrorOf(timer.failure(thrown), undefined, endpoint.apiKey);
     }
     const estimated = reported === undefined || reported === 0;
     const inputTokens = estimated ? texts.reduce((sum, text) => sum + estimateTokens(text), 0) : reported ?? 0;

@@ -110,13 +110,16 @@ export class ModelError extends Error {
   readonly retryAfterMs: number | undefined;
   /** What was used until then; absent when no part was received. */
   readonly usage: ModelUsage | undefined;
+  /** Why the provider refused the request, in its words. It may repeat the request, so only those read it who sent that. */
+  readonly reply: string | undefined;
 
   constructor(
     code: ModelErrorCode,
-    { isRetryable, retryAfterMs, usage, cause }: {
+    { isRetryable, retryAfterMs, usage, reply, cause }: {
       isRetryable: boolean;
       retryAfterMs?: number | undefined;
       usage?: ModelUsage | undefined;
+      reply?: string | undefined;
       cause?: unknown;
     },
   ) {
@@ -126,6 +129,7 @@ export class ModelError extends Error {
     this.isRetryable = isRetryable;
     this.retryAfterMs = retryAfterMs;
     this.usage = usage;
+    this.reply = reply;
   }
 }
 

@@ -54,7 +54,7 @@ async function run(
 async function failure(server: ModelServer, model: string, options?: Options): Promise<ModelError> {
   const error = await run(server, model, options).then(({ end }) => end, (thrown) => thrown);
   assert.ok(error instanceof ModelError, `${model}: ${JSON.stringify(error)}`);
-  // Nothing of what the provider says.
+  // Neither the key nor what was asked.
   assert.doesNotMatch(Deno.inspect(error, { depth: 10 }), /SECRET|sk-test|Hello/, model);
   return error;
 }
@@ -171,7 +171,8 @@ Deno.test("each refusal has its code, and says whether the call may be repeated"
     assert.equal(error.usage, undefined, model);
   }
   assert.equal((await failure(server, "busy")).retryAfterMs, 7000);
-  assert.equal(server.calls.length, 9, "the adapter does not retry");
+  assert.equal((await failure(server, "refused")).reply, "unsupported parameter");
+  assert.equal(server.calls.length, 10, "the adapter does not retry");
 });
 
 Deno.test("a stream that is not complete fails, with an estimate of what was used", async () => {

@@ -145,7 +145,7 @@ Deno.test("a model that fails is told to who asked, with the code in the run", a
   await using fixture = await AgentFixture.open(() => ({ error: "bad_key" }));
   await fixture.mention(fixture.bob, "Well?");
   const run = await fixture.settled("failed");
-  assert.equal(run.error.code, "model_failed");
+  assert.deepEqual(run.error, { code: "model_failed", detail: "The model provider refused the API key (bad_key)" });
   const [, notice] = await fixture.messages();
   assert.equal(notice.type, "notice");
   assert.match(notice.text, /could not finish/);

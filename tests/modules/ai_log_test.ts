@@ -44,5 +44,6 @@ Deno.test("neither texts nor keys are in the log, whatever the provider does", a
   });
   const text = JSON.stringify(records.map(({ message, rawMessage, properties }) => [message, rawMessage, properties]));
   assert.match(text, /embedding failed/, "failures are in it");
+  assert.match(text, /"operator","model":"refused","code":"request_refused","cause":"AI_APICallError 400"/);
   assert.doesNotMatch(text, /swordfish|SECRET/i);
 });

@@ -149,10 +149,17 @@ Deno.test("provider.test says why a provider does not respond", async () => {
   const admin = await gateway.as("admin", { role: "admin" });
   await admin.put(`${AI}/providers/main`, provider());
   const works = ok(await admin.post(`${AI}/providers/main/test`));
-  assert.deepEqual([works.ok, works.model, works.code], [true, "small", null]);
+  assert.deepEqual([works.ok, works.model, works.code, works.detail], [true, "small", null, null]);
   models.script = () => ({ error: "bad_key" });
   const fails = ok(await admin.post(`${AI}/providers/main/test`));
-  assert.deepEqual([fails.ok, fails.code], [false, "bad_key"]);
+  assert.deepEqual([fails.ok, fails.code, fails.detail], [
+    false,
+    "bad_key",
+    "The model provider refused the API key",
+  ]);
+  models.script = () => ({ error: "request_refused", reply: 'model "small" not found' });
+  const refused = ok(await admin.post(`${AI}/providers/main/test`));
+  assert.equal(refused.detail, 'The model provider refused the request: model "small" not found');
 });
 
 Deno.test("another provider with the same model takes over before the first part, and only then", async () => {

@@ -1,9 +1,9 @@
 // Completions for callers of the API: one step of a model, as a whole or as a stream.
 import { type Actor, chargedId, chargedTo } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import { ModelError, type ModelErrorCode, type ModelPart, type ModelToolCall } from "@/ports/model.ts";
+import { ModelError, type ModelPart, type ModelToolCall } from "@/ports/model.ts";
 import type { Completion, CompletionCreate } from "./schema.ts";
-import type { AiService, AiStepEnd } from "./service.ts";
+import { type AiService, type AiStepEnd, MODEL_FAILURES } from "./service.ts";
 
 /** Completions of a principal and its agents at the same time, on one node; and of all. */
 const RUNNING_PER_OWNER = 4;
@@ -75,22 +75,10 @@ export class CompletionService {
   }
 }
 
-const MESSAGES: Readonly<Record<ModelErrorCode, string>> = {
-  rate_limited: "The model provider is limiting its callers",
-  overloaded: "The model provider is overloaded",
-  bad_key: "The model provider refused the API key",
-  context_too_long: "The conversation is too long for the model",
-  request_refused: "The model provider refused the request",
-  unreachable: "The model provider cannot be reached",
-  timed_out: "The model took too long",
-  stream_broken: "The response of the model was not complete",
-  cancelled: "The call was cancelled",
-};
-
 /** A failure of a model as callers of the API see it. */
 function faultOf(error: ModelError): Fault {
   const { code, isRetryable, retryAfterMs } = error;
   const options = { cause: error, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
-  if (code === "context_too_long") return new Fault("context_too_long", MESSAGES[code], options);
-  return new Fault(isRetryable || code === "cancelled" ? "unavailable" : "model_failed", MESSAGES[code], options);
+  if (code === "context_too_long") return new Fault("context_too_long", MODEL_FAILURES[code], options);
+  return new Fault(isRetryable || code === "cancelled" ? "unavailable" : "model_failed", MODEL_FAILURES[code], options);
 }

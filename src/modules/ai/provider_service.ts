@@ -12,7 +12,7 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type Candidate, type Catalog, keyContext } from "./catalog.ts";
 import { type ProviderRow, ProviderStore, type ProviderTables } from "./provider_store.ts";
 import { type Provider, type ProviderPut, PROVIDERS_MAX } from "./schema.ts";
-import type { AiService } from "./service.ts";
+import { type AiService, MODEL_FAILURES } from "./service.ts";
 
 /** A stream without events: its lock serializes changes of the providers of a tenant. */
 const CHANGES_LOCK = "ai:providers";
@@ -31,7 +31,7 @@ type Deps = {
   /** The models of a tenant were changed in this transaction. */
   onModelsChanged: (tx: AnyTransaction, tenantId: string) => Promise<void>;
 };
-type TestResult = { ok: boolean; model: string; code: string | null; milliseconds: number };
+type TestResult = { ok: boolean; model: string; code: string | null; detail: string | null; milliseconds: number };
 
 export class ProviderService {
   readonly #deps: Deps;
@@ -100,11 +100,18 @@ export class ProviderService {
     const startedAt = performance.now();
     const charge = { tenantId, principalId: chargedId(actor) };
     const limit = AbortSignal.timeout(TEST_MS);
-    const code = await callOnce(ai, charge, candidate, signal === undefined ? limit : AbortSignal.any([limit, signal]));
+    const failure = await callOnce(
+      ai,
+      charge,
+      candidate,
+      signal === undefined ? limit : AbortSignal.any([limit, signal]),
+    );
+    const code = failure?.code === "cancelled" && limit.aborted ? "timed_out" : failure?.code;
     return {
-      ok: code === null,
+      ok: code === undefined,
       model: candidate.model.id,
-      code: code === "cancelled" && limit.aborted ? "timed_out" : code,
+      code: code ?? null,
+      detail: code === undefined ? null : [MODEL_FAILURES[code], failure?.reply].filter(Boolean).join(": "),
       milliseconds: Math.round(performance.now() - startedAt),
     };
   }
@@ -121,23 +128,23 @@ export class ProviderService {
   }
 }
 
-/** The code of the failure; null if there is none. */
+/** The failure, if there is one. */
 async function callOnce(
   ai: AiService,
   charge: { tenantId: string; principalId: string },
   candidate: Candidate,
   signal: AbortSignal,
-): Promise<string | null> {
+): Promise<ModelError | undefined> {
   try {
     if (candidate.model.kind === "embedding") {
       await ai.embedWith(charge, [candidate], ["OK"], signal);
-      return null;
+      return undefined;
     }
     const step = ai.stepWith(charge, [candidate], TEST, signal);
     while (!(await step.next()).done);
-    return null;
+    return undefined;
   } catch (error) {
-    if (error instanceof ModelError) return error.code;
+    if (error instanceof ModelError) return error;
     throw error;
   }
 }

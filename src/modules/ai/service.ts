@@ -34,6 +34,18 @@ const COUNTED: ReadonlySet<ModelErrorCode> = new Set([
   "timed_out",
   "stream_broken",
 ]);
+/** What people read of a failed call. */
+export const MODEL_FAILURES: Readonly<Record<ModelErrorCode, string>> = {
+  rate_limited: "The model provider is limiting its callers",
+  overloaded: "The model provider is overloaded",
+  bad_key: "The model provider refused the API key",
+  context_too_long: "The conversation is too long for the model",
+  request_refused: "The model provider refused the request",
+  unreachable: "The model provider cannot be reached",
+  timed_out: "The model took too long",
+  stream_broken: "The response of the model was not complete",
+  cancelled: "The call was cancelled",
+};
 const NOTHING: ModelUsage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, isEstimated: true };
 
 /** The end of a step, with the model that was used and what it cost. */
@@ -290,7 +302,7 @@ export class AiService {
     }
   }
 
-  #startTry({ labels }: Candidate): {
+  #startTry({ labels, providerId, model }: Candidate): {
     firstPart(): void;
     succeed(usage: ModelUsage): void;
     fail(error: ModelError): void;
@@ -309,8 +321,12 @@ export class AiService {
     return {
       firstPart: () => metrics.aiFirstPart.observe(labels, seconds()),
       succeed: end,
-      fail({ code, usage }) {
+      fail({ code, usage, cause }) {
         metrics.aiErrors.inc({ ...labels, code });
+        if (code !== "cancelled") {
+          const status = cause instanceof Error ? cause.message : undefined;
+          log.warn("a call of a model failed", { provider: providerId, model: model.id, code, cause: status });
+        }
         end(usage);
       },
     };

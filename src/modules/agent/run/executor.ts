@@ -7,7 +7,7 @@ import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
-import type { AiService, Used } from "@/modules/ai/mod.ts";
+import { type AiService, MODEL_FAILURES, type Used } from "@/modules/ai/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { ModelError, type ModelMessage, type ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
@@ -202,7 +202,9 @@ class StepsExceeded extends Error {}
 /** What fails the run; `undefined` for what may succeed when the run continues. */
 function failureFrom(thrown: unknown, attempt: number): RunFailure | undefined {
   if (thrown instanceof StepsExceeded) return { code: "steps_exceeded", detail: thrown.message };
-  if (thrown instanceof ModelError) return { code: "model_failed", detail: `The model failed (${thrown.code})` };
+  if (thrown instanceof ModelError) {
+    return { code: "model_failed", detail: `${MODEL_FAILURES[thrown.code]} (${thrown.code})` };
+  }
   if (!(thrown instanceof Fault)) {
     // An error of the database at first; what fails in the same way twice is an error of ours.
     return attempt === 1 ? undefined : { code: "internal", detail: "Internal error" };
