@@ -42,8 +42,8 @@ export type Module = ModuleApi & {
   jobsOn?: Readonly<Partial<Record<PrincipalChange, (tenantId: string, id: string) => JobDraft>>>;
   /** Leases of work that is no job. */
   leases?: Leases;
-  /** Makes the module's resources searchable. */
-  search?: Searchable;
+  /** Makes the module's resources searchable, by kind. */
+  search?: Searchable | readonly Searchable[];
   /** Kinds of notifications that the module creates, each with the preference that turns it off; null: always created. */
   notificationKinds?: Readonly<Record<string, string | null>>;
   /** Exports and imports the module's resources. */

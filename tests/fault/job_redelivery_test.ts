@@ -187,6 +187,9 @@ async function createDocuments(gateway: Harness, alice: Caller, roomId: string):
     body: Y.encodeStateAsUpdate(doc) as Uint8Array<ArrayBuffer>,
   };
   ok(await gateway.send(new Request(`http://gateway.test${API}/documents/${id}/yjs`, request)));
+  const shared = ok(await alice.post(`${API}/documents`, { title: "Shared", text: "x" }));
+  ok(await alice.post(`${API}/documents/${shared.id}/comments`, { text: "to find" }));
+  ok(await alice.put(`${API}/documents/${shared.id}/access/bob`, { role: "reader" }));
   const dropped = ok(await alice.post(`${API}/documents`, { roomId, title: "Dropped", text: "x" }));
   ok(await alice.delete(`${API}/documents/${dropped.id}`));
   // More than is indexed at once.

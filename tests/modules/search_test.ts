@@ -177,6 +177,59 @@ testSearch("search finds a private document for principals it is shared with, wh
   assert.deepEqual([await found(bob), await found(alice)], [[id], [(await alice.get(documents)).body.items[0].id]]);
 });
 
+testSearch("search finds comments on documents for those who read the document now", async (gateway) => {
+  const { alice, bob, eve } = await createTrio(gateway);
+  const documents = "/v1/collaboration/documents";
+  const found = async (who: Caller, query = "zebra"): Promise<string[]> => {
+    const { items, totalEstimate } = await search(who, { query, filters: { types: ["comment"] } });
+    assert.equal(totalEstimate, items.length);
+    return items.map(({ comment }: { comment: { id: string } }) => comment.id);
+  };
+  const roomId = await createRoom(alice, { memberIds: ["bob"] });
+  const elsewhere = await createRoom(alice, { memberIds: ["eve"] });
+  const { id } = (await alice.post(documents, { roomId, title: "Plan", text: "x" })).body;
+  const comments = `${documents}/${id}/comments`;
+  const { id: root } = (await alice.post(comments, { text: "The zebra is late" })).body;
+  const reply = (await bob.post(comments, { text: "My zebra, too", parentId: root })).body;
+  const { items: [hit] } = await search(bob, { query: "late", filters: { types: ["comment"] } });
+  assert.deepEqual(
+    [hit.comment.documentTitle, hit.comment.roomId, hit.comment.authorId, hit.highlights],
+    ["Plan", roomId, "alice", [{ field: "text", ranges: [[13, 17]] }]],
+  );
+  assert.deepEqual((await found(bob)).toSorted(), [root, reply.id].toSorted());
+  assert.deepEqual(await found(eve), []);
+  assert.equal((await bob.patch(`${comments}/${reply.id}`, { text: "My horse, too" })).status, 200);
+  assert.deepEqual([await found(bob), await found(bob, "horse")], [[root], [reply.id]]);
+
+  // In another room: at once for those who may not read it there, soon for those who may.
+  assert.equal((await alice.patch(`${documents}/${id}`, { roomId: elsewhere })).status, 200);
+  assert.deepEqual(await found(bob), []);
+  await gateway.runJobs();
+  assert.deepEqual([await found(alice), await found(bob), await found(eve)], [[root], [], [root]]);
+  assert.equal((await alice.delete(`${documents}/${id}`)).status, 204);
+  assert.deepEqual(await found(eve), []);
+  assert.equal((await alice.post(`${documents}/${id}/restore`)).status, 200);
+  assert.deepEqual(await found(eve), [root]);
+  assert.equal((await alice.delete(`${comments}/${root}`)).status, 204);
+  assert.deepEqual([await found(eve), await found(eve, "horse")], [[], []]);
+
+  const own = (await alice.post(documents, { title: "Diary", text: "x" })).body;
+  const { id: secret } = (await alice.post(`${documents}/${own.id}/comments`, { text: "zebra" })).body;
+  assert.deepEqual([await found(alice), await found(bob)], [[secret], []]);
+  assert.equal((await alice.put(`${documents}/${own.id}/access/bob`, { role: "reader" })).status, 200);
+  await gateway.runJobs();
+  assert.deepEqual(await found(bob), [secret]);
+  const admin = await gateway.as("root", { role: "owner" });
+  assert.equal((await admin.post("/v1/collaboration/search/reindex", { types: ["comment"] })).status, 202);
+  await gateway.runJobs();
+  assert.deepEqual([await found(bob), await found(eve)], [[secret], []]);
+  assert.equal((await alice.delete(`${documents}/${own.id}/access/bob`)).status, 204);
+  assert.deepEqual([await found(alice), await found(bob)], [[secret], []]);
+  const narrow = await gateway.as("alice", { scope: "search.read message.read" });
+  const refused = await narrow.post("/v1/search", { query: "zebra", filters: { types: ["comment"] } });
+  assert.equal(refused.status, 403);
+});
+
 testSearch("search finds an event outside of rooms for its attendees, while they are invited", async (gateway) => {
   const { alice, bob, eve } = await createTrio(gateway);
   const events = "/v1/collaboration/calendar/events";

@@ -8,10 +8,11 @@ import { DocumentImporter, importedDocument } from "./archive_import.ts";
 import type { ContentLog } from "./content/log.ts";
 import { documentFileOwner } from "./files.ts";
 import type { DocumentTables } from "./tables.ts";
+import type { DocumentIndex } from "./searchable.ts";
 
 const BATCH = 500;
 
-type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles };
+type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles; index: DocumentIndex | undefined };
 
 export function documentArchive(deps: Deps): ArchiveSection<Transaction<DocumentTables>> {
   const archive = new DocumentArchive(deps);

@@ -17,6 +17,7 @@ import { AUTHORS_MAX, DEPTH_MAX, type Document, type DocumentAccessEntry, REVISI
 import type { Origin } from "./content/schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
+import type { DocumentIndex } from "./searchable.ts";
 
 /** A document as it is now, and what follows it. */
 export type ArchivedDocument = {
@@ -41,7 +42,7 @@ type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
   mayShow: MayShow;
 };
 
-type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles };
+type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles; index: DocumentIndex | undefined };
 
 export class DocumentArchive {
   readonly #deps: Deps;

@@ -2,6 +2,7 @@
 import { type MayShow, type NamedFiles, namedFiles } from "@/modules/file/mod.ts";
 import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { lockDocument } from "./access.ts";
+import { commentEntries } from "./comment_searchable.ts";
 import { CommentStore } from "./comment_store.ts";
 import { type ContentLog, revisionOf } from "./content/log.ts";
 import { ContentStore } from "./content/store.ts";
@@ -13,6 +14,7 @@ import { attachNamedFiles } from "./files.ts";
 import type { Comment } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
+import type { DocumentIndex } from "./searchable.ts";
 
 /** `nodes`: those of a rich document, as JSON in a text, since records may not nest as deep. */
 type ArchivedRevision = Origin & { revision: number; text: string; nodes: string | null };
@@ -32,7 +34,7 @@ export type LockedDocumentHistory = {
 };
 
 type Tx = Transaction<DocumentTables>;
-type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles };
+type Deps = { store: Store<DocumentTables>; log: ContentLog; files: NamedFiles; index: DocumentIndex | undefined };
 
 export class DocumentHistoryArchive {
   readonly #deps: Deps;
@@ -108,6 +110,7 @@ export class DocumentHistoryArchive {
     await tx.insertMany("document_comment", rows);
     const named = new Set(rows.flatMap(({ text }) => [...namedFiles(text)]));
     await attachNamedFiles(tx as AnyTransaction, this.#deps.files, row, named, mayShow);
+    await this.#deps.index?.put(...await commentEntries(tx.db, tenantId, rows));
     const { doc } = await this.#deps.log.open(tenantId, id, { db: tx.db });
     const content = anchoredTextOf(doc, row);
     const presented = rows.map((one) => presentComment(one, content));

@@ -23,7 +23,9 @@ import {
 } from "./schema.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
 import type { CommentNotifier } from "./comment_notifier.ts";
+import { COMMENT_KIND, commentEntries } from "./comment_searchable.ts";
 import { CommentStore } from "./comment_store.ts";
+import type { DocumentIndex } from "./searchable.ts";
 
 type Deps = {
   store: Store<DocumentTables>;
@@ -33,6 +35,7 @@ type Deps = {
   log: ContentLog;
   notifier: CommentNotifier;
   files: NamedFiles;
+  index: DocumentIndex | undefined;
 };
 
 export class CommentService {
@@ -90,6 +93,7 @@ export class CommentService {
       };
       await comments.add(comment);
       await this.#attachFiles(context, locked, comment);
+      await this.#index(locked, comment);
       await notifier.notify(context.actor, locked, comment);
       return await this.#publish(context, locked, comment, "created", content);
     });
@@ -123,7 +127,10 @@ export class CommentService {
       };
       const comments = new CommentStore(tx.db);
       await comments.put(comment);
-      if (comment.text !== before.text) await this.#attachFiles(context, locked, comment);
+      if (comment.text !== before.text) {
+        await this.#attachFiles(context, locked, comment);
+        await this.#index(locked, comment);
+      }
       if (comment.text !== before.text) await notifier.notify(context.actor, locked, comment, before.text);
       const { resolved_at, resolved_by } = comment;
       if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
@@ -141,7 +148,8 @@ export class CommentService {
       if (comment.author_id !== context.actor.principalId && !isModerator(locked.role)) {
         throw new Fault("forbidden", "Deleting comments of others requires a moderator of the room");
       }
-      await new CommentStore(tx.db).remove(comment.tenant_id, comment.id);
+      const removed = await new CommentStore(tx.db).remove(comment.tenant_id, comment.id);
+      await this.#deps.index?.remove(comment.tenant_id, COMMENT_KIND, removed);
       await redactComments(tx, locked.row, comment, iso(clock.now()));
       await this.#publish(context, locked, comment, "deleted");
     });
@@ -150,6 +158,10 @@ export class CommentService {
   async #attachFiles({ actor }: Context, { tx, row }: LockedDocument, { text }: CommentRow): Promise<void> {
     const { files } = this.#deps;
     await attachNamedFiles(tx as AnyTransaction, files, row, namedFiles(text), uploadedBy(actor.principalId));
+  }
+
+  async #index({ tx, row }: LockedDocument, comment: CommentRow): Promise<void> {
+    await this.#deps.index?.put(...await commentEntries(tx.db, row.tenant_id, [comment]));
   }
 
   async #publish(

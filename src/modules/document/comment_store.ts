@@ -1,6 +1,7 @@
 // SQL of comments.
 import type { Kysely } from "kysely";
-import type { CursorKey } from "@/core/page.ts";
+import type { CursorKey, RowSelection } from "@/core/page.ts";
+import { selectRows } from "@/ports/sql_filters.ts";
 import type { CommentRow, DocumentTables } from "./tables.ts";
 
 export class CommentStore {
@@ -38,6 +39,19 @@ export class CommentStore {
       .where("tenant_id", "=", tenantId).where("document_id", "=", documentId).orderBy("created_at").orderBy("id")
       .execute();
     return rows.toSorted((a, b) => Number(a.parent_id !== null) - Number(b.parent_id !== null)).map(({ id }) => id);
+  }
+
+  /** Comments on any documents. */
+  async findByIds(tenantId: string, which: RowSelection): Promise<CommentRow[]> {
+    return await selectRows(this.#db.selectFrom("document_comment").selectAll(), tenantId, which);
+  }
+
+  /** Ids of the comments on these documents. */
+  async idsOf(tenantId: string, documentIds: readonly string[]): Promise<string[]> {
+    if (documentIds.length === 0) return [];
+    const rows = await this.#db.selectFrom("document_comment").select("id").where("tenant_id", "=", tenantId)
+      .where("document_id", "in", documentIds).execute();
+    return rows.map(({ id }) => id);
   }
 
   async findMany(tenantId: string, documentId: string, ids: readonly string[]): Promise<CommentRow[]> {
@@ -81,9 +95,10 @@ export class CommentStore {
       .where("parent_id", "=", parentId).execute();
   }
 
-  /** Removes a comment with its replies. */
-  async remove(tenantId: string, id: string): Promise<void> {
-    await this.#db.deleteFrom("document_comment").where("tenant_id", "=", tenantId)
-      .where(({ eb, or }) => or([eb("id", "=", id), eb("parent_id", "=", id)])).execute();
+  /** Removes a comment with its replies; returns their ids. */
+  async remove(tenantId: string, id: string): Promise<string[]> {
+    const rows = await this.#db.deleteFrom("document_comment").where("tenant_id", "=", tenantId)
+      .where(({ eb, or }) => or([eb("id", "=", id), eb("parent_id", "=", id)])).returning("id").execute();
+    return rows.map((row) => row.id);
   }
 }

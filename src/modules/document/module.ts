@@ -13,6 +13,7 @@ import { DocumentAccess } from "./access.ts";
 import { documentArchive } from "./archive.ts";
 import { commentOperations, contentOperations, documentOperations } from "./api.ts";
 import { CommentNotifier } from "./comment_notifier.ts";
+import { CommentSource, INDEX_COMMENTS_JOB, indexComments } from "./comment_searchable.ts";
 import { CommentService } from "./comment_service.ts";
 import { COMMIT_REVISION_JOB, ContentLog } from "./content/log.ts";
 import { ContentService } from "./content/service.ts";
@@ -71,7 +72,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
   const writer = new ContentWriter({ store, documentAccess, log });
   const notifier = new CommentNotifier({ clock, roomAccess, identity, notify });
-  const comments = new CommentService({ store, clock, cursors, documentAccess, log, notifier, files });
+  const comments = new CommentService({ store, clock, cursors, documentAccess, log, notifier, files, index });
   const collaboration = new CollaborationService(
     { store, bus, clock, documentAccess, log, contents, cpu, bytes: writeBudget, authenticate, revalidate },
     deps.collaboration,
@@ -100,6 +101,11 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
         payload,
         run: (job) => contents.commitPendingEdits(job.tenantId, job.payload.documentId),
       }),
+      defineJob({
+        kind: INDEX_COMMENTS_JOB,
+        payload,
+        run: (job) => indexComments({ store, index }, job.tenantId, job.payload.documentId),
+      }),
     ],
     purgeRoom: (tenantId, roomId) => documents.purgeRoom(tenantId, roomId),
     capability: () => ({
@@ -125,10 +131,10 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
         branch: BRANCH_MAX,
       },
     }),
-    search: new DocumentSource({ store }),
+    search: [new DocumentSource({ store }), new CommentSource({ store, documentAccess })],
     drain: () => collaboration.close(),
     onFailover: () => collaboration.disconnectAll(),
     collaboration,
-    archive: documentArchive({ store, log, files }),
+    archive: documentArchive({ store, log, files, index }),
   };
 }

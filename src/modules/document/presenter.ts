@@ -5,7 +5,14 @@ import { redactEvents } from "@/ports/event_redaction.ts";
 import { changesBetween, shorten } from "@/core/event_data.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { AnchoredText } from "./content/representation.ts";
-import { ANCHORED_MAX, type Comment, type Document, LONG_COMMENT_FIELDS, LONG_FIELDS } from "./schema.ts";
+import {
+  ANCHORED_MAX,
+  type Comment,
+  type Document,
+  type FoundComment,
+  LONG_COMMENT_FIELDS,
+  LONG_FIELDS,
+} from "./schema.ts";
 import type { ContentChange, RevisionInfo } from "./content/schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { CommentRow, DocumentRow, DocumentTables, RevisionHead } from "./tables.ts";
@@ -50,13 +57,20 @@ export function presentRevision(row: RevisionHead): RevisionInfo {
 
 /** A comment with its current position in the text of its document. */
 export function presentComment(row: CommentRow, content: AnchoredText): Comment {
+  return { ...commentFields(row), anchor: presentAnchor(row, content) };
+}
+
+export function presentFoundComment(row: CommentRow, document: DocumentRow): FoundComment {
+  return { ...commentFields(row), roomId: document.room_id, documentTitle: document.title };
+}
+
+function commentFields(row: CommentRow): Omit<Comment, "anchor"> {
   return {
     id: row.id,
     documentId: row.document_id,
     parentId: row.parent_id,
     authorId: row.author_id,
     text: row.text,
-    anchor: presentAnchor(row, content),
     resolved: row.resolved_at !== null,
     resolvedBy: row.resolved_by,
     resolvedAt: row.resolved_at,

@@ -172,6 +172,13 @@ export const Comment = z.object({
 }).meta({ id: "DocumentComment" });
 export type Comment = z.output<typeof Comment>;
 
+/** A comment as search finds it: without its anchor, which takes the text of its document. */
+export const FoundComment = Comment.omit({ anchor: true }).extend({
+  roomId: RoomId.nullable().describe("Room of the document; null if it is private"),
+  documentTitle: z.string().describe("Title of the document"),
+}).meta({ id: "FoundComment" });
+export type FoundComment = z.output<typeof FoundComment>;
+
 export const CommentList = z.strictObject({
   ...pageInput,
   id: DocumentId,

@@ -23,6 +23,8 @@ import { extractTitle, normalizeMarkdown } from "./markdown.ts";
 import { presentDocument, publishDocumentCreated, publishDocumentEvent, publishDocumentUpdated } from "./presenter.ts";
 import type { Document, DocumentCreate, DocumentImport, DocumentList } from "./schema.ts";
 import { type DocumentIndex, indexDocument } from "./searchable.ts";
+import { COMMENT_KIND } from "./comment_searchable.ts";
+import { CommentStore } from "./comment_store.ts";
 import { documentFileOwner } from "./files.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
@@ -210,6 +212,7 @@ export class DocumentService {
   }
 
   async #purge(tx: Transaction<DocumentTables>, tenantId: string, ids: readonly string[]): Promise<void> {
+    await this.#deps.index?.remove(tenantId, COMMENT_KIND, await new CommentStore(tx.db).idsOf(tenantId, ids));
     await new DocumentStore(tx.db).purge(tenantId, ids);
     await this.#deps.files.detach(tx as AnyTransaction, tenantId, ...ids.map(documentFileOwner));
   }

@@ -103,6 +103,11 @@ export class DocumentStore {
     return await query.orderBy(column, direction).orderBy("document.id", direction).limit(limit).execute();
   }
 
+  /** With deleted ones. */
+  async findMany(tenantId: string, ids: readonly string[]): Promise<DocumentRow[]> {
+    return await selectRows(this.#db.selectFrom("document").selectAll(), tenantId, { ids });
+  }
+
   async findUndeleted(tenantId: string, which: RowSelection): Promise<DocumentRow[]> {
     const query = this.#db.selectFrom("document").selectAll().where("deleted_at", "is", null);
     return await selectRows(query, tenantId, which);

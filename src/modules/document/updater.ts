@@ -7,6 +7,7 @@ import { assertVersion } from "@/core/patch.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, type DocumentGrant, isModerator } from "./access.ts";
+import { indexCommentsJob } from "./comment_searchable.ts";
 import { CommentStore } from "./comment_store.ts";
 import type { ContentLog } from "./content/log.ts";
 import { presentDocument, publishDocumentUpdated, redactAllComments } from "./presenter.ts";
@@ -109,7 +110,7 @@ export class DocumentUpdater {
         role: ROOM_ROLE_OF[role],
       };
       await documents.putReader(access);
-      await this.#index(tx, row);
+      await this.#index(tx, row, true);
       tx.signal(accessChanged.create(tenantId, id));
       await publishDocumentUpdated(tx, [row, row], ["access"], [context.actor.principalId], context.actor);
       return presentAccess(access);
@@ -132,7 +133,7 @@ export class DocumentUpdater {
       if (reader === undefined) throw new Fault("not_found", `The document is not shared with ${principalId}`);
       if (reader.role === "owner") await assertOwnerRemains(documents, row, principalId);
       await documents.removeReader(row.tenant_id, id, principalId);
-      await this.#index(tx, row);
+      await this.#index(tx, row, true);
       tx.signal(accessChanged.create(row.tenant_id, id));
       // The agents of a removed principal lose access as well.
       const after = new Set(await documents.audience(row.tenant_id, id));
@@ -159,7 +160,7 @@ export class DocumentUpdater {
     const set = { title, parent_id, room_id, is_locked, state, metadata_json, version, updated_at };
     if (before.room_id !== row.room_id) await this.#publishRemoved(tx, actor, before);
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
-    await this.#index(tx, row);
+    await this.#index(tx, row, before.room_id !== row.room_id);
     tx.signal(accessChanged.create(row.tenant_id, row.id));
     if (row.deleted_at === null) {
       await publishDocumentUpdated(tx, [before, row], [], [actor.principalId], actor);
@@ -167,8 +168,12 @@ export class DocumentUpdater {
     return row;
   }
 
-  async #index(tx: Tx, row: DocumentRow): Promise<void> {
-    await indexDocument(tx, this.#deps.index, row, (await this.#deps.log.text(row, { db: tx.db })).text);
+  /** Indexes a document; where other people read it now, its comments as well. */
+  async #index(tx: Tx, row: DocumentRow, hasOtherReaders: boolean): Promise<void> {
+    const { index, log } = this.#deps;
+    await indexDocument(tx, index, row, (await log.text(row, { db: tx.db })).text);
+    if (index === undefined || !hasOtherReaders) return;
+    if (await new CommentStore(tx.db).count(row.tenant_id, row.id) > 0) await tx.enqueue(indexCommentsJob(row));
   }
 
   /** Publishes to the former viewers that a document was moved, and removes its readers. */

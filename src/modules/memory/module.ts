@@ -56,7 +56,7 @@ export function memoryModule(
     listMessages,
     reader,
     recall,
-    searchKinds: () => modules.flatMap(({ search }) => search?.kind ?? []),
+    searchKinds: () => modules.flatMap(({ search = [] }) => [search].flat().map(({ kind }) => kind)),
   });
   const api = memoryApi({ memories, reader, isSearchEnabled: index !== undefined });
   return {

@@ -11,7 +11,13 @@ import { roomList, roomName } from "../room/rooms.ts";
 export type Filters = { room?: string; sender?: string; type?: string; since?: string; until?: string };
 export const FILTER_NAMES = ["room", "sender", "type", "since", "until"] as const satisfies readonly (keyof Filters)[];
 
-export const TYPES = { message: "Messages", document: "Documents", task: "Tasks", event: "Events" } as const;
+export const TYPES = {
+  message: "Messages",
+  document: "Documents",
+  comment: "Comments",
+  task: "Tasks",
+  event: "Events",
+} as const;
 const PEOPLE_ID = "search-people";
 
 export function FilterBar({ filters, onChange }: {

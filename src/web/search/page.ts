@@ -18,10 +18,11 @@ import { FILTER_NAMES, FilterBar, type Filters, TYPES } from "./filters.ts";
 type Highlight = { field: string; ranges: readonly (readonly [number, number])[] };
 type Titled = { id: string; title: string | null; roomId: string | null; key?: string; description?: string | null };
 type Result = {
-  kind: "message" | "document" | "task" | "event";
+  kind: "message" | "document" | "comment" | "task" | "event";
   highlights: readonly Highlight[];
   message?: Message;
   document?: Titled & { editedAt: string };
+  comment?: { id: string; documentId: string; roomId: string | null; text: string; createdAt: string };
   task?: Titled & { createdAt: string };
   event?: Titled & { startAt: string };
 };
@@ -133,19 +134,27 @@ function ResultCard({ result }: { result: Result }): VNode {
         )}</p></a></li>
     `;
   }
-  const { item, icon, href, at } = titledOf(result);
+  const { item, icon, href, at, field = "title" } = titledOf(result);
   return html`
     <li><a href=${href}>
       <small class="dim"><${Icon} name=${icon} /> ${item.key ?? result.kind} in ${placeOf(item.roomId)} · ${shortTimeOf(
         at,
       )}</small>
-      <p dir="auto"><b>${marked(item.title ?? "", highlights.find(({ field }) => field === "title"))}</b></p></a></li>
+      <p dir="auto"><b>${marked(item.title ?? "", highlights.find((one) => one.field === field))}</b></p></a></li>
   `;
 }
 
-function titledOf({ document, task, event }: Result): { item: Titled; icon: IconName; href: string; at: string } {
+/** What a result without a card of its own shows; `field` is the one that its title is. */
+function titledOf(
+  { document, comment, task, event }: Result,
+): { item: Titled; icon: IconName; href: string; at: string; field?: string } {
   if (document !== undefined) {
     return { item: document, icon: "document", href: `#/documents/${document.id}`, at: document.editedAt };
+  }
+  if (comment !== undefined) {
+    const { text, documentId, createdAt } = comment;
+    const href = `#/documents/${documentId}`;
+    return { item: { ...comment, title: text }, icon: "document", href, at: createdAt, field: "text" };
   }
   if (task !== undefined) return { item: task, icon: "task", href: `#/tasks/${task.id}`, at: task.createdAt };
   const item = event ?? { id: "", title: "", roomId: null, startAt: new Date().toISOString() };
@@ -192,6 +201,6 @@ function placeOf(roomId: string | null): string {
   return room === undefined ? "your own" : roomName(room);
 }
 
-function keyOf({ message, document, task, event }: Result): string {
-  return message?.id ?? document?.id ?? task?.id ?? `${event?.id} ${event?.startAt}`;
+function keyOf({ message, document, comment, task, event }: Result): string {
+  return message?.id ?? document?.id ?? comment?.id ?? task?.id ?? `${event?.id} ${event?.startAt}`;
 }
