@@ -186,6 +186,7 @@ export function createModules(
   }));
   const { ai } = add(aiModule(platform, {
     identity,
+    roomAccess,
     operator: config.ai,
     allowHosts: settings.SVC_AI_ALLOW_HOSTS,
     limits: limits.aiTokens,

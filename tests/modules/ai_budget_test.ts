@@ -4,7 +4,7 @@ import type { AiCharge, AiModule } from "@/modules/ai/mod.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { testOnEngines } from "../engines.ts";
 import { ScriptedModels } from "../scripted_models.ts";
-import { assertProblem, createCallers, ok } from "./fixtures.ts";
+import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
 
 const AI = "/v1/collaboration/ai";
 const SETTINGS = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small input=1 output=2, free" };
@@ -153,12 +153,14 @@ Deno.test("budget.put and budget.list are for admins of the tenant", async () =>
 
 testOnEngines("ai_usage.read sums up by model, agent, room, principal and day", async (environment) => {
   await using gateway = await openGateway({ ...SETTINGS, ...environment });
-  for (let n = 0; n < 3; n++) await step(gateway);
-  await step(gateway, { principalId: "bob", roomId: undefined }, "free");
   const admin = await gateway.as("admin", { role: "admin" });
+  const roomId = await createRoom(admin, []);
+  for (let n = 0; n < 3; n++) await step(gateway, { roomId });
+  await step(gateway, { principalId: "bob", roomId: undefined }, "free");
   const read = async (query: string) => ok(await admin.get(`${AI}/usage?of=tenant&${query}`)).items;
   assert.deepEqual((await read("groupBy=model"))[0], {
     key: "small",
+    isHidden: false,
     calls: 3,
     inputTokens: 30,
     cachedTokens: 0,
@@ -168,7 +170,7 @@ testOnEngines("ai_usage.read sums up by model, agent, room, principal and day", 
   });
   const keys = async (query: string) => (await read(query)).map(({ key }: { key: string }) => key);
   assert.deepEqual(await keys("groupBy=principal"), ["alice", "bob"]);
-  assert.deepEqual(await keys("groupBy=room"), ["room_1", null]);
+  assert.deepEqual(await keys("groupBy=room"), [roomId, null]);
   assert.deepEqual(await keys("groupBy=agent"), ["bot"]);
   assert.deepEqual(await keys("groupBy=provider"), ["operator"]);
   assert.deepEqual(await keys("groupBy=day"), ["2026-03-01"]);
@@ -177,3 +179,24 @@ testOnEngines("ai_usage.read sums up by model, agent, room, principal and day", 
   assert.equal(ok(await alice.get(`${AI}/usage`)).items[0].calls, 3);
   assert.equal((await alice.get(`${AI}/usage?of=tenant`)).status, 403);
 });
+
+testOnEngines(
+  "ai_usage.read names no room that the caller cannot see, and counts what was used there",
+  async (environment) => {
+    await using gateway = await openGateway({ ...SETTINGS, ...environment });
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const [own, secret, other] = [await createRoom(alice, []), await createRoom(bob, []), await createRoom(bob, [])];
+    for (const roomId of [own, secret, other, other, undefined]) await step(gateway, { roomId });
+    const admin = await gateway.as("alice", { role: "admin" });
+    const read = async (query: string) =>
+      ok(await admin.get(`${AI}/usage?groupBy=room&${query}`)).items.map((
+        one: { key: string | null; isHidden: boolean; calls: number; costMicros: number },
+      ) => [one.key, one.isHidden, one.calls, one.costMicros]);
+    for (const  of of["me", "tenant"]) {
+      const items = await read(`of=${of}`);
+      assert.deepEqual(items[0], [null, true, 3, 60]);
+      assert.deepEqual(new Set(items.slice(1)), new Set([[own, false, 1, 20], [null, false, 1, 20]]));
+    }
+    assert.deepEqual(await read("limit=1"), [[null, true, 3, 60]]);
+  },
+);

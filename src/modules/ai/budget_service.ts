@@ -1,15 +1,18 @@
 // Budgets that admins set, and reports of usage.
-import { chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type BudgetRow, BudgetStore, type BudgetTables, type BudgetWindowRow } from "./budget_store.ts";
 import { endOf, windowOf } from "./budgets.ts";
 import { type Budget, type BudgetPeriod, type BudgetPut, BUDGETS_MAX, type Usage, type UsageRead } from "./schema.ts";
-import { type UsageColumn, UsageStore, type UsageTables } from "./usage_store.ts";
+import { type UsageColumn, UsageStore, type UsageSum, type UsageTables } from "./usage_store.ts";
 
+/** The key of the rooms that the caller cannot see; no room has this id. */
+const HIDDEN = "*";
 /** A stream without events: its lock serializes changes of the budgets of a tenant. */
 const CHANGES_LOCK = "ai:budgets";
 const USAGE_DEFAULT_DAYS = 30;
@@ -22,7 +25,15 @@ const COLUMNS: Readonly<Record<UsageRead["groupBy"], UsageColumn>> = {
   day: "day",
 };
 
-type Deps = { store: Store<BudgetTables & UsageTables>; clock: Clock; identity: Pick<IdentityService, "read"> };
+/** Rooms that are read to find those that the caller sees. */
+const ROOMS_MAX = 5000;
+
+type Deps = {
+  store: Store<BudgetTables & UsageTables>;
+  clock: Clock;
+  identity: Pick<IdentityService, "read">;
+  roomAccess: Pick<RoomAccess, "findMany">;
+};
 
 export class BudgetService {
   readonly #deps: Deps;
@@ -85,16 +96,19 @@ export class BudgetService {
       throw new Fault("forbidden", "Usage of the tenant requires the tenant role admin");
     }
     const now = clock.now();
-    const sums = await new UsageStore(store.db).sums(actor.tenantId, {
+    const isByRoom = groupBy === "room";
+    const found = await new UsageStore(store.db).sums(actor.tenantId, {
       column: COLUMNS[groupBy],
       from: from ?? iso(now - USAGE_DEFAULT_DAYS * DAY_MS).slice(0, 10),
       to: to ?? iso(now).slice(0, 10),
       principalId: of === "tenant" ? undefined : chargedId(actor),
-      limit,
+      limit: isByRoom ? ROOMS_MAX : limit,
     });
+    const sums = isByRoom ? (await this.#hideRooms(actor, found)).slice(0, limit) : found;
     return {
       items: sums.map((sum) => ({
-        key: sum.key === "" ? null : sum.key,
+        key: sum.key === "" || sum.key === HIDDEN ? null : sum.key,
+        isHidden: sum.key === HIDDEN,
         calls: sum.calls,
         inputTokens: sum.input_tokens,
         cachedTokens: sum.cached_tokens,
@@ -104,6 +118,30 @@ export class BudgetService {
       })),
     };
   }
+
+  /** The sums of rooms, those that the actor cannot see as one; the largest first, as before. */
+  async #hideRooms(actor: Actor, sums: readonly UsageSum[]): Promise<UsageSum[]> {
+    const visible = await this.#deps.roomAccess.findMany(actor, sums.map(({ key }) => key));
+    const isShown = ({ key }: UsageSum): boolean => key === "" || visible.has(key);
+    const hidden = sums.filter((sum) => !isShown(sum));
+    const all = [...sums.filter(isShown), ...hidden.length === 0 ? [] : [totalOf(HIDDEN, hidden)]];
+    const tokens = ({ input_tokens, output_tokens }: UsageSum): number => input_tokens + output_tokens;
+    return all.toSorted((one, other) => tokens(other) - tokens(one));
+  }
+}
+
+/** The sums as one, under this key. */
+function totalOf(key: string, sums: readonly UsageSum[]): UsageSum {
+  const total = (name: Exclude<keyof UsageSum, "key">): number => sums.reduce((sum, one) => sum + one[name], 0);
+  return {
+    key,
+    calls: total("calls"),
+    input_tokens: total("input_tokens"),
+    cached_tokens: total("cached_tokens"),
+    output_tokens: total("output_tokens"),
+    estimated_tokens: total("estimated_tokens"),
+    cost: total("cost"),
+  };
 }
 
 function present(row: BudgetRow, window: BudgetWindowRow | undefined, now: number): Budget {

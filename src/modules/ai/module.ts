@@ -3,6 +3,7 @@ import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { aiApi } from "./api.ts";
@@ -27,6 +28,7 @@ type Deps = {
   allowHosts: readonly string[];
   limits: TokenLimits;
   /** Models of a tenant were changed in this transaction. */
+  roomAccess: Pick<RoomAccess, "findMany">;
   onModelsChanged: (tx: AnyTransaction, tenantId: string) => Promise<void>;
   /** The gateway's secrets: keys of tenants are encrypted with the first one. */
   secrets: readonly Uint8Array[];
@@ -36,7 +38,7 @@ export type AiModule = Module & { ai: AiService };
 
 export function aiModule(
   { store, clock, models, outbound, metrics }: Platform,
-  { identity, operator, allowHosts, limits, onModelsChanged, secrets }: Deps,
+  { identity, roomAccess, operator, allowHosts, limits, onModelsChanged, secrets }: Deps,
 ): AiModule {
   const encryptor = new Encryptor(secrets, "ai provider");
   const catalog = new Catalog({ store, encryptor, operator, allowHosts });
@@ -50,7 +52,7 @@ export function aiModule(
       ai,
       completions,
       providers: new ProviderService({ store, clock, outbound, encryptor, catalog, ai, allowHosts, onModelsChanged }),
-      budgets: new BudgetService({ store, clock, identity }),
+      budgets: new BudgetService({ store, clock, identity, roomAccess }),
     }),
     maintenance: {
       aiBudgets: () => budgets.maintain(),

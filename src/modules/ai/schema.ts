@@ -205,7 +205,10 @@ export type UsageRead = z.output<typeof UsageRead>;
 
 export const Usage = z.object({
   items: z.array(z.object({
-    key: z.string().nullable().describe("The model, provider, principal, agent, room or day; null for none"),
+    key: z.string().nullable().describe(
+      "The model, provider, principal, agent, room or day; null for none, and for rooms that the caller cannot see",
+    ),
+    isHidden: z.boolean().describe("Whether it is the sum of all rooms that the caller cannot see"),
     calls: z.int().describe("Calls of models"),
     inputTokens: z.int().describe("Tokens of prompts"),
     cachedTokens: z.int().describe("Of the input tokens, those that providers had cached"),

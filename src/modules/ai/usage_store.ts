@@ -23,7 +23,7 @@ const KEY = ["tenant_id", "day", "principal_id", "agent_id", "room_id", "provide
 const COUNTS = ["calls", "input_tokens", "cached_tokens", "output_tokens", "estimated_tokens", "cost"] as const;
 
 export type UsageColumn = "day" | "principal_id" | "agent_id" | "room_id" | "provider" | "model";
-type UsageSum = { key: string } & Pick<UsageRow, typeof COUNTS[number]>;
+export type UsageSum = { key: string } & Pick<UsageRow, typeof COUNTS[number]>;
 
 export class UsageStore {
   readonly #db: Kysely<UsageTables>;
