@@ -43,6 +43,7 @@ export function createOutbound(
   { allow, resolve = resolveName, connectMs = CONNECT_MS, ca, count = () => {} }: OutboundDeps,
 ): Outbound {
   const policy = new AddressPolicy(allow, resolve);
+  const open = { count: 0 };
 
   async function outbound(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
     try {
@@ -86,7 +87,7 @@ export function createOutbound(
             ca,
           }),
       );
-      return toResponse(response, { maxBytes: bodyMaxBytes, json, call: call.signal, end });
+      return toResponse(response, { maxBytes: bodyMaxBytes, json, call: call.signal, end, open });
     } catch (thrown) {
       end();
       throw thrown;
