@@ -10,9 +10,8 @@ import { LeaseLost } from "./lifecycle.ts";
 import { DeltaStream, type RunPublisher } from "./publisher.ts";
 import { RunStore } from "./store.ts";
 
+/** Saves begin at multiples of it, so that runs which stream at the same time share a commit: others wait for each. */
 const SAVE_MS = 1000;
-/** Saves begin at common instants, so that runs which stream at the same time share commits. */
-const SAVE_TICK_MS = 100;
 const SAVE_CHARS = 4096;
 /** How often a response that broke off is tried again. */
 const BROKEN_RETRIES = 2;
@@ -118,7 +117,7 @@ export class ModelStep {
   }
 }
 
-/** Saves a growing text: a second after it has grown, or by 4 KiB, one save at a time. */
+/** Saves a growing text: within a second after it has grown, or by 4 KiB, one save at a time. */
 class TextSaver {
   readonly #save: (text: string) => Promise<void>;
   readonly #onLost: () => void;
@@ -138,7 +137,7 @@ class TextSaver {
     this.#text = text;
     if (this.#saving !== undefined) return;
     if (text.length - this.#savedLength >= SAVE_CHARS) return this.#begin();
-    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS - performance.now() % SAVE_TICK_MS);
+    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS - performance.now() % SAVE_MS);
   }
 
   async end(): Promise<void> {
