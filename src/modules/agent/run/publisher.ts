@@ -54,6 +54,7 @@ export class DeltaStream implements Disposable {
   readonly #publish: (offset: number, text: string) => void;
   #text = "";
   #published = 0;
+  #publishedAt = -Infinity;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(publish: (offset: number, text: string) => void) {
@@ -66,7 +67,10 @@ export class DeltaStream implements Disposable {
 
   add(text: string): void {
     this.#text += text;
-    this.#timer ??= setTimeout(() => this.flush(), PUBLISH_MS);
+    if (this.#timer !== undefined) return;
+    // Not in this tick: what was read together is published together.
+    const waitMs = Math.max(0, this.#publishedAt + PUBLISH_MS - performance.now());
+    this.#timer = setTimeout(() => this.flush(), waitMs);
   }
 
   flush(): void {
@@ -75,6 +79,7 @@ export class DeltaStream implements Disposable {
     if (this.#published === this.#text.length) return;
     this.#publish(this.#published, this.#text.slice(this.#published));
     this.#published = this.#text.length;
+    this.#publishedAt = performance.now();
   }
 
   [Symbol.dispose](): void {
