@@ -88,8 +88,15 @@ export class FlushScheduler {
       }
     }
     this.#countSent(pushes);
+    if (sliceMs === Infinity) return;
     // The runtime writes to the sockets after this tick, so the cost of the flush is known only then.
-    if (sliceMs !== Infinity) this.#immediate = setImmediate(() => this.#finish());
+    if (this.#isLoaded) this.#immediate = setImmediate(() => this.#finish());
+    else this.#finish();
+  }
+
+  /** Whether messages arrive faster than they are sent. */
+  get #isLoaded(): boolean {
+    return this.#pushCount > this.#frameCount * LOADED_PUSHES;
   }
 
   #countSent(pushes: number): void {
@@ -99,8 +106,7 @@ export class FlushScheduler {
 
   #finish(): void {
     const now = performance.now();
-    const isLoaded = this.#pushCount > this.#frameCount * LOADED_PUSHES;
-    this.#notBefore = isLoaded ? now + Math.min(PAUSE_MAX_MS, now - this.#startedAt) : 0;
+    this.#notBefore = this.#isLoaded ? now + Math.min(PAUSE_MAX_MS, now - this.#startedAt) : 0;
     this.#frames.clear();
     this.#isScheduled = false;
     if (this.#shards.some((members) => members.length > 0)) this.#scheduleFlush();
