@@ -1,11 +1,12 @@
 // `deno task bench runs`: what a run of an agent costs while its model speaks. The CPU of a batch of its text to those who watch it,
-// without what an idle gateway and the reading of the model take, which are measured as well, and of the same frames from bare
-// sockets. And how long others wait for their sends while as many runs stream as a node executes, beside calm times in the same run.
+// without what an idle gateway with as many sockets and the reading of the model take, which are measured as well, and of the same
+// frames from bare sockets. All of them include what clients take to receive: on one machine, the system delivers within a send. And how long others wait for their sends while as many runs stream as a node executes, beside calm times in the same run.
 // RUNS_SECONDS sets how long each measurement takes.
 import { RUN_LIMITS } from "@/modules/agent/run/runner.ts";
 import { pause } from "../wait.ts";
 import { CLIENTS, Crowd } from "./crowd.ts";
 import { Gateway, SECRET } from "./gateway.ts";
+import type { LoadReport } from "./load_clients.ts";
 import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";
 import { Server } from "./server.ts";
@@ -20,6 +21,8 @@ const BUDGET_MS = 1;
 const GOAL = 0.67;
 const SECONDS = Number(Deno.env.get("RUNS_SECONDS") ?? 10);
 const POLL_MS = 200;
+/** A process that has just started compiles, which the gateway has done before. */
+const WARM_UP_MS = 3000;
 const MODELS = new URL("./runs_models.ts", import.meta.url).pathname;
 const READER = new URL("./runs_reader.ts", import.meta.url).pathname;
 const SOCKETS = new URL("./peers/sockets.ts", import.meta.url).pathname;
@@ -27,7 +30,7 @@ const { runsPerAgent: PER_AGENT, runsPerTenant: PER_TENANT, runsPerNode: PER_NOD
 
 /** Milliseconds of CPU for one batch of a run. */
 type BatchCost = {
-  /** Of runs that are watched, beside the model. */
+  /** Of runs that are watched, beside the model and the sockets. */
   watched: number;
   /** Of runs that nobody watches, with the reading of the model. */
   unwatched: number;
@@ -76,23 +79,27 @@ async function watch(gateway: Gateway, models: Server, rounds: number): Promise<
   ];
 }
 
-/** An idle gateway; runs that stream, with watchers, then without; then the same streams without a gateway. */
+/**
+ * An idle gateway, then with as many sockets as there will be watchers; runs that stream, with watchers, then without; then the same
+ * streams without a gateway.
+ */
 async function measureBatches(server: Server, models: Server, tenant: Tenant): Promise<BatchCost> {
   const pass = () => pause(SECONDS * 1000);
   const [idle] = await cpuOf(server, pass);
+  const [connected] = await cpuOfClients(server, "sender", tenant.token, Array(WATCHED_RUNS).fill(""));
   const ids = await tenant.startRuns(WATCHED_RUNS);
   const [watched, batchesPerSecond] = await cpuOfWatching(server, tenant.token, ids);
   const [unwatched] = await cpuOf(server, pass);
   await tenant.cancelRuns();
   const reader = await Server.start("deno", [READER, `${models.url}/v1`, String(ids.length)], {});
-  await pause(500);
+  await pause(WARM_UP_MS);
   const [reading] = await cpuOf(reader, pass);
   await reader.stop();
   const sockets = await Server.start("deno", [SOCKETS], {});
   const [bare, barePerSecond] = await cpuOfWatching(sockets, tenant.token, ids);
   await sockets.stop();
   return {
-    watched: (watched - idle - reading) / batchesPerSecond,
+    watched: (watched - connected - reading) / batchesPerSecond,
     unwatched: (unwatched - idle) / batchesPerSecond,
     reading: reading / batchesPerSecond,
     bare: bare / barePerSecond,
@@ -101,23 +108,34 @@ async function measureBatches(server: Server, models: Server, tenant: Tenant): P
 
 /** Milliseconds of CPU that a server uses a second while runs are watched, and their batches a second. */
 async function cpuOfWatching(server: Server, token: string, ids: string[]): Promise<[rate: number, batches: number]> {
-  const watchers = new LoadGenerator();
-  await watchers.request({
+  const [rate, { deliveries, seconds }] = await cpuOfClients(server, "watcher", token, ids);
+  if (deliveries === 0) throw new Error("nobody heard the runs");
+  return [rate, deliveries / WATCHERS / seconds];
+}
+
+/** Milliseconds of CPU that a server uses a second while there are clients, so many for each id, and what they receive. */
+async function cpuOfClients(
+  server: Server,
+  dialect: "sender" | "watcher",
+  token: string,
+  ids: string[],
+): Promise<[rate: number, LoadReport]> {
+  const clients = new LoadGenerator();
+  await clients.request({
     kind: "open",
-    dialect: "watcher",
+    dialect,
     bases: [server.url],
     sockets: WATCHERS * ids.length,
     token,
     rooms: ids,
     sharesCores: true,
   });
-  await pause(500);
+  await pause(WARM_UP_MS);
   const listen = { kind: "flood", bytes: 0, senders: 0, inFlight: 0, seconds: SECONDS } as const;
-  const [rate, { deliveries, seconds }] = await cpuOf(server, () => watchers.request(listen));
-  await watchers.stop();
+  const measured = await cpuOf(server, () => clients.request(listen));
+  await clients.stop();
   await pause(500);
-  if (deliveries === 0) throw new Error("nobody heard the runs");
-  return [rate, deliveries / WATCHERS / seconds];
+  return measured;
 }
 
 /** Milliseconds of CPU that a server used a second while something was done. */
