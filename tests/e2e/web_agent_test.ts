@@ -53,9 +53,12 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       ]]);
       await page.locator(".run").waitFor({ state: "detached" });
     });
-    await t.step("it is stopped while it writes", async () => {
-      await write(page, "@gardener talk forever");
-      await page.locator(".run .text", { hasText: "I will" }).waitFor();
+    await t.step("asked in a thread, it answers there, and is stopped while it writes", async () => {
+      await page.locator(".chat .message", { hasText: "The task is on your board." }).first().focus();
+      await page.keyboard.press("Enter");
+      await write(page, "@gardener talk forever", ".pane");
+      await page.locator(".pane .run .text", { hasText: "I will" }).waitFor();
+      assert.equal(await page.locator(".chat .run").count(), 0);
       await page.getByRole("button", { name: "Stop" }).click();
       await page.locator(".run").waitFor({ state: "detached" });
     });

@@ -1,4 +1,4 @@
-// Agents at work below the conversation: their words as they come, their questions, and a button to stop them.
+// Agents at work below the conversation, or below the thread in which they were asked: their words as they come, their questions, and a button to stop them.
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { post } from "../core/api.ts";
@@ -8,6 +8,7 @@ import { generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
+import { route } from "../core/route.ts";
 import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
@@ -23,10 +24,15 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 const PATH = "v1/collaboration/ai/runs";
 
-export default function RunsPanel({ room }: { room: Room }): VNode | null {
+/** Of a thread, or of the rest of its room: of threads that are not open, too. */
+export default function RunsPanel({ room, threadId }: { room: Room; threadId?: string }): VNode | null {
   // Rooms without agents have none, and a token may lack the scope.
   useEffect(() => void openRuns(room.id).catch(() => undefined), [room.id, generation.value]);
-  const own = [...runs.value.values()].filter(({ roomId }) => roomId === room.id);
+  const openId = route.value.query.get("thread");
+  const own = [...runs.value.values()].filter((run) =>
+    run.roomId === room.id &&
+    (threadId === undefined ? openId === null || run.threadId !== openId : run.threadId === threadId)
+  );
   if (own.length === 0) return null;
   return html`<div class="runs" aria-label="Agents at work">${
     own.map((run) => html`<${RunCard} key=${run.id} run=${run} />`)

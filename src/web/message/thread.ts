@@ -9,12 +9,15 @@ import { addPeople } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
 import type { Message, Person, Room } from "../core/resources.ts";
 import { Heading } from "../part/dialog.ts";
+import { later } from "../part/lazy.ts";
 import { Composer } from "./composer.ts";
 import { MessageList } from "./list.ts";
 import { MessageRow } from "./row.ts";
 import { timelineOf } from "./timeline.ts";
 import { Typing } from "./typing.ts";
 import { useDrop } from "./uploads.ts";
+
+const RunsPanel = later(() => import("../agent/panel.ts"));
 
 export function ThreadPane({ room, threadId }: { room: Room; threadId: string }): VNode {
   const [read, setRead] = useState<Message>();
@@ -41,6 +44,7 @@ export function ThreadPane({ room, threadId }: { room: Room; threadId: string })
       `}
       <${MessageList} key=${threadId} room=${room} threadId=${threadId} jumpTo=${route.value.query.get("reply") ??
         undefined} />
+      <${RunsPanel} room=${room} threadId=${threadId} />
       <${Typing} roomId=${room.id} threadId=${threadId} />
       <${Composer} room=${room} threadId=${threadId} />
     </aside>

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
-import { route } from "../core/route.ts";
+import { go, route } from "../core/route.ts";
 import { online } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
 import { isAdmin, isGuest, me, myId } from "../core/session.ts";
@@ -45,6 +45,9 @@ export function Sidebar(): VNode {
             { label: "New room", icon: "hash", onSelect: open("openCreate") },
             { label: "New direct message", icon: "user", onSelect: open("openDirect") },
             { label: "Browse public rooms", icon: "search", onSelect: open("openBrowse") },
+            ...isAdmin()
+              ? [{ label: "Invite people", icon: "people" as const, onSelect: () => go(["admin", "invitations"]) }]
+              : [],
           ]} />
         `}
       </header>
