@@ -264,7 +264,11 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".chat .attachments .failed").getByRole("button", { name: "Try again" }).click();
       await page.locator(".chat .attachments .ready").waitFor();
       await page.unroute("**/collaboration/files?*");
-      await page.getByRole("button", { name: "Remove dropped.txt" }).click();
+      await composer.press("Enter");
+      await page.getByRole("button", { name: "Room menu" }).click();
+      await page.getByRole("menuitem", { name: "Files" }).click();
+      await page.locator(".pane .file-card", { hasText: "dropped.txt" }).waitFor();
+      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
     });
     await t.step("what could not be read without a connection is read with the next one", async () => {
       await page.goto(`${target.baseUrl}/#/inbox`);
@@ -300,6 +304,9 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       assert.ok(await page.locator(".sidebar .room").count() < 31);
       await all.click();
       await eventually(async () => assert.equal(await page.locator(".sidebar .room").count(), 33));
+      await page.keyboard.press("Alt+ArrowUp");
+      await page.locator(".sidebar .room.open + h2 + .room, .sidebar .room.open + .room").first().waitFor();
+      assert.notEqual(await page.evaluate("location.hash"), `#/rooms/${direct.id}`);
     });
     await assertNoReports(page);
   } finally {

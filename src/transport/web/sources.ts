@@ -101,6 +101,7 @@ export const SCRIPTS: Sources = {
   "people/page.ts": () => import("@/web/people/page.ts", { with: { type: "text" } }),
   "people/profile.ts": () => import("@/web/people/profile.ts", { with: { type: "text" } }),
   "room/create.ts": () => import("@/web/room/create.ts", { with: { type: "text" } }),
+  "room/files.ts": () => import("@/web/room/files.ts", { with: { type: "text" } }),
   "room/members.ts": () => import("@/web/room/members.ts", { with: { type: "text" } }),
   "room/page.ts": () => import("@/web/room/page.ts", { with: { type: "text" } }),
   "room/pins.ts": () => import("@/web/room/pins.ts", { with: { type: "text" } }),

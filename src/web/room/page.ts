@@ -23,6 +23,7 @@ import { confirmThen } from "../part/dialog.ts";
 
 const RunsPanel = later(() => import("../agent/panel.ts"));
 const MembersPane = later(() => import("./members.ts"));
+const FilesPane = later(() => import("./files.ts"));
 const PinsPane = later(() => import("./pins.ts"));
 
 const TABS = [["", "Chat", "chat"], ["tasks", "Tasks", "task"], ["documents", "Documents", "document"], [
@@ -107,6 +108,7 @@ function menuOf(room: Room): MenuItem[] {
   const isFavorite = (room.mySettings?.favoriteOrder ?? null) !== null;
   const items: MenuItem[] = [
     { label: "Pinned messages", icon: "pin", onSelect: () => go(["rooms", room.id], { pane: "pins" }) },
+    { label: "Files", icon: "clip", onSelect: () => go(["rooms", room.id], { pane: "files" }) },
     {
       label: "Go to a date",
       icon: "calendar",
@@ -158,6 +160,8 @@ function Chat({ room }: { room: Room }): VNode {
     ? html`<${ThreadPane} key=${threadId} room=${room} threadId=${threadId} />`
     : pane === "members"
     ? html`<${MembersPane} room=${room} />`
+    : pane === "files"
+    ? html`<${FilesPane} room=${room} />`
     : pane === "pins"
     ? html`<${PinsPane} room=${room} />`
     : null;

@@ -155,7 +155,7 @@ function open(dialog: "openCreate" | "openDirect" | "openBrowse"): () => void {
   return () => void attempt(async () => (await import("./create.ts"))[dialog]());
 }
 
-/** Ctrl+K opens the search, wherever the focus is. */
+/** Ctrl+K opens the search, wherever the focus is; Alt with up or down opens the room before or after the open one. */
 export function useShortcuts(): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
@@ -163,6 +163,11 @@ export function useShortcuts(): void {
         event.preventDefault();
         location.hash = "#/search";
       }
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!event.altKey || step === undefined || event.defaultPrevented) return;
+      event.preventDefault();
+      const links = [...document.querySelectorAll<HTMLElement>(".sidebar .room")];
+      links[links.findIndex((link) => link.matches(".open")) + step]?.click();
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);

@@ -43,6 +43,15 @@ export default function SearchPage(): VNode {
   }));
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => box.current?.focus(), []);
+  /** Enter opens the first result: of this search, not of what was typed before. */
+  const isWanted = useRef(false);
+  const shown = useRef("");
+  const openWanted = (): void => {
+    const rooms = document.querySelector<HTMLElement>("[aria-label=Rooms] a");
+    if (!isWanted.current || rooms === null && shown.current !== keyOfSearch(q, filters)) return;
+    isWanted.current = false;
+    (rooms ?? document.querySelector<HTMLElement>(".cards a"))?.click();
+  };
 
   const set = (change: Record<string, string | undefined>): void => {
     const next = Object.entries({ q, ...filters, ...change });
@@ -52,21 +61,28 @@ export default function SearchPage(): VNode {
   return html`
     <${PlaceHead} title="Search" />
     <div class="body">
-      <div class="narrow">
+      <div class="narrow" onKeyDown=${onArrow}>
       <form class="search-form" role="search" onSubmit=${(event: SubmitEvent) => {
         event.preventDefault();
-        document.querySelector<HTMLElement>(".cards a")?.click();
+        isWanted.current = true;
+        openWanted();
       }}>
         <${Icon} name="search" />
         <input ref=${box} type="search" value=${q} maxlength="500" placeholder="Name of a room, or words of a message, document, task or event"
-          aria-label="Search" onInput=${(event: InputEvent) => set({ q: (event.target as HTMLInputElement).value })} />
+          aria-label="Search" onInput=${(event: InputEvent) => {
+            isWanted.current = false;
+            set({ q: (event.target as HTMLInputElement).value });
+          }} />
       </form>
       <${FilterBar} filters=${filters} onChange=${set} />
       ${hasFilters
         ? html`<p><button type="button" class="link" onClick=${() =>
           replaceRoute(["search"], q === "" ? {} : { q })}>Search everything</button></p>`
         : html`<${Rooms} q=${q.trim().toLowerCase()} />`}
-      <${Results} q=${q} filters=${filters} />
+      <${Results} q=${q} filters=${filters} onShown=${() => {
+        shown.current = keyOfSearch(q, filters);
+        openWanted();
+      }} />
       </div>
     </div>
   `;
@@ -84,8 +100,23 @@ function Rooms({ q }: { q: string }): VNode | null {
   `;
 }
 
-function Results({ q, filters }: { q: string; filters: Filters }): VNode {
+function keyOfSearch(q: string, filters: Filters): string {
+  return JSON.stringify([q, filters]);
+}
+
+/** Up and down move between the field and the results. */
+function onArrow(event: KeyboardEvent): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const stops = [...document.querySelectorAll<HTMLElement>(".search-form input, .narrow .cards a")];
+  const at = stops.indexOf(event.target as HTMLElement);
+  if (step === undefined || at < 0) return;
+  event.preventDefault();
+  stops[at + step]?.focus();
+}
+
+function Results({ q, filters, onShown }: { q: string; filters: Filters; onShown: () => void }): VNode {
   const [found, setFound] = useState<Found>();
+  useEffect(() => void (found !== undefined && onShown()), [found]);
   useEffect(() => {
     if (q.trim() === "") return setFound(undefined);
     let isCurrent = true;

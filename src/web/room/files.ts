@@ -1,0 +1,56 @@
+// Files of a room, the newest first.
+import type { VNode } from "preact";
+import { useState } from "preact/hooks";
+import { get } from "../core/api.ts";
+import { shortTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { useLive } from "../core/live.ts";
+import { attempt, useLatest } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import { go } from "../core/route.ts";
+import type { MessageFile, Page, Room } from "../core/resources.ts";
+import { Files } from "../message/files.ts";
+import { Heading } from "../part/dialog.ts";
+
+type StoredFile = MessageFile & { uploaderId: string; createdAt: string };
+
+const SHOWN = 30;
+
+export default function FilesPane({ room }: { room: Room }): VNode {
+  const [page, setPage] = useState<Page<StoredFile>>();
+  const load = (cursor?: string): Promise<Page<StoredFile>> =>
+    get<Page<StoredFile>>("v1/collaboration/files", { roomId: room.id, limit: SHOWN, cursor });
+  const read = useLatest(() => load(), setPage);
+  useLive(
+    read,
+    ({ type, data }, channel) =>
+      channel === `room:${room.id}` &&
+      (type === "message.deleted" || type === "message.created" && data.message.files.length > 0),
+    [room.id],
+  );
+  const { items = [], nextCursor } = page ?? {};
+  const more = (cursor: string): Promise<boolean> =>
+    attempt(async () => {
+      const next = await load(cursor);
+      setPage({ ...next, items: [...items, ...next.items] });
+    });
+  return html`
+    <aside class="pane" aria-label="Files">
+      <${Heading} title="Files" onClose=${() => go(["rooms", room.id])} />
+      ${page === undefined || items.length > 0
+        ? null
+        : html`<p class="empty">No files yet. Attach one to a message, or drop it in the conversation.</p>`}
+      <ul class="cards scroll">${items.map((file) =>
+        html`
+          <li key=${file.id}>
+            <small class="dim"><b dir="auto">${nameOf(file.uploaderId)}</b> ${shortTimeOf(file.createdAt)}</small>
+            <${Files} files=${[file]} />
+          </li>
+        `
+      )}
+      ${nextCursor
+        ? html`<li><button type="button" class="link" onClick=${() => void more(nextCursor)}>Show more</button></li>`
+        : null}</ul>
+    </aside>
+  `;
+}
