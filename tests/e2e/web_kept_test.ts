@@ -199,6 +199,10 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         await title.press("Enter");
         await ada.getByRole("button", { name: /Feed the cat/ }).waitFor();
         await eventually(async () => assert.equal(await title.inputValue(), ""));
+        await target.call(tokens.bob, "PATCH", `/v1/collaboration/tasks/${task.id}`, { assigneeIds: ["bob"] });
+        await ada.getByLabel("Assignee").selectOption("Bob");
+        await ada.getByRole("button", { name: /Feed the cat/ }).waitFor({ state: "detached" });
+        await ada.getByRole("button", { name: /Water the plants/ }).waitFor();
       },
     );
 
@@ -322,10 +326,17 @@ browserTest("the page keeps what a person has written, and shows what is the cas
 
     await t.step("whoever signs in next finds nothing of the one before", async () => {
       await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await ada.route("**/v1/messages", (route) => route.abort());
+      await write(ada, "Never sent");
+      await ada.locator(".unsent").waitFor();
       await composer.fill("Not for Bob");
       await ada.goto(`${target.baseUrl}/#/profile`);
       await ada.getByRole("button", { name: "Sign out" }).click();
+      const warning = ada.getByRole("dialog", { name: "Sign out?" });
+      await warning.getByText("1 message could not be sent yet").waitFor();
+      await warning.getByRole("button", { name: "Sign out" }).click();
       await ada.getByText("You are signed out.").waitFor();
+      await ada.unroute("**/v1/messages");
       assert.deepEqual(await ada.evaluate("Object.keys(sessionStorage)"), ["gateway.reason"]);
       const tab = await ada.context().newPage();
       await tab.goto(target.baseUrl);

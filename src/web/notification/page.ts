@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { shortTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { generation } from "../core/live.ts";
+import { useLive } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Notification } from "../core/resources.ts";
@@ -23,7 +23,8 @@ import {
 import { hrefOf, personIn, textOf, wordsOf } from "./words.ts";
 
 export default function InboxPage(): VNode {
-  useEffect(() => void attempt(readNotifications), [generation.value]);
+  // Events change the list by themselves.
+  useLive(() => void attempt(readNotifications), () => false);
   useEffect(() => forgetOlder, []);
   const items = notifications.value;
   const list = useRef<HTMLUListElement>(null);

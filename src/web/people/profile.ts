@@ -1,13 +1,16 @@
 // The caller's own profile, notifications, sessions, and signing out.
 import type { VNode } from "preact";
 import { call, get, post, withQuery } from "../core/api.ts";
+import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { addPeople } from "../core/people.ts";
 import type { Me, NotificationPrefs } from "../core/resources.ts";
 import { me, myId, signOut } from "../core/session.ts";
+import { unsent } from "../message/outbox.ts";
 import { isAvailable, isShown, setShown } from "../notification/desktop.ts";
 import { Avatar } from "../part/avatar.ts";
+import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
 import { Applications, Tokens } from "./access.ts";
 
@@ -22,7 +25,7 @@ const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
 export default function ProfilePage(): VNode {
   const current = me.value;
   return html`
-    <${PlaceHead} title="Profile"><button type="button" onClick=${() => void attempt(logOut)}>Sign out</button><//>
+    <${PlaceHead} title="Profile"><button type="button" onClick=${signOutSafely}>Sign out</button><//>
     <div class="body"><div class="narrow">${current === undefined ? null : html`
       <${Profile} me=${current} />
       <${Preferences} me=${current} />
@@ -30,6 +33,13 @@ export default function ProfilePage(): VNode {
       <${Applications} />
     `}</div></div>
   `;
+}
+
+/** What waits to be sent is lost with the session. */
+function signOutSafely(): void {
+  const { length } = unsent.value;
+  if (length === 0) return void attempt(logOut);
+  confirmThen("Sign out?", `${count(length, "message")} could not be sent yet, and will be lost.`, "Sign out", logOut);
 }
 
 /** Revokes the token, so that it is worthless wherever it was copied to. */

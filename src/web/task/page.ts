@@ -2,8 +2,9 @@
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
-import { generation } from "../core/live.ts";
+import { useLive } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
 import { LineForm } from "../part/line_form.ts";
@@ -31,11 +32,16 @@ export default function TasksPage({ room }: ViewProps): VNode {
 function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   const list = useMemo(() => openTasks(scope), [room?.id]);
   const [label, setLabel] = useState("");
+  const [assignee, setAssignee] = useState("");
   useEffect(() => list.close, [list]);
-  useEffect(() => void attempt(() => list.read()), [list, generation.value]);
+  // Events change the list by themselves.
+  useLive(() => void attempt(() => list.read()), () => false, [list]);
   const tasks = list.tasks.value;
   const labels = [...new Set((tasks ?? []).flatMap((task) => task.labels))].toSorted();
-  const shown = (tasks ?? []).filter((task) => label === "" || task.labels.includes(label));
+  const assignees = [...new Set((tasks ?? []).flatMap(({ assigneeIds }) => assigneeIds))];
+  const shown = (tasks ?? []).filter((task) =>
+    (label === "" || task.labels.includes(label)) && (assignee === "" || task.assigneeIds.includes(assignee))
+  );
   return html`
     <div class="board-page">
       <div class="board-bar">
@@ -51,6 +57,13 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
                     <option value="">All labels</option>${labels.map((one) =>
                       html`<option key=${one}>${one}</option>`
                     )}</select>
+        `}
+        ${room === undefined || assignees.length === 0 ? null : html`
+          <select aria-label="Assignee" value=${assignee}
+            onChange=${(event: Event) => setAssignee((event.target as HTMLSelectElement).value)}>
+            <option value="">Everybody</option>${assignees.map((id) =>
+              html`<option key=${id} value=${id}>${nameOf(id)}</option>`
+            )}</select>
         `}
       </div>
       <${Placeholder} items=${tasks} text=${room === undefined
