@@ -1,5 +1,6 @@
 // Live editing with the real provider: edits converge, are stored before they are acknowledged, and access is enforced at any time.
 import assert from "node:assert/strict";
+import postgres from "postgres";
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as Y from "yjs";
 import { Fault } from "@/core/fault.ts";
@@ -506,6 +507,34 @@ testOnPostgres(
     owner.insert(0, "> ");
     await owner.waitUntilSaved();
     assert.equal(await documents.readText(id), "> start");
+  },
+);
+
+testOnPostgres(
+  "who was removed through another node receives no edit after that, also before the node is told",
+  async (environment) => {
+    await using fixture = await EditorFixture.open("start", environment);
+    const { documents, server, id, token } = fixture;
+    const [owner, member] = await allEnded([
+      server.openSyncedEditor(id, token("owner")),
+      server.openSyncedEditor(id, token("member")),
+    ]);
+    owner.insert(0, "before ");
+    await until(() => member.text === "before start", "both are connected");
+    const room = `room:${documents.roomId}`;
+    const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
+    try {
+      await node.begin(async (sql) => {
+        await sql`update stream set head = head + 1 where name = ${room}`;
+        await sql`delete from member where room_id = ${documents.roomId} and principal_id = 'member'`;
+      });
+    } finally {
+      await node.end();
+    }
+    owner.insert(0, "secret ");
+    await owner.waitUntilSaved();
+    await until(() => member.authFailures.length + member.closeReasons.length > 0, "the member is disconnected");
+    assert.equal(member.text, "before start");
   },
 );
 

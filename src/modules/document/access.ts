@@ -15,6 +15,8 @@ export type LockedDocument = DocumentGrant & {
   tx: Transaction<DocumentTables>;
   /** Epoch of the lock's stream; changes when the database is restored from a backup. */
   epoch: string;
+  /** Changes with the settings of the document and, on PostgreSQL, with the access to its room. */
+  accessStamp: string;
 };
 type Which = "live" | "deleted";
 
@@ -62,7 +64,9 @@ export class DocumentAccess {
       : [lockStreamOf(id), ...roomId === null ? [] : [roomStream(roomId)]];
     const locks = await tx.reserveAll(context.actor.tenantId, new Map(streams.map((stream) => [stream, 0])));
     const epoch = locks.get(lockStreamOf(id))?.epoch ?? "";
-    return { tx, epoch, ...await this.require(context, id, which, tx) };
+    const roomVersion = roomId === null ? undefined : locks.get(roomStream(roomId))?.accessVersion;
+    const grant = await this.require(context, id, which, tx);
+    return { tx, epoch, accessStamp: `${grant.row.version}/${roomVersion}`, ...grant };
   }
 
   /** Throws unless the caller has the role in the room that the operation requires. */

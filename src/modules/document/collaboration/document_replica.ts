@@ -51,6 +51,8 @@ export class DocumentReplica {
   #targetRevision = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running: Promise<void> | undefined;
+  /** As of the last update of an editor of this node. */
+  accessStamp: string | undefined;
   /** Versions of everything that access depends on, by name, as of the last check of all editors. */
   checkedAccess: ReadonlyMap<string, number | undefined> = new Map();
   #isClosed = false;

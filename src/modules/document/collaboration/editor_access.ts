@@ -123,8 +123,13 @@ export class EditorAccess {
    * checked after that, a removal may have been missed. Otherwise `undefined`.
    */
   verify(replica: DocumentReplica): Promise<void> | undefined {
-    if (!this.#deps.bus.isHealthy) this.#uncertain.set(replica, ++this.#uncertainties);
+    if (!this.#deps.bus.isHealthy) this.suspect(replica);
     return this.#uncertain.has(replica) ? this.#revalidateReplica(replica) : undefined;
+  }
+
+  /** Access to the document may have changed on another node, whose message has not arrived. */
+  suspect(replica: DocumentReplica): void {
+    this.#uncertain.set(replica, ++this.#uncertainties);
   }
 
   /** The bus was lost or reconnected: changes of access in between may have been missed. */

@@ -318,7 +318,9 @@ export class CollaborationService {
     const { document, context: { actor, account } } = connection;
     let relation = account.measure(() => classifyUpdate(document, update));
     if (relation === "missing_dependency") {
-      // What it depends on may have been written through another node, whose signal has not arrived yet.
+      // What it depends on may have been written through another node, whose signal has not arrived yet; nor has, perhaps, that of
+      // a removal before it.
+      this.#editorAccess.suspect(replica);
       await replica.refresh();
       relation = account.measure(() => classifyUpdate(document, update));
     }
@@ -336,7 +338,9 @@ export class CollaborationService {
     account.consume(ms);
     try {
       const write = () => this.#deps.contents.acceptUpdate(actor, name, update, fragment);
-      const row = await runAsCaller(actor, write);
+      const { row, accessStamp } = await runAsCaller(actor, write);
+      if (accessStamp !== replica.accessStamp) this.#editorAccess.suspect(replica);
+      replica.accessStamp = accessStamp;
       replica.fragment = row.fragment;
       replica.markApplied(row.revision);
       await this.#editorAccess.verify(replica)?.catch(() => this.#disconnectOthers(connection));

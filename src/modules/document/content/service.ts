@@ -134,24 +134,25 @@ export class ContentService {
   }
 
   /**
-   * Stores an update of a connected editor; resolves to the document after the commit. `fragment` is that of a rich document
-   * with the update, unless it has none yet.
+   * Stores an update of a connected editor; resolves to the document after the commit, and the stamp of access to it. `fragment` is
+   * that of a rich document with the update, unless it has none yet.
    */
-  acceptUpdate(actor: Actor, id: string, update: Uint8Array, fragment?: string): Promise<DocumentRow> {
+  acceptUpdate(
+    actor: Actor,
+    id: string,
+    update: Uint8Array,
+    fragment?: string,
+  ): Promise<{ row: DocumentRow; accessStamp: string }> {
     const { store, documentAccess, log } = this.#deps;
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, editorContext(actor, "write"), id);
       assertWritable(locked);
-      const { row } = locked;
+      const { row, accessStamp } = locked;
       if (fragment !== undefined && row.fragment !== null && row.fragment !== fragment) {
         throw wrongFragment(row.fragment);
       }
-      return await log.appendLive(
-        tx,
-        { ...row, fragment: row.fragment ?? fragment ?? null },
-        update,
-        actor.principalId,
-      );
+      const named = { ...row, fragment: row.fragment ?? fragment ?? null };
+      return { row: await log.appendLive(tx, named, update, actor.principalId), accessStamp };
     });
   }
 
