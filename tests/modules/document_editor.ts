@@ -118,7 +118,8 @@ export function updateFrame(name: string, update: Uint8Array, step = 1): Uint8Ar
   });
 }
 
-function encodeFrame(name: string, kind: number, write: (frame: enc.Encoder) => void): Uint8Array<ArrayBuffer> {
+/** A frame of the protocol. */
+export function encodeFrame(name: string, kind: number, write: (frame: enc.Encoder) => void): Uint8Array<ArrayBuffer> {
   const frame = enc.createEncoder();
   enc.writeVarString(frame, name);
   enc.writeVarUint(frame, kind);

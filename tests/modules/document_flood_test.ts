@@ -6,7 +6,8 @@ import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
 import { allEnded, until } from "../wait.ts";
-import { EditorFixture, FRAME_TYPE, RawEditor, waitBriefly } from "./document_editor.ts";
+import { parseFrame } from "@/modules/document/collaboration/editor_frame.ts";
+import { EditorFixture, encodeFrame, FRAME_TYPE, RawEditor, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
 import { cpuTimeMs } from "../cpu_time.ts";
 
@@ -23,6 +24,32 @@ Deno.test("an editor cannot fill the awareness with clients that do not exist", 
   assert.ok(alice.awarenessNames.length <= 8, `${alice.awarenessNames.length} of 10000`);
   await crowd.close();
   await until(() => alice.awarenessNames.length === 0, "the state of a closed editor is removed");
+});
+
+Deno.test("awareness counts by its states and its length, and beyond the rate it is not parsed", () => {
+  const counts: number[] = [];
+  const parse = (states: readonly string[], isAllowed: boolean) => {
+    const update = enc.createEncoder();
+    enc.writeVarUint(update, states.length);
+    for (const [client, state] of states.entries()) {
+      enc.writeVarUint(update, client);
+      enc.writeVarUint(update, 1);
+      enc.writeVarString(update, state);
+    }
+    const frame = encodeFrame("doc_1", FRAME_TYPE.awareness, (frame) => {
+      enc.writeVarUint8Array(frame, enc.toUint8Array(update));
+    });
+    return parseFrame(frame, {
+      requested: new Set(["doc_1"]),
+      kindOf: () => "text",
+      allowStates: (count) => counts.push(count) > 0 && isAllowed,
+    });
+  };
+  assert.deepEqual(parse(Array.from({ length: 1000 }, () => "{}"), true), { name: "doc_1", kind: "other" });
+  assert.deepEqual(parse([JSON.stringify({ name: "x".repeat(6389) })], true), { name: "doc_1", kind: "other" });
+  assert.deepEqual(parse(["{"], false), { name: "doc_1", kind: "ignored" });
+  assert.equal(parse(["{"], true), "malformed");
+  assert.deepEqual(counts, [1000, 101, 1, 1]);
 });
 
 Deno.test("an editor cannot overwrite the awareness of another", async () => {

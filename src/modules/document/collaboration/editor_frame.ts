@@ -34,6 +34,8 @@ const TOKEN = 0;
 /** Enough for cursor, selection, name and color; awareness is not a data store. */
 const AWARENESS_MAX_BYTES = 16 * 1024;
 const AWARENESS_MAX_DEPTH = 32;
+/** So many bytes of awareness count as one state. */
+const STATE_BYTES = 64;
 /** More than any name below has. */
 const NAME_MAX_BYTES = 256;
 /** Id of the document; after a NUL, which of several editors on the socket sends the frame. */
@@ -42,36 +44,37 @@ const NAME = /^[A-Za-z0-9_-]{1,64}(?:\0[\w.:-]{1,100})?$/;
 export type EditorFrame = {
   /** Address of the editor: id of the document, and suffix of the editor. */
   name: string;
-  kind: "auth" | "close" | "ping" | "first_sync" | "update" | "other";
+  /** `ignored`: it has no effect, and needs none. */
+  kind: "auth" | "close" | "ignored" | "first_sync" | "update" | "other";
   /** Why its update is rejected. */
   rejection?: Fault;
 };
 type FrameFault = "malformed" | "too_large";
+type SocketState = {
+  /** Editors that requested their documents. */
+  requested: ReadonlySet<string>;
+  /** The kind of an editor's document, once it is known. */
+  kindOf: (name: string) => DocumentKind | undefined;
+  /** Whether so many more states of awareness are within the socket's rate. */
+  allowStates: (count: number) => boolean;
+};
 
 /**
  * Parses a frame. Of editors not in `requested`, and of updates of documents whose kind is not known before authentication,
  * only the head is read.
  */
-export function parseFrame(
-  data: Uint8Array,
-  requested: ReadonlySet<string>,
-  kindOf: (name: string) => DocumentKind | undefined,
-): EditorFrame | FrameFault {
+export function parseFrame(data: Uint8Array, socket: SocketState): EditorFrame | FrameFault {
   // The only type without a document.
   if (data.length === 1 && (data[0] === MESSAGE_TYPE.ping || data[0] === MESSAGE_TYPE.pong)) {
-    return { name: "", kind: "ping" };
+    return { name: "", kind: "ignored" };
   }
-  const frame = readFrame(data, requested, kindOf);
+  const frame = readFrame(data, socket);
   if (data.length <= BODY_MAX_BYTES) return frame;
   // An update that is too large is rejected by itself, visibly, or the client would send it again after each reconnect.
   return typeof frame === "object" && frame.rejection !== undefined ? frame : "too_large";
 }
 
-function readFrame(
-  data: Uint8Array,
-  requested: ReadonlySet<string>,
-  kindOf: (name: string) => DocumentKind | undefined,
-): EditorFrame | FrameFault {
+function readFrame(data: Uint8Array, { requested, kindOf, allowStates }: SocketState): EditorFrame | FrameFault {
   try {
     const decoder = createDecoder(data);
     if (peekVarUint(decoder) > NAME_MAX_BYTES) return "malformed";
@@ -85,7 +88,7 @@ function readFrame(
     if (data.length > FRAME_MAX_BYTES) return "too_large";
     switch (type) {
       case MESSAGE_TYPE.awareness:
-        return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };
+        return readAwareness(name, readVarUint8Array(decoder), allowStates);
       case MESSAGE_TYPE.auth:
         if (readVarUint(decoder) !== TOKEN) return "malformed";
         readVarString(decoder);
@@ -100,7 +103,7 @@ function readFrame(
         return { name, kind: "close" };
       case MESSAGE_TYPE.ping:
       case MESSAGE_TYPE.pong:
-        return { name, kind: "ping" };
+        return { name, kind: "ignored" };
       default:
         return "malformed";
     }
@@ -134,14 +137,21 @@ function readUpdate(frame: EditorFrame, update: Uint8Array, kind: DocumentKind):
   return fault === INVALID_UPDATE ? "malformed" : { ...frame, rejection: refusalOf(fault) };
 }
 
-function checkAwareness(update: Uint8Array): FrameFault | undefined {
+/** Awareness beyond the rate is ignored: it is repeated, and each state of it is decoded several times. */
+function readAwareness(
+  name: string,
+  update: Uint8Array,
+  allowStates: SocketState["allowStates"],
+): EditorFrame | FrameFault {
   if (update.length > AWARENESS_MAX_BYTES) return "too_large";
   const decoder = createDecoder(update);
-  for (let left = readVarUint(decoder); left > 0; left--) {
+  const states = readVarUint(decoder);
+  if (!allowStates(Math.max(states, Math.ceil(update.length / STATE_BYTES)))) return { name, kind: "ignored" };
+  for (let left = states; left > 0; left--) {
     readVarUint(decoder);
     readVarUint(decoder);
     const raw = readVarString(decoder);
     if (isDeeperThan(raw, AWARENESS_MAX_DEPTH) || typeof JSON.parse(raw) !== "object") return "malformed";
   }
-  return undefined;
+  return { name, kind: "other" };
 }

@@ -2,6 +2,7 @@
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import type { CpuAccount } from "@/core/cpu_budget.ts";
 import type { Fault } from "@/core/fault.ts";
+import { TokenBucket } from "@/core/token_bucket.ts";
 import type { DocumentKind } from "../content/update_scan.ts";
 import { UPDATE_MAX_BYTES, VIEWS_MAX } from "../schema.ts";
 import { type EditorFrame, parseFrame } from "./editor_frame.ts";
@@ -20,6 +21,8 @@ export const CLOSE = {
   retry: { code: 4500, reason: "try again" },
   shutdown: { code: 1001, reason: "shutting down" },
 } as const;
+/** States of awareness. A provider repeats those of all editors: a hundred of them may type. */
+const STATE_RATE = { perSecond: 4000, burst: 5000 };
 /** Editors on one socket, including refused ones. */
 const EDITORS_PER_SOCKET_MAX = 500;
 type Engine = ReturnType<Hocuspocus["handleConnection"]>;
@@ -57,6 +60,7 @@ export class EditorSocket {
   readonly #kinds = new Map<string, DocumentKind>();
   /** Updates of documents that are not open yet: their kind decides what may be in them, and parsing needs an account. */
   #earlyUpdates: { documentId: string; bytes: Uint8Array }[] = [];
+  readonly #states = new TokenBucket(STATE_RATE, performance.now());
   #engine: Engine | undefined;
   #isClosed = false;
 
@@ -83,11 +87,15 @@ export class EditorSocket {
     if (this.#isClosed) return;
     const account = this.account;
     const read = (): ReturnType<typeof parseFrame> =>
-      parseFrame(bytes, this.#requested, (name) => this.#kinds.get(documentIdOf(name)));
+      parseFrame(bytes, {
+        requested: this.#requested,
+        kindOf: (name) => this.#kinds.get(documentIdOf(name)),
+        allowStates: (count) => this.#states.consume(performance.now(), count),
+      });
     const frame = account === undefined ? read() : account.measure(read);
     if (frame === "too_large") return this.close(CLOSE.tooLarge);
     if (frame === "malformed") return this.close(CLOSE.malformed);
-    if (frame.kind === "ping") return;
+    if (frame.kind === "ignored") return;
     if (frame.kind === "auth") {
       this.#requested.add(frame.name);
       if (this.#hasTooManyEditors(documentIdOf(frame.name))) return this.close(CLOSE.tooMany);

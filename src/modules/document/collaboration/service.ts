@@ -4,7 +4,7 @@ import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import { delay, MINUTE_MS, nextTick } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
-import { chargeTo, runAsCaller } from "@/core/caller.ts";
+import { chargeTick, chargeTo, runAsCaller } from "@/core/caller.ts";
 import type { Signal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -163,6 +163,8 @@ export class CollaborationService {
           socket.close(CLOSE.cpuLimit);
           connection["messageQueue"].length = 0;
         }
+        // What the engine does with a frame, such as applying awareness, is not measured by itself.
+        chargeTick(account);
         return Promise.resolve();
       },
       beforeSync: ({ connection, document, type, payload }) =>
