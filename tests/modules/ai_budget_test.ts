@@ -192,8 +192,8 @@ testOnEngines(
       ok(await admin.get(`${AI}/usage?groupBy=room&${query}`)).items.map((
         one: { key: string | null; isHidden: boolean; calls: number; costMicros: number },
       ) => [one.key, one.isHidden, one.calls, one.costMicros]);
-    for (const  of of["me", "tenant"]) {
-      const items = await read(`of=${of}`);
+    for (const whose of ["me", "tenant"]) {
+      const items = await read(`of=${whose}`);
       assert.deepEqual(items[0], [null, true, 3, 60]);
       assert.deepEqual(new Set(items.slice(1)), new Set([[own, false, 1, 20], [null, false, 1, 20]]));
     }

@@ -46,6 +46,8 @@ Deno.test("completion.create fails by code, and never with a provider's words", 
     assert.deepEqual([answer.status, answer.body.code], [status, code], error);
   }
   assert.equal((await member.post(`${AI}/completions`, { ...HELLO, model: "large" })).body.code, "model_unknown");
+  const mistyped = await member.post(`${AI}/completions`, { ...HELLO, model: "smal" });
+  assert.equal(mistyped.body.detail, "No provider offers the model smal; did you mean small?");
   const guest = await gateway.as("guest", { role: "guest" });
   assert.equal((await guest.post(`${AI}/completions`, HELLO)).status, 403);
   assert.equal((await guest.post(`${AI}/completions/stream`, HELLO)).status, 403);

@@ -428,6 +428,10 @@ Deno.test("rooms are named by moderators, limits hold, addresses are checked", a
     422,
     "validation_failed",
   );
+  for (const [pattern, hint] of [["mesage.*", "message.*"], ["task.complete", "task.completed"]]) {
+    const { body } = await alice.post(WEBHOOKS, { url, roomIds: [roomId], events: [pattern] });
+    assert.equal(body.detail, `/events/0: no event of rooms has this type; did you mean ${hint}?`);
+  }
   for (let n = 0; n < 5; n++) await createWebhook(alice, url, { roomIds: [roomId] });
   assertProblem(await alice.post(WEBHOOKS, { url, roomIds: [roomId] }), 409, "limit_reached");
   // Those of one moderator leave some for the others.

@@ -1,6 +1,7 @@
 // The models of a tenant, and the providers that offer them: the tenant's own in their order, then the operator's.
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
+import { suggestionFor } from "@/core/suggestion.ts";
 import type { ModelConfig, ModelEndpoint } from "@/ports/model.ts";
 import type { Store } from "@/ports/store.ts";
 import { type ProviderRow, ProviderStore, type ProviderTables } from "./provider_store.ts";
@@ -63,9 +64,9 @@ export class Catalog {
     if (chosen === undefined) throw new Fault("ai_not_configured", "No AI provider is configured for this tenant");
     const [first, ...more] = all.filter(({ model }) => model.id === chosen);
     if (first !== undefined) return [first, ...more];
-    throw all.length === 0
-      ? new Fault("ai_not_configured", "No AI provider is configured for this tenant")
-      : new Fault("model_unknown", `No provider offers the model ${chosen.slice(0, 100)}`);
+    if (all.length === 0) throw new Fault("ai_not_configured", "No AI provider is configured for this tenant");
+    const hint = suggestionFor(chosen, all.map(({ model }) => model.id));
+    throw new Fault("model_unknown", `No provider offers the model ${chosen.slice(0, 100)}${hint}`);
   }
 
   /** The candidates of one provider of the tenant. */

@@ -1,6 +1,9 @@
 // Patterns of event types: a type, all of a group as `message.*`, or `*`.
 import type { EventType } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { suggestionFor } from "@/core/suggestion.ts";
+
+const LAST_PART = /\.[^.]+$/;
 
 export function matchesPattern(pattern: string, type: string): boolean {
   if (pattern === "*" || pattern === type) return true;
@@ -15,6 +18,8 @@ export function matchesAny(patterns: readonly string[], type: string): boolean {
 export function assertKnown(patterns: readonly string[], types: readonly EventType[], pointer: string): void {
   for (const [at, pattern] of patterns.entries()) {
     if (types.some(({ type }) => matchesPattern(pattern, type))) continue;
-    throw Fault.forField(`${pointer}/${at}`, "unknown_event", "no event of rooms has this type");
+    const known = types.flatMap(({ type }) => [type, type.replace(LAST_PART, ".*")]);
+    const detail = `no event of rooms has this type${suggestionFor(pattern, known)}`;
+    throw Fault.forField(`${pointer}/${at}`, "unknown_event", detail);
   }
 }
