@@ -70,7 +70,8 @@ export class CpuBudget {
   accountOf(actor: Pick<Actor, "tenantId" | "ownerId" | "principalId" | "kind">): CpuAccount {
     let account = this.#byActor.get(actor);
     if (account === undefined) {
-      account = this.accountOfKey(chargedTo(actor), actor.kind === "service");
+      // What acts for somebody, such as an incoming webhook, gives that one no larger share.
+      account = this.accountOfKey(chargedTo(actor), actor.kind === "service" && actor.ownerId === null);
       this.#byActor.set(actor, account);
     }
     return account;

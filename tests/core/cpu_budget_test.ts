@@ -253,6 +253,15 @@ Deno.test("a service has a multiple of a person's share, half of the time at mos
   assert.equal(shareOf(20), 50);
 });
 
+Deno.test("a service that acts for a person has that person's share, whichever of them calls first", () => {
+  const { budget, time } = budgetOf(20);
+  const hook = budget.accountOf({ ...actorOf("hook", "alice"), kind: "service" });
+  assert.equal(budget.accountOf(actorOf("alice")), hook);
+  runsImmediately(budget.accountOf(actorOf("bob")), time.now);
+  hook.consume(600);
+  assert.equal(hook.waitMs, 1001);
+});
+
 Deno.test("without a limit nobody waits", () => {
   const time = { now: 0 };
   const budget = new CpuBudget({ percent: undefined, now: () => time.now });
