@@ -4,7 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import { ProcessTransport } from "@/modules/plugin/process_transport.ts";
 import type { ActivePlugin } from "@/modules/plugin/registry.ts";
 import { openGateway } from "../harness.ts";
-import { eventually } from "../wait.ts";
+import { eventually, pause } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
 
@@ -118,6 +118,45 @@ Deno.test("processes that nobody waits for leave their places; those that hoard,
     }
     assert.equal(await call("one", "hoard"), "plugin_failed", "buffers are not in the heap");
     assert.equal(await call("one", ""), "1");
+  } finally {
+    await transport.stop();
+  }
+});
+
+/** Answers with the longest time that its timer did not run. */
+const TICKING = `
+let last = performance.now();
+let longest = 0;
+setInterval(() => {
+  const now = performance.now();
+  longest = Math.max(longest, now - last);
+  last = now;
+}, 5);
+for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+  const { id } = JSON.parse(chunk);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  console.log(id + " " + JSON.stringify({ kind: "ephemeral", text: String(longest) }));
+}
+`;
+
+Deno.test("a plugin in a process computes only while somebody waits for it", async () => {
+  const transport = new ProcessTransport();
+  const plugin = {
+    tenantId: "t",
+    id: "p",
+    manifest: { code: TICKING },
+    row: { version: 1 },
+  } as unknown as ActivePlugin;
+  const { signal } = new AbortController();
+  const call = async (id: string): Promise<number> => {
+    const called = { id, kind: "command.run", data: {}, deadlineMs: 60_000, signal } as const;
+    const response = await transport.call(plugin, called);
+    return Number("text" in response ? response.text : NaN);
+  };
+  try {
+    await call("one");
+    await pause(1000);
+    assert.ok(await call("two") > 900);
   } finally {
     await transport.stop();
   }

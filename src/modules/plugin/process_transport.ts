@@ -15,7 +15,7 @@ const MEMORY_MIB = 160;
 const LINE_MAX_BYTES = 64 * 1024;
 /** Of lines that answer no call, between two that do: reading them without end would take the gateway's time. */
 const UNASKED_MAX_BYTES = 1024 * 1024;
-/** A plugin that is not called for so long is stopped, since it may compute all the same; the next call starts it. */
+/** A plugin that is not called for so long ends; the next call starts it again. */
 const IDLE_MS = 60_000;
 /** Its start included. */
 const RESPONSE_MS = 6000;
@@ -142,7 +142,7 @@ class PluginProcess {
         this.#isOver = true;
         clearTimeout(this.#idle);
         for (const { reject } of this.#pending.values()) reject(new Fault("plugin_failed", "The plugin has ended"));
-        this.#kill();
+        this.#signal("SIGKILL");
         await this.#child.status;
         // What was still being written has nobody to read it.
         await this.#input.abort().catch(() => {});
@@ -155,6 +155,7 @@ class PluginProcess {
 
   async call({ id, kind, data, deadlineMs, signal }: Call): Promise<PluginResponse> {
     clearTimeout(this.#idle);
+    this.#signal("SIGCONT");
     const waiting = Promise.withResolvers<PluginResponse>();
     // It may fail while the call is still being written, before anything waits for it.
     waiting.promise.catch(() => {});
@@ -171,8 +172,14 @@ class PluginProcess {
       clearTimeout(timer);
       signal.removeEventListener("abort", onAbort);
       this.#pending.delete(id);
-      if (this.#pending.size === 0 && !this.#isOver) this.#idle = setTimeout(() => void this.stop(), IDLE_MS);
+      if (this.#pending.size === 0 && !this.#isOver) this.#pause();
     }
+  }
+
+  /** While nobody waits for it, it gets no processor: it may compute all the same. */
+  #pause(): void {
+    this.#signal("SIGSTOP");
+    this.#idle = setTimeout(() => void this.stop(), IDLE_MS);
   }
 
   /** The next call starts another process, also while this one is ending. */
@@ -180,15 +187,15 @@ class PluginProcess {
     this.#onEnd();
     this.#isOver = true;
     clearTimeout(this.#idle);
-    this.#kill();
+    this.#signal("SIGKILL");
     await this.#ended;
   }
 
-  #kill(): void {
+  #signal(signal: "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
     try {
-      this.#child.kill("SIGKILL");
+      this.#child.kill(signal);
     } catch {
-      // It has ended by itself.
+      // It has ended by itself, or the system has no such signal.
     }
   }
 
