@@ -74,6 +74,10 @@ const BEHAVIORS: Readonly<Record<string, Behavior>> = {
     send(delta(model, { tool_calls: [call] }));
     send(delta(model, {}, "tool_calls"));
   },
+  "reasoning-in-text": ({ model }, send) => {
+    for (const content of ["<th", "ink>hmm</thi", "nk>\n\nHel", "lo"]) send(delta(model, { content }));
+    send(delta(model, {}, "stop"));
+  },
   "reasoning": ({ model }, send) => {
     send(delta(model, { reasoning_content: "hmm" }));
     speak(model, send);

@@ -16,6 +16,7 @@ import {
 } from "@/ports/model.ts";
 import type { JsonBounds, Outbound, OutboundOptions } from "@/ports/outbound.ts";
 import { modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
+import { ReasoningTags } from "./reasoning_tags.ts";
 import { StepTimer } from "./step_timer.ts";
 
 const LIMITS: ModelTimeLimits = { firstPartMs: 60_000, idleMs: 30_000, totalMs: 300_000 };
@@ -77,17 +78,18 @@ export class AiSdkModels implements Models {
     try {
       const model = await languageModel(endpoint, this.#settingsOf(endpoint, timer.signal, stepBounds(request)));
       const { stream } = await model.doStream(callOptionsOf(endpoint, request, timer.signal));
+      const tags = new ReasoningTags();
       let finish: Finish | undefined;
       for await (const part of timer.watch(stream)) {
         // What was not understood may have been part of the response, so the rest of it is not the whole.
         if (part.type === "error") throw part.error ?? new StreamBroken();
         if (part.type === "finish") finish = part;
-        const modelPart = modelPartOf(endpoint, part);
-        if (modelPart === undefined) continue;
-        timer.hasBegun = true;
-        output += modelPart.kind === "tool" ? modelPart.input : modelPart.text;
-        yield modelPart;
-        if (output.length > outputMaxChars) return { reason: "length", usage: estimate() };
+        for (const modelPart of modelPartsOf(endpoint, part, tags)) {
+          timer.hasBegun = true;
+          output += modelPart.kind === "tool" ? modelPart.input : modelPart.text;
+          yield modelPart;
+          if (output.length > outputMaxChars) return { reason: "length", usage: estimate() };
+        }
       }
       const reason = REASONS[finish?.finishReason.unified ?? ""];
       if (finish === undefined || reason === undefined) throw new StreamBroken();
@@ -252,6 +254,14 @@ function argumentsOf(input: string): unknown {
   } catch {
     return { invalid: input };
   }
+}
+
+/** The parts that one of the stream completes. */
+function modelPartsOf(endpoint: ModelEndpoint, part: StreamPart, tags: ReasoningTags): Iterable<ModelPart> {
+  if (part.type === "finish") return tags.end();
+  const modelPart = modelPartOf(endpoint, part);
+  if (modelPart === undefined) return [];
+  return modelPart.kind === "text" && endpoint.kind === "openai" ? tags.push(modelPart.text) : [modelPart];
 }
 
 function modelPartOf(endpoint: ModelEndpoint, part: StreamPart): ModelPart | undefined {

@@ -148,6 +148,9 @@ Deno.test("reasoning, pings, length and filters are told apart", async () => {
   await using server = new ModelServer();
   const { parts } = await run(server, "reasoning");
   assert.deepEqual(parts[0], { kind: "reasoning", text: "hmm" });
+  const inText = (await run(server, "reasoning-in-text")).parts;
+  assert.deepEqual(inText.map(({ kind }) => kind), ["reasoning", "text", "text"]);
+  assert.equal(textOf(inText), "Hello");
   assert.equal(textOf((await run(server, "pings")).parts), WORDS.join(""));
   assert.equal((await run(server, "length")).end.reason, "length");
   assert.equal((await run(server, "filtered")).end.reason, "filtered");
