@@ -16,6 +16,7 @@ import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
 export const COMMENT_KIND = "comment";
 export const INDEX_COMMENTS_JOB = "document.index_comments";
 const BATCH = 100;
+const SETTLE_MS = 30_000;
 
 type Deps = { store: Store<DocumentTables>; documentAccess: DocumentAccess };
 
@@ -99,9 +100,9 @@ export async function commentEntries(
   });
 }
 
-/** Indexes the comments of a document again, after it moved or its readers changed. */
-export function indexCommentsJob({ tenant_id: tenantId, id }: DocumentRow): JobDraft {
-  return { tenantId, kind: INDEX_COMMENTS_JOB, payload: { documentId: id }, key: id };
+/** Indexes the comments of a document again, after it moved or its readers changed: once for many changes, since they may be long. */
+export function indexCommentsJob({ tenant_id: tenantId, id }: DocumentRow, now: number): JobDraft {
+  return { tenantId, kind: INDEX_COMMENTS_JOB, payload: { documentId: id }, key: id, runAt: now + SETTLE_MS };
 }
 
 /** Runs that job: some comments in each transaction. */

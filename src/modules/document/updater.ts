@@ -173,7 +173,8 @@ export class DocumentUpdater {
     const { index, log } = this.#deps;
     await indexDocument(tx, index, row, (await log.text(row, { db: tx.db })).text);
     if (index === undefined || !hasOtherReaders) return;
-    if (await new CommentStore(tx.db).count(row.tenant_id, row.id) > 0) await tx.enqueue(indexCommentsJob(row));
+    if (await new CommentStore(tx.db).count(row.tenant_id, row.id) === 0) return;
+    await tx.enqueue(indexCommentsJob(row, this.#deps.clock.now()));
   }
 
   /** Publishes to the former viewers that a document was moved, and removes its readers. */
