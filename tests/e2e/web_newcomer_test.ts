@@ -116,6 +116,23 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.getByRole("button", { name: "Save" }).click();
       await eventually(async () => assert.equal(await days.count(), 1));
     });
+    await t.step("a document is created in a room from anywhere, and found by its title", async () => {
+      await Promise.all(
+        Array.from(
+          { length: 10 },
+          (_, n) => post(ada, "/v1/collaboration/documents", { roomId, title: `Page ${n}`, text: "" }),
+        ),
+      );
+      await open("documents");
+      await page.getByRole("button", { name: "New document" }).click();
+      await page.getByRole("dialog").getByLabel("Title").fill("Seeds");
+      await page.getByRole("dialog").getByRole("combobox", { name: "Room" }).selectOption("garden");
+      await page.getByRole("button", { name: "Create" }).click();
+      await page.locator(".page-head .back[href$=documents]").click();
+      await page.getByLabel("Find by title").fill("seed");
+      await page.getByRole("link", { name: "Page 1" }).waitFor({ state: "detached" });
+      assert.match(await page.locator(".rows li").innerText(), /^Seeds/);
+    });
     await t.step("the editor has no border of its own", async () => {
       await open(`documents/${documentId}`);
       await page.locator(".cm-content").click();

@@ -11,9 +11,12 @@ import { DialogForm, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
-import { canWrite, roomName, rooms } from "../room/rooms.ts";
+import { canWrite, roomList, roomName, rooms } from "../room/rooms.ts";
 import { createDocument, type Document, readDocuments } from "./documents.ts";
 import { DocumentView } from "./view.ts";
+
+/** More documents than this are filtered by title. */
+const FILTER_FROM = 10;
 
 export default function DocumentsPage({ room }: ViewProps): VNode {
   const id = room === undefined ? route.value.path[1] : undefined;
@@ -27,7 +30,9 @@ function List({ roomId, isEditable }: { roomId: string | undefined; isEditable: 
   const read = useLatest(() => readDocuments(roomId), setAll);
   useLive(read, ({ type }) => /^document\.(?:created|updated|deleted)$/.test(type), [roomId]);
   const known = new Set(all?.map(({ id }) => id));
+  const [wanted, setWanted] = useState("");
   const roots = (all ?? []).filter(({ parentId }) => parentId === null || !known.has(parentId));
+  const found = (all ?? []).filter(({ title }) => title.toLowerCase().includes(wanted.toLowerCase()));
   return html`
     <div class="body">
       <div class="narrow">
@@ -39,8 +44,17 @@ function List({ roomId, isEditable }: { roomId: string | undefined; isEditable: 
         `
         : null}
       <${Placeholder} items=${all} text="No documents yet." />
-      <ul class="rows">${roots.map((one) =>
-        html`<${Branch} key=${one.id} document=${one} all=${all ?? []} depth=${0} hasRoom=${roomId === undefined} />`
+      ${known.size > FILTER_FROM
+        ? html`
+          <input type="search" placeholder="Find by title" aria-label="Find by title" value=${wanted}
+            onInput=${(event: InputEvent) => setWanted((event.target as HTMLInputElement).value)} />
+        `
+        : null}
+      <ul class="rows">${(wanted === "" ? roots : found).map((one) =>
+        html`
+          <${Branch} key=${one.id} document=${one} all=${wanted === "" ? all ?? [] : []} depth=${0}
+            hasRoom=${roomId === undefined} />
+        `
       )}</ul>
       </div>
     </div>
@@ -72,15 +86,22 @@ function openNew(roomId: string | undefined): void {
     html`
       <${DialogForm} title="New document" action="Create"
         onSubmit=${async (fields: FormData) => {
+          const chosen = roomId ?? String(fields.get("roomId"));
           const { id } = await createDocument({
             title: String(fields.get("title")).trim(),
             kind: String(fields.get("kind")),
-            ...roomId === undefined ? {} : { roomId },
+            ...chosen === "" ? {} : { roomId: chosen },
           });
           go(["documents", id]);
         }}><label>Title <input name="title" required maxlength="255" autofocus /></label>
             <label>Editor <select name="kind"><option value="text">Markdown</option><option value="rich">Formatted text</option></select></label>
-            ${roomId === undefined ? html`<p class="dim">Only you see it, until you share it.</p>` : null}<//>
+            ${roomId === undefined
+              ? html`<label>Room <select name="roomId"><option value="">none: only you see it, until you share it</option>${
+                roomList.value.filter(canWrite).map((room) =>
+                  html`<option key=${room.id} value=${room.id}>${roomName(room)}</option>`
+                )
+              }</select></label>`
+              : null}<//>
     `
   );
 }
