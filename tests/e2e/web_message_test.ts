@@ -202,6 +202,18 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".day button").first().click();
       await page.getByRole("dialog", { name: "Go to a date" }).getByRole("button", { name: "Cancel" }).click();
       await page.getByRole("button", { name: "Latest" }).click();
+      const isAtEnd = `(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight < 2)` +
+        `(document.querySelector(".chat .messages"))`;
+      await becomesTrue(page, isAtEnd);
+      // What appears below makes the list lower, while an event of an earlier scrolling is on its way.
+      await page.evaluate(`(() => {
+        const list = document.querySelector(".chat .messages");
+        list.style.bottom = "200px";
+        list.dispatchEvent(new Event("scroll"));
+      })()`);
+      await becomesTrue(page, isAtEnd);
+      assert.equal(await page.getByRole("button", { name: "Latest" }).count(), 0);
+      await page.evaluate('document.querySelector(".chat .messages").style.bottom = ""');
     });
     await t.step("Escape leaves a thread, back to its message", async () => {
       await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);

@@ -125,7 +125,7 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
 } {
   const { items, hasBefore, hasAfter } = timeline.state.value;
   const box = useRef<HTMLDivElement>(null);
-  const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "" });
+  const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "", size: "" });
   const [isAway, setAway] = useState(false);
   const [isUnreadAbove, setUnreadAbove] = useState<boolean>();
 
@@ -156,6 +156,7 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
     if (element === null) return;
     const observer = new ResizeObserver(() => {
       if (place.current.isAtEnd) element.scrollTop = element.scrollHeight;
+      place.current.size = sizeOf(element);
     });
     observer.observe(element);
     if (element.firstElementChild !== null) observer.observe(element.firstElementChild);
@@ -170,6 +171,7 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
   /** The first visible row and its place: what must not move when rows are added above. */
   function remember(element: HTMLElement): void {
     place.current.isAtEnd = belowOf(element) < NEAR_END_PX && !timeline.state.value.hasAfter;
+    place.current.size = sizeOf(element);
     if (isUnreadAbove !== false && items.length > 0) {
       const line = element.querySelector<HTMLElement>(".unread-line");
       setUnreadAbove(line === null ? hasBefore && (items[0]?.seq ?? 0) > readSeq : line.offsetTop < element.scrollTop);
@@ -185,6 +187,8 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
   function onScroll(): void {
     const element = box.current;
     if (element === null) return;
+    // Nobody has scrolled away where something has grown: the observer follows next.
+    if (place.current.isAtEnd && place.current.size !== sizeOf(element)) return;
     remember(element);
     setAway(!place.current.isAtEnd);
     if (element.scrollTop < READ_AHEAD_PX) void timeline.older();
@@ -206,6 +210,11 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
     onScroll,
     toEnd,
   };
+}
+
+/** Changes with the height of the list, and of what is in it. */
+function sizeOf({ scrollHeight, clientHeight }: HTMLElement): string {
+  return `${scrollHeight} ${clientHeight}`;
 }
 
 /** Pixels of the list below what is visible. */
