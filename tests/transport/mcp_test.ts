@@ -80,6 +80,11 @@ Deno.test("any other operation is found by words, described and called", async (
     "error validation_failed: /nope: Unknown field; /name: a room needs a name, unless it is direct",
   );
   assert.match(await tool(alice, "operation_call", { name: "no.such" }), /^error not_found/);
+  // What a model takes for a tool.
+  assert.match(
+    await tool(alice, "room_create", {}),
+    /^error not_found: .*: room_create; operation_call runs room\.create$/,
+  );
   assert.match(await tool(alice, "constructor"), /^error not_found/);
 });
 

@@ -6,6 +6,7 @@ import { withTimeout } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
+import { nearestName } from "@/core/suggestion.ts";
 import { type Json, renderJson } from "./render.ts";
 import { type ToolSchema, toolSchema } from "./tool_schema.ts";
 import { type Verb, VERBS } from "./verbs.ts";
@@ -108,7 +109,7 @@ export class Tools {
   /** The result of an operation; throws its faults. */
   async output(context: ToolContext, name: string, input: Json): Promise<Json> {
     const operation = this.#operations.get(name);
-    if (operation === undefined || !isOffered(operation, context)) throw unknownOperation(name);
+    if (operation === undefined || !isOffered(operation, context)) throw this.#unknown(context, name);
     const { actor, requestId } = context;
     context.endCharge();
     const controller = new AbortController();
@@ -125,6 +126,13 @@ export class Tools {
     return (outcome.output ?? {}) as Json;
   }
 
+  /** Models take operations for tools, and write their names in their own way. */
+  #unknown(context: ToolContext, name: string): Fault {
+    const near = nearestName(name, [...this.#operations.keys()].filter((one) => this.isOffered(context, one)));
+    const hint = near === undefined ? "" : `; ${CALL_TOOL.name} runs ${near}`;
+    return new Fault("not_found", `No such tool or operation for this token: ${name.slice(0, 80)}${hint}`);
+  }
+
   async #run(context: ToolContext, name: string, { offset = 0, ...input }: Json): Promise<string> {
     if (typeof offset !== "number" || !Number.isSafeInteger(offset) || offset < 0) {
       throw invalidField("/offset", "expected a number of characters");
@@ -136,7 +144,7 @@ export class Tools {
       const text = await this.read(context, operation, (input["input"] ?? {}) as Json);
       return cut(text, offset, this.#repeats(operation));
     }
-    if (entry === undefined) throw unknownOperation(name);
+    if (entry === undefined) throw this.#unknown(context, name);
     const { verb, operation } = entry;
     const excess = verb.omit?.find((field) => Object.hasOwn(input, field));
     if (excess !== undefined) {
@@ -232,8 +240,4 @@ function cut(text: string, offset: number, canContinue: boolean): string {
 function describeFault({ code, message, retryAfterMs }: Fault): string {
   const wait = retryAfterMs === undefined ? "" : `\nretry after ${Math.ceil(retryAfterMs / 1000)} s`;
   return `${code}: ${message}${wait}`;
-}
-
-function unknownOperation(name: string): Fault {
-  return new Fault("not_found", `No such tool or operation for this token: ${name.slice(0, 80)}`);
 }
