@@ -201,3 +201,21 @@ Deno.test("write queue: writers of one owner share a commit, and those of others
   assert.ok(queue.commits.batches < 3, `${queue.commits.batches} commits`);
   await queue.close();
 });
+
+Deno.test("write queue: writers of a tenant take turns with those of others, however many owners it has", async () => {
+  const cpu = new CpuBudget({ percent: 10, tenantPercent: 50 });
+  const queue = queueOver(new FakeConnection());
+  const ran: string[] = [];
+  const writeFor = (owner: string): Promise<void> =>
+    chargeTo(cpu.accountOfKey(owner), () =>
+      queue.write(() => {
+        ran.push(owner);
+        return Promise.resolve();
+      }));
+  const large = Array.from({ length: 10 }, (_, n) => `large/member${n % 5}`);
+  await Promise.all([...large, "small/one", "small/other", "third/one"].map(writeFor));
+  const [first, ...rest] = large.slice(0, 5);
+  assert.deepEqual(ran.slice(0, 6), [first, "small/one", "third/one", rest[0], "small/other", rest[1]]);
+  assert.deepEqual(ran.slice(6), [...rest.slice(2), ...large.slice(0, 5)]);
+  await queue.close();
+});
