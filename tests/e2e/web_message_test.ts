@@ -292,6 +292,15 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".pane").getByText("The messages could not be read.").waitFor({ state: "detached" });
       await page.locator(".pane").getByRole("button", { name: "Close" }).click();
     });
+    await t.step("a pane that could not be loaded is loaded on demand", async () => {
+      await page.route("**/room-members.ts", (route) => route.abort());
+      await page.getByRole("button", { name: "members" }).click();
+      await page.getByText("Members could not be loaded.").waitFor();
+      await page.unroute("**/room-members.ts");
+      await page.locator(".pane").getByRole("button", { name: "Try again" }).click();
+      await page.locator(".pane li", { hasText: "carol" }).waitFor();
+      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
+    });
     await t.step("a conversation of several begins with those who are added", async () => {
       await page.getByRole("button", { name: "New", exact: true }).click();
       await page.getByRole("menuitem", { name: "New direct message" }).click();

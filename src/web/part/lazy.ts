@@ -41,17 +41,25 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
   return view?.name === name ? h(view.component, { room, key: room?.id }) : html`<p class="empty">Loading…</p>`;
 }
 
-/** A part of a page that is loaded when it is first needed. */
+/** A part of a page that is loaded when it is first needed. A pane has a name: without it there would be nothing to see. */
 export function later<Props extends object>(
   load: () => Promise<{ default: ComponentType<Props> }>,
+  paneName?: string,
 ): (props: Props) => VNode | null {
   const loaded = signal<ComponentType<Props>>();
   return function Part(props: Props): VNode | null {
-    useEffect(() => {
-      load().then((part) => loaded.value = part.default, () => {
-        // The page is usable without it, until it is opened again.
-      });
-    }, []);
-    return loaded.value === undefined ? null : html`<${loaded.value} ...${props} />`;
+    const [isFailed, setFailed] = useState(false);
+    const open = (): void => {
+      // The page is usable without it, until it is opened again.
+      load().then((part) => loaded.value = part.default, () => setFailed(true));
+    };
+    useEffect(open, []);
+    if (loaded.value !== undefined) return html`<${loaded.value} ...${props} />`;
+    return !isFailed || paneName === undefined ? null : html`
+      <aside class="pane" aria-label=${paneName}>
+        <p class="empty">${paneName} could not be loaded.
+        <button type="button" onClick=${open}>Try again</button></p>
+      </aside>
+    `;
   };
 }

@@ -22,9 +22,9 @@ import { RoomIcon } from "./sidebar.ts";
 import { confirmThen } from "../part/dialog.ts";
 
 const RunsPanel = later(() => import("../agent/panel.ts"));
-const MembersPane = later(() => import("./members.ts"));
-const FilesPane = later(() => import("./files.ts"));
-const PinsPane = later(() => import("./pins.ts"));
+const MembersPane = later(() => import("./members.ts"), "Members");
+const FilesPane = later(() => import("./files.ts"), "Files");
+const PinsPane = later(() => import("./pins.ts"), "Pinned messages");
 
 const TABS = [["", "Chat", "chat"], ["tasks", "Tasks", "task"], ["documents", "Documents", "document"], [
   "calendar",
