@@ -56,7 +56,10 @@ export const Manifest = z.strictObject({
     "http: the gateway calls `endpoint`. socket: the plugin connects to `/ws`. process: the gateway runs `code` without any " +
       "permission, if it was started by the task `start:plugins`",
   ),
-  endpoint: z.url().max(2000).optional().describe("Address that is called; with transport http only"),
+  endpoint: z.url().max(2000).optional().describe(
+    "Address that is called, with transport http only: a POST of `type`, such as `command.run`, `id`, `timestamp`, `tenantId`, " +
+      "`pluginId` and `data`, as in the event `plugin.called`",
+  ),
   code: z.string().min(1).max(CODE_MAX).optional().describe(
     "TypeScript or JavaScript; with transport process only. Reads calls from standard input, a line of JSON each, and writes " +
       "lines with the id of the call, a space and the response as JSON",
