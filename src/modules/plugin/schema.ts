@@ -216,7 +216,11 @@ export type CallKind = (typeof CALL_KINDS)[number];
 export const PluginCall = z.object({
   id: InteractionId,
   call: z.enum(CALL_KINDS).describe("Kind of call"),
-  data: z.record(z.string(), z.unknown()).describe("Depends on `call`; see README"),
+  data: z.record(z.string(), z.unknown()).describe(
+    "Of `command.run`: `name`, `text` and `args`, the values of its fields. Of `action.invoke`: `messageId`, `elementId`, `value` and " +
+      "`values`. Of both: `roomId`, `callerId`, `callerName`, `threadRootId` and `expiresAt`. Of `message.before_send`: `roomId`, " +
+      "`senderId`, `text`, `format` and `threadId`",
+  ),
 });
 
 const state = z.object({ plugin: Plugin });
