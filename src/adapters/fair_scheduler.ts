@@ -1,4 +1,5 @@
-// Which jobs are next: round robin over principals, and never all slots of a runner for one of them.
+// Which jobs are next: tenants with nothing running, then round robin over principals, and never all slots of a runner for one of
+// them.
 import type { DueJob } from "./job_queries.ts";
 
 /** Due jobs considered for one choice. */
@@ -6,18 +7,26 @@ const CANDIDATES_MAX = 64;
 /** Principals in one round; beyond that a new one begins. */
 const ROUND_MAX = 100;
 
-/** Finds due jobs, but none that is charged to one of `except`. */
-export type FindDueJobs = (except: readonly string[], limit: number) => Promise<readonly DueJob[]>;
+/** Finds due jobs, but none that is charged to one of `except`, and, where tenants are named, only of other tenants than those. */
+export type FindDueJobs = (
+  except: readonly string[],
+  limit: number,
+  exceptTenants?: readonly string[],
+) => Promise<readonly DueJob[]>;
 
 /** Remembers whose jobs were started in this round. */
 export class FairScheduler {
   readonly #served = new Set<string>();
+  /** The first two tenants that had jobs: with one alone there is none to look for. */
+  readonly #tenants = new Set<string>();
 
   /**
-   * Up to `slots` jobs to start: of principals not served in this round, else of those with nothing running, else of any, but then
+   * Up to `slots` jobs to start: of tenants with nothing running, else of principals not served in this round, else of those with nothing running, else of any, but then
    * the last slot stays free for others. The gateway's own jobs do not wait.
    */
   async choose(find: FindDueJobs, slots: number, running: ReadonlySet<string>): Promise<string[]> {
+    const ofOthers = await this.#firstOfOtherTenants(find, running, slots);
+    if (ofOthers.length > 0) return ofOthers;
     const waiting = new Set([...running, ...this.#served]);
     const first = await this.#firstOfEach(find, waiting, slots);
     if (first.length > 0 || waiting.size === 0) return first;
@@ -29,6 +38,15 @@ export class FairScheduler {
     return slots > 1 ? (await find([], slots - 1)).map(({ id }) => id) : [];
   }
 
+  /** One job of each tenant with nothing running: a backlog of one delays no other, however many principals it is of. */
+  async #firstOfOtherTenants(find: FindDueJobs, running: ReadonlySet<string>, slots: number): Promise<string[]> {
+    if (running.size === 0 || this.#tenants.size < 2) return [];
+    const busy = new Set([...running].map(tenantOf));
+    const due = await find([], CANDIDATES_MAX, [...busy]);
+    const first = Map.groupBy(due, ({ id, charged_to: owner }) => owner === null ? id : tenantOf(owner));
+    return [...first.values()].flatMap(([job]) => job?.id ?? []).slice(0, slots);
+  }
+
   async #firstOfEach(find: FindDueJobs, except: ReadonlySet<string>, slots: number): Promise<string[]> {
     const chosen: string[] = [];
     const owners = new Set<string>();
@@ -36,10 +54,16 @@ export class FairScheduler {
       if (owner !== null && owners.has(owner)) continue;
       if (chosen.length === slots) break;
       if (owner !== null) owners.add(owner);
+      if (owner !== null && this.#tenants.size < 2) this.#tenants.add(tenantOf(owner));
       chosen.push(id);
     }
     for (const owner of owners) this.#served.add(owner);
     if (this.#served.size > ROUND_MAX) this.#served.clear();
     return chosen;
   }
+}
+
+/** The tenant of whom a job is charged to, a key as returned by `chargedTo`. */
+function tenantOf(owner: string): string {
+  return owner.slice(0, owner.indexOf("/"));
 }

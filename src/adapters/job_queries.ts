@@ -42,17 +42,21 @@ function dueJobs(db: Kysely<CoreTables>, { kinds, now, owner, runningIds, isSusp
   }).orderBy("run_at").orderBy("id");
 }
 
-/** Jobs that may start, oldest first, but none that is charged to one of `except`. Runs before `claimJobs`, since it needs no commit. */
+/**
+ * Jobs that may start, oldest first, but none that is charged to one of `except`, and, if tenants are named, only of other tenants
+ * than those. Runs before `claimJobs`, since it needs no commit.
+ */
 export function listDueJobs(
   db: Kysely<CoreTables>,
   wanted: ClaimFilter,
-  { except, limit }: { except: readonly string[]; limit: number },
+  { except, exceptTenants, limit }: { except: readonly string[]; exceptTenants: readonly string[]; limit: number },
 ): Promise<DueJob[]> {
   return dueJobs(db, wanted).select(["charged_to", "deaths"])
     .$if(
       except.length > 0,
       (query) => query.where((job) => job.or([job("charged_to", "is", null), job("charged_to", "not in", except)])),
     )
+    .$if(exceptTenants.length > 0, (query) => query.where("tenant_id", "not in", exceptTenants))
     .limit(limit).execute();
 }
 

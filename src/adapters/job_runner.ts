@@ -218,7 +218,8 @@ export class JobRunner {
     const owner = this.#owner;
     const wanted = { kinds, now, owner, runningIds: running.map(({ id }) => id), isSuspect };
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
-    const find: FindDueJobs = (except, limit) => listDueJobs(store.db, wanted, { except, limit });
+    const find: FindDueJobs = (except, limit, exceptTenants = []) =>
+      listDueJobs(store.db, wanted, { except, exceptTenants, limit });
     const listed = scheduler === undefined ? await find([], slots) : [];
     const ids = await scheduler?.choose(find, slots, owners) ?? listed.map(({ id }) => id);
     if (ids.length === 0) return false;

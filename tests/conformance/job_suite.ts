@@ -214,6 +214,46 @@ export function jobSuite(backend: Backend): void {
     assert.equal(started.length, 105);
   });
 
+  on("a tenant's backlog delays no other tenant, however many principals it is of", async (opened) => {
+    const budget = new CpuBudget({ percent: 10 });
+    const enqueue = (tenantId: string, owner: string, n: number): Promise<void> =>
+      chargeTo(
+        budget.accountOfKey(`${tenantId}/${owner}`),
+        () => opened.store.write((tx) => tx.enqueue(draft(n, { tenantId }))),
+      );
+    const gates = new Map<number, PromiseWithResolvers<void>>();
+    const started: number[] = [];
+    const kind = defineJob({
+      kind: "count",
+      payload: z.strictObject({ n: z.int() }),
+      async run({ payload: { n } }) {
+        started.push(n);
+        const gate = Promise.withResolvers<void>();
+        gates.set(n, gate);
+        await gate.promise;
+      },
+    });
+    await enqueue("small", "one", 1000);
+    for (let n = 0; n < 100; n++) await enqueue("large", `member${n % 20}`, n);
+    const runner = new JobRunner({ store: coreStore(opened), kinds: [kind], clock: opened.clock, cpu: budget }, {
+      concurrency: 4,
+      pollMs: 60_000,
+    });
+    runner.start();
+    await until(() => started.length === 4);
+    for (let n = 1001; n < 1004; n++) {
+      await enqueue("small", "one", n);
+      gates.get(n - 1)?.resolve();
+      await until(() => started.length === n - 996);
+      assert.equal(started.at(-1), n);
+    }
+    const all = setInterval(() => gates.forEach((gate) => gate.resolve()), 1);
+    await until(() => isEmpty(opened));
+    clearInterval(all);
+    await runner.stop();
+    assert.equal(started.length, 104);
+  });
+
   on("a job waits for its time", async (opened) => {
     let runs = 0;
     const runner = startRunner(opened, () => Promise.resolve(void runs++));
