@@ -5,13 +5,12 @@ import type { Operation } from "@/core/operation.ts";
 import { isSafeText, unsafeTextFault } from "@/core/text.ts";
 import { parseIfMatch } from "./etag.ts";
 import type { RequestContext } from "./request_context.ts";
-import { fieldsOf, pointerOf, readQuery } from "./query.ts";
+import { pointerOf, type QueryField, readQuery } from "./query.ts";
 
 /** Merges the parts of a request; unknown and repeated fields are rejected. */
 type ReadInput = (context: RequestContext, params: Readonly<Record<string, string>>, body: unknown) => unknown;
 
-export function createReadInput({ input: schema, http }: Operation): ReadInput {
-  const fields = fieldsOf(schema);
+export function createReadInput({ http }: Operation, fields: ReadonlyMap<string, QueryField>): ReadInput {
   return function readInput(context, params, body) {
     const input = objectOf(body);
     for (const name in params) {

@@ -50,12 +50,13 @@ export function operationEndpoint(
   const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes, bodyDepthMax, bodyValuesMax, textBody } =
     operation.http;
   const readOptions = { text: textBody, depthMax: bodyDepthMax, valuesMax: bodyValuesMax };
-  const readInput = createReadInput(operation);
+  const fields = fieldsOf(operation.input);
+  const readInput = createReadInput(operation, fields);
   const readsBody = hasBody(operation);
   const isReading = isReadOnly(operation);
   const once = supportsIdempotency(operation) ? runOnce : undefined;
-  const hasMessageId = fieldsOf(operation.input).has("clientMessageId");
-  const isWaiting = operation.callsOut === true || fieldsOf(operation.input).has("wait");
+  const hasMessageId = fields.has("clientMessageId");
+  const isWaiting = operation.callsOut === true || fields.has("wait");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     assertAcceptsJson(context.request);

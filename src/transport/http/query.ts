@@ -6,7 +6,7 @@ import { suggestionFor } from "@/core/suggestion.ts";
 import { jsonPointer } from "@/core/text.ts";
 
 /** The type of an input field in a query. */
-type QueryField = { kind: "text" | "number" | "boolean"; isList: boolean };
+export type QueryField = { kind: "text" | "number" | "boolean"; isList: boolean };
 
 const NUMBER = /^-?\d+(?:\.\d+)?$/;
 const TEXT: QueryField = { kind: "text", isList: false };
