@@ -9,7 +9,8 @@ export class OpenApiContract {
   /** By the text of the document, which few settings change: to make validators takes longer than most tests do. */
   static readonly #known = new Map<string, OpenApiContract>();
   readonly #document: OpenApiDocument;
-  readonly #ajv = new Ajv2020({ strict: false, allErrors: true });
+  /** Most validators run seldom: to make them costs more than they do. */
+  readonly #ajv = new Ajv2020({ strict: false, allErrors: true, inlineRefs: false, code: { optimize: false } });
   readonly #routes: { method: string; path: string; pattern: RegExp }[];
   readonly #validators = new Map<string, ValidateFunction>();
 
