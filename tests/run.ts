@@ -1,6 +1,7 @@
 // Runs the tests of a tier: `quick` needs no server and little time, `all` is every test. See README.md in this folder.
 // To load the app takes longer than most test files run, so files share a few workers of the test runner, each of which loads
-// it once. A file with "Runs alone" in a comment has a worker of its own, as it measures its thread, memory or imports.
+// it once. Files that measure the work of their thread share one with each other only, as others may leave work behind.
+// A file with "Runs alone" in a comment has a worker of its own, as it measures memory or imports.
 import { basename, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -8,10 +9,11 @@ type TestFile = { path: string; text: string };
 
 const FOLDER = import.meta.dirname ?? "";
 /** So many that the last ones to run keep all cores busy. */
-const WORKERS = 10;
+const WORKERS = 2 * navigator.hardwareConcurrency;
 /** Tests in these folders start processes, and load little of the app themselves. */
 const PROCESS_DIRECTORIES = ["e2e", "fault"];
 const RUNS_ALONE = /^\/\/ .*\bRuns alone\b/m;
+const MEASURES_WORK = /^\/\/ Measures the work of its thread\b/m;
 
 const [tier = "all", ...args] = Deno.args;
 const requestedFiles = args.filter(isTest);
@@ -53,24 +55,33 @@ async function findTests(folder: string): Promise<TestFile[]> {
 }
 
 /**
- * What each runner starts. Files that run alone, most of which wait for processes, have a runner beside that of the modules which
- * import about as much text each, and mostly compute. The quick tier has one runner for both.
+ * What each runner starts, the longest first. Files that need a worker of their own, most of which wait for processes, have a runner
+ * beside that of the modules which import about as much text each, and mostly compute. The quick tier, where these files have little
+ * to do, has one runner for all.
  */
 async function writeEntries(files: readonly TestFile[]): Promise<string[][]> {
-  const { alone = [], together = [] } = Object.groupBy(files, (file) => runsAlone(file) ? "alone" : "together");
+  const { process = [], alone = [], measure = [], together = [] } = Object.groupBy(files, kindOf);
   const total = together.reduce((sum, { text }) => sum + text.length, 0);
   let length = 0;
   const shares = Map.groupBy(together, ({ text }) => Math.ceil((length += text.length) / total * WORKERS));
-  const entries: string[] = [];
-  for (const [share, members] of shares) {
-    const entry = join(entryDirectory, `share_${share}.ts`);
-    await Deno.writeTextFile(entry, members.map(({ path }) => `import "${pathToFileURL(path)}";\n`).join(""));
-    entries.push(entry);
-  }
-  const paths = alone.map(({ path }) => path);
-  return tier === "quick" ? [[...paths, ...entries]] : [paths, entries];
+  const entries = await Promise.all([...shares].map(([share, members]) => writeEntry(`share_${share}`, members)));
+  if (tier !== "quick") return [pathsOf([...process, ...measure, ...alone]), entries];
+  return [[...entries, await writeEntry("measure", measure), await writeEntry("process", process), ...pathsOf(alone)]];
 }
 
-function runsAlone({ path, text }: TestFile): boolean {
-  return PROCESS_DIRECTORIES.includes(basename(dirname(path))) || RUNS_ALONE.test(text);
+function pathsOf(files: readonly TestFile[]): string[] {
+  return files.map(({ path }) => path);
+}
+
+/** A module that imports files, which share a worker. */
+async function writeEntry(name: string, files: readonly TestFile[]): Promise<string> {
+  const entry = join(entryDirectory, `${name}.ts`);
+  await Deno.writeTextFile(entry, files.map(({ path }) => `import "${pathToFileURL(path)}";\n`).join(""));
+  return entry;
+}
+
+function kindOf({ path, text }: TestFile): "process" | "alone" | "measure" | "together" {
+  if (PROCESS_DIRECTORIES.includes(basename(dirname(path)))) return "process";
+  if (RUNS_ALONE.test(text)) return "alone";
+  return MEASURES_WORK.test(text) ? "measure" : "together";
 }

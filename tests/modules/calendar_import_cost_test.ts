@@ -1,5 +1,5 @@
 // What an import of a large calendar may cost other callers.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import { SqlStore } from "@/adapters/sql_store.ts";
 import { parseIcs } from "@/modules/calendar/ics_file.ts";

@@ -1,5 +1,5 @@
 // Recurrence through the API: golden against ical.js with the zones' own VTIMEZONEs, gaps and folds, and hostile rules.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import ICAL from "ical.js";
 import { tzlib_get_ical_block } from "timezones-ical-library";

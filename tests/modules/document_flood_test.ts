@@ -1,6 +1,6 @@
 // Live editing against hostile clients: forged awareness, crafted updates, names of built-in object members, frames beyond
 // their limit, and too many editors.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";

@@ -1,5 +1,5 @@
 // Documents against hostile clients: crafted updates, edits that expand, documents of others, and events they must not receive.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { chargeTo } from "@/core/caller.ts";

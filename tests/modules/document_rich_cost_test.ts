@@ -1,6 +1,6 @@
 // What it costs to write a rich document of many small parts: work that grows with their number, charged to the caller and in slices,
 // so that others are served meanwhile.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { runInSlices, runSteps } from "@/core/caller.ts";

@@ -1,6 +1,6 @@
 // Rich documents that hostile clients make grow: giant attributes, hundreds of thousands of tiny items, content that is written and
 // deleted again and again, values that nest, awareness as a store. All is refused clearly, at a bounded cost, and others go on.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";

@@ -1,6 +1,6 @@
 // Rich documents against hostile clients: content in the wrong place, deep and repeated nesting, marks that expand, crafted bytes.
 // Whatever is accepted can be read and opened.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";

@@ -1,5 +1,5 @@
 // Mentions by handle and id: what a text mentions on request, what remains text, and that the work is linear.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import { namesIn } from "@/modules/message/mentions.ts";
 import { cpuTimeMs } from "../cpu_time.ts";

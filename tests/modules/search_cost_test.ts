@@ -1,5 +1,5 @@
 // The cost of search for other callers: hostile queries and long texts do not block them.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import { runSteps } from "@/core/caller.ts";
 import { normalizeText, normalizeWithOffsets } from "@/core/normalize.ts";

@@ -1,5 +1,5 @@
 // Recurring tasks: the next task after completion, DST changes, and refused rules.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import { parseRule, taskRules } from "@/modules/task/recurrence.ts";
 import { measureMinCpuMs, measureReferenceMs } from "../cpu_time.ts";

@@ -1,5 +1,5 @@
 // Archives whose values are many or long: what is looked at of them is bounded, whatever comes of it.
-// Runs alone: it measures the work of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import * as calendarLines from "@/modules/calendar/archive_records.ts";

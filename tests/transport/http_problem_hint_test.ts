@@ -1,5 +1,5 @@
 // Errors suggest the field, parameter, path or method that was probably intended.
-// Runs alone: it measures the CPU time of its thread.
+// Measures the work of its thread.
 import assert from "node:assert/strict";
 import { editDistance, nearestName } from "@/core/suggestion.ts";
 import { createNearestRoutes } from "@/transport/http/nearest_route.ts";
