@@ -7,7 +7,7 @@ import { Cluster, hasServers } from "./cluster.ts";
 import { printLine } from "./report.ts";
 
 const API = "/v1/collaboration";
-const RUNS = 36;
+const RUNS = 30;
 /** As many as have so many runs queued. */
 const AGENTS = 6;
 /** A run that is interrupted once more than this fails. */
