@@ -370,6 +370,64 @@ testOnEngines("a run asks who asked it, and continues with the reply", async (en
   assertProblem(await bob.post(path, { text: "No" }), 409, "run_finished");
 });
 
+testOnEngines("a question is in the conversation, and who was asked replies to it there", async (environment) => {
+  await using fixture = await AgentFixture.open(
+    ({ last }) => last.includes("close") ? callTools(["ask_user", { question: "Which @one?" }]) : `You said: ${last}`,
+    { environment },
+  );
+  const { alice, bob, roomId, agentId, gateway } = fixture;
+  const asked = await fixture.mention(bob, "Please close it");
+  await fixture.settled("waiting_input");
+  const question = (await fixture.messages()).at(-1);
+  assert.deepEqual([question.text, question.senderId, question.type, question.replyToId, question.mentions], [
+    "Which @one?",
+    agentId,
+    "notice",
+    asked.id,
+    { principalIds: [], room: false },
+  ]);
+  const { items } = ok(await bob.get("/v1/collaboration/notifications?unread=true"));
+  const kinds = items.map(({ kind }: { kind: string }) => kind);
+  assert.deepEqual(kinds, ["question_asked", "invitation"]);
+  // Of somebody else it is a request of its own.
+  await fixture.mention(alice, "Hi");
+  await fixture.settled("succeeded", 2);
+  assert.match((await fixture.texts()).at(-1) ?? "", /\[alice\] Hi$/);
+  await sendMessage(bob, roomId, "The second", { replyToId: question.id });
+  await gateway.runJobs();
+  await eventually(async () => assert.equal((await fixture.texts()).at(-1), "You said: The second"));
+  const runs = await fixture.runs();
+  assert.deepEqual(runs.map(({ status, triggerMessageId }) => [status, triggerMessageId === asked.id]), [
+    ["succeeded", true],
+    ["succeeded", false],
+  ]);
+  await fixture.mention(bob, "Thanks");
+  await fixture.settled("succeeded", 3);
+});
+
+testOnEngines("in a direct room the next message is the reply to a question", async (environment) => {
+  await using fixture = await AgentFixture.open(
+    ({ last }) => last.includes("close") ? callTools(["ask_user", { question: "Which one?" }]) : `You said: ${last}`,
+    { environment, agent: TOOLS },
+  );
+  const { alice, agentId, gateway } = fixture;
+  const { id: roomId } = ok(await alice.post("/v1/rooms", { kind: "direct", memberIds: [agentId] }));
+  const say = async (text: string) => {
+    await sendMessage(alice, roomId, text);
+    await gateway.runJobs();
+  };
+  const texts = async () =>
+    ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: { text: string }) => text);
+  await say("Please close it");
+  await eventually(async () => assert.equal((await texts()).at(-1), "Which one?"));
+  await say("The second");
+  await eventually(async () => {
+    assert.deepEqual(await texts(), ["Please close it", "Which one?", "The second", "You said: The second"]);
+  });
+  const { items: [run, ...others] } = ok(await alice.get(`/v1/collaboration/ai/runs?roomId=${roomId}`));
+  assert.deepEqual([run.status, others], ["succeeded", []]);
+});
+
 Deno.test("a run may ask as often as it may respond", async () => {
   const questions = 8;
   await using fixture = await AgentFixture.open(({ number }) =>

@@ -33,6 +33,7 @@ import { RunLifecycle, WAITING_NOTIFICATIONS } from "./run/lifecycle.ts";
 import { ModelStep } from "./run/model_step.ts";
 import { OutsideRuns } from "./run/outside.ts";
 import { outsideOperations } from "./run/outside_api.ts";
+import { RunPoster } from "./run/poster.ts";
 import { RunPublisher } from "./run/publisher.ts";
 import { RunActors } from "./run/run_actor.ts";
 import { RunRefusals } from "./run/refusals.ts";
@@ -173,7 +174,8 @@ function createParts(platform: Platform, deps: Deps) {
   const access = new RunAccess({ store, roomAccess });
   const deciders = new Deciders({ identity, roomAccess, access, operations });
   const gate = new ApprovalGate({ clock, identity, access, deciders });
-  const ending = new RunEnding({ store, clock, actors, lifecycle, files, callOperation });
+  const poster = new RunPoster({ store, clock, actors, callOperation });
+  const ending = new RunEnding({ store, clock, actors, lifecycle, files, poster });
   const executor = new RunExecutor({
     store,
     clock,
@@ -187,7 +189,7 @@ function createParts(platform: Platform, deps: Deps) {
     operations,
     toolSources,
     modelStep: new ModelStep({ store, clock, ai, publisher }),
-    toolStep: new ToolStep({ store, clock, cpu, actors, gate, lifecycle, publisher, callOperation }),
+    toolStep: new ToolStep({ store, clock, cpu, actors, gate, lifecycle, publisher, poster, callOperation }),
     assembleContext,
   });
   const runner = new Runner({ store, clock, nodeId, executor, signals });

@@ -75,6 +75,7 @@ type Occasion = { isEdit: boolean; scopes: Actor["scopes"] };
 export type AgentTrigger = {
   tenantId: string;
   message: Pick<Message, "id" | "roomId" | "seq" | "threadId" | "senderId" | "senderKind"> & {
+    text: string;
     mentionedIds: readonly string[];
     /** Whether an edit added the mentions. */
     isEdit: boolean;
@@ -231,6 +232,7 @@ export class MessageNotifier {
         threadId: row.thread_id,
         senderId: row.sender_id,
         senderKind: row.sender_kind,
+        text: row.text ?? "",
         mentionedIds,
         ...occasion,
       },

@@ -1,15 +1,14 @@
 // How a run ends: its last step, its message and its status are one transaction. No message exists before.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso } from "@/core/clock.ts";
-import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { Fault } from "@/core/fault.ts";
 import { truncateCodePoints } from "@/core/text.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
-import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
-import type { CallOperation } from "./context.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
+import type { Content, RunPoster } from "./poster.ts";
 import { askersOf, roomsReadBy } from "./presenter.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
@@ -27,7 +26,7 @@ type Deps = {
   actors: RunActors;
   lifecycle: RunLifecycle;
   files: Pick<FileWriter, "write">;
-  callOperation: CallOperation;
+  poster: RunPoster;
 };
 
 export class RunEnding {
@@ -64,9 +63,9 @@ export class RunEnding {
     lastStep: StepRow,
     set: Partial<RunRow>,
   ): Promise<void> {
-    const { store, lifecycle } = this.#deps;
+    const { store, lifecycle, poster } = this.#deps;
     await store.enclose(async (tx) => {
-      const ended = await this.#post(run, content, { read: roomsReadBy({ ...run, ...set }) });
+      const ended = await poster.post(run, content, { read: roomsReadBy({ ...run, ...set }) });
       await new RunStore(tx.db).putStep(lastStep);
       if (ended instanceof Fault) {
         const error = { code: ended.code, detail: `The response could not be posted: ${ended.message}` };
@@ -78,7 +77,7 @@ export class RunEnding {
 
   /** Ends the run with an error, and posts it in the room if a person waits for the run. Throws `LeaseLost`. */
   async fail(run: RunRow, error: RunFailure, set: Partial<RunRow> = {}): Promise<void> {
-    const { store, lifecycle, actors } = this.#deps;
+    const { store, lifecycle, actors, poster } = this.#deps;
     await store.enclose(async (tx) => {
       // If one of several has left, the others learn why they get no response.
       const askers = error.code === "not_found" ? await actors.remainingAskers(run, tx.db) : askersOf(run);
@@ -86,7 +85,7 @@ export class RunEnding {
         !QUIET.has(error.code);
       const told = { ...run, asker_ids_json: JSON.stringify(askers) };
       const text = `I could not finish this: ${error.detail}`;
-      const posted = isAsked ? await this.#post(told, { text, type: "notice" }) : undefined;
+      const posted = isAsked ? await poster.post(told, { text, type: "notice" }) : undefined;
       const outputMessageId = typeof posted === "string" ? posted : null;
       await lifecycle.end(tx, run, "failed", { error, outputMessageId, set });
     });
@@ -101,62 +100,13 @@ export class RunEnding {
     { text, error }: { text: string; error?: RunFailure },
   ): Promise<RunRow | undefined> {
     const content = { text: cut(text.trim()) };
-    const posted = actor === undefined ? undefined : await this.#post(run, content, { actor });
+    const posted = actor === undefined ? undefined : await this.#deps.poster.post(run, content, { actor });
     if (posted instanceof Fault && status === "succeeded") throw posted;
     const outputMessageId = typeof posted === "string" ? posted : null;
     // Who watches it later reads all of it.
     if (text !== "") await new RunStore(tx.db).putStep(reportedStep(run, text, iso(this.#deps.clock.now())));
     const options = { outputMessageId, set: { text: "" }, ...error === undefined ? {} : { error } };
     return await this.#deps.lifecycle.stop(tx, run, status, options);
-  }
-
-  /**
-   * Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted: also if readers of the
-   * room cannot see all that the run has read, since somebody joined one room or left another meanwhile.
-   */
-  async #post(
-    run: RunRow,
-    content: Content,
-    { actor: external, read = new Map() }: { actor?: Actor; read?: RoomsRead } = {},
-  ): Promise<string | Fault | undefined> {
-    if (content.text === "") return undefined;
-    const { store, actors, callOperation, clock } = this.#deps;
-    try {
-      return await store.enclose(async (inner) => {
-        const { tenant_id: tenantId, room_id: roomId } = run;
-        const assertReadable = async (): Promise<void> => {
-          if (await Audience.canRead(inner.db, { tenantId, roomId, read })) return;
-          throw new Fault("forbidden", "Some readers of the room cannot see everything that the agent has read");
-        };
-        // What the message replies to may be hidden as well: sending it would fail for that reason.
-        await assertReadable();
-        const actor = external ?? await actors.ofPost(run, inner.db);
-        const isInThread = run.thread_id !== "";
-        const message = await callOperation(actor, "message.send", {
-          roomId: run.room_id,
-          ...content,
-          parseMentions: content.type !== "notice",
-          ...isInThread ? { threadId: run.thread_id } : {},
-          ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
-            ? { replyToId: run.trigger_message_id }
-            : {},
-          metadata: { runId: run.id },
-        }, run.id);
-        // With the room locked, nobody joins it any more.
-        await assertReadable();
-        await new RunStore(inner.db).putSent({
-          tenant_id: run.tenant_id,
-          message_id: message.id,
-          run_id: run.id,
-          chain_depth: run.chain_depth,
-          created_at: iso(clock.now()),
-        });
-        return message.id as string;
-      });
-    } catch (thrown) {
-      if (thrown instanceof RetryTransaction || !(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
-      return thrown;
-    }
   }
 
   /** The message; of a text that is too long for one, its beginning and a file with all of it. */
@@ -191,8 +141,6 @@ export function reportedStep(run: RunRow, text: string, endedAt: string, more: P
     ...more,
   };
 }
-
-type Content = { text: string; fileIds?: string[]; type?: "notice" };
 
 function cut(text: string): string {
   const max = TEXT_MAX_CODE_POINTS - CUT_NOTE.length;

@@ -1,4 +1,5 @@
 // How runs start, wait and end: each change with its event in one transaction.
+import { type Actor, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
 import type { Metrics } from "@/core/metrics.ts";
@@ -16,6 +17,8 @@ import { RunStore, UNFINISHED } from "./store.ts";
 
 const DETAIL_MAX = 300;
 
+/** `scopes`: of the token that it came with. */
+type Reply = { text: string; scopes: Actor["scopes"] };
 export type RunFailure = { code: string; detail: string };
 
 /** Another node has the run, or it ended: what this one wanted to write does not count. */
@@ -87,10 +90,25 @@ export class RunLifecycle {
     // To continue is no further attempt.
     const attempt = Math.max(0, run.attempt - 1);
     const set = { ...given, status: "queued", attempt, question: null, queued_at: now, heartbeat_at: now } as const;
-    const status = ["waiting_approval", "waiting_input"] as const;
+    if (!(run.status in WAITING_NOTIFICATIONS)) return false;
+    const status = [run.status];
     if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, { status })) return false;
     tx.signal(runChanged.create(run.tenant_id, run.id));
     await this.#markRead(run);
+    return true;
+  }
+
+  /** Continues a run with the reply to its question; false if it has no open question. */
+  async reply(tx: AnyTransaction, run: RunRow, { text, scopes }: Reply): Promise<boolean> {
+    if (run.status !== "waiting_input") return false;
+    // The reply is a further request.
+    const narrowed = textOfScopes(intersectScopes(scopesOf(run.scopes), scopes));
+    if (!await this.resume(tx, run, { scopes: narrowed })) return false;
+    const runs = new RunStore(tx.db);
+    const asked = (await runs.steps(run.tenant_id, run.id)).find(({ status }) => status === "waiting");
+    if (asked !== undefined) {
+      await runs.putStep({ ...asked, status: "succeeded", result: text, ended_at: this.#now() });
+    }
     return true;
   }
 

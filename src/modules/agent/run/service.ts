@@ -1,5 +1,5 @@
 // Runs as callers of the API start, read, cancel and answer them.
-import { type Actor, hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
+import { type Actor, hasScope, textOfScopes } from "@/core/actor.ts";
 import { assertStillAuthorized } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -184,25 +184,20 @@ export class RunService {
 
   /** Replies to the question of a run, which then continues. */
   async reply(context: Context, { id, text }: RunReply): Promise<Run> {
-    const { store, clock, access, lifecycle } = this.#deps;
+    const { store, access, lifecycle } = this.#deps;
     return await store.write(async (tx) => {
       const { run } = await access.requireForUpdate(tx, context, id);
       if (!askersOf(run).includes(context.actor.principalId)) {
         throw new Fault("forbidden", "Only the principal that asked for a run may reply to its questions");
       }
-      const runs = new RunStore(tx.db);
-      const step = (await runs.steps(run.tenant_id, id)).find(({ status }) => status === "waiting");
-      // The reply is a further request.
-      const scopes = textOfScopes(intersectScopes(scopesOf(run.scopes), context.actor.scopes));
-      if (run.status !== "waiting_input" || step === undefined || !await lifecycle.resume(tx, run, { scopes })) {
+      if (!await lifecycle.reply(tx, run, { text, scopes: context.actor.scopes })) {
         const isOver = run.finished_at !== null;
         throw new Fault(
           isOver ? "run_finished" : "conflict",
           isOver ? "The run has finished" : "The run has no open question",
         );
       }
-      await runs.putStep({ ...step, status: "succeeded", result: text, ended_at: iso(clock.now()) });
-      const after = await runs.find(run.tenant_id, id);
+      const after = await new RunStore(tx.db).find(run.tenant_id, id);
       return presentRun(after ?? run);
     });
   }

@@ -6,7 +6,7 @@ import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
 import { truncateText } from "@/core/text.ts";
-import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
+import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type ApprovalGate, CallDenied, type CallEffect, type GatedCall, NeedsApproval } from "../approval/gate.ts";
@@ -16,6 +16,7 @@ import type { ResolvedCall, Toolbox } from "../tool/toolbox.ts";
 import type { AgentTables, RunRow, StepRow, StepStatus } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
 import { LeaseLost, type RunLifecycle } from "./lifecycle.ts";
+import type { RunPoster } from "./poster.ts";
 import { roomsReadBy, roomsReadJson, withRoomsRead } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
 import type { RunActor, RunActors } from "./run_actor.ts";
@@ -49,6 +50,7 @@ type Deps = {
   gate: ApprovalGate;
   lifecycle: RunLifecycle;
   publisher: RunPublisher;
+  poster: RunPoster;
   callOperation: CallOperation;
 };
 type Outcome = { status: StepStatus; result: string };
@@ -217,19 +219,24 @@ export class ToolStep {
     }
   }
 
+  /** The question is in the conversation, for all who read it later. */
   async #ask(step: Step, resolved: ResolvedCall & { kind: "ask" }): Promise<RunRow> {
-    const { store, lifecycle } = this.#deps;
-    const { tenant_id: tenantId, room_id: roomId } = step.run;
-    return await store.write(async (tx) => {
-      await this.#fence(tx, step.run);
-      // All readers of the room read the question.
-      if (!await Audience.canRead(tx.db, { tenantId, roomId, read: roomsReadBy(step.run) })) {
-        const hidden = new Fault("forbidden", "Some readers of the room cannot see everything that was read");
-        return await this.#put(tx, step, resolved, failed(hidden));
-      }
-      await this.#put(tx, step, resolved, { status: "waiting", result: "" });
-      return await lifecycle.wait(tx, step.run, "waiting_input", resolved.question);
-    });
+    const { store, lifecycle, poster } = this.#deps;
+    const { run } = step;
+    try {
+      return await store.enclose(async (tx) => {
+        await this.#fence(tx, run);
+        // A notice notifies nobody: those who asked are notified of the question itself.
+        const question = { text: resolved.question, type: "notice" } as const;
+        const posted = await poster.post(run, question, { read: roomsReadBy(run) });
+        if (posted instanceof Fault) return await this.#put(tx, step, resolved, failed(posted));
+        await this.#put(tx, step, resolved, { status: "waiting", result: "" });
+        return await lifecycle.wait(tx, run, "waiting_input", resolved.question);
+      });
+    } catch (thrown) {
+      if (thrown instanceof LeaseLost || thrown instanceof RetryTransaction) throw thrown;
+      return await this.#record(step, resolved, outcomeOf(thrown));
+    }
   }
 
   async #waitForApproval(

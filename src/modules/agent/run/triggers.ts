@@ -1,4 +1,5 @@
-// What messages start: a run for each agent that they notify. While one has not started, further messages of its thread join it.
+// What messages start: a run for each agent that they notify. While one has not started, further messages of its thread join it; while
+// one waits for a reply, a message of who asked is the reply.
 import { hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { newId } from "@/core/id.ts";
@@ -86,6 +87,7 @@ export class RunTriggers {
     const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
     const queued = await runs.findQueued(tenantId, queueKey);
     const refusal = refusalOf(message, chainDepth);
+    if (refusal === undefined && await this.#isReply(tx, row, message)) return;
     if (queued !== undefined && refusal === undefined) {
       const askers = [...new Set([...askersOf(queued), ...askerIds])];
       const joined = {
@@ -108,6 +110,18 @@ export class RunTriggers {
       const outputMessageId = error === FULL ? await this.#postRefusal(row, message, SAID_FULL) : undefined;
       await lifecycle.stop(tx, row, "failed", { error, outputMessageId: outputMessageId ?? null });
     }
+  }
+
+  /** Whether it replies to an open question of the agent: who was asked writes to it where it asked. */
+  async #isReply(
+    tx: AnyTransaction,
+    { tenant_id, agent_id, room_id, thread_id }: RunRow,
+    { senderId, senderKind, text, scopes }: AgentTrigger["message"],
+  ): Promise<boolean> {
+    if (senderKind !== "human" || text.trim() === "") return false;
+    const asking = await new RunStore(tx.db).findAsking(tenant_id, agent_id, room_id, thread_id);
+    const run = asking.find((one) => askersOf(one).includes(senderId));
+    return run !== undefined && await this.#deps.lifecycle.reply(tx, run, { text, scopes });
   }
 
   /** Posts in the room why no response comes, if a person asked. */

@@ -1,0 +1,71 @@
+// What a run says in its room: its response, why there is none, and its questions.
+import type { Actor } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import type { AgentTables, RunRow } from "../tables.ts";
+import type { CallOperation } from "./context.ts";
+import type { RunActors } from "./run_actor.ts";
+import { RunStore } from "./store.ts";
+
+export type Content = { text: string; fileIds?: string[]; type?: "notice" };
+
+type Deps = { store: Store<AgentTables>; clock: Clock; actors: RunActors; callOperation: CallOperation };
+
+export class RunPoster {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted: also if readers of the
+   * room cannot see all that the run has read, since somebody joined one room or left another meanwhile.
+   */
+  async post(
+    run: RunRow,
+    content: Content,
+    { actor: external, read = new Map() }: { actor?: Actor; read?: RoomsRead } = {},
+  ): Promise<string | Fault | undefined> {
+    if (content.text === "") return undefined;
+    const { store, actors, callOperation, clock } = this.#deps;
+    try {
+      return await store.enclose(async (inner) => {
+        const { tenant_id: tenantId, room_id: roomId } = run;
+        const assertReadable = async (): Promise<void> => {
+          if (await Audience.canRead(inner.db, { tenantId, roomId, read })) return;
+          throw new Fault("forbidden", "Some readers of the room cannot see everything that the agent has read");
+        };
+        // What the message replies to may be hidden as well: sending it would fail for that reason.
+        await assertReadable();
+        const actor = external ?? await actors.ofPost(run, inner.db);
+        const isInThread = run.thread_id !== "";
+        const message = await callOperation(actor, "message.send", {
+          roomId: run.room_id,
+          ...content,
+          parseMentions: content.type !== "notice",
+          ...isInThread ? { threadId: run.thread_id } : {},
+          ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
+            ? { replyToId: run.trigger_message_id }
+            : {},
+          metadata: { runId: run.id },
+        }, run.id);
+        // With the room locked, nobody joins it any more.
+        await assertReadable();
+        await new RunStore(inner.db).putSent({
+          tenant_id: run.tenant_id,
+          message_id: message.id,
+          run_id: run.id,
+          chain_depth: run.chain_depth,
+          created_at: iso(clock.now()),
+        });
+        return message.id as string;
+      });
+    } catch (thrown) {
+      if (thrown instanceof RetryTransaction || !(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
+      return thrown;
+    }
+  }
+}
