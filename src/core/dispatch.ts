@@ -227,11 +227,9 @@ function describeErrors(errors: readonly FieldFault[]): string {
 function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
   if (issue.code === "unrecognized_keys") {
     const shapes = fieldNamesAt(schema, issue.path);
-    return issue.keys.slice(0, ERRORS_MAX).map((key, at) => ({
-      pointer: jsonPointer([...issue.path, key]),
-      code: "unknown_field",
-      detail: `Unknown field${at < SUGGESTIONS_MAX ? hintOn(key, shapes) : ""}`,
-    }));
+    return issue.keys.slice(0, ERRORS_MAX).map((key, at) =>
+      unknownField(key, issue.path, at < SUGGESTIONS_MAX ? shapes : [])
+    );
   }
   if (issue.code === "invalid_union") {
     // The option that has most of the given fields, and of these the one with the fewest errors, is probably the one that was meant.
@@ -250,11 +248,15 @@ function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
   return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
 }
 
-/** What is appended to the error of an unknown field of an object that has one of these shapes. */
-function hintOn(key: string, shapes: readonly (readonly string[])[]): string {
+/** The error of a field that an object of one of these shapes does not have, or that only another of them has. */
+function unknownField(key: string, path: readonly PropertyKey[], shapes: readonly (readonly string[])[]): FieldFault {
+  const pointer = jsonPointer([...path, key]);
   const known = shapes.flat();
-  if (!known.includes(key)) return suggestionFor(key, known);
-  return ` beside the others; expected ${shapes.slice(0, SHAPES_MAX).map(describeShape).join(" or ")}`;
+  if (!known.includes(key)) {
+    return { pointer, code: "unknown_field", detail: `Unknown field${suggestionFor(key, known)}` };
+  }
+  const expected = shapes.slice(0, SHAPES_MAX).map(describeShape).join(" or ");
+  return { pointer, code: "invalid_combination", detail: `Not allowed beside the others; expected ${expected}` };
 }
 
 function countUnknown(issues: readonly z.core.$ZodIssue[]): number {

@@ -113,12 +113,12 @@ Deno.test("of a field with several forms, the errors are those of the form that 
       [
         "start",
         { date: "2026-03-02", timeZone: "Europe/Vienna" },
-        "/start/timeZone: Unknown field beside the others; expected {dateTime, timeZone} or {date}",
+        "/start/timeZone: Not allowed beside the others; expected {dateTime, timeZone} or {date}",
       ],
       [
         "attendees",
         [{ principalId: "bob", email: "bob@example.com" }],
-        "/attendees/0/email: Unknown field beside the others; expected {principalId, role} or {email, role}",
+        "/attendees/0/email: Not allowed beside the others; expected {principalId, role} or {email, role}",
       ],
       [
         "attendees",

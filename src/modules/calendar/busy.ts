@@ -22,8 +22,9 @@ type BusyQuery = {
 const EVENTS_MAX = 5000;
 /** So many times are merged before more are looked for, then twice as many: to sort all at once would block other requests. */
 const MERGED_AT = 1000;
-/** For all expansions of one query. */
+/** CPU time of the rule engine for one query, and occurrences that it looks at. */
 const QUERY_BUDGET_MS = 200;
+const OCCURRENCES_MAX = 100_000;
 
 /** Busy times that overlap the range, merged, by principal and start. */
 export async function busyTimes(
@@ -38,14 +39,17 @@ export async function busyTimes(
   let found: Busy[] = [];
   let mergeAt = MERGED_AT;
   let truncated = summaries.length > EVENTS_MAX;
-  let spentMs = 0;
+  let [spentMs, seen] = [0, 0];
   for (const event of await events.findAggregates(tenantId, ids, yieldIfDue)) {
     const { row } = event;
     if (row.id === except) continue;
-    if (spentMs > QUERY_BUDGET_MS) return { busy: mergeBusy(found, principalIds), truncated: true };
-    const startedAt = performance.now();
+    if (spentMs > QUERY_BUDGET_MS || seen > OCCURRENCES_MAX) {
+      return { busy: mergeBusy(found, principalIds), truncated: true };
+    }
     const occurrences = occurrencesBetween(event, ...range);
     truncated ||= occurrences.truncated;
+    spentMs += occurrences.engineMs;
+    seen += occurrences.items.length;
     for (const occurrence of occurrences.items) {
       const isAllDay = (occurrence.patch.timeZone === undefined ? row.time_zone : occurrence.patch.timeZone) === null;
       const [startAt, endAt] = isAllDay
@@ -60,7 +64,6 @@ export async function busyTimes(
       found = mergeBusy(found, principalIds);
       mergeAt = MERGED_AT + 2 * found.length;
     }
-    spentMs += performance.now() - startedAt;
     await yieldIfDue?.();
   }
   return { busy: mergeBusy(found, principalIds), truncated };

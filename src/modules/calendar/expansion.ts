@@ -30,9 +30,9 @@ const CANDIDATES_MAX = 5000;
 export type Series = { startLocal: string; timeZone: string | null; rrule: string | null; lastLocal: string | null };
 /** One start of a series: its wall time by the rule, and its instant. */
 type Start = { wall: number; at: number };
-type Starts = { starts: Start[]; truncated: boolean };
-/** CPU time, not time that passes: on a busy machine no series has fewer starts. */
+/** CPU time of the rule engine, not time that passes: on a busy machine no series has fewer starts. */
 type Spent = { engineMs: number };
+type Starts = Spent & { starts: Start[]; truncated: boolean };
 
 /** The starts at or after `from` and before `to` (instants), at most `max` of them, within `budgetMs`. */
 export function startsBetween(
@@ -49,11 +49,11 @@ export function startsBetween(
   // Offsets differ by less than two days, whatever a zone did.
   try {
     for (const chunk of expandInChunks(series, from - 2 * DAY_MS, to + 2 * DAY_MS, spent)) {
-      if (isLate) return { starts, truncated: true };
+      if (isLate) return { ...spent, starts, truncated: true };
       for (const wall of chunk) {
         const at = instantIn(series, clock, wall);
         if (at === undefined || at < from || at >= to) continue;
-        if (starts.length >= max) return { starts, truncated: true };
+        if (starts.length >= max) return { ...spent, starts, truncated: true };
         starts.push({ wall, at });
       }
       // A result that ends with this chunk is complete, however late it is.
@@ -61,9 +61,9 @@ export function startsBetween(
     }
   } catch (cause) {
     if (!(cause instanceof BudgetExceeded)) throw cause;
-    return { starts, truncated: true };
+    return { ...spent, starts, truncated: true };
   }
-  return { starts, truncated: false };
+  return { ...spent, starts, truncated: false };
 }
 
 /** Whether arithmetic alone shows that a series has no start at or after `from` and before `to`. */

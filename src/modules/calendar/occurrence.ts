@@ -22,7 +22,8 @@ export type Patch = {
 
 /** One occurrence. `name` is its start according to the rule; null for a single event. */
 export type Occurrence = { name: string | null; startAt: number; endAt: number; patch: Patch };
-type Occurrences = { items: Occurrence[]; truncated: boolean };
+/** `engineMs`: CPU time of the rule engine. */
+type Occurrences = { items: Occurrence[]; truncated: boolean; engineMs: number };
 
 /** An event and its single-occurrence edits. */
 export type EventParts = { row: EventRow; overrides: readonly OverrideRow[] };
@@ -37,7 +38,13 @@ export function occurrencesBetween(
 ): Occurrences {
   const series = seriesOf(row);
   const durationMs = row.duration_seconds * 1000;
-  const { starts, truncated } = startsBetween(series, from - durationMs, to, max + overrides.length, budgetMs);
+  const { starts, truncated, engineMs } = startsBetween(
+    series,
+    from - durationMs,
+    to,
+    max + overrides.length,
+    budgetMs,
+  );
   const skipped = new Set<string>([...exDatesOf(row), ...overrides.map((override) => override.occurrence)]);
   const items: Occurrence[] = [];
   for (const { wall, at } of starts) {
@@ -47,7 +54,7 @@ export function occurrencesBetween(
   }
   for (const override of overrides) items.push(applyOverride(row, override));
   const overlapping = items.filter((item) => overlaps(item, from, to)).sort((a, b) => a.startAt - b.startAt);
-  return { items: overlapping.slice(0, max), truncated: truncated || overlapping.length > max };
+  return { items: overlapping.slice(0, max), truncated: truncated || overlapping.length > max, engineMs };
 }
 
 export function findOccurrence({ row, overrides }: EventParts, name: string): Occurrence | undefined {
@@ -71,8 +78,8 @@ export function firstOccurrence(event: EventParts, since = -Infinity): Occurrenc
 
 /** The occurrence that takes place at a time, or the next one; of an event that is over, the first. */
 export function currentOccurrence(event: EventParts, at: number): Occurrences {
-  const started = occurrencesBetween(event, at - LATE_MS, at + 1).items.slice(-1);
-  if (started.length > 0) return { items: started, truncated: false };
+  const { items, engineMs } = occurrencesBetween(event, at - LATE_MS, at + 1);
+  if (items.length > 0) return { items: items.slice(-1), truncated: false, engineMs };
   const next = firstOccurrence(event, at);
   return next.items.length > 0 || next.truncated ? next : firstOccurrence(event);
 }
