@@ -17,7 +17,13 @@ import { type McpModule, mcpModule } from "@/modules/mcp/mod.ts";
 import { jobModule } from "@/modules/job/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import { type MemoryModule, memoryModule, runContext } from "@/modules/memory/mod.ts";
-import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
+import {
+  createLastMessageReader,
+  MessageAccess,
+  type MessageFilter,
+  messageModule,
+  UnreadCounter,
+} from "@/modules/message/mod.ts";
 import { notificationModule, type Notify } from "@/modules/notification/mod.ts";
 import { type OauthModule, oauthModule } from "@/modules/oauth/mod.ts";
 import { type PluginModule, pluginModule } from "@/modules/plugin/mod.ts";
@@ -154,6 +160,14 @@ export function createModules(
     signer: new Signer(config.jwtSecrets, "file link"),
   }));
   const { files } = file;
+  // Plugins come later.
+  const filter: MessageFilter = {
+    get isActive(): boolean {
+      return plugins.filters.isActive;
+    },
+    appliesTo: (tenantId, roomId) => plugins.filters.appliesTo(tenantId, roomId),
+    apply: (context, roomId, message) => plugins.filters.apply(context, roomId, message),
+  };
   const { messages, sender } = add(messageModule(platform, {
     roomAccess,
     tenants,
@@ -170,13 +184,7 @@ export function createModules(
       sent: (...what) => agents.runMessages.sent(...what),
     },
     rate: limits.messages,
-    filter: {
-      get isActive(): boolean {
-        return plugins.filters.isActive;
-      },
-      appliesTo: (tenantId, roomId) => plugins.filters.appliesTo(tenantId, roomId),
-      apply: (context, roomId, message) => plugins.filters.apply(context, roomId, message),
-    },
+    filter,
   }));
   const { interactions } = add(commandModule(platform, {
     roomAccess,
@@ -199,6 +207,7 @@ export function createModules(
     ai,
     notifications,
     files: file.writer,
+    filter,
     findMessage: (tx, context, id) => messages.find(tx, context, id),
     revalidate,
     toolSources,

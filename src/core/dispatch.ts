@@ -35,6 +35,8 @@ export type Call = {
   signal?: AbortSignal | undefined;
   /** The transport has begun the call on the caller's CPU account, and ends it. */
   isCpuAccounted?: true;
+  /** See `Context.isFiltered`. */
+  isFiltered?: boolean;
 };
 
 export type Dispatch = (operation: Operation, call: Call) => Promise<Outcome<unknown>>;
@@ -165,6 +167,7 @@ class CallContext implements Context {
   readonly access: Access;
   readonly operation: string;
   readonly isReadOnly: boolean;
+  readonly isFiltered: boolean;
   readonly #call: Call;
 
   constructor(operation: Operation, call: Call) {
@@ -173,6 +176,7 @@ class CallContext implements Context {
     this.access = operation.access;
     this.operation = operation.name;
     this.isReadOnly = isReadOnly(operation);
+    this.isFiltered = call.isFiltered === true;
     this.#call = call;
   }
 

@@ -72,6 +72,8 @@ export type Context = {
   operation: string;
   /** Whether the operation only reads. */
   isReadOnly: boolean;
+  /** Whether filters have decided on the message that it sends: they are not asked within a transaction. */
+  isFiltered?: boolean;
   /** Aborts when the caller disconnects or the request times out; long polls listen to it. Created on first use; copies lack it. */
   readonly signal?: AbortSignal | undefined;
 };

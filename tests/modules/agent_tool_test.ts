@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { eventually, until } from "../wait.ts";
+import type { Caller } from "../harness.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
@@ -365,8 +366,9 @@ testOnEngines("a run asks who asked it, and continues with the reply", async (en
   const path = `/v1/collaboration/ai/runs/${run.id}/reply`;
   assertProblem(await alice.post(path, { text: "The first" }), 403, "forbidden");
   ok(await bob.post(path, { text: "The second" }));
+  await fixture.gateway.runJobs();
   await fixture.settled();
-  assert.equal((await fixture.texts()).at(-1), "You said: The second");
+  assert.deepEqual(await fixture.texts(), ["Close it", "Which one?", "The second", "You said: The second"]);
   assertProblem(await bob.post(path, { text: "No" }), 409, "run_finished");
 });
 
@@ -426,6 +428,28 @@ testOnEngines("in a direct room the next message is the reply to a question", as
   });
   const { items: [run, ...others] } = ok(await alice.get(`/v1/collaboration/ai/runs?roomId=${roomId}`));
   assert.deepEqual([run.status, others], ["succeeded", []]);
+});
+
+Deno.test("a reply by run.reply starts no further run in a thread, and needs message.write to be in the room", async () => {
+  await using fixture = await AgentFixture.open(({ last }) =>
+    last.includes("close") ? callTools(["ask_user", { question: "Which one?" }]) : `You said: ${last}`
+  );
+  const { bob, roomId, gateway } = fixture;
+  const reply = async (who: Caller, count: number) => {
+    const { id: threadId } = await sendMessage(bob, roomId, "Doors");
+    await fixture.mention(bob, "Please close it", { threadId });
+    const { id } = await fixture.settled("waiting_input", count);
+    ok(await who.post(`/v1/collaboration/ai/runs/${id}/reply`, { text: "The second" }));
+    await gateway.runJobs();
+    await fixture.settled("succeeded", count);
+    return ok(await bob.get(`/v1/messages?roomId=${roomId}&threadId=${threadId}`)).items.map((message: Body) =>
+      message.text
+    );
+  };
+  const said = ["Please close it", "Which one?", "The second", "You said: The second"];
+  assert.deepEqual(await reply(bob, 1), said);
+  const silent = await gateway.as("bob", { scope: "room.read message.read run.*" });
+  assert.deepEqual(await reply(silent, 2), said.filter((text) => text !== "The second"));
 });
 
 Deno.test("a run may ask as often as it may respond", async () => {

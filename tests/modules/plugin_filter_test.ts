@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { pause, until } from "../wait.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { ALLOW, installPlugin, manifestOf, PLUGINS, PluginServer, PluginSocket } from "./plugin_fixture.ts";
 
@@ -191,4 +192,41 @@ Deno.test("a filter over a socket is asked without storing anything", async () =
   assert.equal((await sending).text, "Hush");
   const stored = await gateway.app.store.log.read("default", `plugin:${ID}`, 0, 10);
   assert.deepEqual(stored, []);
+});
+
+testOnEngines("a filter decides on what an agent says, and on replies to its questions", async (environment) => {
+  await using server = new PluginServer();
+  await using fixture = await AgentFixture.open(
+    ({ last }) =>
+      last.includes("close")
+        ? callTools(["ask_user", { question: "Which of 4111?" }])
+        : last.includes("curse")
+        ? "forbidden"
+        : `You said: ${last}`,
+    { environment: { ...environment, ...ALLOW } },
+  );
+  const { alice, bob, roomId, gateway } = fixture;
+  server.respond = ({ data: { text } }) =>
+    text.includes("4111")
+      ? { kind: "replace", text: text.replaceAll("4111", "****") }
+      : text.includes("forbidden")
+      ? { kind: "refuse", reason: "Not here" }
+      : { kind: "pass" };
+  await installPlugin(await gateway.as("admin", { role: "admin" }), filterManifest(server));
+  ok(await alice.put(`/v1/rooms/${roomId}/filters/${ID}`));
+  await fixture.mention(bob, "Please close it");
+  const { id } = await fixture.settled("waiting_input");
+  const path = `/v1/collaboration/ai/runs/${id}/reply`;
+  assertProblem(await bob.post(path, { text: "forbidden" }), 422, "plugin_refused");
+  ok(await bob.post(path, { text: "That of 4111" }));
+  await gateway.runJobs();
+  await fixture.settled();
+  assert.deepEqual(await fixture.texts(), [
+    "Please close it",
+    "Which of ****?",
+    "That of ****",
+    "You said: That of ****",
+  ]);
+  await fixture.mention(bob, "Please curse");
+  assert.equal((await fixture.settled("failed", 2)).error.code, "plugin_refused");
 });

@@ -8,7 +8,7 @@ import { type Module, operationsOf } from "@/core/module.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { RunMessages, TriggerAgents } from "@/modules/message/mod.ts";
+import type { MessageFilter, RunMessages, TriggerAgents } from "@/modules/message/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
@@ -74,6 +74,7 @@ type Deps = {
   identity: IdentityService;
   ai: AiService;
   files: Pick<FileWriter, "write">;
+  filter: MessageFilter;
   findMessage: FindMessage;
   notifications: Pick<NotificationService, "notify" | "markReadAbout">;
   /** The actor with its current rights; `undefined` if its token ended. */
@@ -162,10 +163,11 @@ function createParts(platform: Platform, deps: Deps) {
   const { roomAccess, identity, ai, files, findMessage, toolSources, assembleContext } = deps;
   let known: ReturnType<typeof operationsOf> | undefined;
   const operations = () => known ??= operationsOf(modules);
-  const callOperation: CallOperation = async (actor, name, input, requestId) => {
+  const callOperation: CallOperation = async (actor, name, input, requestId, options) => {
     const operation = operations().get(name);
     if (operation === undefined) throw new TypeError(`Expected an operation, received ${name}`);
-    return (await dispatch(operation, { actor, input, requestId, via: "run", isCpuAccounted: true })).output;
+    return (await dispatch(operation, { actor, input, requestId, via: "run", isCpuAccounted: true, ...options }))
+      .output;
   };
   const signals = new RunSignals(bus);
   const lifecycle = new RunLifecycle({ clock, ai, metrics, notifications: deps.notifications });
@@ -174,7 +176,7 @@ function createParts(platform: Platform, deps: Deps) {
   const access = new RunAccess({ store, roomAccess });
   const deciders = new Deciders({ identity, roomAccess, access, operations });
   const gate = new ApprovalGate({ clock, identity, access, deciders });
-  const poster = new RunPoster({ store, clock, actors, callOperation });
+  const poster = new RunPoster({ store, clock, actors, filter: deps.filter, callOperation });
   const ending = new RunEnding({ store, clock, actors, lifecycle, files, poster });
   const executor = new RunExecutor({
     store,
@@ -202,7 +204,7 @@ function createParts(platform: Platform, deps: Deps) {
   const scheduler = new AgentScheduler({ store, clock, identity, roomAccess });
   const common = { store, clock, cursors, roomAccess, access, lifecycle };
   const { revalidate } = deps;
-  const runs = new RunService({ ...common, identity, waiter, findMessage, revalidate });
+  const runs = new RunService({ ...common, identity, waiter, poster, callOperation, findMessage, revalidate });
   const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });
   const streams = new RunStreams({ store, bus, access, waiter, revalidate });
   const approvals = new ApprovalService({ ...common, deciders });

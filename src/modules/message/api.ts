@@ -103,7 +103,7 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
       async run(context, input) {
         assertMaySend(context.actor, input.elements);
         const { tenantId } = context.actor;
-        const filtered = filter.appliesTo(tenantId, input.roomId)
+        const filtered = filter.appliesTo(tenantId, input.roomId) && context.isFiltered !== true
           ? await filter.apply(context, input.roomId, input)
           : input;
         if (input.sendAt !== undefined) return await schedule(scheduled, context, filtered);

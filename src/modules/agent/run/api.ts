@@ -78,7 +78,7 @@ export function runOperations(runs: RunService): Operation[] {
       http: { method: "POST", path: `${RUN_PATH}/:id/reply`, status: 202 },
       input: RunReply,
       output: Run,
-      faults: ["not_found", "room_archived", "run_finished", "conflict"],
+      faults: ["not_found", "room_archived", "run_finished", "conflict", "plugin_refused", "plugin_unavailable"],
       example: { id: RUN, text: "The second one." },
       run: (context, input) => runs.reply(context, input),
     }),

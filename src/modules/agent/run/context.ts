@@ -21,8 +21,14 @@ type ContextRequest = {
 export type AssembleContext = (request: ContextRequest) => Promise<readonly ModelMessage[]>;
 
 /** Calls an operation as the actor of a run; the result is the operation's output. */
-// deno-lint-ignore no-explicit-any -- outputs are typed by their operations
-export type CallOperation = (actor: Actor, operation: string, input: unknown, requestId: string) => Promise<any>;
+export type CallOperation = (
+  actor: Actor,
+  operation: string,
+  input: unknown,
+  requestId: string,
+  options?: { isFiltered?: boolean },
+  // deno-lint-ignore no-explicit-any -- outputs are typed by their operations
+) => Promise<any>;
 
 /**
  * What the model needs to understand "here", "me" and "tomorrow", and to use ids in calls of tools. The time is in the zone of the

@@ -8,7 +8,7 @@ import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
-import type { Content, RunPoster } from "./poster.ts";
+import type { Content, FilteredContent, RunPoster } from "./poster.ts";
 import { askersOf, roomsReadBy } from "./presenter.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
@@ -47,7 +47,8 @@ export class RunEnding {
     const content = await this.#contentOf(run, text.trim());
     for (let retry = 0;; retry++) {
       try {
-        return await this.#succeed(run, content, text, lastStep, set);
+        const filtered = await this.#deps.poster.filtered(run, content);
+        return await this.#succeed(run, filtered, text, lastStep, set);
       } catch (thrown) {
         // The response is paid for; what may pass, such as a rate limit, is waited for.
         if (!(thrown instanceof Fault) || !thrown.spec.retryable || retry === RETRIES || signal.aborted) throw thrown;
@@ -58,7 +59,7 @@ export class RunEnding {
 
   async #succeed(
     run: RunRow,
-    content: Content,
+    content: FilteredContent,
     text: string,
     lastStep: StepRow,
     set: Partial<RunRow>,
@@ -84,8 +85,9 @@ export class RunEnding {
       const isAsked = askers.length > 0 && run.trigger_message_id !== null && run.chain_depth === 1 &&
         !QUIET.has(error.code);
       const told = { ...run, asker_ids_json: JSON.stringify(askers) };
+      // No filter decides on what the gateway says.
       const text = `I could not finish this: ${error.detail}`;
-      const posted = isAsked ? await poster.post(told, { text, type: "notice" }) : undefined;
+      const posted = isAsked ? await poster.post(told, { text, type: "notice", isFiltered: true }) : undefined;
       const outputMessageId = typeof posted === "string" ? posted : null;
       await lifecycle.end(tx, run, "failed", { error, outputMessageId, set });
     });

@@ -2,6 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
+import type { MessageFilter } from "@/modules/message/mod.ts";
 import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -10,8 +11,23 @@ import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
 export type Content = { text: string; fileIds?: string[]; type?: "notice" };
+/** Content on which the filters of the room have decided. */
+export type FilteredContent = Content & { metadata?: Record<string, unknown>; isFiltered?: boolean; refusal?: Fault };
 
-type Deps = { store: Store<AgentTables>; clock: Clock; actors: RunActors; callOperation: CallOperation };
+/** Of the call that sends. */
+const SENDING = {
+  access: { scope: "message.write", room: "member" },
+  operation: "message.send",
+  isReadOnly: false,
+} as const;
+
+type Deps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  actors: RunActors;
+  filter: MessageFilter;
+  callOperation: CallOperation;
+};
 
 export class RunPoster {
   readonly #deps: Deps;
@@ -20,16 +36,43 @@ export class RunPoster {
     this.#deps = deps;
   }
 
+  /** Asks the filters of the room, which a transaction would wait for. What they refuse fails when it is posted. */
+  async filtered(run: RunRow, content: Content): Promise<FilteredContent> {
+    const { store, actors, filter } = this.#deps;
+    if (content.text === "" || !filter.appliesTo(run.tenant_id, run.room_id)) return content;
+    try {
+      return await this.filteredFor(await actors.ofPost(run, store.db), run, content);
+    } catch (thrown) {
+      return { ...content, refusal: Fault.from(thrown) };
+    }
+  }
+
+  /** The same for what the actor writes; throws what its sender receives. */
+  async filteredFor<Draft extends Content>(
+    actor: Actor,
+    run: RunRow,
+    draft: Draft,
+  ): Promise<Draft & { isFiltered?: boolean }> {
+    const { filter } = this.#deps;
+    if (!filter.appliesTo(run.tenant_id, run.room_id)) return draft;
+    const message = { ...draft, threadId: run.thread_id === "" ? undefined : run.thread_id };
+    const context = { ...SENDING, actor, requestId: run.id };
+    const { threadId: _threadId, ...decided } = await filter.apply(context, run.room_id, message);
+    return { ...draft, ...decided, isFiltered: true };
+  }
+
   /**
    * Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted: also if readers of the
    * room cannot see all that the run has read, since somebody joined one room or left another meanwhile.
    */
   async post(
     run: RunRow,
-    content: Content,
+    { refusal, isFiltered, ...content }: FilteredContent,
     { actor: external, read = new Map() }: { actor?: Actor; read?: RoomsRead } = {},
   ): Promise<string | Fault | undefined> {
     if (content.text === "") return undefined;
+    if (refusal?.spec.retryable) throw refusal;
+    if (refusal !== undefined) return refusal;
     const { store, actors, callOperation, clock } = this.#deps;
     try {
       return await store.enclose(async (inner) => {
@@ -42,16 +85,22 @@ export class RunPoster {
         await assertReadable();
         const actor = external ?? await actors.ofPost(run, inner.db);
         const isInThread = run.thread_id !== "";
-        const message = await callOperation(actor, "message.send", {
-          roomId: run.room_id,
-          ...content,
-          parseMentions: content.type !== "notice",
-          ...isInThread ? { threadId: run.thread_id } : {},
-          ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
-            ? { replyToId: run.trigger_message_id }
-            : {},
-          metadata: { runId: run.id },
-        }, run.id);
+        const message = await callOperation(
+          actor,
+          "message.send",
+          {
+            roomId: run.room_id,
+            ...content,
+            parseMentions: content.type !== "notice",
+            ...isInThread ? { threadId: run.thread_id } : {},
+            ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
+              ? { replyToId: run.trigger_message_id }
+              : {},
+            metadata: { ...content.metadata, runId: run.id },
+          },
+          run.id,
+          isFiltered === undefined ? {} : { isFiltered },
+        );
         // With the room locked, nobody joins it any more.
         await assertReadable();
         await new RunStore(inner.db).putSent({

@@ -28,16 +28,22 @@ export class RunRefusals {
     const isInThread = run.thread_id !== "";
     try {
       return await store.enclose(async (tx) => {
-        const message = await callOperation(await actors.ofPost(run, tx.db), "message.send", {
-          roomId: run.room_id,
-          text: `I cannot respond to this: ${detail}`,
-          type: "notice",
-          ...isInThread ? { threadId: run.thread_id } : {},
-          ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
-            ? { replyToId: run.trigger_message_id }
-            : {},
-          clientMessageId: `${code}:${run.thread_id}:${Math.floor(clock.now() / REPEAT_MS)}`,
-        }, run.id);
+        const message = await callOperation(
+          await actors.ofPost(run, tx.db),
+          "message.send",
+          {
+            roomId: run.room_id,
+            text: `I cannot respond to this: ${detail}`,
+            type: "notice",
+            ...isInThread ? { threadId: run.thread_id } : {},
+            ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
+              ? { replyToId: run.trigger_message_id }
+              : {},
+            clientMessageId: `${code}:${run.thread_id}:${Math.floor(clock.now() / REPEAT_MS)}`,
+          },
+          run.id,
+          { isFiltered: true },
+        );
         return message.id as string;
       });
     } catch (thrown) {

@@ -131,8 +131,8 @@ export const RunRead = z.strictObject({ id: RunId, wait: Wait });
 export const RunReply = z.strictObject({
   id: RunId,
   text: z.string().min(1).max(INPUT_MAX).describe(
-    "Reply to the question of the run. A message of who asked that would start a run of the agent in the same thread is a " +
-      "reply as well",
+    "Reply to the question of the run; posted in its room if the token has `message.write`. A message of who asked that " +
+      "would start a run of the agent in the same thread is a reply as well",
   ),
 });
 

@@ -12,8 +12,10 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { AgentStore } from "../store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunAccess } from "./access.ts";
+import type { CallOperation } from "./context.ts";
 import { expiryJob } from "./expiry_job.ts";
 import type { RunLifecycle } from "./lifecycle.ts";
+import type { FilteredContent, RunPoster } from "./poster.ts";
 import { askersOf, presentRun, presentStep } from "./presenter.ts";
 import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
 import { runChanged } from "./signals.ts";
@@ -32,6 +34,8 @@ type Deps = {
   access: RunAccess;
   lifecycle: RunLifecycle;
   waiter: RunWaiter;
+  poster: RunPoster;
+  callOperation: CallOperation;
   findMessage: FindMessage;
   /** The actor as it is now; `undefined` if its token, itself or its owner ended. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
@@ -182,23 +186,43 @@ export class RunService {
     });
   }
 
-  /** Replies to the question of a run, which then continues. */
+  /** Replies to the question of a run, which then continues. The reply is in the conversation, as the question is. */
   async reply(context: Context, { id, text }: RunReply): Promise<Run> {
-    const { store, access, lifecycle } = this.#deps;
-    return await store.write(async (tx) => {
+    const { store, access, lifecycle, poster } = this.#deps;
+    const { actor } = context;
+    const found = await access.find(actor, id);
+    // Filters are asked outside of the transaction.
+    const reply = hasScope(actor, "message.write") ? await poster.filteredFor(actor, found, { text }) : undefined;
+    return await store.enclose(async (tx) => {
       const { run } = await access.requireForUpdate(tx, context, id);
-      if (!askersOf(run).includes(context.actor.principalId)) {
+      if (!askersOf(run).includes(actor.principalId)) {
         throw new Fault("forbidden", "Only the principal that asked for a run may reply to its questions");
       }
-      if (!await lifecycle.reply(tx, run, { text, scopes: context.actor.scopes })) {
+      if (!await lifecycle.reply(tx, run, { text: reply?.text ?? text, scopes: actor.scopes })) {
         const isOver = run.finished_at !== null;
         throw new Fault(
           isOver ? "run_finished" : "conflict",
           isOver ? "The run has finished" : "The run has no open question",
         );
       }
+      if (reply !== undefined) await this.#postReply(tx, context, run, reply);
       const after = await new RunStore(tx.db).find(run.tenant_id, id);
       return presentRun(after ?? run);
     });
+  }
+
+  async #postReply(
+    tx: AnyTransaction,
+    { actor, requestId }: Context,
+    run: RunRow,
+    { isFiltered = false, ...reply }: FilteredContent,
+  ): Promise<void> {
+    const { clock, callOperation } = this.#deps;
+    const { tenant_id, room_id: roomId, thread_id: threadId, agent_id } = run;
+    // Named, so that it is for no other agent of the thread.
+    const draft = { ...reply, roomId, mentions: { principalIds: [agent_id] }, ...threadId === "" ? {} : { threadId } };
+    const { id: message_id } = await callOperation(actor, "message.send", draft, requestId, { isFiltered });
+    // It starts no further run.
+    await new RunStore(tx.db).addTrigger({ tenant_id, message_id, agent_id, created_at: iso(clock.now()) });
   }
 }

@@ -224,14 +224,14 @@ export class ToolStep {
     const { store, lifecycle, poster } = this.#deps;
     const { run } = step;
     try {
+      // A notice notifies nobody: those who asked are notified of the question itself.
+      const question = await poster.filtered(run, { text: resolved.question, type: "notice" });
       return await store.enclose(async (tx) => {
         await this.#fence(tx, run);
-        // A notice notifies nobody: those who asked are notified of the question itself.
-        const question = { text: resolved.question, type: "notice" } as const;
         const posted = await poster.post(run, question, { read: roomsReadBy(run) });
         if (posted instanceof Fault) return await this.#put(tx, step, resolved, failed(posted));
         await this.#put(tx, step, resolved, { status: "waiting", result: "" });
-        return await lifecycle.wait(tx, run, "waiting_input", resolved.question);
+        return await lifecycle.wait(tx, run, "waiting_input", question.text);
       });
     } catch (thrown) {
       if (thrown instanceof LeaseLost || thrown instanceof RetryTransaction) throw thrown;
