@@ -27,7 +27,13 @@ export class EditorHost implements AsyncDisposable {
 
   /** Bundles the pages while it serves. */
   constructor(editors: readonly string[]) {
-    for (const editor of editors) this.#scripts.set(`/${editor}.js`, bundle(editor));
+    // The first one loads the bundler where it never ran: of two that load it at once, one finds half of it.
+    let loaded: Promise<unknown> = Promise.resolve();
+    for (const editor of editors) {
+      const script = loaded.then(() => bundle(editor));
+      if (this.#scripts.size === 0) loaded = script;
+      this.#scripts.set(`/${editor}.js`, script);
+    }
     this.#server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async ({ url }) => {
       const { pathname } = new URL(url);
       const script = await this.#scripts.get(pathname);
