@@ -229,4 +229,29 @@ testOnEngines("a filter decides on what an agent says, and on replies to its que
   ]);
   await fixture.mention(bob, "Please curse");
   assert.equal((await fixture.settled("failed", 2)).error.code, "plugin_refused");
+  assert.equal((await fixture.texts()).at(-1), "I could not finish this: The response could not be posted: Not here");
+});
+
+testOnEngines("a filter decides on what an agent outside says", async (environment) => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway({ ...environment, ...ALLOW });
+  const { alice, roomId } = await openFixture(gateway, filterManifest(server));
+  server.respond = ({ data: { text } }) =>
+    text.includes("forbidden")
+      ? { kind: "refuse", reason: "Not here" }
+      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  const robo = await gateway.as("robo", { kind: "agent", owner: "alice", name: "Robo" });
+  ok(await robo.get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
+  const begin = async (text: string) => {
+    const { id } = ok(await robo.post("/v1/collaboration/ai/runs", { roomId }));
+    ok(await robo.post(`/v1/collaboration/ai/runs/${id}/append`, { step: 0, offset: 0, text }));
+    return (body: unknown) => robo.post(`/v1/collaboration/ai/runs/${id}/finish`, body);
+  };
+  assert.equal(typeof ok(await (await begin("It is 4111"))({})).outputMessageId, "string");
+  const refused = await begin("forbidden");
+  assertProblem(await refused({}), 422, "plugin_refused");
+  assert.equal(ok(await refused({ status: "failed" })).outputMessageId, null);
+  const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["It is ****"]);
 });

@@ -49,7 +49,7 @@ export class MessageFilters implements MessageFilter {
     if (store.isInTransaction) {
       throw new Fault(
         "bad_request",
-        "Messages of this room are filtered: send clientMessageId instead of Idempotency-Key",
+        "Messages of this room are filtered: a call takes no Idempotency-Key there, and an agent says it in its response",
       );
     }
     // Plugins are called for those only who may send.

@@ -71,26 +71,40 @@ export class RunEnding {
       if (ended instanceof Fault) {
         const error = { code: ended.code, detail: `The response could not be posted: ${ended.message}` };
         // The text stays readable in the run.
-        await lifecycle.end(tx, run, "failed", { error, set: { ...set, text } });
+        const outputMessageId = await this.#tellAskers(tx, run, error);
+        await lifecycle.end(tx, run, "failed", { error, outputMessageId, set: { ...set, text } });
       } else await lifecycle.end(tx, run, "succeeded", { outputMessageId: ended ?? null, set: { ...set, text: "" } });
     });
   }
 
   /** Ends the run with an error, and posts it in the room if a person waits for the run. Throws `LeaseLost`. */
   async fail(run: RunRow, error: RunFailure, set: Partial<RunRow> = {}): Promise<void> {
-    const { store, lifecycle, actors, poster } = this.#deps;
+    const { store, lifecycle } = this.#deps;
     await store.enclose(async (tx) => {
-      // If one of several has left, the others learn why they get no response.
-      const askers = error.code === "not_found" ? await actors.remainingAskers(run, tx.db) : askersOf(run);
-      const isAsked = askers.length > 0 && run.trigger_message_id !== null && run.chain_depth === 1 &&
-        !QUIET.has(error.code);
-      const told = { ...run, asker_ids_json: JSON.stringify(askers) };
-      // No filter decides on what the gateway says.
-      const text = `I could not finish this: ${error.detail}`;
-      const posted = isAsked ? await poster.post(told, { text, type: "notice", isFiltered: true }) : undefined;
-      const outputMessageId = typeof posted === "string" ? posted : null;
+      const outputMessageId = await this.#tellAskers(tx, run, error);
       await lifecycle.end(tx, run, "failed", { error, outputMessageId, set });
     });
+  }
+
+  /** Posts why there is no response, if a person waits for it; returns the id of the message. */
+  async #tellAskers(tx: AnyTransaction, run: RunRow, error: RunFailure): Promise<string | null> {
+    const { actors, poster } = this.#deps;
+    // If one of several has left, the others learn why they get no response.
+    const askers = error.code === "not_found" ? await actors.remainingAskers(run, tx.db) : askersOf(run);
+    const isAsked = askers.length > 0 && run.trigger_message_id !== null && run.chain_depth === 1 &&
+      !QUIET.has(error.code);
+    if (!isAsked) return null;
+    const told = { ...run, asker_ids_json: JSON.stringify(askers) };
+    // No filter decides on what the gateway says.
+    const text = `I could not finish this: ${error.detail}`;
+    const posted = await poster.post(told, { text, type: "notice", isFiltered: true });
+    return typeof posted === "string" ? posted : null;
+  }
+
+  /** What a run of an agent outside posts in a room with filters, which are not asked within a transaction. */
+  async filteredExternal(run: RunRow, actor: Actor, text: string): Promise<FilteredContent | undefined> {
+    const { poster } = this.#deps;
+    return poster.hasFilters(run) ? await poster.filtered(run, shortContent(text), actor) : undefined;
   }
 
   /** Ends a run of an agent outside, whose text is posted however it ended; part of the transaction. */
@@ -99,9 +113,8 @@ export class RunEnding {
     run: RunRow,
     actor: Actor | undefined,
     status: "succeeded" | "failed" | "expired",
-    { text, error }: { text: string; error?: RunFailure },
+    { text, error, content = shortContent(text) }: { text: string; error?: RunFailure; content?: FilteredContent },
   ): Promise<RunRow | undefined> {
-    const content = { text: cut(text.trim()) };
     const posted = actor === undefined ? undefined : await this.#deps.poster.post(run, content, { actor });
     if (posted instanceof Fault && status === "succeeded") throw posted;
     const outputMessageId = typeof posted === "string" ? posted : null;
@@ -142,6 +155,10 @@ export function reportedStep(run: RunRow, text: string, endedAt: string, more: P
     ended_at: endedAt,
     ...more,
   };
+}
+
+function shortContent(text: string): Content {
+  return { text: cut(text.trim()) };
 }
 
 function cut(text: string): string {

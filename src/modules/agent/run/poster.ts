@@ -37,14 +37,18 @@ export class RunPoster {
   }
 
   /** Asks the filters of the room, which a transaction would wait for. What they refuse fails when it is posted. */
-  async filtered(run: RunRow, content: Content): Promise<FilteredContent> {
-    const { store, actors, filter } = this.#deps;
-    if (content.text === "" || !filter.appliesTo(run.tenant_id, run.room_id)) return content;
+  async filtered(run: RunRow, content: Content, external?: Actor): Promise<FilteredContent> {
+    const { store, actors } = this.#deps;
+    if (content.text === "" || !this.hasFilters(run)) return content;
     try {
-      return await this.filteredFor(await actors.ofPost(run, store.db), run, content);
+      return await this.filteredFor(external ?? await actors.ofPost(run, store.db), run, content);
     } catch (thrown) {
       return { ...content, refusal: Fault.from(thrown) };
     }
+  }
+
+  hasFilters({ tenant_id: tenantId, room_id: roomId }: RunRow): boolean {
+    return this.#deps.filter.appliesTo(tenantId, roomId);
   }
 
   /** The same for what the actor writes; throws what its sender receives. */
@@ -53,11 +57,10 @@ export class RunPoster {
     run: RunRow,
     draft: Draft,
   ): Promise<Draft & { isFiltered?: boolean }> {
-    const { filter } = this.#deps;
-    if (!filter.appliesTo(run.tenant_id, run.room_id)) return draft;
+    if (!this.hasFilters(run)) return draft;
     const message = { ...draft, threadId: run.thread_id === "" ? undefined : run.thread_id };
     const context = { ...SENDING, actor, requestId: run.id };
-    const { threadId: _threadId, ...decided } = await filter.apply(context, run.room_id, message);
+    const { threadId: _threadId, ...decided } = await this.#deps.filter.apply(context, run.room_id, message);
     return { ...draft, ...decided, isFiltered: true };
   }
 
