@@ -1,4 +1,4 @@
-// Agents at work below the conversation, or below the thread in which they were asked: their words as they come, their questions, and a button to stop them.
+// Agents at work below the conversation, or below the thread in which they were asked: their words as they come, what they wait for, and a button to stop them.
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { post } from "../core/api.ts";
@@ -106,7 +106,6 @@ function Arguments({ input }: { input: string }): VNode | null {
 
 function Reply({ run }: { run: Run }): VNode {
   return html`
-    <div class="text" dir="auto">${markdown(run.question ?? "")}</div>
     <${LineForm} className="writer" label="Reply to the agent" placeholder="Reply" action="Reply" isPrimary
       onSend=${(text: string) => post(`${PATH}/${run.id}/reply`, { text })} />
   `;

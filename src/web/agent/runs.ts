@@ -20,7 +20,6 @@ export type Run = {
   status: RunStatus;
   step: number;
   text?: string;
-  question?: string | null;
   model: string | null;
   usage: { inputTokens: number; outputTokens: number; costMicros: number };
   error: { code: string; detail: string } | null;
