@@ -1,8 +1,9 @@
 // `kill -9` of gateways in the middle of what their agents say: each run has one message, and no tool ran twice.
 import assert from "node:assert/strict";
+import { withTimeout } from "@/core/clock.ts";
 import { type ModelCall, ModelServer } from "../model_server.ts";
 import type { ScriptedStep } from "../scripted_models.ts";
-import { eventually, pause } from "../wait.ts";
+import { eventually, pause, WAIT_MS } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { printLine } from "./report.ts";
 
@@ -100,7 +101,9 @@ async function survive(cluster: Cluster, speakers: Speakers): Promise<void> {
   const holdSoon = () => speakers.hold(1 + Math.floor(Math.random() * WORDS_BEFORE_KILL_MAX));
   let held = holdSoon();
   for (let n = 1; n <= KILLS; n++) {
-    const node = cluster.node(await held);
+    const at = await withTimeout(held, 3 * WAIT_MS);
+    assert.ok(at !== undefined, "an agent speaks: too few runs are left");
+    const node = cluster.node(at);
     await node.stop("SIGKILL");
     // What the others say while it starts counts as well.
     held = n < KILLS ? holdSoon() : speakers.hold();
