@@ -58,3 +58,19 @@ export function filterOwnStates(
     if (document.awareness.getStates().has(client) || free-- <= 0) states.delete(client);
   }
 }
+
+/** Charges editors for the time it takes to apply their updates to a document. */
+export function chargeUpdates(
+  { isTransactionOrigin }: HocuspocusModule,
+  document: DocumentReplica["document"],
+): void {
+  let startedAt = 0;
+  document.on("beforeAllTransactions", () => {
+    startedAt = performance.now();
+  });
+  document.on("afterAllTransactions", (_, [first]) => {
+    const origin: unknown = first?.origin;
+    if (!isTransactionOrigin(origin) || origin.source !== "connection") return;
+    origin.connection.context.account.consume(performance.now() - startedAt);
+  });
+}

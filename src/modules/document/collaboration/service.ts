@@ -20,6 +20,7 @@ import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
 import { accessChanged } from "../service.ts";
 import { DocumentStore } from "../store.ts";
 import {
+  chargeUpdates,
   ConnectionRefused,
   type EditorConnection,
   type EditorContext,
@@ -251,7 +252,7 @@ export class CollaborationService {
       markAsRelay(document);
       await replica.load();
       account.consume(estimateEncodeMs(document));
-      this.#timeUpdates(document);
+      if (this.#hocuspocus !== undefined) chargeUpdates(this.#hocuspocus, document);
     } catch (thrown) {
       if (!(thrown instanceof ConnectionRefused)) logger.error("loading a document failed", { cause: String(thrown) });
       if (isUnavailable(thrown)) socket.close(CLOSE.retry);
@@ -362,19 +363,6 @@ export class CollaborationService {
   async #verifyAwareness(name: string, states: Map<number, unknown>): Promise<void> {
     const replica = this.#replicas.get(name);
     if (replica !== undefined) await this.#editorAccess.verify(replica)?.catch(() => states.clear());
-  }
-
-  /** Charges the time it takes to apply the updates of editors to a document. */
-  #timeUpdates(document: DocumentReplica["document"]): void {
-    let startedAt = 0;
-    document.on("beforeAllTransactions", () => {
-      startedAt = performance.now();
-    });
-    document.on("afterAllTransactions", (_, [first]) => {
-      const origin: unknown = first?.origin;
-      if (!this.#hocuspocus?.isTransactionOrigin(origin) || origin.source !== "connection") return;
-      origin.connection.context.account.consume(performance.now() - startedAt);
-    });
   }
 
   #onSignal(signal: Signal): void {
