@@ -8,14 +8,14 @@ import { pathToFileURL } from "node:url";
 type TestFile = { path: string; text: string };
 
 const FOLDER = import.meta.dirname ?? "";
-/** So many that the last ones to run keep all cores busy. */
-const WORKERS = 2 * navigator.hardwareConcurrency;
 /** Tests in these folders start processes, and load little of the app themselves. */
 const PROCESS_DIRECTORIES = ["e2e", "fault"];
 const RUNS_ALONE = /^\/\/ .*\bRuns alone\b/m;
 const MEASURES_WORK = /^\/\/ Measures the work of its thread\b/m;
 
 const [tier = "all", ...args] = Deno.args;
+/** So many that the last ones to run keep all cores busy: with servers, some tests take long. */
+const WORKERS = (tier === "quick" ? 2 : 5) * navigator.hardwareConcurrency;
 const requestedFiles = args.filter(isTest);
 const entryDirectory = await Deno.makeTempDir({ prefix: "gateway-tests-" });
 try {
