@@ -16,6 +16,8 @@ async function clickEndOf(page: Page, text: string): Promise<void> {
   await page.locator(".ProseMirror").getByText(text).first().click();
   await page.locator(".ProseMirror-focused").waitFor();
   await page.keyboard.press("End");
+  // The browser tells the editor of a selection a moment later, at the next frame at the latest.
+  await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
 }
 
 /** Pastes HTML as the browser does, without a clipboard of the machine. */
@@ -146,6 +148,8 @@ browserTest("two people format a rich document in the client, which leaves alone
       // A word of the passage, too.
       await clickEndOf(bob, "Plan");
       await bob.keyboard.press("Shift+Home");
+      // The editor knows of the selection when others see it.
+      await ada.locator("h1 .remote-selection", { hasText: "Plan" }).waitFor();
       await bob.getByLabel("Comment", { exact: true }).fill("Which?");
       await bob.getByLabel("Comment", { exact: true }).press("Enter");
       await bob.locator(".cards li", { hasText: "Which?" }).locator("blockquote", { hasText: /^Plan$/ }).waitFor();
