@@ -1,5 +1,6 @@
 // Which jobs are next: tenants with nothing running, then round robin over principals, and never all slots of a runner for one of
 // them.
+import { tenantOfCharged } from "@/core/actor.ts";
 import type { DueJob } from "./job_queries.ts";
 
 /** Due jobs considered for one choice. */
@@ -21,8 +22,8 @@ export class FairScheduler {
   readonly #tenants = new Set<string>();
 
   /**
-   * Up to `slots` jobs to start: of tenants with nothing running, else of principals not served in this round, else of those with nothing running, else of any, but then
-   * the last slot stays free for others. The gateway's own jobs do not wait.
+   * Up to `slots` jobs to start: of tenants with nothing running, else of principals not served in this round, else of those with
+   * nothing running, else of any, but then the last slot stays free for others. The gateway's own jobs do not wait.
    */
   async choose(find: FindDueJobs, slots: number, running: ReadonlySet<string>): Promise<string[]> {
     const ofOthers = await this.#firstOfOtherTenants(find, running, slots);
@@ -41,9 +42,9 @@ export class FairScheduler {
   /** One job of each tenant with nothing running: a backlog of one delays no other, however many principals it is of. */
   async #firstOfOtherTenants(find: FindDueJobs, running: ReadonlySet<string>, slots: number): Promise<string[]> {
     if (running.size === 0 || this.#tenants.size < 2) return [];
-    const busy = new Set([...running].map(tenantOf));
+    const busy = new Set([...running].map(tenantOfCharged));
     const due = await find([], CANDIDATES_MAX, [...busy]);
-    const first = Map.groupBy(due, ({ id, charged_to: owner }) => owner === null ? id : tenantOf(owner));
+    const first = Map.groupBy(due, ({ id, charged_to: owner }) => owner === null ? id : tenantOfCharged(owner));
     return [...first.values()].flatMap(([job]) => job?.id ?? []).slice(0, slots);
   }
 
@@ -54,16 +55,11 @@ export class FairScheduler {
       if (owner !== null && owners.has(owner)) continue;
       if (chosen.length === slots) break;
       if (owner !== null) owners.add(owner);
-      if (owner !== null && this.#tenants.size < 2) this.#tenants.add(tenantOf(owner));
+      if (owner !== null && this.#tenants.size < 2) this.#tenants.add(tenantOfCharged(owner));
       chosen.push(id);
     }
     for (const owner of owners) this.#served.add(owner);
     if (this.#served.size > ROUND_MAX) this.#served.clear();
     return chosen;
   }
-}
-
-/** The tenant of whom a job is charged to, a key as returned by `chargedTo`. */
-function tenantOf(owner: string): string {
-  return owner.slice(0, owner.indexOf("/"));
 }

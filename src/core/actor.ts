@@ -56,6 +56,11 @@ export function chargedTo(actor: Pick<Actor, "tenantId" | "ownerId" | "principal
   return `${actor.tenantId}/${chargedId(actor)}`;
 }
 
+/** The tenant of a key that `chargedTo` returned. */
+export function tenantOfCharged(key: string): string {
+  return key.slice(0, key.indexOf("/"));
+}
+
 /** Whether `role` is `least` or above in its ladder. */
 export function isAtLeast<Role extends string>(ladder: readonly Role[], role: Role, least: Role): boolean {
   return ladder.indexOf(role) >= ladder.indexOf(least);

@@ -5,7 +5,7 @@
 // principal on whose behalf the code runs (see caller.ts). A principal that has used up its share waits while others
 // are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected. So do all
 // principals of a tenant together, while other tenants are served.
-import { type Actor, chargedTo } from "./actor.ts";
+import { type Actor, chargedTo, tenantOfCharged } from "./actor.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru_map.ts";
 import { Activity, type TenantCpu, TenantCpus } from "./tenant_cpu.ts";
@@ -83,7 +83,7 @@ export class CpuBudget {
     if (known !== undefined) return known;
     const percent = this.#percent ?? Infinity;
     const share = isService ? Math.max(percent, Math.min(50, percent * this.#serviceFactor)) : percent;
-    const tenant = this.#tenants?.of(key.slice(0, key.indexOf("/")), this.now());
+    const tenant = this.#tenants?.of(tenantOfCharged(key), this.now());
     const account = new CpuAccount(this, key, share / 100, tenant);
     this.#accounts.set(key, account);
     return account;

@@ -27,8 +27,8 @@ type Deps = {
   /** Private hosts that tenants may use as providers. */
   allowHosts: readonly string[];
   limits: TokenLimits;
-  /** Models of a tenant were changed in this transaction. */
   roomAccess: Pick<RoomAccess, "findMany">;
+  /** Models of a tenant were changed in this transaction. */
   onModelsChanged: (tx: AnyTransaction, tenantId: string) => Promise<void>;
   /** The gateway's secrets: keys of tenants are encrypted with the first one. */
   secrets: readonly Uint8Array[];

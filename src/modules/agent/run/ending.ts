@@ -101,6 +101,11 @@ export class RunEnding {
     return typeof posted === "string" ? posted : null;
   }
 
+  /** Whether `filteredExternal` may return anything. */
+  get isFiltering(): boolean {
+    return this.#deps.poster.isFiltering;
+  }
+
   /** What a run of an agent outside posts in a room with filters, which are not asked within a transaction. */
   async filteredExternal(run: RunRow, actor: Actor, text: string): Promise<FilteredContent | undefined> {
     const { poster } = this.#deps;

@@ -89,15 +89,15 @@ export class OutsideRuns {
   /** Posts the text and ends the run. Finishing a finished run returns it. */
   async finish({ actor }: Context, { id, text, status, error }: RunFinish): Promise<Run> {
     const { store, ending } = this.#deps;
-    const found = await store.enclose((tx) => this.#find(tx, actor, id));
-    const content = found.status === "running"
+    const found = ending.isFiltering ? await store.enclose((tx) => this.#find(tx, actor, id)) : undefined;
+    const content = found?.status === "running"
       ? await ending.filteredExternal(found, actor, text ?? found.text)
       : undefined;
     return await store.enclose(async (tx) => {
       const run = await this.#find(tx, actor, id);
       if (run.status === status) return presentRun(run);
       assertRunning(run);
-      if (content !== undefined && text === undefined && run.text !== found.text) {
+      if (content !== undefined && text === undefined && run.text !== found?.text) {
         throw new Fault("conflict", "The text has grown while filters decided on it: finish the run again");
       }
       const failure = status === "failed" ? { code: error?.code ?? "failed", detail: error?.detail ?? "" } : undefined;

@@ -47,6 +47,12 @@ export class RunPoster {
     }
   }
 
+  /** Whether any room has filters. */
+  get isFiltering(): boolean {
+    return this.#deps.filter.isActive;
+  }
+
+  /** Whether filters decide on what is said in the room. */
   hasFilters({ tenant_id: tenantId, room_id: roomId }: RunRow): boolean {
     return this.#deps.filter.appliesTo(tenantId, roomId);
   }
@@ -87,7 +93,6 @@ export class RunPoster {
         // What the message replies to may be hidden as well: sending it would fail for that reason.
         await assertReadable();
         const actor = external ?? await actors.ofPost(run, inner.db);
-        const isInThread = run.thread_id !== "";
         const message = await callOperation(
           actor,
           "message.send",
@@ -95,10 +100,7 @@ export class RunPoster {
             roomId: run.room_id,
             ...content,
             parseMentions: content.type !== "notice",
-            ...isInThread ? { threadId: run.thread_id } : {},
-            ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
-              ? { replyToId: run.trigger_message_id }
-              : {},
+            ...placeOf(run),
             metadata: { ...content.metadata, runId: run.id },
           },
           run.id,
@@ -120,4 +122,12 @@ export class RunPoster {
       return thrown;
     }
   }
+}
+
+/** Where a run speaks: in its thread, else in reply to the message that triggered it, unless the room is direct. */
+export function placeOf(
+  { thread_id: threadId, trigger_message_id: triggerId, trigger_kind: kind }: RunRow,
+): { threadId?: string; replyToId?: string } {
+  if (threadId !== "") return { threadId };
+  return triggerId === null || kind === "direct" ? {} : { replyToId: triggerId };
 }

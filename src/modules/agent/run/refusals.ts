@@ -5,6 +5,7 @@ import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
 import type { RunFailure } from "./lifecycle.ts";
+import { placeOf } from "./poster.ts";
 import type { RunActors } from "./run_actor.ts";
 
 /** It is said once in this time in a room or thread, however many ask. */
@@ -25,7 +26,6 @@ export class RunRefusals {
    */
   async post(run: RunRow, { code, detail }: RunFailure): Promise<string | undefined> {
     const { store, clock, actors, callOperation } = this.#deps;
-    const isInThread = run.thread_id !== "";
     try {
       return await store.enclose(async (tx) => {
         const message = await callOperation(
@@ -35,10 +35,7 @@ export class RunRefusals {
             roomId: run.room_id,
             text: `I cannot respond to this: ${detail}`,
             type: "notice",
-            ...isInThread ? { threadId: run.thread_id } : {},
-            ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
-              ? { replyToId: run.trigger_message_id }
-              : {},
+            ...placeOf(run),
             clientMessageId: `${code}:${run.thread_id}:${Math.floor(clock.now() / REPEAT_MS)}`,
           },
           run.id,
