@@ -130,8 +130,8 @@ export class CommentService {
       if (comment.text !== before.text) {
         await this.#attachFiles(context, locked, comment);
         await this.#index(locked, comment);
+        await notifier.notify(context.actor, locked, comment, before.text);
       }
-      if (comment.text !== before.text) await notifier.notify(context.actor, locked, comment, before.text);
       const { resolved_at, resolved_by } = comment;
       if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
       return await this.#publish(context, locked, comment, isToggled ? resolved ? "resolved" : "reopened" : "updated");

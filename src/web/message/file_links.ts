@@ -14,7 +14,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** The address of a file or its thumbnail; `undefined` until it is read, and then the caller is rendered again. */
 export function fileLink(id: string, thumbnail?: Thumbnail): string | undefined {
-  const key = `${id} ${thumbnail}`;
+  const key = keyOf(id, thumbnail);
   const link = links.value.get(key);
   if (link !== undefined && link.expiresAt - MARGIN_MS > Date.now()) return link.url;
   if (!requested.has(key)) {
@@ -26,7 +26,7 @@ export function fileLink(id: string, thumbnail?: Thumbnail): string | undefined 
 
 /** Reads the link of a file again that could not be read so far. */
 export function forgetFileLink(id: string): void {
-  const key = `${id} ${undefined}`;
+  const key = keyOf(id, undefined);
   requested.delete(key);
   fileLink(id);
 }
@@ -53,7 +53,7 @@ async function readRequested(): Promise<void> {
       links.value = new Map([
         ...links.value,
         ...items.map(({ id, url, expiresAt }) =>
-          [`${id} ${thumbnail}`, { url: addressOf(url), expiresAt: Date.parse(expiresAt) }] as const
+          [keyOf(id, thumbnail), { url: addressOf(url), expiresAt: Date.parse(expiresAt) }] as const
         ),
       ]);
       for (const [key] of batch) if (links.value.has(key)) requested.delete(key);
@@ -62,4 +62,8 @@ async function readRequested(): Promise<void> {
       for (const [key] of batch) requested.delete(key);
     }
   }
+}
+
+function keyOf(id: string, thumbnail: Thumbnail | undefined): string {
+  return `${id} ${thumbnail}`;
 }
