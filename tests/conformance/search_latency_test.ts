@@ -80,17 +80,27 @@ for (const { name, open } of engines) {
 
 /** Reads what this thread and the processes of PostgreSQL have worked for a gateway; the time, if the server runs elsewhere. */
 async function workOfServer({ app }: Harness): Promise<() => number> {
-  const { rows } = await sql<{ pid: number }>`select pid from pg_stat_activity where datname = current_database()`
+  const { rows } = await sql<{ pid: number }>`
+    select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend'`
     .execute(app.store.db);
-  const pids = rows.map(({ pid }) => pid).filter(isPostgres);
-  if (pids.length < rows.length) return () => performance.now();
-  return () => cpuTimeMs() + pids.reduce((sum, pid) => sum + cpuSeconds(pid) * 1000, 0);
+  if (!rows.every(({ pid }) => isPostgres(pid))) return () => performance.now();
+  // A connection may be closed while it is watched: what its process had worked by then still counts.
+  const secondsOf = new Map(rows.map(({ pid }) => [pid, 0]));
+  return () => {
+    for (const [pid, seconds] of secondsOf) secondsOf.set(pid, ifRunning(() => cpuSeconds(pid)) ?? seconds);
+    return cpuTimeMs() + secondsOf.values().reduce((sum, seconds) => sum + seconds * 1000, 0);
+  };
 }
 
 function isPostgres(pid: number): boolean {
+  return ifRunning(() => Deno.readTextFileSync(`/proc/${pid}/cmdline`))?.startsWith("postgres") ?? false;
+}
+
+/** What `read` reads of a process, or undefined if that has ended. */
+function ifRunning<Read>(read: () => Read): Read | undefined {
   try {
-    return Deno.readTextFileSync(`/proc/${pid}/cmdline`).startsWith("postgres");
+    return read();
   } catch {
-    return false;
+    return undefined;
   }
 }
