@@ -14,13 +14,18 @@ export const me = signal<Me | undefined>(undefined);
 /** Why the last session ended. */
 export const signedOutReason = sessionStorage.getItem(REASON) ?? "";
 
-/** Tabs of one gateway: a new one takes over the session of those that are open, so that links work in it. */
+/**
+ * Tabs of one gateway: a new one takes over the session of those that are open, so that links work in it, and who signs out in
+ * one is signed out in all. A tab asks by null, and gets the session; a text is the person who has signed out.
+ */
 const tabs = new BroadcastChannel(`${TOKEN} ${location.pathname}`);
 // Not where somebody has signed out, nor where a code signs in.
 const isNew = sessionStorage.length === 0 && !/^#\w/.test(location.hash);
 
 tabs.onmessage = ({ data }) => {
-  if (data === null) {
+  if (typeof data === "string") {
+    if (data === sessionStorage.getItem(PERSON)) signOut();
+  } else if (data === null) {
     if (token.value !== "") tabs.postMessage([token.value, sessionStorage.getItem(PERSON)]);
   } else if (isNew && token.value === "") {
     const [value, person] = data;
@@ -59,9 +64,11 @@ export function endSession(reason = "Your session has ended. Please sign in agai
   location.reload();
 }
 
-/** Ends the session, and forgets everything that this tab has stored. */
+/** Ends the session in all tabs, and forgets everything that they have stored. */
 export function signOut(): void {
   if (token.value === "") return;
+  // Each tab passes it on before it has no session any more, and then ignores it.
+  tabs.postMessage(sessionStorage.getItem(PERSON));
   // Before the storage is cleared: what changes while there is a token is stored.
   dropToken();
   sessionStorage.clear();
