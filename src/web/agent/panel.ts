@@ -106,7 +106,8 @@ function Arguments({ input }: { input: string }): VNode | null {
 
 function Reply({ run }: { run: Run }): VNode {
   return html`
-    <${LineForm} className="writer" label="Reply to the agent" placeholder="Reply" action="Reply" isPrimary
+    <${LineForm} draft=${`reply ${run.id}`} className="writer" label="Reply to the agent" placeholder="Reply" action="Reply"
+      isPrimary
       onSend=${(text: string) => post(`${PATH}/${run.id}/reply`, { text })} />
   `;
 }

@@ -64,8 +64,9 @@ export function CommentsPane(
           `
         )}
       </ul>
-      <${LineForm} className="writer" label="Comment" action="Comment" maxlength=${4000} onSend=${(text: string) =>
-        add(text)} />
+      <${LineForm} draft=${`comment ${id}`} className="writer" label="Comment" action="Comment" maxlength=${4000} onSend=${(
+        text: string,
+      ) => add(text)} />
     </aside>
   `;
 }
@@ -105,7 +106,7 @@ function Thread({ root, replies, path, onReply, onChange }: {
         act(call("PATCH", `${path}/${root.id}`, { resolved: !root.resolved }))}>${root.resolved
         ? "Reopen"
         : "Resolve"}</button></p>
-      <${LineForm} className="writer" label="Reply" action="Reply" maxlength=${4000} onSend=${onReply} />
+      <${LineForm} draft=${`comment ${root.id}`} className="writer" label="Reply" action="Reply" maxlength=${4000} onSend=${onReply} />
     </li>
   `;
 }

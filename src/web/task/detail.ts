@@ -167,7 +167,7 @@ function Subtasks(
         done(one)} />
       <span dir="auto">${one.title}</span></label>`
     )}
-    <${LineForm} label="Add a subtask" maxlength=${255} onSend=${async (title: string) => {
+    <${LineForm} draft=${`task ${task.id}`} label="Add a subtask" maxlength=${255} onSend=${async (title: string) => {
       await createTask({ roomId: task.roomId, parentId: task.id, title });
       onChange();
     }} />

@@ -47,7 +47,7 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
       <div class="board-bar">
         ${room !== undefined && canWrite(room)
           ? html`
-            <${LineForm} className="new-task" label="New task" action="Add" isPrimary maxlength=${255}
+            <${LineForm} draft=${`task ${room.id}`} className="new-task" label="New task" action="Add" isPrimary maxlength=${255}
               onSend=${(title: string) => createTask({ roomId: room.id, title, status: "todo" })} />
           `
           : html`<span></span>`}
