@@ -104,9 +104,13 @@ function Body({ message }: { message: Message }): VNode {
     [text, format, JSON.stringify([...names])],
   );
   return html`<div class="text" dir="auto">${nodes}${
-    message.editedAt === null
-      ? null
-      : html`<small class="dim" title=${`Edited ${fullTimeOf(message.editedAt)}`}> (edited)</small>`
+    message.editedAt === null ? null : html`
+      <small
+        class="dim"> <button type="button" class="link edited" title=${`Edited ${
+          fullTimeOf(message.editedAt)
+        }. Show the earlier versions`} onClick=${() =>
+          void attempt(async () => (await import("./history.ts")).openHistory(message))}>(edited)</button></small>
+    `
   }</div>`;
 }
 
