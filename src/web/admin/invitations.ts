@@ -2,9 +2,10 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { addressOf, call, listAll, post } from "../core/api.ts";
+import { copyText } from "../core/clipboard.ts";
 import { count, fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt, notify } from "../core/notice.ts";
+import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 
@@ -70,10 +71,7 @@ function Created({ address }: { address: string }): VNode {
       <input readonly value=${address} aria-label="Address of the invitation" onFocus=${(event: FocusEvent) =>
         (event.target as HTMLInputElement).select()} />
       <footer><button type="button" class="primary" onClick=${() =>
-        void attempt(async () => {
-          await navigator.clipboard.writeText(address);
-          notify("Copied");
-        })}>Copy</button></footer>
+        void attempt(() => copyText(address, "Copied"))}>Copy</button></footer>
     </div>
   `;
 }

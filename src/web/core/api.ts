@@ -107,6 +107,11 @@ export async function upload<Result>(
   return await read<Result>(response);
 }
 
+/** A random id. `randomUUID` is for secure pages only, which those of a gateway in a local network are not. */
+export function createId(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 async function send(method: Method, path: string, body: unknown, as: string): Promise<Response> {
   const isFile = body instanceof Blob;
   try {

@@ -1,6 +1,6 @@
 // A call between browsers: REST to take part, `/ws` to signal, peer connections for the media.
 import { effect, signal } from "@preact/signals";
-import { call as send, post } from "../core/api.ts";
+import { call as send, createId, post } from "../core/api.ts";
 import { follow, onEvent, publishEphemeral, unfollow } from "../core/live.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
@@ -225,7 +225,7 @@ export class Call {
   }
 
   async #offer(id: string, waitMs = OFFER_AGAIN_MS): Promise<void> {
-    const peer = this.#connect(id, crypto.randomUUID().slice(0, 8), true);
+    const peer = this.#connect(id, createId().slice(0, 8), true);
     const { connection } = peer;
     // Others can send only what is offered, also by those who send nothing.
     for (const kind of ["audio", "video"]) {
@@ -294,7 +294,7 @@ export async function joinMeeting(id: string): Promise<void> {
 
 /** The same for a tab, so that joining again replaces its earlier participation. */
 function deviceId(): string {
-  const known = sessionStorage.getItem("gateway.device") ?? `browser-${crypto.randomUUID().slice(0, 8)}`;
+  const known = sessionStorage.getItem("gateway.device") ?? `browser-${createId().slice(0, 8)}`;
   sessionStorage.setItem("gateway.device", known);
   return known;
 }

@@ -1,7 +1,7 @@
 // What can be done with a message.
-import { call, post } from "../core/api.ts";
+import { addressOf, call, post } from "../core/api.ts";
+import { copyText } from "../core/clipboard.ts";
 import { attempt, notify } from "../core/notice.ts";
-import { addressOf } from "../core/api.ts";
 import { hrefOf } from "../core/route.ts";
 import type { Message, Reaction, Room } from "../core/resources.ts";
 import { isAdmin, myId } from "../core/session.ts";
@@ -100,7 +100,6 @@ async function createTask(message: Message): Promise<void> {
 
 async function copyLink({ roomId, id }: Message): Promise<void> {
   await attempt(async () => {
-    await navigator.clipboard.writeText(addressOf(hrefOf(["rooms", roomId], { message: id })));
-    notify("Link copied");
+    await copyText(addressOf(hrefOf(["rooms", roomId], { message: id })), "Link copied");
   });
 }

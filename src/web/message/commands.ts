@@ -1,5 +1,5 @@
 // Commands: texts that begin with a slash, and what they respond.
-import { get, post } from "../core/api.ts";
+import { createId, get, post } from "../core/api.ts";
 import { notifyUntilDismissed } from "../core/notice.ts";
 import { onEvent } from "../core/live.ts";
 
@@ -31,7 +31,7 @@ export async function runCommand(roomId: string, text: string, threadId: string 
     await post<Result>("v1/collaboration/commands/run", {
       roomId,
       text,
-      clientMessageId: crypto.randomUUID(),
+      clientMessageId: createId(),
       ...threadId === undefined ? {} : { threadRootId: threadId },
     }),
   );

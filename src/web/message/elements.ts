@@ -1,7 +1,7 @@
 // Buttons, selects, links and forms below a message. What is chosen is sent to the agent or service that wrote it.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { post } from "../core/api.ts";
+import { createId, post } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import type { Element, FormField, Message } from "../core/resources.ts";
@@ -24,7 +24,7 @@ function Control({ message, element, isAllowed }: { message: Message; element: E
     setBusy(true);
     await attempt(async () => {
       const path = `v1/messages/${message.id}/elements/${encodeURIComponent(element.id)}/action`;
-      showResponse(await post<Result>(path, { ...body, clientMessageId: crypto.randomUUID() }));
+      showResponse(await post<Result>(path, { ...body, clientMessageId: createId() }));
     });
     setBusy(false);
   };

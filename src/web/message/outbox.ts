@@ -1,6 +1,6 @@
 // Messages that are not acknowledged yet. Each is sent again with the same id until it is, so none is lost or sent twice.
 import { effect, signal } from "@preact/signals";
-import { ApiError, post } from "../core/api.ts";
+import { ApiError, createId, post } from "../core/api.ts";
 import { connection } from "../core/live.ts";
 import { messageOf } from "../core/notice.ts";
 import type { Message, MessageFile } from "../core/resources.ts";
@@ -37,7 +37,7 @@ effect(() => {
 });
 
 export function sendMessage(draft: Omit<Unsent, "clientMessageId" | "createdAt">): void {
-  const added = { ...draft, clientMessageId: crypto.randomUUID(), createdAt: new Date().toISOString() };
+  const added = { ...draft, clientMessageId: createId(), createdAt: new Date().toISOString() };
   unsent.value = [...unsent.value, added];
   void flush();
 }

@@ -1,7 +1,7 @@
 // Messages that are sent at a later time.
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { call, get, post } from "../core/api.ts";
+import { call, createId, get, post } from "../core/api.ts";
 import { fullTimeOf, localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
@@ -28,7 +28,7 @@ export function openSchedule(room: Room, take: () => Taken | undefined): void {
             text: taken.text,
             sendAt,
             parseMentions: true,
-            clientMessageId: crypto.randomUUID(),
+            clientMessageId: createId(),
           };
           try {
             await post("v1/messages", fileIds.length === 0 ? body : { ...body, fileIds });

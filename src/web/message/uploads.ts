@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { effect, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
-import { upload as sendFile, withQuery } from "../core/api.ts";
+import { createId, upload as sendFile, withQuery } from "../core/api.ts";
 import { sizeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { messageOf, notify } from "../core/notice.ts";
@@ -79,7 +79,7 @@ for (const type of ["dragover", "drop"] as const) {
   });
 }
 
-async function uploadOne(target: string, roomId: string, file: File, key: string = crypto.randomUUID()): Promise<void> {
+async function uploadOne(target: string, roomId: string, file: File, key: string = createId()): Promise<void> {
   const change = (fields: Partial<Upload>): void =>
     setUploads(target, (all) => all.map((one) => one.key === key ? { ...one, ...fields } : one));
   const { name, size } = file;

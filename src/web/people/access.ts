@@ -2,9 +2,10 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, get, listAll, post } from "../core/api.ts";
+import { copyText } from "../core/clipboard.ts";
 import { fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt, notify } from "../core/notice.ts";
+import { attempt } from "../core/notice.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 
 type Used = { id: string; scopes: string[]; createdAt: string; lastUsedAt: string | null };
@@ -98,10 +99,7 @@ function Created({ token }: { token: string }): VNode {
       <input readonly value=${token} aria-label="Token" onFocus=${(event: FocusEvent) =>
         (event.target as HTMLInputElement).select()} />
       <footer><button type="button" class="primary" onClick=${() =>
-        void attempt(async () => {
-          await navigator.clipboard.writeText(token);
-          notify("Copied");
-        })}>Copy</button></footer>
+        void attempt(() => copyText(token, "Copied"))}>Copy</button></footer>
     </div>
   `;
 }

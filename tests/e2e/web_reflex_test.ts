@@ -1,0 +1,93 @@
+// What people try without being told, as other applications have it.
+import assert from "node:assert/strict";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { message } from "./web_round.ts";
+import { assertNoReports, openClient, sees, signIn, write } from "./web_page.ts";
+
+/** Not a secure page, as that of a gateway in a local network. */
+const LOCAL = "gateway.test";
+
+browserTest("what people are used to works as elsewhere", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
+  const bob = await target.token({ sub: "bob", name: "Bob" });
+  for (const token of [ada, bob]) await target.call(token, "GET", "/v1/collaboration/me");
+  const post = (token: string, path: string, body: unknown) => target.call(token, "POST", path, body);
+  const { id: roomId } = await post(ada, "/v1/rooms", { name: "team", memberIds: ["bob"] });
+  const browser = await launchBrowser(`--host-resolver-rules=MAP ${LOCAL} 127.0.0.1`);
+  try {
+    const page = await signIn(browser, target, ada);
+    const composer = page.locator(".chat .composer textarea");
+    await t.step("in a local network, without https, messages are sent and links copied", async () => {
+      const local = await openClient(browser, target.baseUrl.replace("127.0.0.1", LOCAL));
+      assert.equal(await local.evaluate("isSecureContext"), false);
+      await local.getByLabel("Access token").fill(bob);
+      await local.getByRole("button", { name: "Sign in" }).click();
+      await local.getByRole("link", { name: /team/ }).click();
+      await write(local, "From the next room");
+      await sees(local, "From the next room");
+      await local.locator(".unsent").waitFor({ state: "detached" });
+      await message(local, "From the next room").hover();
+      await message(local, "From the next room").getByRole("button", { name: "More" }).click();
+      await local.getByRole("menuitem", { name: "Copy link" }).click();
+      await local.getByText("Link copied").waitFor();
+      await local.locator(".chat .composer textarea").press("Control+v");
+      await eventually(async () =>
+        assert.match(await local.locator(".chat .composer textarea").inputValue(), /^http:.+\?message=msg_/)
+      );
+      await local.context().close();
+    });
+    await t.step("earlier versions of a message are a click away", async () => {
+      const { id } = await post(bob, "/v1/messages", { roomId, text: "At **five**" });
+      await target.call(bob, "PATCH", `/v1/messages/${id}`, { text: "At six" });
+      await page.getByRole("link", { name: /team/ }).click();
+      await message(page, "At six").getByRole("button", { name: "(edited)" }).click();
+      const versions = page.getByRole("dialog", { name: "Edit history" }).locator("li");
+      await versions.locator("strong", { hasText: "five" }).waitFor();
+      assert.match(await versions.first().innerText(), /\(now\)\s+At six/);
+      await target.call(bob, "PATCH", `/v1/messages/${id}`, { text: "At seven" });
+      await versions.getByText("At seven").waitFor();
+      await page.keyboard.press("Escape");
+    });
+    await t.step("half a comment is there after its pane was closed, and after the page was left", async () => {
+      const { id } = await post(ada, "/v1/collaboration/documents", { roomId, title: "Plan" });
+      await page.goto(`${target.baseUrl}/#/documents/${id}`);
+      const comment = page.getByLabel("Comment", { exact: true });
+      await page.getByRole("button", { name: "Comments" }).click();
+      await comment.fill("Half a comm");
+      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
+      await page.getByRole("button", { name: "Comments" }).click();
+      assert.equal(await comment.inputValue(), "Half a comm");
+      await page.reload();
+      await page.getByRole("button", { name: "Comments" }).click();
+      assert.equal(await comment.inputValue(), "Half a comm");
+      await comment.fill("A comment");
+      await comment.press("Enter");
+      await page.locator(".comment", { hasText: "A comment" }).waitFor();
+      await eventually(async () => assert.equal(await comment.inputValue(), ""));
+    });
+    await t.step("who signs out in one tab is signed out in the others, and nobody else is", async () => {
+      const second = await page.context().newPage();
+      await second.goto(`${target.baseUrl}/#/profile`);
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await composer.waitFor();
+      const other = await page.context().newPage();
+      // Asks nobody for a session, as after somebody has signed out.
+      await other.addInitScript("sessionStorage.setItem('gateway.reason', '')");
+      await other.goto(target.baseUrl);
+      await other.getByLabel("Access token").fill(bob);
+      await other.getByRole("button", { name: "Sign in" }).click();
+      await other.locator(".link-state.connected").waitFor();
+      await second.getByRole("button", { name: "Sign out" }).click();
+      for (const tab of [second, page]) await tab.getByText("You are signed out.").waitFor();
+      await other.getByRole("link", { name: /team/ }).click();
+      await write(other, "Still here");
+      await sees(other, "Still here");
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
