@@ -9,8 +9,8 @@ import { FakeSocket, sendCommand } from "./transport/ws_harness.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "./harness.ts";
 import { pause } from "./wait.ts";
 
-const INPUTS = isQuick ? 4000 : 11_000;
-const RPCS = 1000;
+const INPUTS = isQuick ? 1500 : 11_000;
+const RPCS = isQuick ? 300 : 1000;
 const SEED = Date.now() & 0x7fffffff;
 
 const bad = fc.oneof(

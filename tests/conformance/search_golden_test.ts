@@ -5,6 +5,7 @@ import { engines, fillRoom, printLine, waitForIndex } from "./search_engines.ts"
 import { PACKAGES, readCorpus } from "./search_corpus.ts";
 import { startStopwatch } from "../cpu_time.ts";
 import { search as searchUntilComplete } from "../modules/fixtures.ts";
+import { slowTest } from "../tier.ts";
 
 const RECALL_MIN = 0.98;
 const PRECISION_MIN = 0.9;
@@ -117,7 +118,7 @@ for (const { name, open } of engines) {
     Deno.test.ignore(`${title}: needs the Debian packages ${PACKAGES.join(" ")}`, () => {});
     continue;
   }
-  Deno.test(title, async () => {
+  slowTest(title, async () => {
     await using opened = await open();
     const { gateway } = opened;
     const alice = await gateway.as("alice");

@@ -57,7 +57,7 @@ async function measureStallMs(work: () => Promise<void>): Promise<number> {
   return longest;
 }
 
-Deno.test("a small update that would take seconds to merge is rejected and does not block others", async () => {
+slowTest("a small update that would take seconds to merge is rejected and does not block others", async () => {
   await using fixture = await EditorFixture.open("");
   const { documents, server, id, token } = fixture;
   // Other tests run in parallel; the refused updates would take several times as long.

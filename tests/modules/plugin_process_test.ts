@@ -4,6 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import { ProcessTransport } from "@/modules/plugin/process_transport.ts";
 import type { ActivePlugin } from "@/modules/plugin/registry.ts";
 import { openGateway } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { eventually, pause } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
@@ -38,7 +39,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 }
 `;
 
-Deno.test("a plugin in a process answers, may do nothing else, and is stopped when it misbehaves", async () => {
+slowTest("a plugin in a process answers, may do nothing else, and is stopped when it misbehaves", async () => {
   await using gateway = await openGateway();
   const admin = await gateway.as("admin", { role: "admin" });
   const { alice } = await createCallers(gateway, "alice");
@@ -82,46 +83,49 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 }
 `;
 
-Deno.test("processes that nobody waits for leave their places; those that hoard, read files or write unasked end", async () => {
-  const transport = new ProcessTransport(1);
-  let n = 0;
-  const call = async (id: string, text: string, deadlineMs = 60_000, code = COUNTING): Promise<unknown> => {
-    const plugin = { tenantId: "t", id, manifest: { code }, row: { version: 1 } } as unknown as ActivePlugin;
-    const { signal } = new AbortController();
-    const called = { id: `call_${n++}`, kind: "command.run", data: { text }, deadlineMs, signal } as const;
-    return await transport.call(plugin, called).then((response) => "text" in response && response.text, codeOf);
-  };
-  try {
-    assert.deepEqual([await call("one", ""), await call("one", ""), await call("two", "")], ["1", "2", "1"]);
-    const waiting = call("two", "wait", 500);
-    assert.equal(await call("one", ""), "plugin_unavailable");
-    assert.equal(await waiting, "plugin_timeout");
-    assert.equal(await call("one", "flood"), "1");
-    const after = await eventually(async () => {
-      const response = await call("one", "");
-      assert.notEqual(response, "plugin_failed");
-      return response;
-    });
-    assert.equal(after, "1", "a process of its own");
-    const file = import.meta.url;
-    const imports = [
-      `import text from "${file}" with { type: "text" };`,
-      `import * as text from "${new URL("../wait.ts", file)}";`,
-      `const text = await import("${file}", { with: { type: "text" } });`,
-    ];
-    for (const [n, line] of imports.entries()) {
-      assert.equal(
-        await call(`reader${n}`, "", 60_000, `${line}\nglobalThis.name = String(text);${COUNTING}`),
-        "plugin_failed",
-        line,
-      );
+slowTest(
+  "processes that nobody waits for leave their places; those that hoard, read files or write unasked end",
+  async () => {
+    const transport = new ProcessTransport(1);
+    let n = 0;
+    const call = async (id: string, text: string, deadlineMs = 60_000, code = COUNTING): Promise<unknown> => {
+      const plugin = { tenantId: "t", id, manifest: { code }, row: { version: 1 } } as unknown as ActivePlugin;
+      const { signal } = new AbortController();
+      const called = { id: `call_${n++}`, kind: "command.run", data: { text }, deadlineMs, signal } as const;
+      return await transport.call(plugin, called).then((response) => "text" in response && response.text, codeOf);
+    };
+    try {
+      assert.deepEqual([await call("one", ""), await call("one", ""), await call("two", "")], ["1", "2", "1"]);
+      const waiting = call("two", "wait", 500);
+      assert.equal(await call("one", ""), "plugin_unavailable");
+      assert.equal(await waiting, "plugin_timeout");
+      assert.equal(await call("one", "flood"), "1");
+      const after = await eventually(async () => {
+        const response = await call("one", "");
+        assert.notEqual(response, "plugin_failed");
+        return response;
+      });
+      assert.equal(after, "1", "a process of its own");
+      const file = import.meta.url;
+      const imports = [
+        `import text from "${file}" with { type: "text" };`,
+        `import * as text from "${new URL("../wait.ts", file)}";`,
+        `const text = await import("${file}", { with: { type: "text" } });`,
+      ];
+      for (const [n, line] of imports.entries()) {
+        assert.equal(
+          await call(`reader${n}`, "", 60_000, `${line}\nglobalThis.name = String(text);${COUNTING}`),
+          "plugin_failed",
+          line,
+        );
+      }
+      assert.equal(await call("one", "hoard"), "plugin_failed", "buffers are not in the heap");
+      assert.equal(await call("one", ""), "1");
+    } finally {
+      await transport.stop();
     }
-    assert.equal(await call("one", "hoard"), "plugin_failed", "buffers are not in the heap");
-    assert.equal(await call("one", ""), "1");
-  } finally {
-    await transport.stop();
-  }
-});
+  },
+);
 
 /** Answers with the longest time that its timer did not run. */
 const TICKING = `

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { listEvents } from "./calendar_fixture.ts";
 import { completeSearch, createCallers, createRoom, ok } from "./fixtures.ts";
 import {
@@ -323,7 +324,7 @@ testOnEngines("lines of events are not believed", async (engine) => {
   });
 });
 
-Deno.test("an import of events that crashes at every turn ends as one that does not", async () => {
+slowTest("an import of events that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, series } = await createContent(gateway);
     const lines = parseRecords(await exportTenant(gateway, boss));

@@ -4,6 +4,7 @@ import * as Y from "yjs";
 import { JobRunner } from "@/adapters/job_runner.ts";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { download as downloadFile, FILES, pngHeader, sha256, upload } from "./file_harness.ts";
 import { assertProblem, completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import {
@@ -324,7 +325,7 @@ for (const limit of ["SVC_LIMIT_FILE_BYTES", "SVC_LIMIT_TENANT_FILE_BYTES"]) {
   });
 }
 
-Deno.test("an import of documents and files that crashes at every turn ends as one that does not", async () => {
+slowTest("an import of documents and files that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, content, files } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { JobRunner } from "@/adapters/job_runner.ts";
 import type { Harness } from "../harness.ts";
 import { openGateway } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { pause } from "../wait.ts";
 import {
   crashAfterWrites,
@@ -323,7 +324,7 @@ Deno.test("an import whose transactions are run twice, as the store may, counts 
   }
 });
 
-Deno.test("a gateway that stops leaves a running import to the next, however often", async () => {
+slowTest("a gateway that stops leaves a running import to the next, however often", async () => {
   const folder = await Deno.makeTempDir();
   const environment = { SVC_DATA_DIR: folder, SVC_DATABASE_URL: `sqlite:${folder}/gateway.db` };
   try {

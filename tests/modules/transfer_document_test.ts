@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 import {
   type Any,
@@ -370,7 +371,7 @@ Deno.test("a document keeps as many revisions and comments as it may have, and t
   });
 });
 
-Deno.test("an import of revisions, comments and bans that crashes at every turn ends as one that does not", async () => {
+slowTest("an import of revisions, comments and bans that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, id } = await createContent(gateway);
     // The first texts are so long that each comes in on its own.

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 import {
   type Any,
@@ -227,7 +228,7 @@ testOnEngines("lines of meetings are not believed", async (engine) => {
   }, SFU);
 });
 
-Deno.test("an import of meetings that crashes at every turn ends as one that does not", async () => {
+slowTest("an import of meetings that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, past } = await createContent(gateway);
     const lines = parseRecords(await exportTenant(gateway, boss));

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import {
   assertProblem,
   completeSearch,
@@ -386,7 +387,7 @@ testOnEngines("lines of tasks are not believed", async (engine) => {
   });
 });
 
-Deno.test("an import of tasks that crashes at every turn ends as one that does not", async () => {
+slowTest("an import of tasks that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, roomId, first } = await createContent(gateway);
     // More than come in at a time, in an archive so small that it is read without a thread: to start one takes long.
