@@ -1,5 +1,6 @@
 // What people try without being told, as other applications have it.
 import assert from "node:assert/strict";
+import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
@@ -8,6 +9,19 @@ import { assertNoReports, openClient, sees, signIn, write } from "./web_page.ts"
 
 /** Not a secure page, as that of a gateway in a local network. */
 const LOCAL = "gateway.test";
+const DOCUMENTS = "/v1/collaboration/documents";
+
+/** Pastes a picture as the browser does, without a clipboard of the machine. */
+async function pastePicture(page: Page, into: string, name: string): Promise<void> {
+  const bytes = [...await page.screenshot({ clip: { x: 0, y: 0, width: 40, height: 20 } })];
+  await page.evaluate(`(() => {
+    const clipboardData = new DataTransfer();
+    clipboardData.items.add(new File([new Uint8Array(${JSON.stringify(bytes)})], "${name}", { type: "image/png" }));
+    document.querySelector("${into}").dispatchEvent(
+      new ClipboardEvent("paste", { bubbles: true, cancelable: true, clipboardData }),
+    );
+  })()`);
+}
 
 browserTest("what people are used to works as elsewhere", async (t) => {
   await using target = await openTarget({ isOwn: true });
@@ -15,6 +29,8 @@ browserTest("what people are used to works as elsewhere", async (t) => {
   const bob = await target.token({ sub: "bob", name: "Bob" });
   for (const token of [ada, bob]) await target.call(token, "GET", "/v1/collaboration/me");
   const post = (token: string, path: string, body: unknown) => target.call(token, "POST", path, body);
+  const contentOf = async (id: string): Promise<string> =>
+    (await target.call(ada, "GET", `${DOCUMENTS}/${id}/content?format=markdown`)).text;
   const { id: roomId } = await post(ada, "/v1/rooms", { name: "team", memberIds: ["bob"] });
   const browser = await launchBrowser(`--host-resolver-rules=MAP ${LOCAL} 127.0.0.1`);
   try {
@@ -52,7 +68,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.keyboard.press("Escape");
     });
     await t.step("half a comment is there after its pane was closed, and after the page was left", async () => {
-      const { id } = await post(ada, "/v1/collaboration/documents", { roomId, title: "Plan" });
+      const { id } = await post(ada, DOCUMENTS, { roomId, title: "Plan" });
       await page.goto(`${target.baseUrl}/#/documents/${id}`);
       const comment = page.getByLabel("Comment", { exact: true });
       await page.getByRole("button", { name: "Comments" }).click();
@@ -68,6 +84,35 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.locator(".comment", { hasText: "A comment" }).waitFor();
       await eventually(async () => assert.equal(await comment.inputValue(), ""));
     });
+    await t.step(
+      "a picture that is pasted in a line of Markdown is named there, and shown in the preview",
+      async () => {
+        const text = "Before after";
+        const { id } = await post(ada, DOCUMENTS, { roomId, title: "Pictures", text });
+        await page.goto(`${target.baseUrl}/#/documents/${id}`);
+        await page.locator(".cm-line", { hasText: text }).click();
+        await page.keyboard.press("Home");
+        for (let n = 0; n < "Before".length; n++) await page.keyboard.press("ArrowRight");
+        await pastePicture(page, ".cm-content", "a [b].png");
+        const named = /^Before!\[a \\\[b\\\]\.png\]\(\/v1\/collaboration\/files\/file_\w+\/content\) after$/;
+        await eventually(async () => assert.match(await contentOf(id), named));
+        await page.getByRole("button", { name: "Preview" }).click();
+        await page.locator(".preview").getByRole("img", { name: "a [b].png" }).waitFor();
+        assert.equal(await page.locator(".preview img").evaluate((image) => image.getAttribute("src")?.[0]), "h");
+      },
+    );
+    await t.step("a picture that is pasted in a line of formatted text is below it", async () => {
+      const { id } = await post(ada, DOCUMENTS, { roomId, title: "Rich", kind: "rich", text: "One line\n\nAnother" });
+      await page.goto(`${target.baseUrl}/#/documents/${id}`);
+      await page.locator(".ProseMirror p", { hasText: "One line" }).dblclick({ position: { x: 4, y: 8 } });
+      await page.keyboard.press("ArrowRight");
+      // The editor has read where the cursor is once it has drawn a frame.
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+      await pastePicture(page, ".ProseMirror", "below.png");
+      await page.getByRole("img", { name: "below.png" }).waitFor();
+      await page.keyboard.type("!");
+      await eventually(async () => assert.match(await contentOf(id), /^One! line\n\n!\[below\.png\]\(.+\)\n\nAnother/));
+    });
     await t.step("who signs out in one tab is signed out in the others, and nobody else is", async () => {
       const second = await page.context().newPage();
       await second.goto(`${target.baseUrl}/#/profile`);
@@ -82,6 +127,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await other.locator(".link-state.connected").waitFor();
       await second.getByRole("button", { name: "Sign out" }).click();
       for (const tab of [second, page]) await tab.getByText("You are signed out.").waitFor();
+      await other.bringToFront();
       await other.getByRole("link", { name: /team/ }).click();
       await write(other, "Still here");
       await sees(other, "Still here");

@@ -43,6 +43,7 @@ export const SCRIPTS: Sources = {
   "document/frame.ts": () => import("@/web/document/frame.ts", { with: { type: "text" } }),
   "document/page.ts": () => import("@/web/document/page.ts", { with: { type: "text" } }),
   "document/revisions.ts": () => import("@/web/document/revisions.ts", { with: { type: "text" } }),
+  "document/pictures.ts": () => import("@/web/document/pictures.ts", { with: { type: "text" } }),
   "document/rich_check.ts": () => import("@/web/document/rich_check.ts", { with: { type: "text" } }),
   "document/rich_commands.ts": () => import("@/web/document/rich_commands.ts", { with: { type: "text" } }),
   "document/rich_editor.ts": () => import("@/web/document/rich_editor.ts", { with: { type: "text" } }),

@@ -13,6 +13,7 @@ import { Avatar } from "../part/avatar.ts";
 import { confirmThen, Heading } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
 import type { Editor } from "./connection.ts";
+import { pictureOf } from "./pictures.ts";
 
 type Comment = {
   id: string;
@@ -98,7 +99,7 @@ function Thread({ root, replies, path, onReply, onChange }: {
                     onChange();
                   })}>delete</button>`
                 : null}</small>
-            <div class="text" dir="auto">${markdown(one.text)}</div>
+            <div class="text" dir="auto">${markdown(one.text, undefined, pictureOf)}</div>
           </div>
         `
       )}

@@ -1,16 +1,19 @@
 // The live editor of text documents: CodeMirror on a shared text.
 import { defaultKeymap, indentWithTab } from "@codemirror/commands";
 import { defineLanguageFacet, HighlightStyle, Language, syntaxHighlighting } from "@codemirror/language";
-import { Compartment, EditorState } from "@codemirror/state";
+import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { GFM, parser } from "@lezer/markdown";
 import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
+import * as Y from "yjs";
 import { html } from "../core/html.ts";
 import { bindText } from "./binding.ts";
 import { connect, type Editor, type EditorStatus } from "./connection.ts";
 import { type FrameProps, useEditor } from "./frame.ts";
+import { PICTURE_TYPES } from "../message/files.ts";
+import { pastedFiles, sourceOf, uploadPictures } from "./pictures.ts";
 
 const markdown = new Language(defineLanguageFacet(), parser.configure(GFM), [], "markdown");
 const style = HighlightStyle.define([
@@ -58,6 +61,7 @@ function openEditor(
           extensions: [
             EditorState.lineSeparator.of("\n"),
             extensions,
+            pictures(text),
             keymap.of([...defaultKeymap, indentWithTab]),
             drawSelection(),
             EditorView.lineWrapping,
@@ -83,6 +87,29 @@ function openEditor(
       connection.close();
     },
   };
+}
+
+/** Pictures that are pasted or dropped are uploaded, and named where that place is by then. */
+function pictures(text: Y.Text): Extension {
+  const add = (view: EditorView, files: readonly File[], at: number): boolean => {
+    const pictures = files.filter(({ type }) => PICTURE_TYPES.includes(type));
+    if (pictures.length === 0 || view.state.readOnly) return false;
+    const place = Y.createRelativePositionFromTypeIndex(text, at);
+    void uploadPictures(pictures, (id, name) => {
+      if (!view.dom.isConnected) return;
+      const found = text.doc === null ? null : Y.createAbsolutePositionFromRelativePosition(place, text.doc);
+      const from = found?.index ?? view.state.selection.main.head;
+      view.dispatch({ changes: { from, insert: `![${name.replaceAll(/[[\]\\]/g, "\\$&")}](${sourceOf(id)})` } });
+    });
+    return true;
+  };
+  return EditorView.domEventHandlers({
+    paste: (event, view) => add(view, pastedFiles(event), view.state.selection.main.from),
+    // Without this the page takes no files.
+    dragover: ({ dataTransfer }) => dataTransfer?.types.includes("Files") === true,
+    drop: (event, view) =>
+      add(view, [...event.dataTransfer?.files ?? []], view.posAtCoords({ x: event.clientX, y: event.clientY }, false)),
+  });
 }
 
 function editability(isEditable: boolean) {

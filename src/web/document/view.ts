@@ -18,6 +18,7 @@ import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
 import type { Editor, EditorStatus } from "./connection.ts";
 import { EditorFrame } from "./frame.ts";
+import { pictureOf } from "./pictures.ts";
 import { RevisionsPane } from "./revisions.ts";
 import { Sharing } from "./sharing.ts";
 
@@ -87,7 +88,7 @@ export function DocumentView({ id }: { id: string }): VNode {
           : null}
         ${preview === undefined ? null : html`
           <div class="preview">
-            <div class="text" dir="auto">${markdown(preview)}</div>
+            <div class="text" dir="auto">${markdown(preview, undefined, pictureOf)}</div>
           </div>
         `}
         <div class=${classes("editor-frame", (preview !== undefined || isUnknown) && "hidden")}>

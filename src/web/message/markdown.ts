@@ -12,54 +12,59 @@ const PART_AFTER = /[._-]*[A-Za-z0-9]/y;
 
 /** What is shown for each name, which is in lower case. */
 type MentionNames = ReadonlyMap<string, string>;
+type Shown = { names: MentionNames; picture: (image: Tokens.Image) => ComponentChildren };
 
-/** A text as formatted nodes; the mentions with these names are marked. */
-export function markdown(text: string, names: MentionNames = new Map()): ComponentChildren {
-  return blocks(marked.lexer(text, { gfm: true, breaks: true }), names);
+/** A text as formatted nodes; the mentions with these names are marked, and pictures shown as `picture` says. */
+export function markdown(
+  text: string,
+  names: MentionNames = new Map(),
+  picture: Shown["picture"] = () => undefined,
+): ComponentChildren {
+  return blocks(marked.lexer(text, { gfm: true, breaks: true }), { names, picture });
 }
 
-function blocks(tokens: readonly Token[], names: MentionNames): ComponentChildren[] {
-  return tokens.map((token) => block(token, names));
+function blocks(tokens: readonly Token[], shown: Shown): ComponentChildren[] {
+  return tokens.map((token) => block(token, shown));
 }
 
-function block(token: Token, names: MentionNames): ComponentChildren {
+function block(token: Token, shown: Shown): ComponentChildren {
   switch (token.type) {
     case "space":
     case "def":
       return null;
     case "heading":
-      return html`<p class="heading">${inlines(token.tokens ?? [], names)}</p>`;
+      return html`<p class="heading">${inlines(token.tokens ?? [], shown)}</p>`;
     case "paragraph":
-      return html`<p>${inlines(token.tokens ?? [], names)}</p>`;
+      return html`<p>${inlines(token.tokens ?? [], shown)}</p>`;
     case "blockquote":
-      return html`<blockquote>${blocks(token.tokens ?? [], names)}</blockquote>`;
+      return html`<blockquote>${blocks(token.tokens ?? [], shown)}</blockquote>`;
     case "code":
       return html`<pre tabindex="0"><code>${token.text}</code></pre>`;
     case "hr":
       return html`<hr />`;
     case "list":
-      return list(token as Tokens.List, names);
+      return list(token as Tokens.List, shown);
     case "table":
-      return table(token as Tokens.Table, names);
+      return table(token as Tokens.Table, shown);
     case "text":
-      return token.tokens === undefined ? inline(token, names) : inlines(token.tokens, names);
+      return token.tokens === undefined ? inline(token, shown) : inlines(token.tokens, shown);
     default:
       return html`<p>${token.raw}</p>`;
   }
 }
 
-function list({ ordered, start, items }: Tokens.List, names: MentionNames): VNode {
+function list({ ordered, start, items }: Tokens.List, shown: Shown): VNode {
   const entries = items.map(({ task, checked, tokens }) =>
     html`<li class=${task ? "task" : ""}>${task ? (checked ? "☑ " : "☐ ") : null}${
-      blocks(tokens.filter(({ type }) => type !== "checkbox"), names)
+      blocks(tokens.filter(({ type }) => type !== "checkbox"), shown)
     }</li>`
   );
   return ordered ? html`<ol start=${start === "" ? 1 : start}>${entries}</ol>` : html`<ul>${entries}</ul>`;
 }
 
-function table({ header, rows }: Tokens.Table, names: MentionNames): VNode {
+function table({ header, rows }: Tokens.Table, shown: Shown): VNode {
   const cells = (row: readonly Tokens.TableCell[], name: "th" | "td") =>
-    row.map(({ tokens }) => html`<${name}>${inlines(tokens, names)}<//>`);
+    row.map(({ tokens }) => html`<${name}>${inlines(tokens, shown)}<//>`);
   return html`
     <div class="scroll-x" tabindex="0">
       <table>
@@ -72,31 +77,31 @@ function table({ header, rows }: Tokens.Table, names: MentionNames): VNode {
   `;
 }
 
-function inlines(tokens: readonly Token[], names: MentionNames): ComponentChildren[] {
-  return tokens.map((token) => inline(token, names));
+function inlines(tokens: readonly Token[], shown: Shown): ComponentChildren[] {
+  return tokens.map((token) => inline(token, shown));
 }
 
-function inline(token: Token, names: MentionNames): ComponentChildren {
+function inline(token: Token, shown: Shown): ComponentChildren {
   switch (token.type) {
     case "strong":
-      return html`<strong>${inlines(token.tokens ?? [], names)}</strong>`;
+      return html`<strong>${inlines(token.tokens ?? [], shown)}</strong>`;
     case "em":
-      return html`<em>${inlines(token.tokens ?? [], names)}</em>`;
+      return html`<em>${inlines(token.tokens ?? [], shown)}</em>`;
     case "del":
-      return html`<del>${inlines(token.tokens ?? [], names)}</del>`;
+      return html`<del>${inlines(token.tokens ?? [], shown)}</del>`;
     case "codespan":
       return html`<code>${token.text}</code>`;
     case "br":
       return html`<br />`;
     case "link":
-      return link(token as Tokens.Link, names);
+      return link(token as Tokens.Link, shown);
     // Pictures of other hosts would see who reads; so only their address is shown.
     case "image":
-      return link({ ...(token as Tokens.Image), tokens: [] }, names);
+      return shown.picture(token as Tokens.Image) ?? link({ ...(token as Tokens.Image), tokens: [] }, shown);
     case "escape":
       return token.text;
     case "text":
-      return token.tokens === undefined ? mentions(unescaped(token.text), names) : inlines(token.tokens, names);
+      return token.tokens === undefined ? mentions(unescaped(token.text), shown.names) : inlines(token.tokens, shown);
     default:
       return token.raw;
   }
@@ -104,9 +109,9 @@ function inline(token: Token, names: MentionNames): ComponentChildren {
 
 function link(
   { href, text, tokens }: { href: string; text: string; tokens: readonly Token[] },
-  names: MentionNames,
+  shown: Shown,
 ): ComponentChildren {
-  const content = tokens.length > 0 ? inlines(tokens, names) : text === "" ? href : text;
+  const content = tokens.length > 0 ? inlines(tokens, shown) : text === "" ? href : text;
   if (!SAFE_LINK.test(href)) return content;
   return html`<a href=${href} target="_blank" rel="noopener noreferrer">${content}</a>`;
 }
