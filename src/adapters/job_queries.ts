@@ -1,20 +1,25 @@
-// Queries of the job runner. A job is waiting, running under a lease, or dead.
+// Queries of the job runner. A job is waiting, running under a lease, or dead; most dead ones are tried again.
 import { type Kysely, sql } from "kysely";
 import type { JobRow, JobState } from "@/core/job.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 
-export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts" | "deaths" | "charged_to">;
+export type ClaimedJob = Pick<
+  JobRow,
+  "id" | "tenant_id" | "kind" | "payload" | "attempts" | "deaths" | "revivals" | "charged_to"
+>;
 
 /** What a runner looks for. */
 type ClaimFilter = {
   kinds: readonly string[];
+  /** Those among them whose dead jobs are tried again. */
+  revivedKinds: readonly string[];
   now: string;
   owner: string;
   /** Jobs that it runs itself: setting the clock forward expires their leases before they can be renewed. */
   runningIds: readonly string[];
-  /** Those that were running without a runner, whose process they may have ended; or all others. */
+  /** Those that were running without a runner, whose process they may have ended, and dead ones; or all others. */
   isSuspect: boolean;
 };
 
@@ -22,24 +27,32 @@ type ClaimFilter = {
 export type DueJob = Pick<JobRow, "id" | "charged_to" | "deaths">;
 
 /**
- * Jobs that may start: due ones, and as suspects those whose lease expired. Also those that this runner has claimed and does not
- * run: that claim was committed, but the connection was lost before the runner knew.
+ * Jobs that may start: due ones, and as suspects those whose lease expired and dead ones. Also those that this runner has claimed
+ * and does not run: that claim was committed, but the connection was lost before the runner knew.
  */
 // The return type is inferred: it is a query under construction.
-function dueJobs(db: Kysely<CoreTables>, { kinds, now, owner, runningIds, isSuspect }: ClaimFilter) {
+function dueJobs(db: Kysely<CoreTables>, filter: ClaimFilter) {
+  const { kinds, revivedKinds, now, owner, runningIds, isSuspect } = filter;
+  // Suspects are few, so dead ones among them come last: states sort like that.
   const candidates = db.selectFrom("job").select("id").where("kind", "in", kinds)
     .$if(runningIds.length > 0, (query) => query.where("id", "not in", runningIds));
   return candidates.where((job) => {
     const isDue = job.and([job("state", "=", sql.lit("waiting")), job("run_at", "<=", now)]);
     if (!isSuspect) return job.and([isDue, job("deaths", "=", sql.lit(0))]);
+    const isRevived = job.and([
+      job("state", "=", sql.lit("dead")),
+      job("run_at", "<=", now),
+      job("kind", "in", revivedKinds),
+    ]);
     return job.or([
       job.and([isDue, job("deaths", ">", sql.lit(0))]),
+      ...(revivedKinds.length === 0 ? [] : [isRevived]),
       job.and([
         job("state", "=", sql.lit("running")),
         job.or([job("lease_until", "<", now), job("lease_owner", "=", owner)]),
       ]),
     ]);
-  }).orderBy("run_at").orderBy("id");
+  }).$if(isSuspect, (query) => query.orderBy("state", "desc")).orderBy("run_at").orderBy("id");
 }
 
 /**
@@ -79,21 +92,25 @@ export function claimJobs(
       state: "running",
       lease_until: until,
       lease_owner: owner,
-      attempts: sql<number>`attempts + case when state = 'running' and lease_owner = ${owner} then 0 else 1 end`,
-      deaths: sql<number>`deaths + case when state = 'running' and lease_owner <> ${owner} then 1 else 0 end`,
+      attempts: sql<number>`case when state = 'dead' then 1
+        else attempts + case when state = 'running' and lease_owner = ${owner} then 0 else 1 end end`,
+      // A dead job stays suspect if its process had ended: one more end, and it is dead again.
+      deaths: sql<number>`case when state = 'dead' and deaths > 1 then 1
+        else deaths + case when state = 'running' and lease_owner <> ${owner} then 1 else 0 end end`,
+      revivals: sql<number>`revivals + case when state = 'dead' then 1 else 0 end`,
     })
     .where("id", "in", (job) => job.selectFrom("due").select("due.id"))
-    .returning(["id", "tenant_id", "kind", "payload", "attempts", "deaths", "charged_to"])
+    .returning(["id", "tenant_id", "kind", "payload", "attempts", "deaths", "revivals", "charged_to"])
     .execute();
 }
 
 /**
  * Reschedules what would be late because the clock was set back: immediate jobs that were created at a time still to come,
- * retries and leases that are longer than the maximum. Scheduled times of jobs do not change.
+ * retries, revivals and leases that are longer than the maximum. Scheduled times of jobs do not change.
  */
 export async function rescheduleFuture(
   db: Kysely<CoreTables>,
-  { now, retryBy, leaseBy }: { now: string; retryBy: string; leaseBy: string },
+  { now, retryBy, reviveBy, leaseBy }: { now: string; retryBy: string; reviveBy: string; leaseBy: string },
 ): Promise<void> {
   await db.updateTable("job").set({ run_at: now }).where("state", "=", "waiting").where("run_at", ">", now)
     .where((job) =>
@@ -102,6 +119,8 @@ export async function rescheduleFuture(
         job.and([job("attempts", ">", 0), job("run_at", ">", retryBy)]),
       ])
     ).execute();
+  await db.updateTable("job").set({ run_at: reviveBy }).where("state", "=", "dead").where("run_at", ">", reviveBy)
+    .execute();
   await db.updateTable("job").set({ lease_until: leaseBy })
     .where("state", "=", "running").where("lease_until", ">", leaseBy).execute();
 }

@@ -1,6 +1,6 @@
 // The job runner: claims due jobs under a lease, runs their handlers, and retries or dead-letters them.
 import { chargeTo, runAsSystem } from "@/core/caller.ts";
-import { type Clock, delay, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
+import { type Clock, DAY_MS, delay, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -28,10 +28,11 @@ import {
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 
 const ATTEMPTS_MAX = 10;
-/** A job that was running when its process ended may be the cause: it is retried once. */
+/** A job that was running when its process ended may be the cause: it is retried once, and then ever more rarely. */
 const DEATHS_MAX = 2;
 const BACKOFF_FIRST_MS = 1000;
 const BACKOFF_MAX_MS = 15 * MINUTE_MS;
+const REVIVAL_MAX_MS = DAY_MS;
 /** The share of the slots for long jobs, at least one. */
 const LONG_SHARE = 0.5;
 /** Smaller steps back are corrections of the clock. */
@@ -182,23 +183,23 @@ export class JobRunner {
     const now = iso(nowMs);
     const until = iso(nowMs + this.#options.leaseMs);
     if (nowMs < this.#polledAt - CLOCK_SET_BACK_MS) {
-      const retryBy = iso(nowMs + BACKOFF_MAX_MS);
+      const [retryBy, reviveBy] = [iso(nowMs + BACKOFF_MAX_MS), iso(nowMs + REVIVAL_MAX_MS)];
       const leaseBy = this.#options.isSingleNode && this.#polledAt === Infinity ? iso(nowMs - 1) : until;
-      await store.write(({ db }) => rescheduleFuture(db, { now, retryBy, leaseBy }));
+      await store.write(({ db }) => rescheduleFuture(db, { now, retryBy, reviveBy, leaseBy }));
     }
     this.#polledAt = nowMs;
     const longMax = Math.max(1, Math.floor(this.#options.concurrency * LONG_SHARE));
     const isLong = ({ kind }: { kind: string }): boolean => this.#kinds.get(kind)?.isLongRunning ?? false;
     const groups: ClaimGroup[] = [
       {
-        includes: isLong,
         isSuspect: false,
+        includes: isLong,
         maxJobs: longMax - this.#countRunning(isLong),
         scheduler: this.#longScheduler,
       },
       { includes: (kind) => !isLong(kind), isSuspect: false, maxJobs: Infinity, scheduler: this.#scheduler },
       // One at a time: if two ran when the process ends again, it would be unknown which of them was the cause.
-      { includes: () => true, isSuspect: true, maxJobs: 1 - this.#countRunning(({ deaths }) => deaths > 0) },
+      { includes: () => true, isSuspect: true, maxJobs: 1 - this.#countRunning(isSuspect) },
     ];
     let isAny = false;
     for (const group of groups) isAny = await this.#claimOf(group, { now, until }) || isAny;
@@ -211,12 +212,14 @@ export class JobRunner {
     { now, until }: { now: string; until: string },
   ): Promise<boolean> {
     const { store } = this.#deps;
-    const kinds = [...this.#kinds.values()].filter(includes).map(({ kind }) => kind);
+    const included = [...this.#kinds.values()].filter(includes);
+    const kinds = included.map(({ kind }) => kind);
+    const revivedKinds = included.filter(isRevived).map(({ kind }) => kind);
     const slots = Math.min(maxJobs, this.#options.concurrency - this.#running.size);
     if (kinds.length === 0 || slots <= 0) return false;
     const running = [...this.#running.values()].map(({ job }) => job);
     const owner = this.#owner;
-    const wanted = { kinds, now, owner, runningIds: running.map(({ id }) => id), isSuspect };
+    const wanted = { kinds, revivedKinds, now, owner, runningIds: running.map(({ id }) => id), isSuspect };
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
     const find: FindDueJobs = (except, limit, exceptTenants = []) =>
       listDueJobs(store.db, wanted, { except, exceptTenants, limit });
@@ -256,9 +259,9 @@ export class JobRunner {
       log.debug("job done", { ...fields, ms });
       return await this.#storeResult(job, () => store.write(({ db }) => finishJob.run(db, { id, owner })));
     }
-    const isDead = job.attempts >= attemptsMax || failure === INVALID_PAYLOAD || isInterrupted;
+    const isDead = job.attempts >= attemptsMax || job.revivals > 0 || failure === INVALID_PAYLOAD || isInterrupted;
     const state = isDead ? "dead" : "waiting";
-    const runAt = iso(clock.now() + backoffMs(job.attempts));
+    const runAt = iso(clock.now() + (isDead ? revivalMs(kind, job) : backoffMs(job.attempts)));
     log[isDead ? "error" : "warn"](isDead ? "job failed permanently" : "job failed; will retry", {
       ...fields,
       ms,
@@ -377,7 +380,20 @@ async function runHandler(kind: JobKind, job: ClaimedJob): Promise<string | unde
   }
 }
 
-/** Exponential from one second, with jitter, so that jobs that failed together are not retried together. */
-function backoffMs(attempts: number): number {
-  return Math.min(BACKOFF_FIRST_MS * 2 ** (attempts - 1), BACKOFF_MAX_MS) * (1 - Math.random() / 2);
+function isSuspect({ deaths, revivals }: ClaimedJob): boolean {
+  return deaths > 0 || revivals > 0;
+}
+
+/** Whether dead jobs of a kind are tried again: nobody was notified of their end. */
+function isRevived({ onDeadLetter }: JobKind): boolean {
+  return onDeadLetter === undefined;
+}
+
+/** Exponential, with jitter, so that jobs that failed together are not retried together. */
+function backoffMs(attempts: number, firstMs = BACKOFF_FIRST_MS, maxMs = BACKOFF_MAX_MS): number {
+  return Math.min(firstMs * 2 ** (attempts - 1), maxMs) * (1 - Math.random() / 2);
+}
+
+function revivalMs(kind: JobKind, { revivals }: ClaimedJob): number {
+  return isRevived(kind) ? backoffMs(revivals + 1, BACKOFF_MAX_MS, REVIVAL_MAX_MS) : 0;
 }

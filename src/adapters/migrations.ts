@@ -84,5 +84,12 @@ const baseline: Migration = {
   },
 };
 
+const addRevivals: Migration = {
+  name: "0002_add_job_revivals",
+  async up(db) {
+    await sql`alter table job add column revivals integer not null default 0`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, addRevivals];

@@ -324,6 +324,7 @@ function jobRow({ tenantId, kind, payload, runAt, key }: JobDraft, now: number):
     run_at: iso(runAt ?? now),
     attempts: 0,
     deaths: 0,
+    revivals: 0,
     lease_until: null,
     lease_owner: null,
     last_error: null,

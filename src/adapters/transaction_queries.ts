@@ -74,6 +74,7 @@ export const upsertKeyedJob = prepared((db: Kysely<CoreTables>, param: Param<Job
       run_at: param("run_at"),
       attempts: param("attempts"),
       deaths: param("deaths"),
+      revivals: param("revivals"),
       charged_to: param("charged_to"),
       created_at: param("created_at"),
     })
@@ -83,6 +84,7 @@ export const upsertKeyedJob = prepared((db: Kysely<CoreTables>, param: Param<Job
         payload: row.ref("excluded.payload"),
         attempts: row.ref("excluded.attempts"),
         deaths: row.ref("excluded.deaths"),
+        revivals: row.ref("excluded.revivals"),
         charged_to: row.ref("excluded.charged_to"),
         created_at: row.ref("excluded.created_at"),
       }))

@@ -26,6 +26,8 @@ export type JobRow = {
   attempts: number;
   /** How often its process ended while the job ran, or lost the lease and has not come back since. */
   deaths: number;
+  /** How often it was tried again after it was dead. */
+  revivals: number;
   lease_until: string | null;
   lease_owner: string | null;
   last_error: string | null;
@@ -46,7 +48,10 @@ export type JobKind<Payload extends z.ZodType = z.ZodType> = {
   /** May take minutes: such jobs use at most half of a runner's slots, so that others need not wait for them. */
   isLongRunning?: true;
   run(job: { tenantId: string; payload: z.output<Payload>; attempt: number }): Promise<void>;
-  /** Called when the job is dead-lettered, to notify its creator; again while it throws `unavailable`, so it must be safe to repeat. */
+  /**
+   * Called when the job is dead-lettered, to notify its creator; again while it throws `unavailable`, so it must be safe to repeat.
+   * A kind without this has nobody to notify, and its dead job may end a chain, such as reminders: the runner tries it again.
+   */
   onDeadLetter?(job: { tenantId: string; payload: z.output<Payload>; reason: DeadLetterReason }): Promise<void>;
 };
 

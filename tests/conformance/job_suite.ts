@@ -258,6 +258,7 @@ export function jobSuite(backend: Backend): void {
     let runs = 0;
     const runner = startRunner(opened, () => Promise.resolve(void runs++));
     await opened.store.write((tx) => tx.enqueue(draft(1, { runAt: opened.clock.ms + 5000 })));
+    await runner.whenIdle();
     assert.deepEqual(await runner.counts(), { waiting: 0, scheduled: 1, running: 0, dead: 0 });
     opened.clock.ms += 5001;
     assert.deepEqual(await runner.counts(), { waiting: 1, scheduled: 0, running: 0, dead: 0 });
@@ -515,6 +516,62 @@ export function jobSuite(backend: Backend): void {
       for (const runner of [third, second, first]) await runner.stop();
       assert.deepEqual([seen, abandoned], [["1/1", "1/2", "2/1"], [[1, "interrupted"]]]);
       assert.match(await metrics.registry.metrics(), /^svc_jobs_interrupted_total\{kind="count"\} 2$/m);
+    },
+  );
+
+  on(
+    "a dead job that nobody was told of is tried again, alone and ever more rarely, until it succeeds",
+    async (opened) => {
+      const { promise: never } = Promise.withResolvers<void>();
+      const ran: number[] = [];
+      const deadUntil: number[] = [];
+      let endsProcess = true;
+      const startUntold = (): JobRunner => {
+        const kind = defineJob({
+          kind: "count",
+          payload: z.strictObject({ n: z.int() }),
+          run({ payload }) {
+            ran.push(payload.n);
+            return endsProcess ? never : Promise.resolve();
+          },
+        });
+        const deps = { store: coreStore(opened), kinds: [kind], clock: opened.clock };
+        const runner = new JobRunner(deps, { pollMs: 60_000, isSingleNode: true, stopTimeoutMs: 0 });
+        runner.start();
+        return runner;
+      };
+      // Those that are stopped only in the end stand for processes that were killed.
+      const runners: JobRunner[] = [];
+      const startUntil = async (isSo: () => boolean | Promise<boolean>): Promise<void> => {
+        runners.push(startUntold());
+        await until(isSo);
+      };
+      await opened.store.write((tx) => tx.enqueue(draft(1), draft(2)));
+      const areDead = async (): Promise<boolean> => (await jobs(opened)).every(({ state }) => state === "dead");
+      await startUntil(() => ran.length === 2);
+      for (let deaths = 3; deaths <= 4; deaths++) await startUntil(() => ran.length === deaths);
+      await startUntil(areDead);
+      for (let revivals = 1; revivals <= 12; revivals++) {
+        const runAt = Math.max(...(await jobs(opened)).map(({ run_at }) => Date.parse(run_at)));
+        deadUntil.push(runAt - opened.clock.ms);
+        opened.clock.ms = runAt - 60_000;
+        opened.clock.ms = runAt + 1;
+        const before = ran.length;
+        await startUntil(() => ran.length === before + 1);
+        // The other one waits: it would not be known which of them ended the process.
+        assert.equal((await jobs(opened)).filter(({ state }) => state === "running").length, 1);
+        await startUntil(() => ran.length === before + 2);
+        await startUntil(areDead);
+      }
+      const HOURS = deadUntil.map((ms) => ms / HOUR);
+      assert.ok(
+        HOURS.every((hours, n) => hours > Math.min(0.25 * 2 ** n, 24) / 2 && hours <= Math.min(0.25 * 2 ** n, 24)),
+        `${HOURS}`,
+      );
+      endsProcess = false;
+      opened.clock.ms += 24 * HOUR;
+      await startUntil(() => isEmpty(opened));
+      for (const runner of runners) await runner.stop();
     },
   );
 

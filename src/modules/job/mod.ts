@@ -20,7 +20,9 @@ export function jobModule({ store, clock, cursors }: Platform): Module {
         name: "job.list",
         summary: "List background jobs of the tenant, without their payloads",
         description:
-          "A job that has run is deleted; one that failed too often is `dead` until it is retried or discarded.",
+          "A job that has run is deleted; one that failed too often is `dead` until it is retried or discarded. Unless its " +
+          "creator was notified, it is also tried again by itself, once each time: after 15 minutes at first, after a day in " +
+          "the end.",
         access: { scope: "tenant.manage", tenant: "admin" },
         http: { method: "GET", path: PATH, status: 200 },
         input: JobList,

@@ -7,8 +7,10 @@ const JobState = z.enum(["waiting", "running", "dead"]).meta({ id: "JobState" })
 export const Job = z.object({
   id: z.string(),
   kind: z.string().describe("What the job does"),
-  state: JobState.describe("waiting: it runs at `runAt`; running; dead: it failed too often and waits for a decision"),
-  runAt: z.iso.datetime().describe("When it runs, or last ran"),
+  state: JobState.describe("waiting: it runs at `runAt`; running; dead: it failed too often"),
+  runAt: z.iso.datetime().describe(
+    "When it runs, or last ran. A dead job is tried again then, if that is still to come",
+  ),
   attempts: z.int().describe("How often it was started"),
   lastError: z.string().nullable().describe("Why the last attempt failed; null if none did"),
   chargedTo: z.string().nullable().describe("Principal whose limits its work counts against; null: the gateway's own"),

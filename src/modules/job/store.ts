@@ -37,7 +37,7 @@ export class JobStore {
   /** Schedules a dead job again, as if it had never run; `undefined` if it is not dead. */
   revive(tenantId: string, id: string, at: string): Promise<ListedJob | undefined> {
     return this.#db.updateTable("job")
-      .set({ state: "waiting", run_at: at, attempts: 0, deaths: 0, lease_until: null, lease_owner: null })
+      .set({ state: "waiting", run_at: at, attempts: 0, deaths: 0, revivals: 0, lease_until: null, lease_owner: null })
       .where("tenant_id", "=", tenantId).where("id", "=", id).where("state", "=", "dead").returning(LISTED)
       .executeTakeFirst();
   }
