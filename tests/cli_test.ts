@@ -1,4 +1,4 @@
-// The program as an operator types it: token, health, a start that cannot listen, a stop and what clients hear of it.
+// The program as an operator types it: token, health, a start that cannot listen, a stop and what clients receive then.
 import assert from "node:assert/strict";
 import { decodeJwt } from "jose";
 import { readConfig } from "@/config.ts";
@@ -88,7 +88,7 @@ Deno.test("metrics are served on a port of their own, and a start where that is 
   await gateway.stop();
 });
 
-Deno.test("an unknown command, option or argument is named, and help tells what there is", async () => {
+Deno.test("an unknown command, option or argument is named, and help lists what there is", async () => {
   const run = async (...args: string[]) => {
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN, ...args],
@@ -119,7 +119,7 @@ Deno.test("an unknown command, option or argument is named, and help tells what 
   assert.match(JSON.parse((await run("dashboard")).out).title, /Gateway/);
 });
 
-Deno.test("the log is text where SVC_LOG_FORMAT says so, and JSON where nobody reads along", async () => {
+Deno.test("the log is text where SVC_LOG_FORMAT says so, and JSON where no terminal is attached", async () => {
   const firstLine = async (environment: Record<string, string>) => {
     const gateway = new GatewayProcess(freePort(), SECRET, {
       SVC_DATABASE_URL: "sqlite::memory:",

@@ -81,7 +81,7 @@ Deno.test("each bad value is refused by the name of its variable, without the va
   }
 });
 
-Deno.test("all values that are wrong are told at once, each in its own line", () => {
+Deno.test("all invalid values are reported at once, each in its own line", () => {
   const lines = refusal({ SVC_ENV: "prod", SVC_PORT: "80a", SVC_LIMIT_BODY_BYTES: "0" }).split("\n");
   assert.deepEqual(lines.map((line) => line.split(" ")[0]), ["SVC_ENV", "SVC_PORT", "SVC_LIMIT_BODY_BYTES"]);
 });
@@ -158,7 +158,7 @@ Deno.test("a refused page is named in the log with the setting that would let it
   assert.deepEqual(records.flatMap(({ properties }) => properties["origin"] ?? []), ["https://page.test"]);
 });
 
-Deno.test("a setting that does not exist is told, and what stands in for it is not", () => {
+Deno.test("an unknown setting is reported, and what replaces a setting is not", () => {
   const unknown = { SVC_POTR: "1", SVC_PUBLIC_URL_FILE: "/run/url", SVC_REDIS_URL_FILE: "", RUST_BACKTRACE: "1" };
   assert.deepEqual(read(unknown).warnings, [
     "SVC_POTR is not a known setting",
@@ -202,7 +202,7 @@ Deno.test("SVC_LIMIT_BODY_BYTES is the length of a body at most", async () => {
   assert.deepEqual([status, body.code], [413, "payload_too_large"]);
 });
 
-Deno.test("the secret kept for development is made once, and one that was cut short is not used", async () => {
+Deno.test("the stored development secret is created once, and a truncated one is not used", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-config-" });
   const open = () => read({ SVC_JWT_SECRET: "", SVC_DATA_DIR: folder }).jwtSecret;
   try {
@@ -219,7 +219,7 @@ Deno.test("the secret kept for development is made once, and one that was cut sh
   }
 });
 
-Deno.test("a secret for development that cannot be kept is refused by the name of the folder's variable", async () => {
+Deno.test("a development secret that cannot be stored is refused by the name of the directory's variable", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.symlink(`${folder}/nowhere/deeper`, `${folder}/data`);

@@ -8,7 +8,7 @@ const TICKS_PER_SECOND = 100;
 /** Far above the work of any step of a test, unless it is superlinear. */
 export const CPU_LIMIT_MS = 10_000;
 const REFERENCE_STEPS = 60_000;
-/** So much work is told exactly, in steps of 10 ms. */
+/** So much work is measured exactly, in steps of 10 ms. */
 const SAMPLE_MIN_MS = 100;
 
 /** What this thread has worked so far, in ms, in steps of 10: what others do meanwhile counts for nothing. */
@@ -40,7 +40,7 @@ export function measureReferenceMs(): Promise<number> {
   });
 }
 
-/** The work of one run, in ms: of so many that it is told exactly, but no more than `runsMax`. `readMs` reads the work so far. */
+/** The work of one run, in ms: of as many runs as an exact measurement takes, but no more than `runsMax`. `readMs` reads the work so far. */
 export async function measureCpuMs(run: () => unknown, runsMax = 1000, readMs = cpuTimeMs): Promise<number> {
   const startedAt = readMs();
   let [runs, ms] = [0, 0];

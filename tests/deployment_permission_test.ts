@@ -1,4 +1,4 @@
-// `deno task start` in a fresh clone: what it may touch is enough for everything, and what lies elsewhere is told with the way to allow it.
+// `deno task start` in a fresh clone: what it may touch is enough for everything, and what is elsewhere is refused with the way to allow it.
 import assert from "node:assert/strict";
 import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
@@ -49,7 +49,7 @@ async function withStartedGateway(folder: string, environment: Record<string, st
   return log;
 }
 
-Deno.test("deno task start in a fresh clone serves everything with its own folder alone", async () => {
+Deno.test("deno task start in a fresh clone serves everything with access to its own directory only", async () => {
   const folder = await clone();
   const port = freePort();
   const url = `http://127.0.0.1:${port}`;

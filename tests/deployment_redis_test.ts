@@ -1,4 +1,4 @@
-// What gateways share over Redis, and what they do not: deployments beside each other, a Redis that is away.
+// What gateways share over Redis, and what they do not: deployments beside each other, a Redis that is down.
 import assert from "node:assert/strict";
 import { openSharedServices } from "@/adapters/open.ts";
 import { defineSignal } from "@/core/event.ts";

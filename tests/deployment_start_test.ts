@@ -1,4 +1,4 @@
-// What a start refuses, by the name of the variable that has to be mended.
+// What a start refuses, by the name of the variable to fix.
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import { restore } from "@/adapters/backup.ts";
@@ -6,7 +6,7 @@ import { systemClock } from "@/core/clock.ts";
 import { testOnPostgres } from "./engines.ts";
 import { openGateway } from "./harness.ts";
 
-Deno.test("a start with a data folder that cannot be written is refused, one that is still to be made is not", async () => {
+Deno.test("a start with a data directory that cannot be written is refused, one that does not exist yet is not", async () => {
   const file = await Deno.makeTempFile();
   try {
     await assert.rejects(
@@ -58,7 +58,7 @@ testOnPostgres(
   "a start is refused where a pooler keeps nothing of what a session sets",
   async ({ SVC_DATABASE_URL: url = "" }) => {
     await openGateway({ SVC_DATABASE_URL: url }).then((gateway) => gateway[Symbol.asyncDispose]());
-    // A pooler that is told to ignore these leaves the server with its own.
+    // A pooler that ignores these leaves the server with its own.
     for (const lost of ["statement_timeout=0", "default_transaction_read_only=off"]) {
       await assert.rejects(
         openGateway({ SVC_DATABASE_URL: `${url}?${lost}` }),

@@ -1,4 +1,4 @@
-// What operators start from, held against what the gateway is: containers, Prometheus, Grafana and the example environment.
+// What operators start from, compared with the gateway: containers, Prometheus, Grafana and the example environment.
 import assert from "node:assert/strict";
 import { parse } from "npm:yaml@2.9.1";
 import { z } from "@zod/zod";
@@ -63,7 +63,7 @@ Deno.test("docker-compose.yml holds no secret: each is asked for by name", () =>
   for (const [line, value] of secrets) assert.match(value ?? "", /^(\$\{\w+:\?.+\}|"")$/, line);
 });
 
-Deno.test("docker-compose.yml runs the gateway in production unless told otherwise, so it takes no example for a secret", () => {
+Deno.test("docker-compose.yml runs the gateway in production by default, so it accepts no example as a secret", () => {
   const given = compose.services["gateway"]?.environment ?? {};
   const [, name, usual = ""] = /^\$\{(\w+):-(\w+)\}$/.exec(given["SVC_ENV"] ?? "") ?? [];
   assert.deepEqual([name, usual], ["SVC_ENV", "production"]);
@@ -73,7 +73,7 @@ Deno.test("docker-compose.yml runs the gateway in production unless told otherwi
   assert.throws(read, /SVC_JWT_SECRET is not valid/);
 });
 
-Deno.test("what docker-compose.yml tells Prometheus of the gateway, it tells the gateway as well", () => {
+Deno.test("what docker-compose.yml configures for Prometheus, it configures for the gateway as well", () => {
   const given = compose.services["gateway"]?.environment ?? {};
   const names = [...content("prometheus").matchAll(/\$\{(SVC_\w+)/g)].map(([, name = ""]) => name);
   assert.deepEqual(names, ["SVC_METRICS_TOKEN"]);
@@ -120,7 +120,7 @@ Deno.test("no panel of the dashboard covers another", () => {
   assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
 });
 
-Deno.test("the gateway behind the proxies believes what they say of clients, and Prometheus tells Alertmanager", () => {
+Deno.test("the gateway behind the proxies trusts what they forward of clients, and Prometheus notifies Alertmanager", () => {
   const given = compose.services["gateway"]?.environment ?? {};
   const [, name, networks = ""] = /^\$\{(\w+):-(.+)\}$/.exec(given["SVC_TRUSTED_PROXIES"] ?? "") ?? [];
   assert.equal(name, "SVC_TRUSTED_PROXIES");

@@ -1,4 +1,4 @@
-// Tracing as README turns it on: spans of requests reach the collector, and tell nothing of what addresses hold.
+// Tracing as README turns it on: spans of requests reach the collector, and contain nothing of the secrets in URLs.
 import assert from "node:assert/strict";
 import { openTarget, uniqueName } from "./e2e/target.ts";
 import { until } from "./wait.ts";

@@ -37,7 +37,7 @@ export class EventContract {
       this.#violations.push(...parsed.error.issues.map(({ path, message }) => `${name} ${path.join(".")}: ${message}`));
       return;
     }
-    // Parsing drops what the schema does not name, so a difference is a field that no document tells of.
+    // Parsing drops what the schema does not name, so a difference is a field that is not documented.
     try {
       assert.deepEqual(data, JSON.parse(JSON.stringify(parsed.data)));
     } catch (thrown) {

@@ -2,7 +2,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Below those that systems give to whoever asks for any port, among them all connections that tests open meanwhile. */
+/** Below the ephemeral ports of systems, among them all connections that tests open meanwhile. */
 const RANGE = { first: 10_000, count: 20_000 };
 /** Where all runs of tests write down which port was chosen last. */
 const LAST_PORT = join(tmpdir(), `gateway-test-port-${Deno.uid() ?? 0}`);

@@ -1,4 +1,4 @@
-// The real app in one process: SQLite in memory, memory bus, a clock that stands still, no port. Every JSON answer that passes
+// The real app in one process: SQLite in memory, memory bus, a fixed clock, no port. Every JSON answer that passes
 // through here is checked against `/openapi.json`, every committed event against the type that its module declares.
 import { tmpdir } from "node:os";
 import { DatabaseSync } from "node:sqlite";
@@ -27,7 +27,7 @@ const SIGNING_KEY = await crypto.subtle.importKey(
   ["sign"],
 );
 
-/** A clock that moves only when told to. */
+/** A clock that moves only when a test advances it. */
 export class TestClock implements Clock {
   #now: number;
 
@@ -63,7 +63,7 @@ export async function signToken(clock: Clock, sub: string, claims: Claims = {}):
     .sign(SIGNING_KEY);
 }
 
-/** An answer, read. `body` is parsed JSON, or the text when it is none. */
+/** A response that was read. `body` is parsed JSON, or the text when it is none. */
 // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
 export type ApiResponse = { status: number; headers: Headers; body: any };
 
@@ -130,7 +130,7 @@ export class Harness {
   readonly #folder: string | undefined;
   readonly #document: string;
 
-  /** `folder` goes with the gateway, if there is one by then. Gateways with the same `document` keep the same contract. */
+  /** `folder` is closed with the gateway, if there is one by then. Gateways with the same `document` keep the same contract. */
   constructor(app: App, clock: TestClock, { folder, document = STANDARD }: HarnessOptions = {}) {
     this.app = app;
     this.clock = clock;

@@ -16,7 +16,7 @@ import {
 import { acceptsValue, callOperation, exampleOf, fieldsOf } from "./operation_request.ts";
 
 type Input = Record<string, unknown>;
-/** Where in an input something is named, and what kind of thing. */
+/** Where in an input a resource is named, and of which kind. */
 type IdReference = { input: Input; path: readonly string[]; kind: string };
 
 /** In every text of what is hidden. */
@@ -62,7 +62,7 @@ const ROUTE_KINDS: Record<string, string> = {
 };
 const PARENTS: Record<string, string> = { task: "task", document: "doc", comment: "cmt" };
 const SCHEDULE = { rrule: "FREQ=WEEKLY;BYDAY=MO", startAt: "2026-03-02T09:00", timeZone: "UTC", input: "Sum up" };
-/** What names things deeper within an input. */
+/** What names resources deeper within an input. */
 const NESTED_INPUTS: Record<string, (own: ResourceIds) => Input> = {
   "search.query": () => ({ q: SECRET }),
   "search.structured": ({ room, msg }) => ({ query: SECRET, filters: { roomIds: [room], threadIds: [msg] } }),
@@ -77,7 +77,7 @@ const NESTED_INPUTS: Record<string, (own: ResourceIds) => Input> = {
   "agent.update": ({ room: roomId }) => ({ schedule: { ...SCHEDULE, roomId } }),
 };
 
-Deno.test("every operation answers to what somebody may not see as to what is not there", async () => {
+Deno.test("every operation responds to an invisible resource as to a missing one", async () => {
   await using gateway = await openResourceGateway();
   const { alice, bob, carol, dora } = await createCallers(gateway, "alice", "bob", "carol", "dora");
   const boss = await gateway.as("boss", { role: "owner" });
@@ -164,7 +164,7 @@ function conditionsOf({ http }: Operation): (Record<string, string> | undefined)
   return http.ifMatch === undefined ? [undefined] : [undefined, { "If-Match": '"99"' }];
 }
 
-/** Every place where an operation's input names a thing, or could. */
+/** Every place where an operation's input names a resource, or could. */
 function findReferences(operation: Operation, base: Input): IdReference[] {
   const module = operation.name.slice(0, operation.name.indexOf("."));
   const found = findIds(base);
@@ -182,7 +182,7 @@ function assertNoLeak({ body, headers }: ApiResponse, label: string): void {
   assert.ok(!JSON.stringify([body, [...headers]]).includes(SECRET), label);
 }
 
-/** An answer without the id that was asked about, and what differs each time. */
+/** A response without the requested id, and what differs each time. */
 function comparableResponse({ status, headers, body }: ApiResponse, id: string): string {
   const told = [...headers].filter(([name]) => name !== "x-request-id");
   const text = JSON.stringify([told, body], (name, value) => ["requestId", "tookMs"].includes(name) ? null : value);

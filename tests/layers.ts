@@ -87,7 +87,7 @@ export function findImportViolation(filename: string, specifier: string): string
 /** What opens connections: only these files may use it. */
 const CONNECTING_MODULE = /^(?:node:(?:https?|http2|net|tls|dgram|dns)(?:\/promises)?|(?:npm:)?undici\b.*)$/;
 const CONNECTING_FILES: ReadonlySet<string> = new Set([
-  // The outbound door.
+  // The outbound port.
   "adapters/outbound_http.ts",
   // The database.
   "adapters/postgres_connection.ts",
@@ -115,7 +115,7 @@ function createElapsedTimeTracker(): { note(text: string): void; isBounded(text:
   };
 }
 
-/** Whether a comment stands in a piece of code, in its statement before it, or above that statement. */
+/** Whether a comment is in a piece of code, in its statement before it, or above that statement. */
 function hasExplanation(text: string, node: Deno.lint.Node): boolean {
   let statement = node;
   while (!/Statement$|Declaration$|Definition$/.test(statement.type) && "parent" in statement) {
@@ -212,7 +212,7 @@ const plugin: Deno.lint.Plugin = {
         };
       },
     },
-    "plain-language": plainLanguageRule(),
+    "plain-language": plainLanguageRule,
     "max-lines": {
       create(context) {
         return {

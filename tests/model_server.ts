@@ -214,7 +214,7 @@ export class ModelServer {
     if (refusal !== undefined) return refusal;
     if (path.endsWith("/messages")) return streamOf(call, anthropic);
     if (path.includes(":streamGenerateContent")) return streamOf(call, google);
-    // A script that throws is an error of the test: the answer has status 500.
+    // A script that throws is an error of the test: the response has status 500.
     const said = await this.#script?.(call);
     return streamOf(call, async (_call, send) => {
       send(delta(model, { role: "assistant", content: "" }));

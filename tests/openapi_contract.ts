@@ -36,7 +36,7 @@ export class OpenApiContract {
     return contract;
   }
 
-  /** Throws when the document does not describe this answer. */
+  /** Throws when the document does not describe this response. */
   assertMatches(
     request: Request,
     { status, body, headers }: { status: number; body: unknown; headers: Headers },

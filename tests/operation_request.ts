@@ -44,7 +44,7 @@ export function fieldsOf(operation: Operation): string[] {
   return Object.keys((operation.input as ObjectSchema).shape ?? {});
 }
 
-/** Whether a field of an operation's input, looked at alone, may have this value. */
+/** Whether a field of an operation's input, checked alone, may have this value. */
 export function acceptsValue(operation: Operation, field: string, value: unknown): boolean {
   return (operation.input as ObjectSchema).shape?.[field]?.safeParse(value).success ?? false;
 }

@@ -185,7 +185,7 @@ function assertProblem({ status, headers, body }: ApiResponse, what: string): vo
 
 type Mutation = { strategy: string; pick: number; bad: unknown };
 
-/** Sends the operation's example with one thing wrong; `undefined` when that cannot be written as a request. */
+/** Sends the operation's example with one error; `undefined` when that cannot be written as a request. */
 async function call(
   caller: Caller,
   { http, example }: Operation,

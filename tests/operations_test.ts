@@ -9,7 +9,7 @@ import { createResources, openResourceGateway, withOwnIds } from "./resource_fix
 import { ok } from "./modules/fixtures.ts";
 import { acceptsValue, callOperation, exampleOf, fieldsOf, requestFor } from "./operation_request.ts";
 
-Deno.test("every operation answers 401 without a token", async () => {
+Deno.test("every operation responds 401 without a token", async () => {
   await using gateway = await openGateway();
   for (const operation of gateway.app.operations.values()) {
     const answer = await callOperation(gateway.withToken(undefined), operation, exampleOf(operation));
@@ -19,7 +19,7 @@ Deno.test("every operation answers 401 without a token", async () => {
   }
 });
 
-Deno.test("every operation answers 403 scope_missing to a token without its scope", async () => {
+Deno.test("every operation responds 403 scope_missing to a token without its scope", async () => {
   await using gateway = await openGateway();
   const scopeless = await gateway.as("alice", { scope: "nothing.read" });
   for (const operation of gateway.app.operations.values()) {
@@ -110,7 +110,7 @@ Deno.test("every operation on what is in a room refuses roles below its own", as
         await caller.get("/v1/collaboration/me");
         ok(await owner.put(`/v1/rooms/${resources["room"]}/members/r-${role}`, { role }));
         const answer = await callOperation(caller, operation, input);
-        // Of several things at once, each has an answer of its own.
+        // A call on several resources has a result for each.
         const refused = operation.name === "task.bulk" ? answer.body.results[0].error : answer.body;
         assert.equal(refused.code, "forbidden", `${operation.name} as ${role}: ${JSON.stringify(answer.body)}`);
       }

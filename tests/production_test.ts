@@ -80,7 +80,7 @@ Deno.test("Strict-Transport-Security is on in production behind https, for the h
   assert.equal(await hsts({ SVC_ENV: "staging", SVC_PUBLIC_URL: "https://collab.test" }), null);
 });
 
-Deno.test("a token that is valid for more than a day is refused in production, whoever signed it", async () => {
+Deno.test("a token that is valid for more than a day is refused in production, whatever signed it", async () => {
   const day = 86_400;
   await using gateway = await openGateway(PRODUCTION);
   const now = Math.floor(gateway.clock.now() / 1000);

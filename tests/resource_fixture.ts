@@ -6,7 +6,7 @@ import { ScriptedModels } from "./scripted_models.ts";
 import { until } from "./wait.ts";
 
 type Input = Record<string, unknown>;
-/** Ids of things by their kind: the prefix of the id, or `key` for that of a task. */
+/** Ids of resources by their kind: the prefix of the id, or `key` for that of a task. */
 export type ResourceIds = Record<string, string>;
 
 export const BASE = "/v1/collaboration";
@@ -34,7 +34,7 @@ export async function createResources(caller: Caller, word: string): Promise<Res
   const room = (await post("/v1/rooms", { name: word, topic: word, metadata: { word } })).id;
   const here = { roomId: room };
   const upload = { "content-type": "text/plain", "content-length": String(word.length + 2) };
-  // Nobody answers there, so that an attempt is listed.
+  // Nothing responds there, so that an attempt is listed.
   const endpoint = { url: `http://127.0.0.1:9/${word}`, roomIds: [room], description: word };
   const webhook = (await post(`${BASE}/webhooks`, endpoint)).id;
   const file = ok(await caller.call("POST", `${BASE}/files?name=${word}`, JSON.stringify(word), upload)).id;
@@ -43,7 +43,7 @@ export async function createResources(caller: Caller, word: string): Promise<Res
   const doc = (await post(`${BASE}/documents`, { ...here, title: word, text: word })).id;
   const mtg = (await post(`${BASE}/meetings`, { ...here, title: word })).id;
   const start = { dateTime: "2026-03-05T09:00:00", timeZone: "Europe/Vienna" };
-  // Members see all agents, but not what they are told.
+  // Members see all agents, but not their instructions.
   const agent = { displayName: "Helper", instructions: word, tools: ["pin.list"], askFirst: ["pin.list"] };
   const prn = (await post(`${BASE}/agents`, agent)).id;
   ok(await caller.put(`/v1/rooms/${room}/members/${prn}`));
@@ -103,7 +103,7 @@ function kindOf(value: unknown): string | undefined {
   return KEY.test(value) ? "task" : ID.exec(value)?.[1];
 }
 
-/** The value with things of these in place of those it names. */
+/** The value with these resources in place of those it names. */
 export function withOwnIds(value: unknown, things: ResourceIds): unknown {
   return findIds(value).reduce(
     (now, { path, kind }) => withId(now, path, things[kind] ?? `${kind}_${"1".repeat(32)}`),

@@ -1,5 +1,5 @@
 // The faults of the runtime that `src/runtime/` works around, each as small as can be: a test that says "is no longer needed"
-// fails when the fault is gone, and then the file it names is to be deleted. The other tests hold what the workarounds do.
+// fails when the fault is fixed, and then the file it names is to be deleted. The other tests check what the workarounds do.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { closeSocket } from "@/runtime/close_socket.ts";
@@ -19,11 +19,11 @@ const CLOSE_OPCODE = 0x88;
 type Pair = {
   socket: WebSocket;
   peer: Deno.TcpConn;
-  /** What the socket was told. */
+  /** What the socket received. */
   events: string[];
   /** What the peer was sent, upgrade included. */
   received: number[];
-  /** The peer has been told that nothing more comes. */
+  /** The peer knows that nothing more comes. */
   hasEnded: () => boolean;
   [Symbol.asyncDispose](): Promise<void>;
 };
@@ -85,7 +85,7 @@ Deno.test("closeSocket is no longer needed when a message after close() does not
   await until(() => all.events.includes("close"), "the fault: closed by a message, without a close frame of the peer");
 });
 
-Deno.test("closeSocket goes on reading until the peer has closed as well", async () => {
+Deno.test("closeSocket reads on until the peer has closed as well", async () => {
   await using all = await pair();
   closeSocket(all.socket, 3000, "shutdown");
   await until(() => all.received.includes(CLOSE_OPCODE));
@@ -101,7 +101,7 @@ Deno.test("closeSocket goes on reading until the peer has closed as well", async
 // What leaks is what the fault is about.
 const LEAKS = { sanitizeOps: false, sanitizeResources: false };
 
-Deno.test("upgrade is no longer needed when a socket is told that its client left before it", LEAKS, async () => {
+Deno.test("upgrade is no longer needed when a socket is closed whose client left before it", LEAKS, async () => {
   const events: string[] = [];
   const arrived = Promise.withResolvers<void>();
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
@@ -130,7 +130,7 @@ Deno.test("upgrade is no longer needed when a socket is told that its client lef
   assert.deepEqual(events, [], "the fault: not told of anything");
 });
 
-Deno.test("upgrade tells once that a socket has opened, and when it is over", async () => {
+Deno.test("upgrade reports once that a socket has opened, and when it has closed", async () => {
   const events: string[] = [];
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => {
     const { response } = upgradeWebSocket(request, {
@@ -149,7 +149,7 @@ Deno.test("upgrade tells once that a socket has opened, and when it is over", as
   await server.shutdown();
 });
 
-Deno.test("upgrade tells of a socket that does not open in time", LEAKS, async () => {
+Deno.test("upgrade reports a socket that does not open in time", LEAKS, async () => {
   const ended = Promise.withResolvers<void>();
   const request = Promise.withResolvers<Request>();
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (given) => {
@@ -188,7 +188,7 @@ Deno.test("mayStartWorker is no longer needed when terminate() ends the thread o
   assert.equal(code, 0, "the fault: its thread has worked on for 300 ms");
 });
 
-Deno.test("closeUnread is no longer needed when a body that nobody reads is not read", async () => {
+Deno.test("closeUnread is no longer needed when an unread body is not read", async () => {
   const length = 64 * 1024 * 1024;
   await using server = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen() {} },
@@ -234,7 +234,7 @@ Deno.test("inThisContext is no longer needed when a request begins in the contex
   assert.equal(text, "of another", "the fault: it begins in the context that is current");
 });
 
-Deno.test("inThisContext calls in the context in which it was made", () => {
+Deno.test("inThisContext calls in the context in which it was created", () => {
   const storage = new AsyncLocalStorage<string>();
   const outside = inThisContext((prefix: string) => prefix + storage.getStore());
   const inside = storage.run("first", () => inThisContext((prefix: string) => prefix + storage.getStore()));

@@ -1,4 +1,4 @@
-// Models that say what a test tells them to, and remember what they were asked.
+// Models that say what a test scripts, and record what they were asked.
 import {
   type ModelEndpoint,
   ModelError,

@@ -31,7 +31,7 @@ export async function eventually<Result>(check: () => Result | Promise<Result>, 
   }
 }
 
-/** What all resolve to. If some fail, throws the first one's error when all have ended, so that none goes on in later tests. */
+/** What all resolve to. If some fail, throws the first one's error when all have ended, so that none continues in later tests. */
 export async function allEnded<Work extends readonly unknown[] | []>(
   work: Work,
 ): Promise<{ -readonly [At in keyof Work]: Awaited<Work[At]> }> {

@@ -1,10 +1,7 @@
-// A lint rule against words of a private language: each is refused where it stands for a standard term, with that term as remedy.
+// A lint rule against words of a private language: each is refused where a standard term exists, which is the remedy.
 
-/** What the rule can read: texts that users see, comments, identifiers. */
-type TextKind = "text" | "comment" | "name";
-
-/** What is checked; names follow once they are free of these words. */
-const CHECKED_KINDS: readonly TextKind[] = ["text", "comment"];
+/** Where words are: in texts that users see, or in comments and titles of tests. */
+type TextKind = "text" | "comment";
 
 /** Words that are refused, and what to write instead; some are plain English in a comment. */
 const DISCOURAGED_WORDS: readonly (readonly [words: RegExp, remedy: string, allowedIn?: "comment"])[] = [
@@ -48,8 +45,11 @@ const DISCOURAGED_WORDS: readonly (readonly [words: RegExp, remedy: string, allo
   [/\b(there|here|where)(of|in|upon|with|by)\b/i, "of it, in it, with it"],
 ];
 
+/** What registers a test or a step. */
+const TEST_CALL = /^(?:Deno\.test|slowTest|testOn\w+|\w+\.step)$/;
+
 /** The word of the dialect in `text` and what to write instead; `undefined` when there is none. */
-function findDiscouragedWord(text: string, kind: TextKind = "text"): string | undefined {
+function findDiscouragedWord(text: string, kind: TextKind): string | undefined {
   for (const [words, remedy, allowedIn] of DISCOURAGED_WORDS) {
     if (kind === allowedIn) continue;
     const [found] = words.exec(text) ?? [];
@@ -58,47 +58,49 @@ function findDiscouragedWord(text: string, kind: TextKind = "text"): string | un
   return undefined;
 }
 
-/** The rule for files of the source, in the given places. */
-export function plainLanguageRule(places: readonly TextKind[] = CHECKED_KINDS): Deno.lint.Rule {
-  return {
-    create(context) {
-      if (!context.filename.includes("/src/")) return {};
-      const check = (
-        node: Deno.lint.Node | Deno.lint.LineComment | Deno.lint.BlockComment,
-        text: string,
-        kind: TextKind,
-      ): void => {
-        const message = findDiscouragedWord(text, kind);
-        if (message !== undefined) context.report({ range: node.range, message });
-      };
-      const visitor: Deno.lint.LintVisitor = {
-        // LogTape has two names for this level; lines and RUST_LOG show this one.
-        'CallExpression[callee.property.name="warning"]'(node) {
-          context.report({ node, message: "one name a level: log.warn" });
+/** The rule for texts and comments of the source, and for comments and titles of tests. */
+export const plainLanguageRule: Deno.lint.Rule = {
+  create(context) {
+    const check = (
+      node: Deno.lint.Node | Deno.lint.LineComment | Deno.lint.BlockComment,
+      text: string,
+      kind: TextKind,
+    ): void => {
+      const message = findDiscouragedWord(text, kind);
+      if (message !== undefined) context.report({ range: node.range, message });
+    };
+    const comments: Deno.lint.LintVisitor = {
+      "Program:exit"() {
+        for (const comment of context.sourceCode.getAllComments()) {
+          check(comment, comment.value.replaceAll(/`[^`]*`/g, ""), "comment");
+        }
+      },
+    };
+    if (context.filename.includes("/tests/")) {
+      return {
+        ...comments,
+        CallExpression({ callee, arguments: [title] }) {
+          if (title?.type !== "Literal" || typeof title.value !== "string") return;
+          if (TEST_CALL.test(context.sourceCode.getText(callee))) check(title, title.value, "comment");
         },
       };
-      if (places.includes("text")) {
-        // Without a space it is a code, a key or a path.
-        visitor.Literal = (node) => {
-          if (typeof node.value === "string" && node.value.includes(" ")) check(node, node.value, "text");
-        };
-        visitor.TemplateElement = (node) => {
-          const isCode = node.parent.type === "TemplateLiteral" &&
-            node.parent.parent.type === "TaggedTemplateExpression";
-          if (!isCode && node.cooked.includes(" ")) check(node, node.cooked, "text");
-        };
-      }
-      if (places.includes("name")) {
-        visitor.Identifier = (node) => check(node, node.name.replaceAll(/([a-z])([A-Z])/g, "$1 $2"), "name");
-      }
-      if (places.includes("comment")) {
-        visitor["Program:exit"] = () => {
-          for (const comment of context.sourceCode.getAllComments()) {
-            check(comment, comment.value.replaceAll(/`[^`]*`/g, ""), "comment");
-          }
-        };
-      }
-      return visitor;
-    },
-  };
-}
+    }
+    if (!context.filename.includes("/src/")) return {};
+    return {
+      ...comments,
+      // LogTape has two names for this level; lines and RUST_LOG show this one.
+      'CallExpression[callee.property.name="warning"]'(node) {
+        context.report({ node, message: "one name a level: log.warn" });
+      },
+      // Without a space it is a code, a key or a path.
+      Literal(node) {
+        if (typeof node.value === "string" && node.value.includes(" ")) check(node, node.value, "text");
+      },
+      TemplateElement(node) {
+        const isCode = node.parent.type === "TemplateLiteral" &&
+          node.parent.parent.type === "TaggedTemplateExpression";
+        if (!isCode && node.cooked.includes(" ")) check(node, node.cooked, "text");
+      },
+    };
+  },
+};

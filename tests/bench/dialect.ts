@@ -1,6 +1,6 @@
 // How to talk to each server of the comparison with as little work in the generator as possible: raw frames, no SDK.
 
-/** One server's way of joining a room and of telling messages apart from other frames. */
+/** How one server joins a room, and how its messages differ from other frames. */
 export type Dialect = {
   name: string;
   socketUrl(base: string): string;
@@ -10,7 +10,7 @@ export type Dialect = {
   isJoined(frame: string): boolean;
   /** Messages of the room in a frame. */
   count(frame: string): number;
-  /** The answer to a server's ping, if this frame is one. */
+  /** The response to a server's ping, if this frame is one. */
   pong(frame: string): string | undefined;
   /** Sends one message of `text` to the room over this socket. */
   send(id: number, text: string, member: number): string;

@@ -120,7 +120,7 @@ function quantile(sorted: readonly number[], part: number): number {
   return sorted[Math.floor(sorted.length * part)] ?? NaN;
 }
 
-/** What stands in the database before: the rooms of honest clients, and what the attacker has brought with it. */
+/** What is in the database before: the rooms of honest clients, and what the attacker has stored. */
 async function prepare(database: Record<string, string>): Promise<Omit<AttackOptions, "name" | "url" | "modelPort">> {
   const gateway = await Gateway.start(database);
   const { url } = gateway.server;

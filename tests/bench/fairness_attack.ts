@@ -16,7 +16,7 @@ export type AttackOptions = {
   modelPort: number;
 };
 
-/** As long as a client waits that is told to come back later, but has no mind to. */
+/** How long a client waits that ignores a response to come back later. */
 const RETRY_DELAY_MS = 50;
 const CHINESE = Array.from({ length: 330_000 }, (_, n) => String.fromCharCode(0x4e00 + (n * 7919) % 20_000)).join("");
 const LARGE = JSON.stringify(

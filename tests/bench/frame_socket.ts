@@ -49,7 +49,7 @@ const lastText = { bytes: Buffer.alloc(64 * 1024), length: 0, text: "" };
 /** Those that are open, by their descriptor. */
 const sockets: FrameSocket[] = [];
 
-/** Hears what has arrived at any socket; waits for it for `waitMs` at most, or not at all. */
+/** Reads what has arrived at any socket; waits for it for `waitMs` at most, or not at all. */
 export function pollSockets(waitMs: number): void {
   const count = libc.epoll_wait(epoll, eventBytes, EVENTS_MAX, waitMs);
   for (let at = 0; at < count; at++) sockets[events.getInt32(at * EVENT.bytes + EVENT.fd, true)]?.receive();
@@ -111,7 +111,7 @@ export class FrameSocket {
     else this.#completeUpgrade(receiveBuffer.subarray(0, size));
   }
 
-  /** The answer to the upgrade; a frame may follow it at once. */
+  /** The response to the upgrade; a frame may follow it at once. */
   #completeUpgrade(chunk: Buffer): void {
     const end = chunk.indexOf("\r\n\r\n");
     if (end < 0 || chunk.toString("latin1", 9, 12) !== "101") {

@@ -19,7 +19,7 @@ export type AttackReport = Record<string, Record<string, number>>;
 
 type Attack = (world: AttackContext) => Promise<string | number>;
 
-/** The stranger's address, so that caps of addresses tell it from the others. */
+/** The stranger's address, so that limits of addresses distinguish it from the others. */
 const STRANGER_ADDRESS = "127.0.0.66";
 const FRAGMENT = new Uint8Array(64 * 1024);
 const LONG = "x".repeat(900_000);

@@ -1,4 +1,4 @@
-// HTTP: the gateway's hot requests beside a bare Hono route on Deno that answers the same, in requests per server-CPU second.
+// HTTP: the gateway's hot requests beside a bare Hono route on Deno that returns the same, in requests per server-CPU second.
 import { Gateway } from "./gateway.ts";
 import type { Row } from "./report.ts";
 import { pin, Server } from "./server.ts";

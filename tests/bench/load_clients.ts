@@ -34,7 +34,7 @@ const OPEN_TIMEOUT_MS = 20_000;
 /** How long to wait for the sockets at a time. */
 const WAIT_MS = 10;
 
-/** What is in a frame. All sockets of a room hear the same one, which is read once. */
+/** What is in a frame. All sockets of a room receive the same one, which is read once. */
 type ParsedFrame = { frame: string; pong: string | undefined; messages: number; sentAt: number; acknowledged: number };
 
 class LoadClients {
@@ -117,7 +117,7 @@ class LoadClients {
     for (const socket of this.#sockets) socket.close();
   }
 
-  /** Hears all sockets for so long, or until it is enough. */
+  /** Reads from all sockets for so long, or until it is enough. */
   #pollFor(ms: number, isEnough = (): boolean => false): void {
     const until = performance.now() + ms;
     while (performance.now() < until && !isEnough()) pollSockets(this.#waitMs);

@@ -1,5 +1,5 @@
-// `deno task bench plugins`: how long others wait for their sends while one plugin hangs, one fails, one answers more than it may, and
-// one answers its own messages forever, beside calm times in the same run. PLUGINS_SECONDS sets how long each measurement takes.
+// `deno task bench plugins`: how long others wait for their sends while one plugin hangs, one fails, one returns more than it may, and
+// one responds to its own messages forever, beside calm times in the same run. PLUGINS_SECONDS sets how long each measurement takes.
 import { installPlugin, manifestOf, PLUGINS, PluginServer } from "../modules/plugin_fixture.ts";
 import type { ApiResponse, Caller } from "../harness.ts";
 import { pause } from "../wait.ts";
@@ -76,7 +76,7 @@ async function callingOf(gateway: Gateway, name: string, server: PluginServer): 
     repeat(people, signal, (who) => who.post("/v1/collaboration/commands/run", { roomId, text: "/poll x" }));
 }
 
-/** A plugin that answers each of its messages with another one. */
+/** A plugin that responds to each of its messages with another one. */
 async function loopingOf(gateway: Gateway): Promise<Attack> {
   const { admin, roomId } = await openTenant(gateway, "looping");
   const { token } = await installPlugin(admin, manifestOf(), [[admin, roomId]]);

@@ -1,6 +1,6 @@
 // Durable sends on PostgreSQL with fsync on: one gateway beside raw batched inserts, and several gateways beside the one.
 //
-// Beside raw inserts, the database and whoever speaks to it share one core on either side, and the generator has the other:
+// Beside raw inserts, the database and its client share one core on either side, and the generator has the other:
 // the same work for the same hardware. Several processes exist to use more cores than one, so they and the one they are
 // compared with may use all of them, generator included.
 import connect from "postgres";
@@ -84,7 +84,7 @@ async function gatewayRate(databaseUrl: string, processes: number, cores: string
   return await sendRate(gateways, sharesCores ? { sharesCores, warmUpSeconds: WARM_UP_SECONDS } : {});
 }
 
-/** Inserts one by one, sent without waiting for each other's answers, `BATCH` of them in a transaction. */
+/** Inserts one by one, sent without waiting for each other's responses, `BATCH` of them in a transaction. */
 async function insertRate(databaseUrl: string): Promise<number> {
   const sql = connect(databaseUrl, { max: 1 });
   await sql.unsafe(RAW_TABLE);
@@ -99,7 +99,7 @@ async function insertRate(databaseUrl: string): Promise<number> {
   return rate;
 }
 
-/** Gives a server the log files that it would have after a while; to make them costs whoever writes first. */
+/** Gives a server the log files that it would have after some time; the first writer would pay for creating them. */
 async function preallocateWal({ url }: PostgresServer): Promise<void> {
   const sql = connect(url, { max: 1 });
   await sql.unsafe("alter system set min_wal_size = '1GB'");

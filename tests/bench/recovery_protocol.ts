@@ -1,7 +1,7 @@
-// How a client of each server comes back to where it was: what it must have kept, and what it must say. Raw frames, no SDK.
+// How a client of each server recovers: what it must have stored, and what it must send. Raw frames, no SDK.
 import { benchToken } from "./token.ts";
 
-/** What a client kept of its last connection, in its server's own terms. */
+/** What a client stored of its last connection, in its server's own terms. */
 // deno-lint-ignore no-explicit-any -- positions and session ids of either protocol
 export type RecoveryState = any;
 

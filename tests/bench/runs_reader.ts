@@ -15,5 +15,5 @@ async function read(onFirst: () => void): Promise<void> {
 }
 
 await Promise.all(Array.from({ length: Number(count) }, () => new Promise<void>((resolve) => void read(resolve))));
-// Whoever started it waits for this port.
+// Its parent process waits for this port.
 Deno.serve({ port: Number(Deno.env.get("PORT")), hostname: "127.0.0.1", onListen() {} }, () => new Response());

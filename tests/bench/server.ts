@@ -22,7 +22,7 @@ export const DENO_COMMAND = [
 
 /** Asked once: a process that is pinned sees fewer. */
 const CORES = navigator.hardwareConcurrency;
-/** Where a server runs unless told otherwise; generators have the next core. */
+/** Where a server runs by default; generators have the next core. */
 export const FIRST_CORE = "0";
 export const ANY_CORE = `0-${CORES - 1}`;
 

@@ -1,5 +1,5 @@
 // A reconnect storm: one room's clients cut at once, who miss messages and come back all at once, beside socket.io with its
-// own recovery. Every client must have heard every message once and in order, or there is no figure.
+// own recovery. Every client must have received every message once and in order, or there is no figure.
 import { Gateway, SECRET } from "./gateway.ts";
 import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";

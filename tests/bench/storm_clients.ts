@@ -19,7 +19,7 @@ export type StormRequest =
   | { kind: "return" }
   | { kind: "check" };
 
-/** How long everybody took to hear everything, and messages that were heard once and in order. */
+/** How long all clients took to receive everything, and messages that were received once and in order. */
 export type StormReport = { seconds: number; received: number };
 
 const MARK = "storm@";
@@ -40,7 +40,7 @@ class Client {
     this.#member = member;
   }
 
-  /** Resolves once it is in the room; `onHeard` is told of every frame with messages. */
+  /** Resolves once it is in the room; `onHeard` receives every frame with messages. */
   join(base: string, onHeard: () => void): Promise<void> {
     const returning = this.#protocol;
     const hello = returning.hello(this.#member, this.#recoveryState);
@@ -111,7 +111,7 @@ class Storm {
     this.#clients = Array.from({ length: clients }, (_, member) => new Client(returning, member));
   }
 
-  /** Everybody comes and hears one message: socket.io has no place to come back to before that. */
+  /** All connect and receive one message: before that, socket.io has no position to recover from. */
   async open(): Promise<void> {
     await this.#sender.join(this.#base, () => {});
     for (let from = 0; from < this.#clients.length; from += CONCURRENCY) {
@@ -154,7 +154,7 @@ class Storm {
     return (performance.now() - startedAt) / 1000;
   }
 
-  /** Waits for what may come twice, then reads everything; resolves to the number of messages heard. */
+  /** Waits for what may come twice, then reads everything; resolves to the number of messages received. */
   async countReceived(): Promise<number> {
     await pause(500);
     for (const client of this.#clients) client.assertReceived(this.#sent - this.#missed, this.#missed);

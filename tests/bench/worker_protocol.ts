@@ -1,4 +1,4 @@
-// How a generator process is told what to do: orders on standard input, answers on standard output, one JSON line each.
+// How a generator process is controlled: orders on standard input, responses on standard output, one JSON line each.
 import process from "node:process";
 
 /** The orders as they come. */
@@ -12,7 +12,7 @@ export async function* readRequests<Order>(): AsyncGenerator<Order> {
   }
 }
 
-/** Answers the order that came last. */
+/** Responds to the last order. */
 export function writeReport(report: unknown): void {
   process.stdout.write(`${JSON.stringify(report)}\n`);
 }

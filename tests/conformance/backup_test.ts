@@ -1,4 +1,4 @@
-// A database that was brought back: on each engine, positions from before are refused.
+// A restored database: on each engine, earlier positions are refused.
 import assert from "node:assert/strict";
 import { createBackup, restore } from "@/adapters/backup.ts";
 import { streamKey } from "@/ports/store.ts";
@@ -7,7 +7,7 @@ import { openGateway, TestClock } from "../harness.ts";
 import { assertProblem, createCallers, createRoom } from "../modules/fixtures.ts";
 import { openMigratedStore } from "./store_backends.ts";
 
-testOnPostgres("a database that was restored by its own tools starts every stream anew", async (environment) => {
+testOnPostgres("a database that was restored by its own tools resets every stream", async (environment) => {
   const url = environment.SVC_DATABASE_URL ?? "";
   await assert.rejects(createBackup(url, "copy"), /for PostgreSQL, use pg_dump/);
   const positions: Map<string, string> = new Map();
@@ -29,7 +29,7 @@ testOnPostgres("a database that was restored by its own tools starts every strea
   assertProblem(await alice.get(`/v1/collaboration/sync?since=${cursor}`), 409, "stream_reset");
 });
 
-Deno.test("a database that is replaced twice within a second is kept both times", async () => {
+Deno.test("a database that is replaced twice within a second is retained both times", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
   const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
   await (await openMigratedStore(url, clock)).close();
@@ -68,7 +68,7 @@ Deno.test("a restore that was killed before its last step is finished by the nex
   }
 });
 
-Deno.test("a database in memory is neither copied nor put back", async () => {
+Deno.test("a database in memory is neither backed up nor restored", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
   const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
   await (await openMigratedStore(url, clock)).close();

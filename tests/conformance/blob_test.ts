@@ -111,7 +111,7 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
         assert.deepEqual(await stored(), before);
       });
 
-      await t.step("a reader that stops early lets go", async () => {
+      await t.step("a reader that stops early releases its file", async () => {
         const reader = (await blobs.get("slow"))?.getReader();
         await reader?.read();
         await reader?.cancel();
@@ -138,7 +138,7 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
   });
 }
 
-Deno.test("what a process that died left half-done goes a day later, also while its store runs on", async () => {
+Deno.test("what a process that died left unfinished is deleted a day later, also while its store runs", async () => {
   const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
   const { now } = Date;
   try {
@@ -156,7 +156,7 @@ Deno.test("what a process that died left half-done goes a day later, also while 
   }
 });
 
-Deno.test("an S3 store that is away or refuses us is unavailable, and its answer stays in the log", async () => {
+Deno.test("an S3 store that is down or refuses the credentials is unavailable, and its response is only logged", async () => {
   const away = new S3Blobs(outbound, { endpoint: "http://127.0.0.1:9", ...S3_OPTIONS });
   await assert.rejects(async () => await away.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
   const opened = Deno.serve(
@@ -194,13 +194,13 @@ Deno.test("an upload to S3 that breaks off after its first parts is ended there"
     "PUT /files/broken?partNumber=2&uploadId=u%201",
     "DELETE /files/broken?uploadId=u%201",
   ]);
-  // A store that answers 200 to the last call without having the content is not believed.
+  // A store that responds 200 to the last call without having the content is not believed.
   await assert.rejects(blobs.put("unfinished", noise(9 * 1024 * 1024, createHash("sha256"))), isUnavailable);
   assert.equal(asked.at(-1), "DELETE /files/unfinished?uploadId=u%201");
   await server.shutdown();
 });
 
-Deno.test("an S3 store that takes requests and never answers, or stops in the middle of an answer, is unavailable", async () => {
+Deno.test("an S3 store that never responds, or stops in the middle of a response, is unavailable", async () => {
   const ends = Promise.withResolvers<void>();
   const silent = async (): Promise<Response> => {
     await ends.promise;
@@ -239,7 +239,7 @@ Deno.test("an S3 store that takes requests and never answers, or stops in the mi
   await server.shutdown();
 });
 
-Deno.test("an answer of S3 that breaks off is unavailable, and a content that cannot go there is let go of", async () => {
+Deno.test("a truncated response of S3 is unavailable, and a content that cannot be uploaded is released", async () => {
   let status = 0;
   const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
   const serving = (async () => {
@@ -270,7 +270,7 @@ Deno.test("an answer of S3 that breaks off is unavailable, and a content that ca
   await serving;
 });
 
-Deno.test("an S3 store is called through the outbound door alone: its own host is allowed, and no other", async () => {
+Deno.test("an S3 store is called through the outbound port only: its own host is allowed, and no other", async () => {
   let asked = 0;
   const counted: string[] = [];
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
@@ -313,7 +313,7 @@ Deno.test("an S3 store that is busy is asked again, and no answer of it is left 
   await server.shutdown();
 });
 
-Deno.test("an S3 store that sends us elsewhere, or the whole for a part, is unavailable: what answers then is not our content", async () => {
+Deno.test("an S3 store that redirects, or sends the whole for a range, is unavailable: that is not the content", async () => {
   const asked: string[] = [];
   let answer = (): Response => new Response();
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {

@@ -1,4 +1,4 @@
-// What every bus promises, and what the Redis one promises besides when Redis goes and comes back.
+// What every bus promises, and what the Redis one also promises when Redis stops and restarts.
 import assert from "node:assert/strict";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
@@ -67,7 +67,7 @@ for (const { name, ignore, run } of BACKENDS) {
     const secretOf = (text: string): Uint8Array => new TextEncoder().encode(text);
     const [old, current, foreign] = [secretOf("old"), secretOf("current"), secretOf("foreign")] as const;
     const heard = [await record(nodes.here, CONTROL_TOPIC), await record(nodes.there, CONTROL_TOPIC)];
-    // Those who compare listen after these, so they have read what these have heard.
+    // Those who compare listen after these, so they have read what these have received.
     const warned = (join: () => Promise<void>, signals: number) => {
       for (const list of heard) list.length = 0;
       return captureLog(["gateway", "main"], async () => {
@@ -82,7 +82,7 @@ for (const { name, ignore, run } of BACKENDS) {
     assert.equal((await warned(joinAll, 2)).length, 0);
     // The nodes with the old secret do not know the new one, but the other way around it is known.
     assert.equal((await warned(() => compareSecrets(nodes.there, [current, old]), 3)).length, 2);
-    // Three nodes are surprised by this one, and it hears of two other secrets.
+    // Three nodes report the secret of this one, and it reports two others.
     assert.equal((await warned(() => compareSecrets(nodes.there, [foreign]), 4)).length, 3 + 2);
   });
 
@@ -190,7 +190,7 @@ redisTest("a node that lost messages tells nodes that noticed nothing", async ()
 });
 
 redisTest(
-  "a Redis that is made a replica is left: it shows, this node serves itself, and all catch up afterwards",
+  "a Redis that becomes a replica is disconnected: health shows it, this node serves itself, and all catch up afterwards",
   async () => {
     await using server = await startRedis();
     await using master = await startRedis();
@@ -251,7 +251,7 @@ redisTest("what went to a replica before that was known is told as lost", async 
     await until(() => heard.length > 0 && notices > 0);
     await elsewhere.close();
   });
-  // Told to leave while it is cut off, the package keeps a timer for this long.
+  // Closed while it is disconnected, the package keeps a timer for this long.
   await pause(1100);
 });
 
@@ -316,7 +316,7 @@ redisTest(
     } finally {
       await reset();
     }
-    // Who was writing just then is told of the end in another way.
+    // What writes at that moment fails in another way.
     const causeOf = ({ properties: { cause } }: LogRecord) => cause === "ECONNRESET" ? "connection closed" : cause;
     assert.deepEqual(records.map((record) => [record.rawMessage, causeOf(record)]), [
       ["redis unavailable", "READONLY"],
@@ -404,7 +404,7 @@ function ephemeral(json: string): BusMessage {
   return { kind: "ephemeral", event: { tenantId: "t", channel: "room:a", json } };
 }
 
-/** Everything heard on a topic, from now on. */
+/** Everything received on a topic, from now on. */
 async function record(bus: Bus, topic: string): Promise<BusMessage[]> {
   const heard: BusMessage[] = [];
   await bus.subscribe(topic, (message) => heard.push(message));

@@ -1,4 +1,4 @@
-// A program to be killed: writes as fast as it can and prints the id of each note it was told is saved.
+// A program to be killed: writes as fast as it can and prints the id of each note whose write was acknowledged.
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import { systemClock } from "@/core/clock.ts";

@@ -1,5 +1,5 @@
 // Writers of one node that meet at the same streams, on several connections of PostgreSQL: none waits without end, none locks
-// another up, and what they tell stays in order.
+// another up, and what they publish stays in order.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { PostgresConnection } from "@/adapters/postgres_connection.ts";
@@ -28,7 +28,7 @@ class CountingConnection extends PostgresConnection {
   }
 }
 
-/** A store on a schema of its own that notes what it tells; `asked` and `refused` say how many statements were. */
+/** A store on a schema of its own that records what it publishes; `asked` and `refused` say how many statements were. */
 async function openCounted(url: string) {
   const schema = await createTemporarySchema(url);
   const options = { url: schema.url, connectTimeoutMs: 3000, responseTimeoutMs: 15_000 };
@@ -45,7 +45,7 @@ async function openCounted(url: string) {
     store,
     asked: () => writers.reduce((sum, connection) => sum + connection.statements, 0),
     refused: () => writers.reduce((sum, connection) => sum + connection.refused, 0),
-    /** The seqs of a stream in the order in which they were told. */
+    /** The seqs of a stream in the order in which they were published. */
     seqs: (stream: string) =>
       told.flatMap(({ events }) => events).filter((event) => event.stream === stream).map(({ seq }) => seq),
     async [Symbol.asyncDispose]() {
@@ -70,7 +70,7 @@ async function writeAll(tx: Transaction<Notes>, streams: readonly string[]): Pro
 }
 
 if (url !== undefined) {
-  Deno.test("postgres: what all members of a room are told takes as many statements as what one is told", async () => {
+  Deno.test("postgres: events for all members of a room take as many statements as an event for one", async () => {
     await using opened = await openCounted(url);
     const { store } = opened;
     const everybody = Array.from({ length: 300 }, (_, n) => `principal:p${n}`);
@@ -109,7 +109,7 @@ if (url !== undefined) {
     assert.equal(opened.refused(), 0);
   });
 
-  Deno.test("postgres: whatever streams writers take, all are done after few runs, and each stream is told whole", async () => {
+  Deno.test("postgres: whatever streams writers take, all are done after few runs, and each stream is published completely", async () => {
     const Writer = fc.record({
       streams: fc.uniqueArray(fc.constantFrom(...ROOMS), { minLength: 1, maxLength: ROOMS.length }),
       how: fc.constantFrom("one", "emit", "each", "all", "all"),

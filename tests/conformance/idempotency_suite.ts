@@ -31,7 +31,7 @@ function createIdempotencyStore({ store, clock }: OpenedStore, on = store): Idem
 export function idempotencySuite(backend: Backend): void {
   const on = (name: string, run: (opened: OpenedStore) => Promise<void>): void => testOnStore(backend, name, run);
 
-  /** Makes one note through the door an operation would use. */
+  /** Creates one note as an operation does. */
   const makeNote = ({ store }: OpenedStore, answer = created) => async (): Promise<StoredResponse> => {
     await store.write(async (tx) => {
       await tx.insertMany("note", [noteRow(crypto.randomUUID())]);
@@ -71,7 +71,7 @@ export function idempotencySuite(backend: Backend): void {
       for (const key of ["a", "b", "c"]) assert.equal((await run(key, 5000)).isReplay, false);
       for (const key of ["a", "b"]) assert.equal((await run(key, 5000)).response.body?.length, 5000);
       await assert.rejects(run("c", 5000), { code: "response_not_stored", message: /status 201/ });
-      // Small ones are always kept, and so are those of others.
+      // Small ones are always stored, and so are those of others.
       for (const isReplay of [false, true]) assert.equal((await run("small", 1000)).isReplay, isReplay);
       for (const isReplay of [false, true]) assert.equal((await run("d", 5000, "bob")).isReplay, isReplay);
       assert.equal(await noteCount(opened), 6);

@@ -54,7 +54,7 @@ function startRunner(
   return runner;
 }
 
-/** A run whose first attempt goes silent until the gate opens. */
+/** A run whose first attempt hangs until the gate opens. */
 function hangOnFirstAttempt() {
   const gate = Promise.withResolvers<void>();
   const attempts: number[] = [];
@@ -194,7 +194,7 @@ export function jobSuite(backend: Backend): void {
     };
     runner.start();
     await until(() => started.length === 3);
-    // The fourth place is free for whoever comes.
+    // The fourth slot is free for any tenant.
     await enqueue("acme/bob", 1000, 1001, 1002);
     await enqueue("acme/carol", 2000, 2001);
     await until(() => started.length === 4);
@@ -492,7 +492,7 @@ export function jobSuite(backend: Backend): void {
         seen.push(`${n}/${attempt}`);
         return n === 1 ? never : Promise.resolve();
       };
-      // Runners that are stopped only in the end stand for processes that were killed.
+      // Runners that are stopped only at the end simulate processes that were killed.
       const first = startRunner(opened, run, { stopTimeoutMs: 0 });
       await opened.store.write((tx) => tx.enqueue(draft(1)));
       await until(() => seen.length === 1);
@@ -806,7 +806,7 @@ export function jobSuite(backend: Backend): void {
       (await jobs(opened)).filter(({ state }) => state === "dead").length === count;
     await until(() => areDead(1));
     assert.deepEqual((await jobs(opened)).map(({ attempts }) => attempts), [3]);
-    // A failure that waiting does not mend is only logged.
+    // A failure that a retry does not fix is only logged.
     await opened.store.write((tx) => tx.enqueue(draft(2)));
     await until(() => {
       opened.clock.ms += HOUR;

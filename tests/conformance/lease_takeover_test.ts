@@ -1,4 +1,4 @@
-// Which nodes are gone, as PostgreSQL knows it, and when their jobs are taken over.
+// Which nodes have ended, as PostgreSQL knows it, and when their jobs are taken over.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "@zod/zod";
@@ -16,7 +16,7 @@ import { until } from "../wait.ts";
 import { openMigratedStore } from "./store_backends.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
 
-Deno.test("a node's jobs are taken over when it was gone for two seconds, not when it came back", async () => {
+Deno.test("a node's jobs are taken over when it was disconnected for two seconds, not when it reconnected in time", async () => {
   const clock = new TestClock();
   const store = await openMigratedStore("sqlite::memory:", clock);
   const gate = Promise.withResolvers<void>();
@@ -122,7 +122,7 @@ testOnPostgres(
 );
 
 testOnPostgres(
-  "a node that froze before it sent a statement's parameters is made to let go of its locks",
+  "a node that froze before it sent a statement's parameters loses its locks",
   async (environment) => {
     const url = environment.SVC_DATABASE_URL ?? "";
     await using stack = new AsyncDisposableStack();

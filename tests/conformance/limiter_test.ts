@@ -158,7 +158,7 @@ async function withOneNode(body: (limiter: Limiter) => Promise<void>): Promise<v
   await withRedis((url, prefix) => withNode(url, prefix, body));
 }
 
-/** A node that waits for an answer of Redis, however busy the machine is. */
+/** A node that waits for a response of Redis, however busy the machine is. */
 async function withNode(
   url: string,
   prefix: string,

@@ -106,7 +106,7 @@ for (const backend of url === undefined ? [sqliteFile] : [sqliteFile, postgresBa
   });
 }
 
-Deno.test("a gateway has the tables of each of its modules, by names that tell whose they are", async () => {
+Deno.test("a gateway has the tables of each of its modules, by names that start with the module's", async () => {
   await using gateway = await openGateway();
   const { store, modules } = gateway.app;
   const expected = modules.flatMap(({ name, migrations = [] }) => migrations.map((own) => `${name}/${own.name}`));

@@ -10,7 +10,7 @@ import { hasRedis, hasRedisServer, sendRedisCommand, startRedis, withRedis } fro
 /** Two nodes that share presence; in memory both are the same. */
 type Nodes = { here: Presence; there: Presence };
 
-/** They wait for an answer of Redis, however busy the machine is. */
+/** They wait for a response of Redis, however busy the machine is. */
 const PATIENT: RedisPresenceOptions = { commandTimeoutMs: WAIT_MS };
 const ADA: ClientInfo = { user: "ada", client: "c1", conn_info: { name: "Ada", tags: ["ü", 1] } };
 const BOB: ClientInfo = { user: "bob", client: "c2", chan_info: null };

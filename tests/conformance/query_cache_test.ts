@@ -1,4 +1,4 @@
-// Kept answers of SQLite: whatever happens, a prepared query that may be kept answers what it would answer anew.
+// Cached results of SQLite: whatever happens, a cached query returns what it would return if it ran again.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import type { Kysely } from "kysely";

@@ -2,12 +2,12 @@
 
 const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 
-/** What the server lets in. */
+/** The credentials that the server accepts. */
 export const S3_OPTIONS = { bucket: "files", region: "us-east-1", accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
 
 type S3Server = { endpoint: string; folder: string; close(): Promise<void> };
 
-/** Starts a server with the one bucket of `S3_KEYS`, on a folder that is gone afterwards. */
+/** Starts a server with the one bucket of `S3_KEYS`, in a directory that is deleted afterwards. */
 export async function startS3Server(): Promise<S3Server> {
   const folder = await Deno.makeTempDir({ prefix: "blob-s3-" });
   const server = new Deno.Command(Deno.execPath(), {

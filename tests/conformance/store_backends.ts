@@ -1,4 +1,4 @@
-// The databases that the store's suites run on. Each opened store starts empty and is gone when it is disposed.
+// The databases that the store's suites run on. Each opened store starts empty and is deleted when it is disposed.
 import type { PGlite } from "npm:@electric-sql/pglite@0.5.16";
 import type { Kysely } from "kysely";
 import { type AnyStore, migrateStore, openStore } from "@/adapters/open.ts";

@@ -19,7 +19,7 @@ import { createTemporarySchema, type Notes, notes, postgresBackend } from "./sto
 import { eventDraft, noteRow, storeSuite, testOnStore } from "./store_suite.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
 
-/** Servers answer at once here; the package keeps the timer of a connection that was ended while it connected anew. */
+/** Servers answer at once here; the package keeps the timer of a connection that was ended while it reconnected. */
 const UNTIMED = 0;
 
 const url = postgresUrl;
@@ -160,7 +160,7 @@ if (url !== undefined) {
     await schema.drop();
   });
 
-  Deno.test("postgres: a node that hears no answer in the middle of its probe leaves the probes of others alone", async () => {
+  Deno.test("postgres: a node whose probe gets no response does not disturb the probes of others", async () => {
     await using proxy = new TcpProxy(url);
     const schema = await createTemporarySchema(url);
     const through = new URL(schema.url);
@@ -239,7 +239,7 @@ if (url !== undefined) {
     await pool.close();
   });
 
-  Deno.test("postgres: slow reads of one principal hold up its own reads and nobody else's", async () => {
+  Deno.test("postgres: slow reads of one principal delay its own reads only", async () => {
     await using own = await ownDatabase(url);
     const admin = postgres(own.url, { max: 1 });
     await admin`select pg_advisory_lock(1)`;
@@ -262,7 +262,7 @@ if (url !== undefined) {
     await Promise.all([pool.close(), admin.end()]);
   });
 
-  Deno.test("postgres: a server that will not let us in is told at once, by the name of the variable", async () => {
+  Deno.test("postgres: a server that refuses the credentials is reported at once, by the name of the variable", async () => {
     await using own = await ownDatabase(url);
     const missing = new URL(own.url);
     missing.pathname = "/missing";
@@ -281,7 +281,7 @@ if (url !== undefined) {
     await assert.rejects(openStore(own.url, systemClock), { code: "unavailable" }, "it may let us in later");
   });
 
-  Deno.test("postgres: readers that are not let in any more are unavailable, and read on once they are", async () => {
+  Deno.test("postgres: readers whose access was revoked are unavailable, and read again once it is granted", async () => {
     await using own = await ownDatabase(url);
     const pool = new PostgresPool({ url: own.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 500 }, 2);
     const read = () => pool.run("select 1 as one", []);
@@ -300,7 +300,7 @@ if (url !== undefined) {
     await pool.close();
   });
 
-  Deno.test("postgres: readers on connections that went silent read on new ones after one late answer", async () => {
+  Deno.test("postgres: readers on connections that hang read on new ones after one timeout", async () => {
     await using proxy = new TcpProxy(url);
     const pool = new PostgresPool({ url: proxy.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 2000 }, 2);
     const read = (seconds: number) => pool.run("select 1 as one from pg_sleep($1)", [seconds]);
@@ -344,7 +344,7 @@ if (url !== undefined) {
     await connection.close();
   });
 
-  Deno.test("postgres: a node that starts waits for as long as another brings the tables up to date", async () => {
+  Deno.test("postgres: a node that starts waits for as long as another migrates the tables", async () => {
     const schema = await createTemporarySchema(url);
     const impatient = new URL(schema.url);
     impatient.searchParams.set("lock_timeout", "10");
@@ -396,7 +396,7 @@ if (url !== undefined) {
   });
 }
 
-/** A database with a role of its own, either of which can be changed; whoever is connected has to connect again. */
+/** A database with a role of its own, either of which can be changed; connected clients have to connect again. */
 async function ownDatabase(url: string) {
   const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
   const admin = postgres(url, { max: 1, onnotice: () => {} });

@@ -396,7 +396,7 @@ export function storeSuite(backend: Backend): void {
       await tx.emit(eventDraft("room:1"));
       const { epoch, first } = await tx.reserve("acme", "room:1", 3);
       assert.equal(first, 2);
-      // Emitted before the reserved ones are there, and told after them.
+      // Emitted before the reserved ones are there, and published after them.
       await tx.emit(eventDraft("room:1"));
       await tx.insertMany("note", [0, 1, 2].map((n) => noteRow(`n${n}`)));
       await tx.append([0, 1, 2].map((n) => ({
@@ -418,7 +418,7 @@ export function storeSuite(backend: Backend): void {
 
   on("values are the same on every engine, and those an engine would misread are refused", async ({ store }) => {
     const insert = (values: Record<string, unknown>): Promise<unknown> =>
-      // The types forbid these values; a mistake at run time would bring them.
+      // The types forbid these values; an error at run time would pass them.
       store.write((tx) => tx.db.insertInto("note").values(values as Notes["note"]).execute());
     await insert({ id: "a", body: null, stars: true });
     await insert({ id: "b", body: "ü😀\n\"'", stars: 2 ** 40 });

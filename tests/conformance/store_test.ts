@@ -65,7 +65,7 @@ Deno.test("a database that was closed is one whole file, which only its owner re
 
 Deno.test({
   name: "to open a database a second time does not take away the first one's locks",
-  // Where the system tells them.
+  // Where the system reports them.
   ignore: Deno.build.os !== "linux",
   async fn() {
     const folder = await Deno.makeTempDir();
@@ -82,7 +82,7 @@ Deno.test({
   },
 });
 
-Deno.test("a file that is no database is refused by the name of its variable", async () => {
+Deno.test("a file that is not a database is refused by the name of its variable", async () => {
   const file = await Deno.makeTempFile();
   await Deno.writeTextFile(
     file,
@@ -92,7 +92,7 @@ Deno.test("a file that is no database is refused by the name of its variable", a
   await Deno.remove(file);
 });
 
-Deno.test("a database of before tells by name what it is brought up to date with, a new one and one of today nothing", async () => {
+Deno.test("an older database logs each migration that it gets; a new one and a current one log none", async () => {
   const folder = await Deno.makeTempDir();
   const added: Migration = {
     name: "0002_added",

@@ -39,13 +39,13 @@ export class TcpProxy {
     this.#target = addressOf(url);
   }
 
-  /** Swallows from now on whatever goes over the connections there are, without closing them; new ones work. */
+  /** From now on drops whatever is sent over the present connections, without closing them; new ones work. */
   blackhole(): void {
     for (const link of this.#links) link.isBlackholed = true;
     this.#links.clear();
   }
 
-  /** Swallows from now on what the server answers over the connections there are; it still gets what it is sent. */
+  /** From now on drops what the server sends over the present connections; it still gets what it is sent. */
   dropResponses(): void {
     for (const link of this.#links) link.dropsResponses = true;
   }
@@ -60,7 +60,7 @@ export class TcpProxy {
     this.#stalled = undefined;
   }
 
-  /** Cuts the next connection whose client sends `text`, once the server has had it and before the client hears. */
+  /** Cuts the next connection whose client sends `text`, once the server has received it and before the client gets a response. */
   cutAfter(text: string): void {
     this.#cutAfter = text;
   }
@@ -111,7 +111,7 @@ export class TcpProxy {
         for (let sent = 0; sent < count;) sent += await to.write(bytes.subarray(sent));
       }
     } catch {
-      // Either side may be gone at any time; that is what the proxy is for.
+      // Either side may disconnect at any time; that is what the proxy is for.
     }
     this.#links.delete(link);
     for (const conn of [from, to]) {

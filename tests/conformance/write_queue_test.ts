@@ -7,7 +7,7 @@ import { chargeTo } from "@/core/caller.ts";
 import { nextTick, systemClock } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 
-/** A connection without a database, that can be told to fail. */
+/** A connection without a database, that can be made to fail. */
 class FakeConnection implements SqlConnection {
   isBroken = false;
   begun = 0;
@@ -75,7 +75,7 @@ Deno.test("write queue: writers go past connections that cannot begin, in the or
   await queue.close();
 });
 
-Deno.test("write queue: a lone writer that woke a broken connection goes to an idle one", async () => {
+Deno.test("write queue: a single writer that finds its connection broken uses an idle one", async () => {
   const queues: ReturnType<typeof queueOver>[] = [];
   for (let round = 0; round < 3; round++) {
     const [working, broken] = [new FakeConnection(), new FakeConnection()];
@@ -137,7 +137,7 @@ class WorkingConnection extends FakeConnection {
   }
 }
 
-Deno.test("write queue: a commit on this thread is charged by what each writer wrote, a small one to nobody", async () => {
+Deno.test("write queue: a commit on this thread is charged by what each writer wrote, a small one is not charged", async () => {
   const connection = new WorkingConnection();
   const { now } = performance;
   performance.now = () => connection.workedMs;

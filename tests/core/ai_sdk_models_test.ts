@@ -144,7 +144,7 @@ Deno.test("a signature of a call returns to the model that gave it, and to no ot
   assert.deepEqual(bodies.map((body) => body.includes(call.signature?.text ?? "")), [true, false, false, false]);
 });
 
-Deno.test("reasoning, pings, length and filters are told apart", async () => {
+Deno.test("reasoning, pings, length and filters are distinguished", async () => {
   await using server = new ModelServer();
   const { parts } = await run(server, "reasoning");
   assert.deepEqual(parts[0], { kind: "reasoning", text: "hmm" });
@@ -236,7 +236,7 @@ Deno.test("responses are bounded by what was asked for, and their parts by what 
   for (const { json } of asked) assert.ok(json !== undefined && json.valuesMax < 100_000);
 });
 
-Deno.test("what was read of a stream is not kept until its end", async () => {
+Deno.test("parts of a stream that were read are released before its end", async () => {
   setFlagsFromString("--expose-gc");
   const collectGarbage: () => void = runInNewContext("gc");
   const frame = { choices: [{ index: 0, delta: { content: "word " }, finish_reason: null }] };

@@ -1,4 +1,4 @@
-// Time on the thread: charged to whoever it is spent for, and shared while others are served.
+// Time on the thread: charged to the principal it is spent for, and shared while others are served.
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
 import { beginCharge, chargeTo, createYielder, currentAccount, measureCpu, nextSlice } from "@/core/caller.ts";
@@ -12,7 +12,7 @@ const actorOf = (principalId: string, ownerId: string | null = null) => ({
   kind: ownerId === null ? "human" as const : "agent" as const,
 });
 
-/** A budget of a tenth of the time, whose time stands still. */
+/** A budget of a tenth of the time, whose clock is fixed. */
 function budgetOf(serviceFactor = 1): { budget: CpuBudget; time: { now: number } } {
   const time = { now: 1000 };
   return { budget: new CpuBudget({ percent: 10, serviceFactor, now: () => time.now }), time };
@@ -102,12 +102,12 @@ function runsImmediately(account: CpuAccount, now: number): boolean {
   return waited === undefined;
 }
 
-/** Lets ticks pass, so that whoever waits looks again. */
+/** Lets ticks pass, so that waiting calls check again. */
 async function ticks(count = 5): Promise<void> {
   for (let n = 0; n < count; n++) await new Promise((resolve) => setImmediate(() => resolve(undefined)));
 }
 
-Deno.test("who has used up the share waits while others are served, until it is made up for", async () => {
+Deno.test("who has used up the share waits while others are served, until the debt is repaid", async () => {
   const { budget, time } = budgetOf();
   const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
   assert.ok(runsImmediately(bob, time.now));
@@ -141,7 +141,7 @@ Deno.test("calls under way count before it is known what they take", async () =>
   await waited;
 });
 
-Deno.test("few calls wait, and none for long: others are refused and told when to come back", async () => {
+Deno.test("few calls wait, and none for long: others are refused, with the time to retry after", async () => {
   const { budget, time } = budgetOf();
   const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
   assert.ok(runsImmediately(bob, time.now));
@@ -175,7 +175,7 @@ Deno.test("who is alone takes all the time there is, and owes nothing when other
   assert.ok(alice.waitMs < 10);
 });
 
-Deno.test("debts end: whoever took very long at once is served again after some time", () => {
+Deno.test("debts end: a principal that used very much at once is served again after some time", () => {
   const { budget, time } = budgetOf();
   const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
   runsImmediately(alice, time.now);
@@ -226,7 +226,7 @@ Deno.test("a socket may owe some time before it is closed", () => {
   assert.equal(alice.isOverdrawn(), false);
 });
 
-Deno.test("a job waits for its start, but not for ever", async () => {
+Deno.test("a job waits for its start, but only for a limited time", async () => {
   const { budget, time } = budgetOf();
   const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
   runsImmediately(bob, time.now);
@@ -262,7 +262,7 @@ Deno.test("a service that acts for a person has that person's share, whichever o
   assert.equal(hook.waitMs, 1001);
 });
 
-Deno.test("without a limit nobody waits", () => {
+Deno.test("without a limit, no call waits", () => {
   const time = { now: 0 };
   const budget = new CpuBudget({ percent: undefined, now: () => time.now });
   const alice = budget.accountOf(actorOf("alice"));
@@ -272,7 +272,7 @@ Deno.test("without a limit nobody waits", () => {
   assert.equal(alice.waitMs, 0);
 });
 
-Deno.test("what runs for somebody is charged to them, once, however deep it is measured", async () => {
+Deno.test("work for a principal is charged to it once, however deeply measurements are nested", async () => {
   const { budget, time } = budgetOf();
   const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
   runsImmediately(bob, time.now);
@@ -314,7 +314,7 @@ Deno.test("of all that one principal does at once one slice runs a tick, and tho
   assert.ok(perTick.every((tick) => (tick.match(/a/g) ?? []).length <= 1 && (tick.match(/b/g) ?? []).length <= 1));
 });
 
-Deno.test("a principal with too much waiting for a slice is told to come back", async () => {
+Deno.test("a principal with too much waiting for a slice is refused until later", async () => {
   const { budget } = budgetOf();
   const alice = budget.accountOf(actorOf("alice"));
   const results = await Promise.allSettled(Array.from({ length: 250 }, () => alice.waitForSlice()));

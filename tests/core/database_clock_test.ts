@@ -57,7 +57,7 @@ Deno.test("the clock is wrong by no more than the last question took, and settin
   );
 });
 
-Deno.test("a machine that keeps time goes by its own clock, however slow the line", async () => {
+Deno.test("a machine with the right time uses its own clock, however slow the connection", async () => {
   const world = new SimulatedTime();
   const clock = new DatabaseClock(world);
   await clock.sync(() => world.queryTime([900, 3]), HOUR);
@@ -66,7 +66,7 @@ Deno.test("a machine that keeps time goes by its own clock, however slow the lin
   clock.stop();
 });
 
-Deno.test("an answer that comes late moves the clock no further than it has to", async () => {
+Deno.test("a late response moves the clock no further than necessary", async () => {
   const world = new SimulatedTime();
   world.aheadMs = 10;
   const clock = new DatabaseClock(world);
@@ -75,7 +75,7 @@ Deno.test("an answer that comes late moves the clock no further than it has to",
   clock.stop();
 });
 
-Deno.test("the clock counts on while the database is away, follows one that was set, and never asks twice at once", async () => {
+Deno.test("the clock counts on while the database is unavailable, follows one that was set, and never asks twice at once", async () => {
   const world = new SimulatedTime();
   const clock = new DatabaseClock(world);
   let answer: () => Promise<number> = () => world.queryTime([0, 0]);
@@ -115,7 +115,7 @@ Deno.test("a database that cannot say the time at first stops the start", async 
   await assert.rejects(clock.sync(() => Promise.reject(new RangeError("away"))), RangeError);
 });
 
-Deno.test("a machine that is far off is told of once, and again when it was right in between", async () => {
+Deno.test("a large offset is logged once, and again if it was right in between", async () => {
   const records: LogRecord[] = [];
   await configure({
     reset: true,

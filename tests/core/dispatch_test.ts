@@ -1,4 +1,4 @@
-// The one door to every operation, where the work behind it is undone and runs again.
+// The entry point of every operation, when its work is rolled back and runs again.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
@@ -12,7 +12,7 @@ import { createCallers, createRoom } from "../modules/fixtures.ts";
 
 const ALICE = { tenantId: "default", principalId: "alice", kind: "human", role: "member" } as Actor; // enough to call
 
-Deno.test("work that runs again is no failure, and is counted against the rate once", async () => {
+Deno.test("work that runs again is not a failure, and is counted against the rate once", async () => {
   const metrics = new Metrics();
   const taken: string[] = [];
   const rate = { perSecond: 1, burst: 1 };
@@ -47,7 +47,7 @@ Deno.test("work that runs again is no failure, and is counted against the rate o
 });
 
 testOnPostgres(
-  "keyed writes that get in each other's way are no failures, and each message is counted once",
+  "conflicting keyed writes are not failures, and each message is counted once",
   async (environment) => {
     await using gateway = await openGateway(environment);
     const { alice } = await createCallers(gateway, "alice");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { fnv1a, hash64 } from "@/core/hash.ts";
 
-Deno.test("hash64 tells apart texts that differ in one place, and is the same for the same", () => {
+Deno.test("hash64 distinguishes texts that differ in one place, and is the same for the same", () => {
   const part = fc.string({ unit: "grapheme", maxLength: 100 });
   // Longer than what is hashed at once, now and then.
   const start = fc.tuple(part, fc.constantFrom("", "x".repeat(16_380), "é".repeat(20_000))).map((parts) =>
@@ -18,7 +18,7 @@ Deno.test("hash64 tells apart texts that differ in one place, and is the same fo
   }));
 });
 
-Deno.test("hash64 tells apart numbers in a text, their order, and their number", () => {
+Deno.test("hash64 distinguishes numbers in a text, their order, and their number", () => {
   const seen = new Set<string>();
   for (let left = 0; left < 300; left++) {
     for (let right = 0; right < 300; right++) seen.add(hash64(`{"unreadCount":${left},"lastReadSeq":${right}}`));

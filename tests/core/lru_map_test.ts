@@ -9,7 +9,7 @@ Deno.test("a recent map forgets what was set longest ago, once it has more than 
   assert.deepEqual([...map], [["b", 2], ["c", 3]]);
 });
 
-Deno.test("a recent map keeps for longer what is set again, not what is only looked at", () => {
+Deno.test("an LRU map retains for longer what is set again, not what is only peeked at", () => {
   const map = new LruMap<string, number>(2).set("a", 1).set("b", 2);
   map.set("a", 10).get("b");
   map.set("c", 3);

@@ -5,7 +5,7 @@ import { Counter, Histogram } from "@/core/metric_family.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { captureLog } from "../log_capture.ts";
 
-Deno.test("a scrape answers without the gauges that cannot be read now, and has them again when they can", async () => {
+Deno.test("a scrape omits gauges that cannot be read, and returns them again when they can", async () => {
   const metrics = new Metrics(50);
   let read: () => Promise<number> = () => Promise.resolve(7);
   metrics.onScrape(metrics.jobsWaiting, async (gauge) => gauge.set({ state: "dead" }, await read()));

@@ -176,7 +176,7 @@ Deno.test("settings of hosts are names, addresses and networks", () => {
   }
 });
 
-Deno.test("the request arrives as it was made, and the response as it was sent", async () => {
+Deno.test("the request arrives as it was created, and the response as it was sent", async () => {
   await using server = serve(async (request) => {
     const url = new URL(request.url);
     return Response.json({

@@ -13,7 +13,7 @@ function read(response: string, length: number): [reasoning: string, text: strin
   return [of("reasoning"), of("text")];
 }
 
-Deno.test("reasoning before a response is told apart, however it is cut", () => {
+Deno.test("reasoning before a response is recognized, however it is cut", () => {
   const cases: [response: string, reasoning: string, text: string][] = [
     ["<think>Hm, </b> </thin> 1 < 2</think>\n\nTwo", "Hm, </b> </thin> 1 < 2", "Two"],
     ["\n<think>\n</think>Two", "\n", "Two"],

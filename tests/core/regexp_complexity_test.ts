@@ -51,7 +51,7 @@ async function recordExpressions(work: () => Promise<void>): Promise<Expression[
   const original = globalThis.RegExp;
   const frame = /\/src\/([^():]+:\d+):\d+/;
   const record = (expression: RegExp): RegExp => {
-    // The first two lines are the error's and this recorder's; the next is whoever made the expression.
+    // The first two lines are the error's and this recorder's; the next is what created the expression.
     const location = frame.exec(new Error().stack?.split("\n").slice(3, 4).join("") ?? "")?.[1];
     if (location !== undefined) made.push({ location, source: expression.source, flags: expression.flags });
     return expression;

@@ -58,7 +58,7 @@ Deno.test("owners take turns, however many one has before them", async () => {
   assert.deepEqual(rig.started, "m0 a0 b0 m1 a1 m2 m3 m4 m5 m6 m7 m8 m9".split(" "));
 });
 
-Deno.test("who comes while another's work runs is next, also before that one's further work", async () => {
+Deno.test("what arrives while another owner's work runs is next, also before further work of that owner", async () => {
   const rig = new Rig(40);
   const works = rig.addMany("m", 5);
   await rig.end();
@@ -70,7 +70,7 @@ Deno.test("who comes while another's work runs is next, also before that one's f
   assert.deepEqual(rig.started, "m0 m1 m2 a0 m3 m4".split(" "));
 });
 
-Deno.test("one owner has a quarter of the places, and refuses nobody else", async () => {
+Deno.test("one owner has a quarter of the slots, and blocks no other owner", async () => {
   const rig = new Rig(8);
   const works = rig.addMany("m", 2);
   assert.equal(await rig.add("m", "more"), "rate_limited 2000");

@@ -1,4 +1,4 @@
-// A worker for tests: it answers what it is told to, how often it was asked, what it may do, or never.
+// A worker for tests: it returns its input, how many requests it received, what it may do, or never.
 import { serveWorker } from "@/core/worker.ts";
 
 let requestCount = 0;

@@ -1,4 +1,4 @@
-// Workers may do nothing but compute, take one order after the other, and are given up after a deadline, until they end.
+// Workers may do nothing but compute, take one order after the other, and are terminated after a deadline, until they end.
 import assert from "node:assert/strict";
 import { chargeTo } from "@/core/caller.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
@@ -11,7 +11,7 @@ Deno.test("a worker has no permissions unless they are given to it", async () =>
   assert.deepEqual(await runInWorker(WORKER, "test", "permissions"), []);
 });
 
-Deno.test("a worker takes one order after the other, and whoever waits is told when it is ended", async () => {
+Deno.test("a worker takes one order after the other, and waiting callers fail when it is terminated", async () => {
   const thread = new WorkerThread<string, number>(WORKER, "test");
   assert.deepEqual([await thread.run("count"), await thread.run("count")], [1, 2]);
   const waiting = assert.rejects(thread.run("wait"), { message: "The worker was ended" });
@@ -19,14 +19,14 @@ Deno.test("a worker takes one order after the other, and whoever waits is told w
   await waiting;
 });
 
-Deno.test("the CPU time of a worker is charged to whoever asks", async () => {
+Deno.test("the CPU time of a worker is charged to the caller", async () => {
   const account = new CpuBudget({ percent: 10 }).accountOfKey("principal", false);
   await chargeTo(account, () => runInWorker(WORKER, "test", "work"));
   // The runtime counts the time of a thread in steps of 10 ms.
   assert.ok(account.consumedMs >= 10, `${account.consumedMs} ms`);
 });
 
-Deno.test("a worker that does not answer in time is given up, and after two of them no more start until one has ended", async () => {
+Deno.test("a worker that misses its deadline is abandoned, and after two of them none starts until one has ended", async () => {
   assert.equal(await runInWorker(WORKER, "test", "answer", { timeoutMs: 60_000 }), "answered");
   const account = new CpuBudget({ percent: 10 }).accountOfKey("principal", false);
   // It blocks its thread as work that computes does, until the first byte is set.
@@ -42,6 +42,6 @@ Deno.test("a worker that does not answer in time is given up, and after two of t
     Atomics.notify(lock, 0);
   }
   await eventually(async () => assert.equal(await runInWorker(WORKER, "test", "answer"), "answered"));
-  // Their work is charged to whoever asked, although it got no answer.
+  // Their work is charged to the caller, although it got no result.
   await until(() => account.consumedMs > 0);
 });

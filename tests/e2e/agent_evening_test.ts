@@ -22,7 +22,7 @@ const callTools = (...calls: [name: string, input: unknown][]): ScriptedStep => 
 /** The two models. What they say is made of what they read: the conversation, and the results of their tools. */
 class Script implements Disposable {
   roomId = "";
-  /** The node that has heard half of the first answer; the other half does not come. */
+  /** The node that has received half of the first response; the other half does not come. */
   readonly halfSaid: Promise<number>;
   readonly #half = Promise.withResolvers<number>();
   readonly #never = Promise.withResolvers<void>();

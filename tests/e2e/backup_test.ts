@@ -59,7 +59,7 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   await Deno.remove(folder, { recursive: true });
 });
 
-/** What a client hears when it subscribes, from a position that it knows or anew. */
+/** What a client receives when it subscribes, from a known position or without one. */
 async function subscribe(
   target: Target,
   token: string,

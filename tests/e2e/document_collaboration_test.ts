@@ -73,7 +73,7 @@ function countOf(text: string, word: string): number {
 slowTest("kill -9 while people edit loses and duplicates nothing, even of one who never reconnects", async () => {
   await using target = await openTarget({ isOwn: true });
   const { id, ada, bob, robot, roomId } = await openDocument(target);
-  // Nobody else has this one open, who would bring back what is lost.
+  // Nobody else has this one open, that would restore what is lost.
   const { id: lonelyId } = await target.call(ada, "POST", PATH, { roomId, title: "Lonely", text: "" });
   const editors = [ada, bob].map((token) => new Editor({ url: syncUrl(target), document: id, token }));
   await until(() => editors.every((editor) => editor.provider.isSynced), "both are in sync");
@@ -110,7 +110,7 @@ slowTest("kill -9 while people edit loses and duplicates nothing, even of one wh
   await Promise.all(editors.map((editor) => editor.close()));
 });
 
-/** Somebody who types until the gateway is gone, and never comes back. */
+/** An editor that types until the gateway is killed, and never reconnects. */
 class Leaver {
   /** Words that are acknowledged; what follows may be lost. */
   saved: readonly string[];

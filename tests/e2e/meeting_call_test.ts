@@ -102,7 +102,7 @@ async function testCall(leaseSeconds: number): Promise<boolean> {
     const room = await target.call(aliceToken, "POST", "/v1/rooms", { name: "Call", memberIds: [bob, carol] });
     const meeting = await target.call(aliceToken, "POST", PATH, { roomId: room.id, kind: "video" });
 
-    // A member of the room who is not in the call hears none of its signals.
+    // A member of the room who is not in the call receives none of its signals.
     const listener = await target.connect(carolToken);
     const refused = listener.newSubscription(`meeting:${meeting.id}`);
     refused.subscribe();

@@ -1,4 +1,4 @@
-// The signalling relay with real clients: the one addressed hears a signal, and nobody else ever does.
+// The signalling relay with real clients: only the addressed participant receives a signal.
 import assert from "node:assert/strict";
 import type { Centrifuge, Subscription } from "npm:centrifuge@5.8.0";
 import { until, WAIT_MS } from "../wait.ts";
@@ -83,7 +83,7 @@ signalTest("a signal reaches the participant it is for, and no other", async (ta
       [carol.sub, "bye"],
     ].sort(),
   );
-  // Order within one sender is kept, so once this has come nothing earlier is still on its way.
+  // The order within one sender is preserved, so once this has come nothing earlier is still on its way.
   await signal(alice, carol.participantId, "last");
   await until(() => carol.heard.length > 0, "the last signal");
   assert.deepEqual(carol.heard.map(({ data }) => data.payload), ["last"]);
@@ -99,7 +99,7 @@ Deno.test("a burst of candidates arrives whole and in order, within the limits a
 });
 
 signalTest(
-  "who is not in the meeting neither subscribes nor signals, and nobody signals as another",
+  "only participants subscribe and signal, and none can signal as another",
   async (target) => {
     const { meeting, roomId, peers: [alice, bob, carol] } = await openCall(target, ["alice", "bob", "carol"]);
     assert.ok(alice && bob && carol);

@@ -39,7 +39,7 @@ class Chat {
     this.#child.kill("SIGKILL");
     await this.#child.status;
     await this.#reading;
-    await this.#keyboard.close().catch(() => {}); // Its reader is gone.
+    await this.#keyboard.close().catch(() => {}); // Its reader has ended.
   }
 
   async #read(): Promise<void> {

@@ -146,7 +146,7 @@ Deno.test({
     await inAll("text is formatted, with a table and a list of tasks", format);
     await inAll("one person undoes, the other reloads", undo);
 
-    // Ada's node is killed, and she goes to that of Bob. Where there is only one, it starts again.
+    // Ada's node is killed, and she reconnects to that of Bob. Where there is only one, it starts again.
     await stage.kill(0);
     if (cluster.nodes.length === 1) await inAll("both type without a server", (session) => typeOffline(session, 1));
     else await inAll("one types without a server", (session) => typeOffline(session, 1));
@@ -170,7 +170,7 @@ Deno.test({
   },
 });
 
-/** Quill in which one person inserts what a text document does not have, and the other goes on. */
+/** Quill in which one person inserts what a text document does not have, and the other continues. */
 async function refuseImage(sessions: readonly Session[]): Promise<void> {
   const session = sessions.find(({ editor }) => editor === "quill");
   assert.ok(session);

@@ -141,7 +141,7 @@ export class Target {
       .setExpirationTime(now + ttlSeconds).sign(new TextEncoder().encode(this.secret));
   }
 
-  /** One HTTP call; throws unless it answers 2xx. */
+  /** One HTTP call; throws unless it responds 2xx. */
   // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
   async call(token: string, method: string, path: string, body?: unknown): Promise<any> {
     const response = await fetch(`${this.baseUrl}${path}`, {

@@ -1,4 +1,4 @@
-// One definition, two doors: every operation answers the same over HTTP and as an rpc of `/ws`.
+// One definition, two transports: every operation responds alike over HTTP and as an rpc of `/ws`.
 import assert from "node:assert/strict";
 import type { Centrifuge } from "npm:centrifuge@5.8.0";
 import { openTarget, type Target, uniqueName } from "./target.ts";
@@ -10,9 +10,9 @@ type Entry = {
   requestBody?: { content: Record<string, { example?: Record<string, unknown> }> };
 };
 
-Deno.test("every operation answers the same over HTTP and over rpc", async (t) => {
+Deno.test("every operation responds alike over HTTP and over rpc", async (t) => {
   await using target = await openTarget();
-  // Two tenants, so that what one door made is not in the way of the other.
+  // Two tenants, so that what one transport created does not conflict with the other.
   const token = await target.token({ sub: "owner", role: "owner", tenant: uniqueName("http") });
   const client = await target.connect(await target.token({ sub: "owner", role: "owner", tenant: uniqueName("rpc") }));
   const document = await (await fetch(`${target.baseUrl}/openapi.json`)).json();

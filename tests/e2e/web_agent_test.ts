@@ -25,7 +25,7 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       await sees(page, "I will look after it now.");
       await page.locator(".run").waitFor({ state: "detached" });
     });
-    await t.step("it asks before it creates a task, and goes on once that is approved", async () => {
+    await t.step("it asks before it creates a task, and continues once that is approved", async () => {
       await write(page, "@gardener please create a task");
       await page.locator(".approval", { hasText: "Water the plants" }).waitFor();
       await page.getByRole("button", { name: "Approve" }).click();
@@ -53,7 +53,7 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       ]]);
       await page.locator(".run").waitFor({ state: "detached" });
     });
-    await t.step("asked in a thread, it answers there, and is stopped while it writes", async () => {
+    await t.step("asked in a thread, it responds there, and is stopped while it writes", async () => {
       await page.locator(".chat .message", { hasText: "The task is on your board." }).first().focus();
       await page.keyboard.press("Enter");
       await write(page, "@gardener talk forever", ".pane");

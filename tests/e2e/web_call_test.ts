@@ -1,4 +1,4 @@
-// A call of people who lack a microphone or a camera: they read what to do, and see and hear the others all the same.
+// A call of people who lack a microphone or a camera: they read what to do, and still receive the others' media.
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
@@ -57,7 +57,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       assert.ok(await button(first, "Stop camera").isEnabled());
       assert.equal(await first.locator(".call .banner").count(), 0);
     });
-    await t.step("who is elsewhere is told of a call, and one that rings can be declined", async () => {
+    await t.step("a member in another room is notified of a call, and one that rings can be declined", async () => {
       const page = await signIn(browser, target, bob);
       await page.goto(`${target.baseUrl}/#/rooms/${room.id}`);
       const notice = page.locator(".banner", { hasText: "A call is going on" });

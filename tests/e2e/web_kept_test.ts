@@ -119,7 +119,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       },
     );
 
-    await t.step("a mention that is deleted is unread no more, and a room is found by its name", async () => {
+    await t.step("a mention that is deleted is no longer unread, and a room is found by its name", async () => {
       await ada.goto(`${target.baseUrl}/#/search`);
       const mention = await post("/v1/messages", { roomId: room.id, text: "@ada look", parseMentions: true });
       const plans = ada.locator(".sidebar .room", { hasText: "Plans" });
@@ -225,7 +225,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.getByRole("heading", { name: "Inbox" }).waitFor();
     });
 
-    await t.step("a page that is opened while the gateway is away knows everything once it is back", async () => {
+    await t.step("a page that is opened while the gateway is down loads everything once it is back", async () => {
       await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
       await sees(ada, "First words");
       const isRefused = ["me", "sync"].map((name) =>
@@ -324,7 +324,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await tab.close();
     });
 
-    await t.step("whoever signs in next finds nothing of the one before", async () => {
+    await t.step("the next person who signs in finds nothing of the previous one", async () => {
       await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
       await ada.route("**/v1/messages", (route) => route.abort());
       await write(ada, "Never sent");

@@ -15,7 +15,7 @@ async function becomesTrue(page: Page, expression: string): Promise<void> {
   await eventually(async () => assert.equal(await page.evaluate(expression), true, expression));
 }
 
-/** Drops a file; returns whether the browser was kept from opening it. */
+/** Drops a file; returns whether the browser was prevented from opening it. */
 async function drop(page: Page, selector: string): Promise<boolean> {
   return await page.evaluate(`(() => {
     const dataTransfer = new DataTransfer();
@@ -166,7 +166,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       const focused =
         "[...document.querySelectorAll('li.notification')].findIndex((one) => one.matches(':focus-within'))";
       await becomesTrue(page, `${focused} === 50`);
-      // They stay while what is new comes in.
+      // They stay while new messages arrive.
       await send(bob, "one more", { mentions: { principalIds: ["ada"], room: false } });
       await eventually(async () => assert.equal(await entries.count(), MANY + 1));
     });

@@ -1,4 +1,4 @@
-// An agent of the browser tests, and the model that answers for it.
+// An agent of the browser tests, and its scripted model.
 import { pause } from "../wait.ts";
 import type { Target } from "./target.ts";
 
@@ -19,7 +19,7 @@ export function serveModel(mayFinish: () => boolean = () => true): Deno.HttpServ
     const wanted = isInvitation ? /event.?create/ : /task.?create/;
     const tool = tools.find(({ function: { name } }) => wanted.test(name))?.function.name;
     const isEndless = asked.includes("forever");
-    // What it was asked in a round, it answers with the number of that round.
+    // What it was asked in a round, it responds to with the number of that round.
     const round = [...asked.matchAll(/, round \d+/g)].at(-1)?.[0] ?? "";
     const answer = hasResult ? `The task is on your board${round}.` : "I will look after it now.";
     const words = answer.split(" ");

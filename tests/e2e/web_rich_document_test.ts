@@ -16,7 +16,7 @@ async function clickEndOf(page: Page, text: string): Promise<void> {
   await page.locator(".ProseMirror").getByText(text).first().click();
   await page.locator(".ProseMirror-focused").waitFor();
   await page.keyboard.press("End");
-  // The browser tells the editor of a selection a moment later, at the next frame at the latest.
+  // The browser notifies the editor of a selection a moment later, at the next frame at the latest.
   await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
 }
 
@@ -86,7 +86,7 @@ browserTest("two people format a rich document in the client, which leaves alone
       await ada.locator(".ProseMirror td", { hasText: "Bob" }).waitFor();
     });
 
-    await t.step("the toolbar shows and changes the block, and undo takes back only one's own", async () => {
+    await t.step("the toolbar shows and changes the block, and undo reverts only own changes", async () => {
       await clickEndOf(ada, "First words.");
       await ada.keyboard.press("Enter");
       await ada.keyboard.type("A part");
@@ -228,7 +228,7 @@ browserTest("two people format a rich document in the client, which leaves alone
       assert.match(await markdown(), /Do not lose this\./);
     });
 
-    await t.step("who has lost access is told so", async () => {
+    await t.step("a person who has lost access reads that", async () => {
       await target.call(tokens.ada, "DELETE", `/v1/rooms/${room.id}/members/bob`);
       await bob.getByRole("alert").getByText("You no longer have access to this document.").waitFor();
       assert.equal(await bob.getByText("Private", { exact: true }).count(), 0, "it is still one of a room");

@@ -1,4 +1,4 @@
-// Clients that are gone before their upgrade is answered: they leave nothing behind, neither a descriptor nor a slot. And clients
+// Clients that disconnect before their upgrade is answered: they leave nothing behind, neither a descriptor nor a slot. And clients
 // that take all descriptors.
 import assert from "node:assert/strict";
 import { openTarget, type Target } from "../e2e/target.ts";
@@ -8,7 +8,7 @@ import { encodeUpgradeRequest } from "../upgrade_request.ts";
 const PATHS = ["/ws", "/ws?cf_protocol=protobuf", "/v1/collaboration/documents/sync"];
 /** More than one address may have unauthenticated at the same time. */
 const ABORTED = 60;
-/** Before the process gives up on requests that do not end. */
+/** Before the process aborts requests that do not end. */
 const STOP_MS = 15_000;
 
 Deno.test("aborted upgrades leave no descriptor and no slot, also after a freeze, and do not delay the stop", async (t) => {
@@ -39,7 +39,7 @@ Deno.test("aborted upgrades leave no descriptor and no slot, also after a freeze
   });
 });
 
-Deno.test("more connections than the process may have end neither it nor what is connected, and then others come in", async () => {
+Deno.test("more connections than the process may have end neither it nor the present connections, and later ones are accepted", async () => {
   await using target = await openTarget({ isOwn: true });
   const { process } = target;
   assert.ok(process);
@@ -71,7 +71,7 @@ async function abortUpgrade({ baseUrl }: Target, path: string): Promise<void> {
   socket.close();
 }
 
-/** Opens a socket and closes it; rejects where none is let in. */
+/** Opens a socket and closes it; rejects if it is refused. */
 async function completeUpgrade({ baseUrl }: Target, path: string): Promise<void> {
   const socket = new WebSocket(`${baseUrl.replace(/^http/, "ws")}${path}`);
   await new Promise<void>((resolve, reject) => {

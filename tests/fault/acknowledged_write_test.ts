@@ -12,7 +12,7 @@ const ACKNOWLEDGED = 30;
 const API = "/v1/collaboration";
 const START = { dateTime: "2027-03-01T09:00:00", timeZone: "Europe/Vienna" };
 
-/** How something is made, so that a column tells it by a mark; and how it is changed, if it can be. */
+/** How a resource is created with a mark in a column, and how it is changed, if it can be. */
 type ResourceKind = {
   path: string;
   column: `${string}.${string}`;
@@ -62,7 +62,7 @@ const KINDS: readonly ResourceKind[] = [
   { path: `${API}/files`, column: "file.name", create: (mark) => new TextEncoder().encode(`${mark} `.repeat(2000)) },
 ];
 
-/** What there is to be of one thing: the last answer about it; `undefined` once it was deleted. */
+/** What must exist of one resource: the last response about it; `undefined` once it was deleted. */
 type AcknowledgedWrite = { kind: ResourceKind; mark: string; id: string; last: NodeResponse["body"] | undefined };
 
 Deno.test(`kill -9, ${KILLS} times while everything is written, loses and doubles nothing of any kind`, async () => {
@@ -98,7 +98,7 @@ Deno.test(`kill -9, ${KILLS} times while everything is written, loses and double
       const path = kind.path.replace("/scheduled", "") + (kind.path.endsWith("/files") ? `?name=${mark}txt` : "");
       const made = await write("POST", path, kind.create(mark, roomId), mark);
       assert.ok(made.status < 300, JSON.stringify(made.body));
-      // As if the answer had been lost.
+      // As if the response had been lost.
       assert.deepEqual(await write("POST", path, kind.create(mark, roomId), mark), made);
       const one: AcknowledgedWrite = { kind, mark, id: made.body.id, last: made.body };
       told.push(one);
@@ -131,7 +131,7 @@ Deno.test(`kill -9, ${KILLS} times while everything is written, loses and double
   using db = new DatabaseSync(`${cluster.folder}/gateway.db`, { readOnly: true });
   for (const { column } of KINDS) {
     const [table] = column.split(".");
-    // What was uploaded by halves is no file; it goes within a day.
+    // An unfinished upload is not a file; it is deleted within a day.
     const isThere = table === "file" ? "state in ('unlinked', 'linked')" : "true";
     const sql = `select count(${column}) as n, count(distinct ${column}) as marks from ${table}
       where ${column} like '%mark-%' and ${isThere}`;
@@ -151,7 +151,7 @@ Deno.test(`kill -9, ${KILLS} times while everything is written, loses and double
 /** What is read is what the last answer said; what was deleted is not there. */
 async function checkOne(cluster: Cluster, { kind, mark, id, last }: AcknowledgedWrite): Promise<void> {
   const { status, body } = await cluster.request(0, "ann", "GET", `${kind.path}/${id}`);
-  // These are only read in a list; under the path of a feed stands what calendar programs read.
+  // These are only read in a list; the path of a feed serves calendar programs.
   const isListed = status === 405 || kind.path.endsWith("/feeds");
   const list = isListed ? (await cluster.call(0, "ann", "GET", kind.path)).items : [body];
   const found = list.find((one: NodeResponse["body"]) => one.id === id && (one.deletedAt ?? null) === null);

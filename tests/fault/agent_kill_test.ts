@@ -11,7 +11,7 @@ const API = "/v1/collaboration";
 const RUNS = 30;
 /** As many as have so many runs queued. */
 const AGENTS = 6;
-/** A run that is interrupted once more than this fails. */
+/** A run that is interrupted more often than this fails. */
 const KILLS = 5;
 /** A kill comes after at most so many words: all kills need fewer words than the runs have, and so none waits for ever. */
 const WORDS_BEFORE_KILL_MAX = 48;
@@ -29,7 +29,7 @@ class Speakers {
   readonly #open = Promise.withResolvers<void>();
   #wordsLeft = Infinity;
   #due = Promise.withResolvers<number>();
-  /** Until then all are silent, once one is held. */
+  /** Once one is paused, all others wait until then. */
   #goesOn = Promise.withResolvers<void>();
 
   environmentOf(node: number): Record<string, string> {
@@ -45,7 +45,7 @@ class Speakers {
     this.#open.resolve();
   }
 
-  /** Resolves to the node that hears the last one of so many words, and no more of that answer. Then nobody speaks. */
+  /** Resolves to the node that receives the last of so many words of a response. Then all models pause. */
   hold(words = Infinity): Promise<number> {
     this.#goesOn.resolve();
     this.#due = Promise.withResolvers();

@@ -110,13 +110,13 @@ function openMailServer(onAnswer: () => void) {
   return { url, sent: () => sent, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
-Deno.test("a mail that was sent before its node died is not sent again, and the model is told", async () => {
+Deno.test("a mail that was sent before its node died is not sent again, and the model learns it", async () => {
   await using stack = new AsyncDisposableStack();
   const { cluster, roomId } = await openRoom(stack, 1, (asked) => {
     const [result] = resultsOf(asked);
     return result === undefined ? call("mail_send", { to: "bob" }) : { parts: [`It says: ${result}`] };
   });
-  // The node stands still while the answer is on its way to it, so it never records the answer.
+  // The node is frozen while the response is on its way, so it never records it.
   const mail = stack.use(openMailServer(() => {
     Deno.kill(cluster.node(0).pid, "SIGSTOP");
   }));

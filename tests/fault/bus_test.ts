@@ -1,4 +1,4 @@
-// A bus that loses, doubles and delays what goes between two nodes on one store: those who listen see every event once, in order.
+// A bus that loses, repeats and delays messages between two nodes on one store: subscribers see every event once, in order.
 import assert from "node:assert/strict";
 import * as fc from "npm:fast-check@4.10.2";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
@@ -44,7 +44,7 @@ class UnreliableBus implements Bus {
     this.#inner.publish(topic, message);
   }
 
-  /** Brings a message the way `fate` says, and those it was the last to overtake. */
+  /** Delivers a message the way `fate` says, and those it was the last to overtake. */
   transmit(topic: string, message: BusMessage, { copies, overtakenBy }: DeliveryPlan): void {
     const deliver = () => {
       for (let copy = 0; copy < copies; copy++) this.#inner.publish(topic, message);
@@ -87,7 +87,7 @@ Deno.test("a bus that loses, doubles and swaps messages between two nodes is not
         for (const message of told) {
           buses.forEach((bus, node) => bus.transmit(streamKey(TENANT, STREAM), message, fates[node] ?? fates[0]));
         }
-        // Somebody who comes in the middle of it, knowing nothing.
+        // A client that connects in the middle of it, without a position.
         if (at === lateAt && nodes[0] !== undefined) heard.push(await listen(nodes[0]));
       }
       const line = Array.from({ length: head }, (_, seq) => seq + 1);

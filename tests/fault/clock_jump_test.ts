@@ -192,7 +192,7 @@ Deno.test("a clock that jumps back and forth leaves the line whole and ends only
   await app.drain();
 });
 
-Deno.test("a message for later waits for its time by the clock, however often that is set", async () => {
+Deno.test("a scheduled message waits for its time by the clock, however often that is set", async () => {
   await using gateway = await openGateway();
   const { clock } = gateway;
   const texts = async () => {

@@ -1,4 +1,4 @@
-// Gateway processes on one database, and real clients that go to the next process when theirs is gone.
+// Gateway processes on one database, and real clients that reconnect to the next process when theirs ends.
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
@@ -106,7 +106,7 @@ export class Cluster {
     return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
   }
 
-  /** One HTTP call; throws unless it answers 2xx. */
+  /** One HTTP call; throws unless it responds 2xx. */
   async call(node: number, sub: string, method: string, path: string, body?: unknown): Promise<NodeResponse["body"]> {
     const answered = await this.request(node, sub, method, path, body);
     if (answered.status >= 300) {
@@ -127,7 +127,7 @@ export class Cluster {
     return (await this.call(0, owner, "POST", "/v1/rooms", { name: "fault", memberIds })).id;
   }
 
-  /** A real client, connected: to `home` first, to the next node when that one is gone. */
+  /** A real client, connected: to `home` first, to the next node when that one has ended. */
   async connect(sub: string, home = 0): Promise<Centrifuge> {
     const ports = this.nodes.map((_, at) => this.node((home + at) % this.nodes.length).port);
     const client = new Centrifuge(
@@ -161,7 +161,7 @@ export class Cluster {
 
   async #start(): Promise<void> {
     try {
-      // The first one alone brings the schema up to date; the others would only wait for it.
+      // The first one alone migrates the schema; the others would only wait for it.
       for (const node of this.nodes) await node.start();
     } catch (error) {
       await this[Symbol.asyncDispose]();

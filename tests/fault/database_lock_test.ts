@@ -1,4 +1,4 @@
-// Two gateways on one SQLite file would not hear each other, so the second is refused and says why.
+// Two gateways on one SQLite file would miss each other's events, so the second is refused and says why.
 import assert from "node:assert/strict";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";

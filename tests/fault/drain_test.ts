@@ -9,7 +9,7 @@ const CLIENTS = 80;
 const WINDOWS_SECONDS = [20, 60, 180];
 const READY = "/v1/collaboration/ready";
 
-Deno.test("after SIGTERM readiness is red while clients still come, and then every one of them is told", async () => {
+Deno.test("after SIGTERM readiness is red while clients still connect, and then each of them is notified", async () => {
   let isShown = false;
   for (const seconds of WINDOWS_SECONDS) isShown ||= await stopInOrder(seconds);
   assert.ok(isShown, "calls are answered before the window ends");

@@ -1,4 +1,4 @@
-// What PostgreSQL is told about durability: an acknowledged commit is on disk whatever the server's default says.
+// What the gateway sets about durability: an acknowledged commit is on disk whatever the server's default says.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { testOnPostgres } from "../engines.ts";

@@ -18,7 +18,7 @@ const WARNING = "unfinished inbound messages use too much memory";
 const WARN_EVERY_MS = 60_000;
 /** Of the clock. */
 const TOLERANCE_MS = 1000;
-/** Somebody with a token has to be told from those who are merely silent, which takes a moment. */
+/** An authenticated client must be distinguished from those that are merely silent, which takes a moment. */
 const MEMBER_GROWTH_MAX_MIB = 2048;
 
 const KINDS = [
@@ -60,7 +60,7 @@ Deno.test("messages in endless fragments cost a bounded amount of memory, and we
         if (grown < most) break;
         assert.ok(tries < TRIES_MAX, `${grown} MiB above idle`);
       }
-      // Who was kept out meanwhile comes in afterwards.
+      // A client that was refused meanwhile connects afterwards.
       const late = await target.connect(await target.token({ sub: "late" }));
       late.disconnect();
     });

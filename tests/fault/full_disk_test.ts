@@ -1,4 +1,4 @@
-// The disk is full under load: clear refusals, readiness says so, nothing acknowledged is lost, and it goes on when there is space.
+// The disk is full under load: clear refusals, readiness says so, nothing acknowledged is lost, and it continues when there is space.
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import { eventually, pause, repeatFor } from "../wait.ts";
@@ -8,7 +8,7 @@ import { hasPostgresServer, PostgresServer } from "./postgres_server.ts";
 import { printReport } from "./report.ts";
 import { hasSmallDisk, SmallDisk } from "./small_disk.ts";
 
-/** A limit on the size of files stands for a full disk; a write beyond it then fails instead of ending the process. */
+/** A limit on the size of files simulates a full disk; a write beyond it then fails instead of ending the process. */
 const WRAPPER = ["sh", "-c", `trap '' XFSZ; exec "$@"`, "sh"];
 const FULL_MS = 3000;
 /** Between two looks at readiness meanwhile. */
@@ -18,7 +18,7 @@ const FILE_BYTES = "65536";
 const DISK_BYTES = 48 * 1024 * 1024;
 const PEOPLE: [string, ...string[]] = ["ann", "bob"];
 
-Deno.test("a full disk refuses as unavailable, shows in readiness, loses nothing, and mends when there is space", async () => {
+Deno.test("a full disk refuses as unavailable, shows in readiness, loses nothing, and recovers when there is space", async () => {
   await using cluster = await Cluster.openSingle({ wrapper: WRAPPER });
   const history = await History.openWithTraffic(cluster, PEOPLE);
   for (let filled = 0; filled < 2; filled++) {

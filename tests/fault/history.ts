@@ -77,7 +77,7 @@ export class History {
     }));
   }
 
-  /** Sends over HTTP to whichever node answers. */
+  /** Sends over HTTP to any node that responds. */
   sendOverHttp(sub: string, name: string, pauseMs = SEND_INTERVAL_MS): void {
     let node = 0;
     this.#sending.push(this.#send(name, pauseMs, async (text) => {
@@ -104,8 +104,8 @@ export class History {
   }
 
   /**
-   * The line has no hole and no double; every acknowledged message is at the place it was acknowledged at; everybody saw
-   * the line exactly as it is, each event once; and every node tells the same.
+   * The stream has no gap and no duplicate; every acknowledged message is at its acknowledged position; every client saw
+   * the stream exactly as it is, each event once; and every node returns the same.
    */
   async verify(): Promise<{ events: number; acknowledged: number; views: number }> {
     await this.stopSending();

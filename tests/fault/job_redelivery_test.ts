@@ -1,5 +1,5 @@
 // A node that dies in the middle of a job leaves it to be done again: here all that a gateway does later is cut off after each
-// of its commits in turn, and after the last, and there must come of it what comes of doing it once.
+// of its commits in turn, and after the last, with the same result as running once.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
@@ -43,7 +43,7 @@ Deno.test("every job that is cut off anywhere and done again does what it does o
 type Cuts = AsyncLocalStorage<{ left: number }>;
 type RunStrategy = (run: () => Promise<void>, kind: string, cuts: Cuts) => Promise<void>;
 
-/** What is there after months of a gateway that does its jobs in this way: rows by table, and what was told on the way. */
+/** What is there after months of a gateway that does its jobs in this way: rows by table, and what was published meanwhile. */
 async function runMonths(way: RunStrategy): Promise<{ outcome: unknown; kinds: string[] }> {
   await using opened = await openVectorGateway();
   const { gateway } = opened;
@@ -75,7 +75,7 @@ async function runMonths(way: RunStrategy): Promise<{ outcome: unknown; kinds: s
   const rows: Record<string, number> = {};
   for (const { name } of tables.rows) {
     const counted = await sql<{ n: number }>`select count(*) as n from ${sql.table(name)}`.execute(store.db);
-    // Where the search index keeps things is its own affair.
+    // How the search index stores its entries is internal.
     if (!name.includes("search")) rows[name] = counted.rows[0]?.n ?? 0;
   }
   return { outcome: { rows, told }, kinds: jobs.map((job) => job.kind) };
@@ -213,7 +213,7 @@ const ICS = [
   "",
 ].join("\r\n");
 
-Deno.test("a message that is deleted while a job tells of it leaves nothing told, also when that job is cut off", async () => {
+Deno.test("a message that is deleted while a job notifies of it leaves no notification, also when that job is interrupted", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
@@ -232,7 +232,7 @@ Deno.test("a message that is deleted while a job tells of it leaves nothing told
     if (store.isInTransaction || telling.getStore() === undefined) return await write(work);
     store.write = write;
     job.run = run;
-    // It was read before, and is told of after what had been told was taken back.
+    // It was read before, and is notified after the earlier notification was withdrawn.
     await telling.exit(async () => {
       ok(await alice.delete(`/v1/messages/${messageId}`));
       await until(async () => {

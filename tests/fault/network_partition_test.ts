@@ -1,5 +1,5 @@
-// A node is cut from Redis, and then from PostgreSQL as well, while people are removed on the other: whoever was removed hears
-// nothing more there, and the others still hear each other.
+// A node is cut from Redis, and then from PostgreSQL as well, while people are removed on the other: removed members receive
+// nothing more there, and the others still receive each other's messages.
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";

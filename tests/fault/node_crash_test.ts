@@ -26,7 +26,7 @@ Deno.test({
   const locked = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   stack.defer(() => release.resolve());
-  // Whoever sends waits for this; who schedules does not.
+  // Sending waits for this; scheduling does not.
   const holding = admin.begin(async (sql) => {
     await sql`lock table message in share mode`;
     locked.resolve();

@@ -1,4 +1,4 @@
-// Two nodes as one: a removal holds on every node at once, presence spans them and forgets the dead, and both tell the same.
+// Two nodes as one: a removal holds on every node at once, presence spans them and drops dead nodes, and both return the same.
 import assert from "node:assert/strict";
 import { eventually, pause, until } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
@@ -33,7 +33,7 @@ Deno.test({ name: "three nodes, one of which dies", ignore: !hasServers }, async
 
   await t.step("a node dies with a client on it", async () => {
     await cluster.node(2).stop("SIGKILL");
-    // Its client is gone for good as well.
+    // Its client does not return either.
     cid.disconnect();
     history.views.splice(2, 1);
   });

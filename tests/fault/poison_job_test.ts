@@ -38,7 +38,7 @@ Deno.test("a job whose process is killed twice while it runs is dead-lettered by
   const { state, report } = await cluster.call(0, "ann", "GET", `${CALENDAR}/import/${id}`);
   assert.equal(state, "done");
   assert.match(report.problems[0].detail, /^the gateway stopped twice while reading the file/);
-  // Jobs that come after it are done: bob is told that he was named.
+  // Jobs that come after it are done: bob is notified that he was mentioned.
   await cluster.call(0, "ann", "POST", "/v1/messages", {
     roomId,
     text: "to bob",

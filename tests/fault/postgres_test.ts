@@ -1,4 +1,4 @@
-// PostgreSQL is restarted under load: no crash, answers that say "later", recovery by itself, and what was acknowledged is stored.
+// PostgreSQL is restarted under load: no crash, responses that say "later", recovery by itself, and what was acknowledged is stored.
 import assert from "node:assert/strict";
 import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
 import postgres from "postgres";
@@ -75,7 +75,7 @@ Deno.test({
       assert.ok((await Promise.all(Array.from({ length: 16 }, read))).every(({ status }) => status === 200));
     };
     await works();
-    // Promptly is before what was asked of the database is given up. A machine that stands still so long hears of both at once.
+    // Promptly means before the timeout of the database calls. A machine that is frozen for so long sees both at once.
     for (let isPrompt = false, tries = 0; !isPrompt; tries++) {
       assert.ok(tries < PROMPT_TRIES, "the node says so only after what was asked of the database is given up");
       proxy.blackhole();

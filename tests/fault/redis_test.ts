@@ -1,4 +1,4 @@
-// Redis goes and comes back under load, is made a replica, or is not there at the start: nodes serve on, say so, and catch up from the log.
+// Redis stops and restarts under load, becomes a replica, or is missing at the start: nodes continue to serve, say so, and catch up from the log.
 import assert from "node:assert/strict";
 import { startRedis } from "../conformance/redis_server.ts";
 import { eventually } from "../wait.ts";

@@ -1,4 +1,4 @@
-// One line for each fault: what was done, and what came of it.
+// One line for each fault: what was done, and the result.
 import type { History } from "./history.ts";
 
 /** Prints the counts of a history that has been verified. */

@@ -13,7 +13,7 @@ const TEXT = "x".repeat(16_000);
 const GROWTH_MAX_MIB = 64;
 /** What a slow neighbour may cost: so many times the work of the gateway. */
 const TIMES_MAX = 2;
-/** Garbage may be collected in any burst: the cheapest of so many tells. */
+/** Garbage may be collected in any burst: the cheapest of so many counts. */
 const TRIES_MAX = 3;
 
 Deno.test("a slow reader beside fast ones is closed with 3008, costs them nothing, and gets everything afterwards", async () => {

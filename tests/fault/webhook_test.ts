@@ -1,4 +1,4 @@
-// Webhooks under faults: an endpoint that is down, slow, refuses and answers late, and gateways that are killed. Nothing is lost,
+// Webhooks under faults: an endpoint that is down, slow, refuses and responds late, and gateways that are killed. Nothing is lost,
 // the order of each room is preserved, and what is repeated has the id that it had before.
 import assert from "node:assert/strict";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
@@ -136,7 +136,7 @@ function distinct(received: readonly Received[]): ReadonlySet<string> {
   return new Set(received.map(({ body }) => body.data.message.text));
 }
 
-/** Sends all messages, each until it is acknowledged; one is sent twice only if that was not heard. */
+/** Sends all messages, each until it is acknowledged; one is sent twice only if no response arrived. */
 async function sendAll(cluster: Cluster, rooms: readonly string[]): Promise<void> {
   let next = 0;
   await Promise.all(Array.from({ length: SENDERS }, async () => {
@@ -148,7 +148,7 @@ async function sendAll(cluster: Cluster, rooms: readonly string[]): Promise<void
   }));
 }
 
-/** Calls nodes in turn until one answers. */
+/** Calls nodes in turn until one responds. */
 async function anyCall(cluster: Cluster, method: string, path: string, body?: unknown) {
   for (let tries = 0; tries < 2000; tries++) {
     try {

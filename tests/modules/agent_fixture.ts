@@ -1,4 +1,4 @@
-// A room with people and an agent, whose model says what a test tells it.
+// A room with people and an agent, whose model says what a test scripts.
 import assert from "node:assert/strict";
 import type { ModelMessage } from "@/ports/model.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";

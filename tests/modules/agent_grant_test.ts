@@ -104,7 +104,7 @@ testOnEngines("what is denied for a room stays denied without its maker", async 
   assert.equal(run.steps.find(({ kind }: Body) => kind === "tool").status, "denied");
 });
 
-testOnEngines("what its owner takes from an agent at work, it has no more", async (environment) => {
+testOnEngines("a right that its owner takes from an agent at work is lost at once", async (environment) => {
   const asked = Promise.withResolvers<void>();
   const changed = Promise.withResolvers<void>();
   const agent = { tools: ["task.create"] };

@@ -14,7 +14,7 @@ async function join({ gateway, alice, roomId }: AgentFixture, name: string): Pro
   return caller;
 }
 
-/** Bob asks the agent, which reads its room; then somebody joins, and the model goes on. */
+/** Bob asks the agent, which reads its room; then another person joins, and the model continues. */
 async function askAndJoin(fixture: AgentFixture, name: string, next: ScriptedStep): Promise<Caller> {
   const { roomId, bob, models } = fixture;
   const joined = Promise.withResolvers<void>();
@@ -51,7 +51,7 @@ testOnEngines("an agent says nothing that is hidden from who joined its room mea
   assert.match(text, /swordfish/, "who may see it still reads it in the run");
   assert.doesNotMatch(await seenBy(carol, fixture), /swordfish/);
   assert.equal((await carol.get(`/v1/collaboration/ai/runs/${id}`)).status, 404);
-  // Whoever asks now gets an answer from what all readers can see.
+  // A later request gets a response from what all readers can see.
   fixture.answer(({ messages }) => /secret is/.test(JSON.stringify(messages)) ? "swordfish" : "Nothing");
   await fixture.mention(bob, "And now?");
   await fixture.settled("succeeded", 2);
@@ -62,14 +62,14 @@ testOnEngines("an agent says nothing that is hidden from who joined its room mea
   assert.doesNotMatch(await seenBy(dave, fixture), /halibut/);
 });
 
-testOnEngines("an agent answers in a room with shared history whoever joined meanwhile", async (environment) => {
+testOnEngines("an agent responds in a room with shared history when others joined", async (environment) => {
   await using fixture = await openFixture(environment, "shared");
   const carol = await askAndJoin(fixture, "carol", { parts: ["It is swordfish"] });
   await fixture.settled();
   assert.match(await seenBy(carol, fixture), /It is swordfish/);
 });
 
-testOnEngines("who asked together with somebody who left is told why there is no answer", async (environment) => {
+testOnEngines("a requester learns why there is no response when another requester left", async (environment) => {
   const busy = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(async () => {
     await busy.promise;
@@ -86,7 +86,7 @@ testOnEngines("who asked together with somebody who left is told why there is no
   const { askerIds, error } = await fixture.settled("failed", 2);
   assert.deepEqual([askerIds, error.code], [["bob", "carol"], "not_found"]);
   assert.match((await fixture.texts()).at(-1) ?? "", /could not finish this: One of those who asked/);
-  // Nobody is left to be told.
+  // None is left to notify.
   fixture.answer(async () => {
     ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
     return "Hello";

@@ -89,7 +89,7 @@ testOnEngines(
   },
 );
 
-testOnEngines("what was asked while the agent was busy comes after its answer to the question before", async (env) => {
+testOnEngines("a question to a busy agent is answered after the question before", async (env) => {
   const busy = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(async ({ number }) => {
     if (number === 1) await busy.promise;

@@ -12,7 +12,7 @@ import { ok, sendMessage } from "./fixtures.ts";
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
 
-/** What a node that stands still has at most, after it renewed its leases for the last time. */
+/** What a frozen node has at most, after it renewed its leases for the last time. */
 const LEASE_MS = 10_000;
 const AI = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small" };
 
@@ -88,7 +88,7 @@ testOnPostgres("a node that stops gives its run to another one, which continues 
 });
 
 testOnPostgres(
-  "a run of a node that is gone continues elsewhere, and what that node says later does not count",
+  "a run of a node that ended continues elsewhere, and what that node says later does not count",
   async (environment) => {
     await using fixture = await AgentFixture.open(undefined, { environment });
     const { gateway } = fixture;
@@ -108,7 +108,7 @@ testOnPostgres(
 );
 
 testOnPostgres(
-  "a run of a node that is not known to be gone continues elsewhere once its lease has run out, not before",
+  "a run of a node that is not known to have ended continues elsewhere once its lease has run out, not before",
   async (environment) => {
     await using fixture = await AgentFixture.open(undefined, { environment });
     const { gateway } = fixture;

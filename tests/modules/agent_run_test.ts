@@ -47,7 +47,7 @@ Deno.test("a message without a mention starts nothing; a direct message, a reply
   assert.equal((await fixture.settled("succeeded", 1, direct)).trigger, "direct");
 });
 
-Deno.test("an answer to a message in a thread is in the thread", async () => {
+Deno.test("a response to a message in a thread is in the thread", async () => {
   await using fixture = await AgentFixture.open();
   const { bob, roomId } = fixture;
   const root = await sendMessage(bob, roomId, "The plan");
@@ -95,14 +95,14 @@ testOnEngines("a cancelled run ends at once, says nothing, and the next mention 
   );
 });
 
-Deno.test("an empty answer is no message", async () => {
+Deno.test("an empty response is not posted", async () => {
   await using fixture = await AgentFixture.open(() => "  \n");
   await fixture.mention(fixture.bob, "Just so you know");
   assert.equal((await fixture.settled()).outputMessageId, null);
   assert.equal((await fixture.texts()).length, 1);
 });
 
-Deno.test("an answer that is cut by the model's limit continues, as one message", async () => {
+Deno.test("a response that is cut by the model's limit continues, as one message", async () => {
   await using fixture = await AgentFixture.open(({ number }) => ({
     parts: [`part ${number} `],
     reason: number < 3 ? "length" : "stop",
@@ -141,7 +141,7 @@ Deno.test("a response that breaks off starts again, and is not spliced", async (
   assert.deepEqual(await fixture.texts(), ["Well?", "The right"]);
 });
 
-Deno.test("a model that fails is told to who asked, with the code in the run", async () => {
+Deno.test("the failure of a model is reported to who asked, with the code in the run", async () => {
   await using fixture = await AgentFixture.open(() => ({ error: "bad_key" }));
   await fixture.mention(fixture.bob, "Well?");
   const run = await fixture.settled("failed");
@@ -237,7 +237,7 @@ Deno.test("a paused agent starts nothing, and what it was doing is cancelled", a
   assert.equal(run.status, "succeeded");
 });
 
-testOnEngines("whoever mentions an agent that is paused, or has too much to do, learns it", async (environment) => {
+testOnEngines("who mentions an agent that is paused or overloaded learns that", async (environment) => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(() => ({ parts: [() => gate.promise, "ok"] }), { environment });
   const { gateway, alice, bob, agentId, roomId } = fixture;

@@ -97,7 +97,7 @@ testOnPostgres(
   },
 );
 
-testOnEngines("an agent sends what it scheduled when its run is older than runs are kept", async (environment) => {
+testOnEngines("an agent sends what it scheduled when its run is past its retention", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment, agent: { tools: ["message.send"] } });
   const { bob, roomId, gateway } = fixture;
   const sendAt = new Date(gateway.clock.now() + 120 * DAY_MS).toISOString();

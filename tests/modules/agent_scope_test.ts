@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000;
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
 
-/** An agent that adds a task, and says how that went. */
+/** An agent that adds a task, and says whether it succeeded. */
 function openTaskAgent(environment: Record<string, string> = {}): Promise<AgentFixture> {
   const opening = AgentFixture.open(async ({ number, last, messages, toolNames }) => {
     const { roomId } = await opening;
@@ -56,7 +56,7 @@ testOnEngines(
   },
 );
 
-testOnEngines("requests that one run answers have the scopes that all their tokens have", async (environment) => {
+testOnEngines("requests that share a run have the scopes that all their tokens have", async (environment) => {
   const first = Promise.withResolvers<string>();
   await using fixture = await AgentFixture.open(({ number }) => number === 1 ? first.promise : "Second", {
     environment,
@@ -148,7 +148,7 @@ testOnEngines("an agent that another one asks has no scopes that the first did n
   assert.ok(!(await fixture.texts()).at(-1)?.includes("task_create"));
 });
 
-/** The fixture's agent and another one, with the same tools; the answer says whose turn it is. */
+/** The fixture's agent and another one, with the same tools; the response says whose turn it is. */
 async function openTwoAgents(environment: Record<string, string>): Promise<{ fixture: AgentFixture; otherId: string }> {
   const fixture = await AgentFixture.open(undefined, { environment, agent: TALKS });
   const { alice, roomId } = fixture;

@@ -33,7 +33,7 @@ async function joinCarol(
   return carol;
 }
 
-/** Bob asks the agent, which has read the board by now, and says what stands there once the returned function is called. */
+/** Bob asks the agent, which has read the board by now, and says what it contains once the returned function is called. */
 async function askAboutBoard(fixture: AgentFixture, board: string): Promise<() => void> {
   const gate = Promise.withResolvers<void>();
   fixture.answer(({ number }) =>
@@ -275,7 +275,7 @@ testOnEngines(
   },
 );
 
-testOnEngines("nothing is posted that was said in a room before somebody joined it meanwhile", async (environment) => {
+testOnEngines("nothing is posted from messages that a person who joined meanwhile cannot read", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
   const { alice } = fixture;
   const board = await openBoard(fixture);
@@ -288,7 +288,7 @@ testOnEngines("nothing is posted that was said in a room before somebody joined 
   assert.doesNotMatch(JSON.stringify(await fixture.messages()), /swordfish/);
 });
 
-testOnEngines("nothing is asked that somebody who joined meanwhile may not see", async (environment) => {
+testOnEngines("nothing is asked that a person who joined meanwhile may not see", async (environment) => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
   const { bob, roomId } = fixture;
@@ -307,7 +307,7 @@ testOnEngines("nothing is asked that somebody who joined meanwhile may not see",
   assert.doesNotMatch(JSON.stringify(await readRoomEvents(carol, roomId)), /swordfish/);
 });
 
-testOnEngines("nothing is posted that somebody who joined meanwhile may not see", async (environment) => {
+testOnEngines("nothing is posted that a person who joined meanwhile may not see", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
   const board = await openBoard(fixture);
   const answer = await askAboutBoard(fixture, board);

@@ -35,7 +35,7 @@ testOnEngines("a tool runs with the rights of the agent, and its result is read"
   assert.deepEqual(items.map(({ createdBy }: Body) => createdBy), [fixture.agentId]);
 });
 
-Deno.test("a model knows where and when it is asked, by whom, and calls tools for its room without naming that", async () => {
+Deno.test("a model gets the place, time and author of a request, and calls tools for its room without naming it", async () => {
   await using fixture = await AgentFixture.open(({ number }) => {
     if (number === 1) return callTools(["task_create", { title: "Here", assigneeIds: ["bob"] }], ["member_list", {}]);
     if (number === 2) {
@@ -91,7 +91,7 @@ testOnEngines("the signature of a call returns to the model with it, and is not 
   assert.ok(!JSON.stringify(run).includes(signature.text));
 });
 
-Deno.test("a call that makes no sense is told to the model, which may go on", async () => {
+Deno.test("the model gets the error of an invalid call, and may continue", async () => {
   const calls: [string, unknown][] = [["task_create", { title: 1 }], ["no_such_tool", {}], ["room_delete", {
     id: "x",
   }]];
@@ -246,7 +246,7 @@ testOnEngines(
     await fixture.settled();
     assert.deepEqual(await fixture.texts(elsewhere), [input.text]);
     assert.equal((await fixture.texts()).at(-1), "Posted");
-    // It holds for that call only; what is denied is told to the model.
+    // It is for that call only; the model gets the denial of others.
     await fixture.mention(bob, "Again");
     await fixture.settled("waiting_approval", 2);
     const [next] = ok(await bob.get(`${APPROVALS}?roomId=${roomId}&status=pending`)).items;

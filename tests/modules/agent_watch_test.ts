@@ -87,7 +87,7 @@ testOnEngines("pages that are reloaded during a response have all of it once, an
   for (const [n, { resolve }] of gates.entries()) {
     using page = await Page.open(fixture, id);
     await page.shows(WORDS.slice(0, (n + 1) * length).join(""));
-    // It is gone before the next words come.
+    // It is disconnected before the next words arrive.
     page[Symbol.dispose]();
     resolve();
   }

@@ -117,7 +117,7 @@ Deno.test("a repeated step replaces its reservation, and the end of a run frees 
   assert.equal((await budgets(gateway))[0].used.tokens, 45);
 });
 
-Deno.test("what a node that died had reserved is free after a while", async () => {
+Deno.test("what a node that died had reserved expires", async () => {
   await using gateway = await openGateway(SETTINGS);
   const admin = await gateway.as("admin", { role: "admin" });
   ok(await admin.put(`${AI}/budgets`, { scope: "tenant", period: "day", tokens: 200 }));

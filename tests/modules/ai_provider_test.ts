@@ -16,7 +16,7 @@ const provider = (rest: Record<string, unknown> = {}) => ({
 const complete = (caller: Caller, rest: Record<string, unknown> = {}): Promise<ApiResponse> =>
   caller.post(`${AI}/completions`, { messages: [{ role: "user", text: "Hello?" }], ...rest });
 
-Deno.test("provider.put stores a provider whose key nobody reads again", async () => {
+Deno.test("provider.put stores a provider whose key is never returned", async () => {
   const models = new ScriptedModels();
   await using gateway = await openGateway({}, { models });
   const admin = await gateway.as("admin", { role: "admin" });

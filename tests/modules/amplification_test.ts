@@ -1,5 +1,5 @@
-// What a request makes the gateway write is a few times what it says, and a little for each thing it changes and each person
-// who is told: however large what it touches is already.
+// What a request makes the gateway write is a few times its size, and a little for each resource it changes and each person
+// who is notified: however large the resources are already.
 import assert from "node:assert/strict";
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { isReadOnly } from "@/core/operation.ts";
@@ -7,16 +7,16 @@ import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { requestFor } from "../operation_request.ts";
 import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
-/** Bytes written for each byte of a request: its row, an event, an earlier version, an answer that is kept, the search index. */
+/** Bytes written for each byte of a request: its row, an event, an earlier version, a stored response, the search index. */
 const PER_BYTE = 8;
-/** Bytes written for each thing that is changed, and for each person who is told of it. */
+/** Bytes written for each resource that is changed, and for each person who is notified of it. */
 const PER_RESOURCE = 4000;
 
-/** An answer that is kept. */
+/** A stored response. */
 const STORED_RESPONSE_BYTES = 65_536;
 /**
  * Operations that touch nothing long, or write it as it was sent. Of what the text of a document is written with, see the
- * budget of bytes: each revision is kept whole.
+ * budget of bytes: each revision is stored whole.
  */
 const SMALL: ReadonlySet<string> = new Set([
   "tenant.update",
@@ -115,7 +115,7 @@ const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000)
 const metadata = { note: "m".repeat(7000) };
 
 type Input = Record<string, unknown>;
-/** An operation, how many things it changes and people it tells, and what it is asked. */
+/** An operation, how many resources it changes and people it notifies, and its input. */
 type Step = { operation: string; resources: number; input: Input };
 
 /** Bytes of all values of all rows, those of the search index included. */

@@ -125,7 +125,7 @@ testOnEngines("attendees are in the feeds of those who see them, and nowhere els
   assert.deepEqual(await seen(bob), [["room"], 1]);
 });
 
-testOnEngines("an import takes back what a feed said of attendees, and takes nobody away", async (environment) => {
+testOnEngines("an import reverts what a feed said of attendees, and removes none", async (environment) => {
   await using fixture = await openCalendarFixture(environment);
   const { gateway, alice, bob, roomId } = fixture;
   const attendees = [{ email: "eve@example.org", role: "chair" }, { principalId: "bob", role: "optional" }];
@@ -262,7 +262,7 @@ Deno.test("attendees are notified when an event is moved or cancelled, and of no
   expectStatus(await alice.delete(`${path}?scope=this&occurrence=2026-03-06T10:00:00`), 204);
   expectStatus(await alice.delete(path), 204);
   const expected = [
-    // Their event is gone: it has no title any more.
+    // Their event is deleted: it no longer has a title.
     ["event_moved", null, "bob", "event", undefined],
     ["event_moved", null, "alice", "event", undefined],
     ["event_cancelled", "Big review", "alice", null, "2026-03-06T09:00:00.000Z"],

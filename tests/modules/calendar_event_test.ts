@@ -693,7 +693,7 @@ Deno.test("an agent whose owner may not see an event gets no events about it, al
   assert.deepEqual([await received("carol"), await received("bot")], [["Interview"], []]);
 });
 
-Deno.test("a principal banned from the room gets no more of its events, invited or not", async () => {
+Deno.test("a principal banned from the room gets no further events of it, invited or not", async () => {
   await using fixture = await openCalendarFixture();
   const { id } = await createSeries(fixture, { attendees: [{ principalId: "bob" }] });
   expectStatus(await fixture.alice.delete(`/v1/rooms/${fixture.roomId}/members/bob?ban=true`), 204);

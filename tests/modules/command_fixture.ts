@@ -1,4 +1,4 @@
-// A source of commands that does what a test tells it.
+// A source of commands that a test scripts.
 import type { CommandCall, CommandSource, InteractionResponse, OfferedCommand } from "@/core/interaction.ts";
 import type { Module } from "@/core/module.ts";
 import type { FormField } from "@/core/form.ts";

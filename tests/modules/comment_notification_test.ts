@@ -16,7 +16,7 @@ async function readNotifications(caller: Caller): Promise<[string, string | null
 }
 
 testOnEngines(
-  "a comment notifies those whom it mentions, its thread, and of a new thread who created the document",
+  "a comment notifies those it mentions, its thread, and for a new thread the creator of the document",
   async (environment) => {
     await using fixture = await DocumentFixture.open({ environment, names: ["dora"] });
     const [member, moderator, owner] = [fixture.as("member"), fixture.as("moderator"), fixture.as("owner")];
@@ -47,7 +47,7 @@ testOnEngines(
   },
 );
 
-Deno.test("a changed comment notifies only those whom its text did not mention before", async () => {
+Deno.test("a changed comment notifies only those its text did not mention before", async () => {
   await using fixture = await DocumentFixture.open();
   const { id } = await fixture.create("text");
   const member = fixture.as("member");
@@ -62,7 +62,7 @@ Deno.test("a changed comment notifies only those whom its text did not mention b
   assert.deepEqual(await readNotifications(fixture.as("owner")), [mention]);
 });
 
-Deno.test("comments of a muted room notify nobody there, and titles are hidden from those who lost the document", async () => {
+Deno.test("comments of a muted room notify none of its members, and titles are hidden from those who lost the document", async () => {
   await using fixture = await DocumentFixture.open();
   const { id } = await fixture.create("text");
   const [member, moderator, owner] = [fixture.as("member"), fixture.as("moderator"), fixture.as("owner")];

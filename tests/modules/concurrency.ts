@@ -2,7 +2,7 @@
 import type { ApiResponse, Harness } from "../harness.ts";
 import { pause } from "../wait.ts";
 
-/** Answers of calls that have all begun before the first of them can end, since rows that they need are held. */
+/** Responses of calls that have all begun before the first of them can end, since rows that they need are locked. */
 export async function callConcurrently(
   { app: { store } }: Harness,
   hold: (tx: Parameters<Parameters<typeof store.write>[0]>[0]) => Promise<unknown>,

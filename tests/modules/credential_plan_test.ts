@@ -54,7 +54,7 @@ async function readStatement(gateway: Harness): Promise<{ text: string; paramete
   return statement;
 }
 
-/** Rows that all scans of a plan went through. */
+/** Rows that all scans of a plan read. */
 function rowsRead({ Plans = [], ...node }: Plan): number {
   const numberOf = (name: string): number => Number(node[name] ?? 0);
   const rows = numberOf("Actual Rows") + numberOf("Rows Removed by Filter") + numberOf("Rows Removed by Join Filter");

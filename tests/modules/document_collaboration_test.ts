@@ -511,7 +511,7 @@ testOnPostgres(
 );
 
 testOnPostgres(
-  "who was removed through another node receives no edit after that, also before the node is told",
+  "a reader who was removed through another node receives no edit after that, also before this node is notified",
   async (environment) => {
     await using fixture = await EditorFixture.open("start", environment);
     const { documents, server, id, token } = fixture;

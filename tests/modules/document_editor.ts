@@ -91,7 +91,7 @@ export class Editor {
     return states.flatMap((state) => state.user?.name ?? []).sort();
   }
 
-  /** Resolves when its peer has answered, or is gone. */
+  /** Resolves when its peer has answered, or has disconnected. */
   async close(): Promise<void> {
     this.provider.destroy();
     this.#socket.destroy();

@@ -127,7 +127,7 @@ Deno.test("an editor that the store no longer lets write is read-only at once, a
   const { documents, server, id, token } = fixture;
   const alice = await server.openSyncedEditor(id, token("member"));
   assert.equal(alice.scopes.at(-1), "read-write");
-  // As if the message that tells of the change had been lost.
+  // As if the signal of the change had been lost.
   const lock = (isLocked: number) =>
     documents.gateway.app.store.write(({ db }) =>
       db.updateTable("document").set({ is_locked: isLocked }).where("id", "=", id).execute()

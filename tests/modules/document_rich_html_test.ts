@@ -1,4 +1,4 @@
-// HTML of rich documents: what runs code in a browser is neither stored from HTML nor written to it, whatever format it came in.
+// HTML of rich documents: what runs code in a browser is neither stored from HTML nor written to it, whatever its source format.
 import assert from "node:assert/strict";
 import { Parser } from "htmlparser2";
 import { renderFragment } from "@/modules/document/rendering.ts";

@@ -28,7 +28,7 @@ const NOT_COMPARED = new Set([
   "transfer_export.download",
 ]);
 
-testOnPostgres("every read answers the same as on SQLite", async (environment) => {
+testOnPostgres("every read returns the same as on SQLite", async (environment) => {
   await using one = await openGateway();
   await using other = await openGateway(environment);
   const worlds = [await Dataset.create(one), await Dataset.create(other)] as const;
@@ -239,7 +239,7 @@ class Dataset {
     await this.#settle();
   }
 
-  /** One thing after the other, at times that differ. */
+  /** One step after the other, at times that differ. */
   async #settle(): Promise<void> {
     await this.#gateway.runJobs();
     this.#gateway.clock.advance(500);

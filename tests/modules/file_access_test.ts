@@ -294,7 +294,7 @@ testOnEngines(
 );
 
 testOnEngines(
-  "a file that a task, an event or a comment names stays, for its readers, until that is gone",
+  "a file that a task, an event or a comment names stays, for its readers, until that is deleted",
   async (environment) => {
     await using rig = await openFileHarness(environment);
     const { gateway, folder } = rig;
@@ -345,7 +345,7 @@ testOnEngines(
     await assertReads(gateway, bob2, ofComment, 410);
     assert.equal((await alice2.delete(`${events}/${own.id}`)).status, 204);
     await assertReads(gateway, alice2, personal, 404);
-    // The series is gone, and shown on by its part.
+    // The series is deleted, and its split part still shows the file.
     assert.equal((await alice2.delete(`${events}/${event.id}`)).status, 204);
     await assertReads(gateway, bob2, ofEvent, 200);
     await assertReads(gateway, bob2, ofOccurrence, 404);

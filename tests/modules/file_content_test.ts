@@ -153,7 +153,7 @@ Deno.test("file.content says in the log that a node lacks the files of its datab
   assert.deepEqual(records.map(({ level, properties }) => [level, properties]), [["warning", { file: id }]]);
 });
 
-Deno.test("a response that a store breaks off is no error of ours in the log", async () => {
+Deno.test("a response that a store aborts is not an error in the log", async () => {
   const log = logOf("main");
   const records = await captureLog(["gateway", "main"], () => {
     logBrokenResponse(log, new Fault("unavailable", "The file store is unavailable"));

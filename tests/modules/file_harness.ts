@@ -6,7 +6,7 @@ export const FILES = "/v1/collaboration/files";
 
 export type FileHarness = { gateway: Harness; folder: string; [Symbol.asyncDispose](): Promise<void> };
 
-/** Opens the app with its files in a folder that is gone afterwards. */
+/** Opens the app with its files in a directory that is deleted afterwards. */
 export async function openFileHarness(environment: Record<string, string> = {}): Promise<FileHarness> {
   const folder = await Deno.makeTempDir({ prefix: "files-test-" });
   const gateway = await openGateway({ SVC_DATA_DIR: folder, ...environment });
@@ -78,7 +78,7 @@ export async function download(
   return { status: response.status, headers: response.headers, bytes: await response.bytes() };
 }
 
-/** The header of a PNG of this size, which is all that is looked at. */
+/** The header of a PNG of this size, which is all that is read. */
 export function pngHeader(width: number, height: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(64);
   bytes.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, 0x49, 0x48, 0x44, 0x52]);

@@ -1,11 +1,11 @@
-// Small pictures and the metadata that cameras put into them; all are 24 × 16: green in the upper left, else red to the left
+// Small images and the metadata that cameras put into them; all are 24 × 16: green in the upper left, else red to the left
 // and blue to the right.
 import { Buffer } from "node:buffer";
 import { crc32, deflateSync } from "node:zlib";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Stands in every piece of metadata made here, and nowhere else. */
+/** Is in every piece of metadata created here, and nowhere else. */
 export const SECRET_LOCATION = "N52.5163 E13.3777";
 
 const decodeBase64 = (base64: string): Bytes => Uint8Array.fromBase64(base64);

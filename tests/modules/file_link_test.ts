@@ -169,7 +169,7 @@ testOnEngines("a link ends with the token that created it, unless the token is r
   await assertFollows(gateway, apiLink, 404, "not_found");
   ok(await jwt.post("/v1/collaboration/auth/logout"));
   await assertFollows(gateway, jwtLink, 404, "not_found");
-  // A token that goes on for ten minutes makes no link that goes on for longer.
+  // A token that is valid for ten minutes creates no link that is valid for longer.
   const iat = gateway.clock.now() / 1000;
   const brief = await linkOf(await gateway.as("alice", { exp: iat + 600 }), id, { expiresInSeconds: 3600 });
   assert.equal(Date.parse(brief.expiresAt), (iat + 600) * 1000);

@@ -12,7 +12,7 @@ import { FILES, listFiles } from "./file_harness.ts";
 const MIB = 1024 * 1024;
 const SIZE = 10 * MIB;
 const AT_ONCE = 8;
-/** After two rounds the engine has seen every buffer it will need; what grows from then on is kept. */
+/** After two rounds the engine has seen every buffer it will need; what grows from then on is a leak. */
 const WARM_ROUNDS = 2;
 /** 1.28 GB pass after the warm rounds. */
 const ROUNDS = 8;
@@ -87,7 +87,7 @@ slowTest("10 MB files go up and down by the dozen without staying in memory", as
       assert.equal((await response.json()).items.length, stored);
     });
 
-    await t.step("HEAD tells the length and sends nothing", async () => {
+    await t.step("HEAD returns the length and no body", async () => {
       const id = await up();
       const response = await fetch(`${gateway.url}${FILES}/${id}/content`, { headers, method: "HEAD" });
       assert.equal(response.headers.get("content-length"), String(SIZE));

@@ -34,7 +34,7 @@ const minimal = (orientation: number): Uint8Array =>
 const JFIF_END = 20;
 const PNG_HEADER_END = 33;
 
-/** Strips what comes in pieces of these sizes, over and over. */
+/** Strips data in pieces of these sizes, over and over. */
 async function strip(bytes: Uint8Array, sizes: readonly number[] = [bytes.length]): Promise<Buffer> {
   let isRead = false;
   async function* source(): AsyncGenerator<Uint8Array> {

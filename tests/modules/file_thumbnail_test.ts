@@ -267,7 +267,7 @@ Deno.test("a decoder that takes too long is terminated, and the next thumbnail i
     (error) => error instanceof Fault && /cannot be decoded/.test(error.message),
   );
   const fine = await eventually(async () => {
-    // On a busy machine a small picture may take too long as well, which is kept.
+    // On a busy machine a thumbnail may take too long as well, which is stored.
     contents.delete("file_fine_64");
     return await decoded(await read("file_fine", 24));
   });
@@ -276,7 +276,7 @@ Deno.test("a decoder that takes too long is terminated, and the next thumbnail i
   assert.equal(contents.get("file_slow_64")?.length, 0);
 });
 
-/** Thumbnails of images whose contents cannot be read before `open`, and are then gone; what was read, in order. */
+/** Thumbnails of images whose contents cannot be read before `open`, and are then deleted; what was read, in order. */
 function closedThumbnails(): {
   read: (owner: string, id: string) => Promise<string>;
   opened: string[];

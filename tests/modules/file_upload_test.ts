@@ -151,7 +151,7 @@ Deno.test("file.upload accepts types that match the content, and detects undecla
     ["", undefined, "text/plain"],
   ];
   for (const [body, type, expected] of cases) {
-    // A text body brings a content type of its own, which none of these wants.
+    // A text body has a content type of its own, which none of these wants.
     const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
     const answer = await upload(
       gateway,

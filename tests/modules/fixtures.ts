@@ -30,7 +30,7 @@ export async function createCallers<Name extends string>(
   return Object.fromEntries(entries) as Record<Name, Caller>; // exactly these names, as just made
 }
 
-/** The body of an answer that must be a success. */
+/** The body of a response that must be a success. */
 // deno-lint-ignore no-explicit-any -- as in the harness: bodies of every shape
 export function ok(answer: ApiResponse): any {
   assert.ok(answer.status < 300, `${answer.status} ${JSON.stringify(answer.body)}`);

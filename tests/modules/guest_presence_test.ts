@@ -18,7 +18,7 @@ async function subscribe(gateway: Harness, who: Caller, roomId: string) {
   return {
     /** Whose joins or leaves were pushed, in their order. */
     pushed: (kind: "join" | "leave"): string[] => pushesOn(socket, channel, kind).map(({ info }) => info.user),
-    /** The answers of the commands `presence` and `presence_stats`. */
+    /** The replies to the commands `presence` and `presence_stats`. */
     async present() {
       const { presence } = (await sendCommand(peer, ++id, { presence: { channel } })).presence;
       const { num_users } = (await sendCommand(peer, ++id, { presence_stats: { channel } })).presence_stats;

@@ -59,7 +59,7 @@ testOnEngines(
     ok(await alice.put(`/v1/rooms/${roomId}/members/robo`, {}));
     await assertReads(robo, ["alice"], ["carol"]);
 
-    // Whoever only looks into a public room is no member of it.
+    // A reader of a public room is not a member of it.
     ok(await carol.get(`/v1/rooms/${roomId}`));
     await assertReads(gus, [], ["carol"]);
     ok(await carol.put(`/v1/rooms/${roomId}/members/me`, {}));
@@ -73,7 +73,7 @@ testOnEngines(
     const boss = await gateway.as("boss", { role: "owner" });
     ok(await boss.delete(`${BASE}/principals/alice`));
     assert.equal(ok(await read(gus, "alice")).disabled, true);
-    // The room goes to the guest before she is back.
+    // The guest becomes the owner before she is back.
     await gateway.runJobs();
     ok(await boss.patch(`${BASE}/principals/alice`, { disabled: false }));
     ok(await gus.delete(`/v1/rooms/${roomId}`));

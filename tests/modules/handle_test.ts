@@ -54,7 +54,7 @@ testOnPostgres("they have different handles also if they arrive at two nodes", a
   assert.ok(!handles.includes(null));
 });
 
-testOnEngines("the handle of a guest does not tell who is there", async (environment) => {
+testOnEngines("the handle of a guest does not reveal who exists", async (environment) => {
   await using gateway = await openGateway(environment);
   for (const name of ["Ada", "Bob"]) {
     if (name === "Ada") await handleOf(gateway, "first", name);

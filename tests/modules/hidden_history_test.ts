@@ -33,7 +33,7 @@ async function receivedEvents({ socket }: Peer, roomId: string, upTo: number): P
   return all();
 }
 
-Deno.test("events about older messages are redacted for later members, on every path", async () => {
+Deno.test("events about older messages are redacted for members who joined after them, on every path", async () => {
   await using gateway = await openGateway();
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const roomId = await createRoom(alice, ["carol"], { historyVisibility: "joined" });

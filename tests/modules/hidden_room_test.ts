@@ -119,7 +119,7 @@ testOnEngines("a key that fits two visible rooms names neither task without the 
   // What is deleted makes way.
   ok(await alice.delete(`${TASKS}/${hidden.id}`));
   assert.equal(ok(await alice.get(`${TASKS}/OPS-1`)).title, "Mine");
-  // Whoever sees a room with the prefix makes rooms with another.
+  // Who sees a room with the prefix gets another prefix for new rooms.
   assert.equal((await make(alice, await createRoom(alice, [], { name: "Ops" }), "Third")).key, "OPS2-1");
 });
 
@@ -208,7 +208,7 @@ testOnEngines("a uid is taken for everyone who can see its event", async (enviro
   assertProblem(await make(eve, "u", "private"), 409, "conflict");
 });
 
-/** Answers line by line, with ids by their order; the epoch of a stream is drawn. */
+/** Responses line by line, with ids by their order; the epoch of a stream is drawn. */
 function shapeOf(answers: readonly ApiResponse[], name: string): string[] {
   const ids = new Map<string, string>();
   const text = JSON.stringify(answers.map(({ status, body }) => ({ status, body })), null, 1);

@@ -33,7 +33,7 @@ async function lastMessage(who: Awaited<ReturnType<Harness["as"]>>, roomId: stri
 }
 
 testOnEngines(
-  "hook.create adds a principal that posts what the hook receives, and ok is the answer",
+  "hook.create adds a principal that posts what the hook receives, and responds ok",
   async (settings) => {
     await using gateway = await openGateway(settings);
     const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
@@ -153,7 +153,7 @@ Deno.test("a hook mentions everybody only where it may", async () => {
   assert.deepEqual([message.text, message.mentions.room], ["@channel four", true]);
 });
 
-Deno.test("an address ends when it is rotated, disabled or deleted, or its creator may not post any more", async () => {
+Deno.test("an address ends when it is rotated, disabled or deleted, or its creator may no longer post", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);

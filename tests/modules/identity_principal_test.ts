@@ -55,7 +55,7 @@ testOnPostgres("of two owners who lower each other concurrently, one remains", a
     () => ann.patch(`${PRINCIPALS}/ben`, { role: "member" }),
     () => ben.patch(`${PRINCIPALS}/ann`, { disabled: true }),
   );
-  // Whoever comes second is disabled by then, or no owner any more.
+  // The second one is disabled by then, or no longer an owner.
   const [first, second = 0] = sortedStatuses(answers);
   assert.ok(first === 200 && [401, 403].includes(second), `${first} ${second}`);
 });

@@ -11,7 +11,7 @@ import { assertProblem, ok } from "./fixtures.ts";
 const PATH = "/v1/collaboration/jobs";
 const DAY_MS = 86_400_000;
 
-/** A module whose job fails as long as it is told to. */
+/** A module whose job fails as long as a test wants. */
 function failingModule() {
   const state = { fails: true, runs: 0 };
   let platform: Platform | undefined;

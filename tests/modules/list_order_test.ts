@@ -13,7 +13,7 @@ const DOCUMENTS = "/v1/collaboration/documents";
 /** More than are sorted whatever the order. */
 const MANY = 2001;
 
-/** How SQLite goes about the rows of one list. */
+/** How SQLite reads the rows of one list. */
 async function planOf(world: TaskFixture, caller: Caller, table: "task" | "document", path: string): Promise<string[]> {
   const statements = await recordQueries(async () => void ok(await caller.get(path)));
   const list = statements.filter(({ sql }) => sql.startsWith(`select "${table}".* from "${table}"`));
@@ -68,7 +68,7 @@ Deno.test("who sees little of a large tenant does not have its lists read throug
   }
 });
 
-Deno.test("tasks of a room, of somebody and below another are sought there, whatever the order", async () => {
+Deno.test("tasks of a room, of an assignee and of a parent are found by their index, whatever the order", async () => {
   await using world = await openLargeFixture();
   const { id } = await world.create("parent");
   const label = encodeURIComponent("rare");
@@ -93,7 +93,7 @@ Deno.test("an export finds tasks below others by these, however many there are i
   assert.match(plan.rows[0]?.detail ?? "", /task_parent \(tenant_id=\? AND parent_id=\?\)/);
 });
 
-Deno.test("SQLite is told the size of every index of tasks and documents", async () => {
+Deno.test("SQLite has statistics for every index of tasks and documents", async () => {
   await using world = await openTaskFixture();
   const { db } = world.gateway.app.store;
   const missing = await sql<{ name: string }>`select name from sqlite_schema where type = 'index'

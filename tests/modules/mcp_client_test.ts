@@ -39,7 +39,7 @@ function serve(call: Tool, other: (request: Request) => Response = () => new Res
   return { seen, servers, target, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
-Deno.test("a call whose stream the server closes before the answer is resumed", async () => {
+Deno.test("a call whose stream the server closes before the response is resumed", async () => {
   let callId: number | undefined;
   const resumedAfter: (string | null)[] = [];
   await using at = serve((_request, { id }) => {
@@ -69,7 +69,7 @@ Deno.test("a session is ended after its call, also when the server refuses that 
   assert.equal(at.seen.at(-1), `DELETE ${SESSION}`);
 });
 
-Deno.test("a server is told that a call was cancelled", async () => {
+Deno.test("a server is notified that a call was cancelled", async () => {
   const cancel = new AbortController();
   await using at = serve(() => {
     setTimeout(() => cancel.abort());

@@ -13,7 +13,7 @@ const LOOPBACK = { SVC_OUTBOUND_ALLOW: "127.0.0.1" };
 
 const admin = (gateway: Harness) => gateway.as("boss", { role: "admin" });
 
-Deno.test("an admin allows servers, whose headers nobody reads again", async () => {
+Deno.test("an admin allows servers, whose headers are never returned", async () => {
   await using gateway = await openGateway();
   const boss = await admin(gateway);
   const created = await boss.put(`${SERVERS}/wiki`, { ...WIKI, tools: ["search"] });
@@ -123,7 +123,7 @@ Deno.test("an agent uses the tools of a server, with the rights of the token tha
 
 type Handler = (message: { id?: number; method?: string }) => Response | Promise<Response>;
 
-/** A server that answers as a test says, and a client that waits for it for so long. */
+/** A server that responds as a test says, and a client that waits for it for so long. */
 function remote(handle: Handler, callMs = 10_000) {
   const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
   const server = Deno.serve(options, async (request) => await handle(await request.json()));
@@ -145,7 +145,7 @@ const initialized: Handler = ({ id, method }) => {
   return new Response(null, { status: 202 });
 };
 
-/** A server with these tools, each of which answers `done`. */
+/** A server with these tools, each of which returns `done`. */
 function serveTools(tools: unknown[], call: (input: unknown) => Promise<void> = () => Promise.resolve()) {
   const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
   const server = Deno.serve(options, async (request) => {
@@ -192,7 +192,7 @@ Deno.test("a server that hangs, is huge, redirects, refuses or talks nonsense fa
   }
 });
 
-Deno.test("a tool of a server is not called once somebody who asked lost the room, nor unasked for a token without run.write", async () => {
+Deno.test("a tool of a server is not called once a requester lost the room, nor without a request for a token without run.write", async () => {
   const called: unknown[] = [];
   let onCall: () => Promise<void> = () => Promise.resolve();
   await using server = serveTools([{ name: "act", inputSchema: { type: "object" } }], async (input) => {

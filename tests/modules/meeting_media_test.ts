@@ -260,7 +260,7 @@ Deno.test("a recording stopped while its recorder starts is stopped", async () =
   assert.equal((await recordingOf(fixture, meeting)).state, "stopped");
 });
 
-Deno.test("nobody is admitted from the lobby to a recording without consent", async () => {
+Deno.test("none is admitted from the lobby to a recording without consent", async () => {
   await using server = new MediaServer();
   await using fixture = await openMeetingFixture(server.environment);
   const meeting = await fixture.start({ lobby: true });

@@ -81,7 +81,7 @@ Deno.test("an unanswered call ends after 90 seconds with a notification of the m
   );
 });
 
-Deno.test("a principal who leaves a direct room while it rings gets no more events of the call", async () => {
+Deno.test("a principal who leaves a direct room while it rings gets no further events of the call", async () => {
   await using fixture = await openMeetingFixture();
   const [caller, leaver] = [fixture.as("member"), fixture.as("moderator")];
   const { id: roomId } = ok(await caller.post("/v1/rooms", { kind: "direct", memberIds: ["other", "moderator"] }), 201);

@@ -104,13 +104,13 @@ testOnEngines(
       ok(await alice.delete(`/v1/rooms/${deleted}`));
     });
     for (const roomId of [stays, archived]) assert.deepEqual(await readProfileEvents(gateway, roomId), ["Three"]);
-    // Whoever joined meanwhile did so under the new name.
+    // Members who joined meanwhile have the new name already.
     for (const roomId of [left, deleted, ...joined]) assert.deepEqual(await readProfileEvents(gateway, roomId), []);
     const job = gateway.app.modules.flatMap((module) => module.jobs ?? []).find(({ kind }) => kind === "room.profile");
     const again = () => job?.run({ tenantId: "default", payload: { principalId: "bob" }, attempt: 2 });
     await Promise.all([again(), again()]);
     assert.deepEqual(await readProfileEvents(gateway, stays), ["Three"]);
-    // Two runs that meet tell each room once, and of the newest.
+    // Two concurrent runs notify each room once, with the newest profile.
     await beforeJobs(gateway, async () => {
       ok(await bob.patch(ME, { displayName: "Four" }));
       await Promise.all([again(), again(), bob.patch(ME, { displayName: "Five" })]);

@@ -253,7 +253,7 @@ function assertMayTell(world: World, teller: Name, room: RoomName, text: string)
   const fact = world.facts.find((one) => one.text === text);
   assert.ok(fact?.status === "active", `${teller} in ${room}: ${text}`);
   const members = [...world.joined.get(room)?.keys() ?? []];
-  // What an agent itself has noted, it may tell those who may read a source of it.
+  // What an agent itself has noted, it may repeat to those who may read a source of it.
   const toAll: ModelFact = fact.scope.type === "agent" ? { ...fact, subjects: [...NAMES] } : fact;
   for (const reader of teller === "robo" ? members : [teller]) {
     const isTold: boolean = reader === "robo" || reader === teller

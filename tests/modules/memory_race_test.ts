@@ -57,7 +57,7 @@ testOnEngines("a fact whose source is deleted while it is recorded does not stay
   assert.ok(rows.every(({ text, status }) => text === null && status === "forgotten"), JSON.stringify(rows));
 });
 
-testOnEngines("a correction that meets the erasure of the fact does not bring it back", async (environment) => {
+testOnEngines("a correction concurrent with the erasure of the fact does not restore it", async (environment) => {
   await using gateway = await openGateway(environment);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);

@@ -106,7 +106,7 @@ testOnEngines("memory.create with supersedes retires the older fact, which is ne
   assertProblem(await alice.patch(`${ITEMS}/${old.id}`, { pinned: true }), 409, "already_superseded");
   const elsewhere = { scope: { type: "principal" }, text: "Nina moved", supersedes: replaced.id };
   assertProblem(await alice.post(ITEMS, elsewhere), 404, "not_found");
-  // Forgetting the newer one brings nothing back.
+  // Forgetting the newer one restores nothing.
   assert.equal((await bob.delete(`${ITEMS}/${replaced.id}`)).status, 204);
   assert.deepEqual(await foundTexts(alice, "where does Nina live"), []);
 
@@ -174,7 +174,7 @@ testOnEngines("a proposal whose fact was replaced meanwhile is not activated", a
   assert.deepEqual(await foundTexts(alice, "when is lunch"), ["Lunch is at two"]);
 });
 
-testOnEngines("memory.forget erases text, sources and history, and leaves the id for a while", async (engine) => {
+testOnEngines("memory.forget erases text, sources and history, and leaves the id until it expires", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const roomId = await createRoom(alice, ["bob", "carol"]);

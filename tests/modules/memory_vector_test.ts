@@ -1,4 +1,4 @@
-// Facts with an embedding model: found by meaning, with the same rights, and gone with their vectors.
+// Facts with an embedding model: found by meaning, with the same rights, and deleted with their vectors.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";

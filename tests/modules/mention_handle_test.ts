@@ -80,7 +80,7 @@ testOnEngines("message.send with parseMentions mentions members by handle", asyn
   await gateway.runJobs();
   const { items } = ok(await bob.get("/v1/collaboration/notifications?kinds=mention"));
   assert.deepEqual(items.map((item: { messageId: string }) => item.messageId), [added.id, message.id]);
-  // A repeat has the same fingerprint, whoever is a member by then.
+  // A repeat has the same fingerprint, whatever members there are by then.
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
   const repeat = await sendMessage(alice, roomId, text, { parseMentions: true, clientMessageId: "one" });
   assert.deepEqual([repeat.id, repeat.mentions], [message.id, message.mentions]);

@@ -6,7 +6,7 @@ import { openGateway } from "../harness.ts";
 import { acceptsValue, callOperation, exampleOf } from "../operation_request.ts";
 import { createCallers, createRoom, ok } from "./fixtures.ts";
 
-/** What is wrong with a name, and the word by which the answer says so. */
+/** What is wrong with a name, and the word by which the response says so. */
 const WRONG: readonly (readonly [string, RegExp])[] = [
   ["\u200b", /invisible|visible/],
   ["\u200d\u200d", /invisible|visible/],

@@ -118,7 +118,7 @@ Deno.test("title and data of a notification require the scope that reads its res
   }
 });
 
-Deno.test("a plain message in a channel and a notice notify nobody and leave no job", async () => {
+Deno.test("a plain message in a channel and a notice cause no notification and no job", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);

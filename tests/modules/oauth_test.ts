@@ -256,7 +256,7 @@ Deno.test("the name of an application has no characters that deceive", async () 
   assert.match(clientName, /^Good live {2}app x{60,}$/);
 });
 
-Deno.test("a person can deny; what is no request, or has expired, is not found", async () => {
+Deno.test("a person can deny; an unknown or expired request is not found", async () => {
   await using gateway = await openGateway(SETTINGS);
   const alice = await gateway.as("alice");
   const clientId = await register(gateway);
@@ -270,7 +270,7 @@ Deno.test("a person can deny; what is no request, or has expired, is not found",
   assert.equal((await alice.post(`${REQUESTS}/${id}/decision`, { decision: "allow" })).status, 404);
 });
 
-Deno.test("whoever is about to sign in reads which application asks, and no more", async () => {
+Deno.test("before signing in, a person sees which application asks, and nothing else", async () => {
   await using gateway = await openGateway({ ...SETTINGS, SVC_RATE_LIMIT: "on" });
   const anyone = gateway.withToken(undefined);
   const id = requestIdOf(await authorize(gateway, authorizeQuery(await register(gateway))));

@@ -14,7 +14,7 @@ async function allowed(calls: readonly (() => Promise<{ status: number }>)[]): P
   return count;
 }
 
-Deno.test("requests of agents and of all tokens count for the owner, and for no one else", async () => {
+Deno.test("requests of agents and of all tokens count for the owner, and for no other principal", async () => {
   await using gateway = await openGateway({
     SVC_RATE_LIMIT: "on",
     SVC_LIMIT_REQUESTS_PER_MINUTE: "20",

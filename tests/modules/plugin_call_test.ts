@@ -67,7 +67,7 @@ Deno.test("a plugin over HTTP responds to a command and to the buttons of its me
 });
 
 testOnEngines(
-  "a plugin over a socket, without a public address, answers a command and a button",
+  "a plugin over a socket, without a public address, responds to a command and a button",
   async (environment) => {
     await using gateway = await openGateway(environment);
     const { admin, alice, roomId, run } = await openFixture(gateway);
@@ -98,7 +98,7 @@ testOnEngines(
     const health = ok(await admin.get(`${PLUGINS}/${installed.id}/health`));
     assert.deepEqual([health.state, health.connections, health.calls, health.failures], ["enabled", 1, 2, 0]);
 
-    // Nobody else hears what a plugin is asked.
+    // No other client receives a plugin's calls.
     const other = await installPlugin(admin, manifestOf({ id: "org.example.other" }));
     const spy = new PluginSocket(gateway);
     await assert.rejects(async () => {
@@ -254,7 +254,7 @@ Deno.test("a plugin whose connection breaks in the middle of a response fails, a
   }
 });
 
-Deno.test("a plugin that hangs keeps nobody else waiting, however many of its commands are run", async () => {
+Deno.test("a plugin that hangs delays no other caller, however many of its commands are run", async () => {
   await using server = new PluginServer();
   await using gateway = await openGateway(ALLOW);
   const { admin, alice, roomId, run } = await openFixture(gateway);
@@ -275,7 +275,7 @@ Deno.test("a plugin that hangs keeps nobody else waiting, however many of its co
   assert.deepEqual([...new Set(statuses)], [200]);
 });
 
-Deno.test("a plugin that answers its own messages forever is bounded by the limits of every sender", async () => {
+Deno.test("a plugin that responds to its own messages forever is bounded by the limits of every sender", async () => {
   await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" });
   const { admin, alice, roomId } = await openFixture(gateway);
   const { token } = await installPlugin(admin, manifestOf(), [[alice, roomId]]);
@@ -288,7 +288,7 @@ Deno.test("a plugin that answers its own messages forever is bounded by the limi
 });
 
 testOnPostgres(
-  "with two nodes, a plugin that is connected to one answers commands and filters of the other",
+  "with two nodes, a plugin that is connected to one serves commands and filters of the other",
   async (environment) => {
     await using redis = await startRedis();
     const shared = { ...environment, SVC_REDIS_URL: redis.url };

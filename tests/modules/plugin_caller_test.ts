@@ -4,7 +4,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { PluginCaller } from "@/modules/plugin/caller.ts";
 import { TestClock } from "../harness.ts";
 
-Deno.test("calls that waited for earlier calls of their caller are no failures of the plugin", async () => {
+Deno.test("calls that waited for earlier calls of their caller are not failures of the plugin", async () => {
   const events: unknown[] = [];
   const hang = (_plugin: unknown, { signal }: { signal: AbortSignal }) =>
     new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));

@@ -1,4 +1,4 @@
-// Plugins of tests: one behind HTTP that does what a test tells it, and one that is connected to `/ws`.
+// Plugins of tests: one behind HTTP that a test scripts, and one that is connected to `/ws`.
 import type { Caller, Harness } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { ok } from "./fixtures.ts";

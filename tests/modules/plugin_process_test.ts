@@ -39,7 +39,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 }
 `;
 
-slowTest("a plugin in a process answers, may do nothing else, and is stopped when it misbehaves", async () => {
+slowTest("a plugin in a process responds, may do nothing else, and is stopped when it misbehaves", async () => {
   await using gateway = await openGateway();
   const admin = await gateway.as("admin", { role: "admin" });
   const { alice } = await createCallers(gateway, "alice");
@@ -84,7 +84,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 `;
 
 slowTest(
-  "processes that nobody waits for leave their places; those that hoard, read files or write unasked end",
+  "idle processes release their slots; those that hoard, read files or write unasked end",
   async () => {
     const transport = new ProcessTransport(1);
     let n = 0;
@@ -127,7 +127,7 @@ slowTest(
   },
 );
 
-/** Answers with the longest time that its timer did not run. */
+/** Responds with the longest time that its timer did not run. */
 const TICKING = `
 let last = performance.now();
 let longest = 0;
@@ -143,7 +143,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 }
 `;
 
-Deno.test("a plugin in a process computes only while somebody waits for it", async () => {
+Deno.test("a plugin in a process computes only while a call waits for it", async () => {
   const transport = new ProcessTransport();
   const plugin = {
     tenantId: "t",
@@ -170,7 +170,7 @@ function codeOf(thrown: unknown): unknown {
   return thrown instanceof Fault ? thrown.code : thrown;
 }
 
-Deno.test("README's plugin that the gateway runs answers when pasted", async () => {
+Deno.test("README's plugin that the gateway runs responds when pasted", async () => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const [, code = "", program = ""] =
     /\*\*A plugin that the gateway runs\*\*[^]*?```js\n([^]*?)```[^]*?deno eval '([^']*)'/.exec(readme) ?? [];

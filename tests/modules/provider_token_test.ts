@@ -133,7 +133,7 @@ for (const [name, { audience, claims }] of Object.entries(PROVIDERS)) {
   });
 }
 
-Deno.test("words of OpenID Connect are no scopes in a provider's token, and every other word is", async () => {
+Deno.test("OpenID Connect's scopes are ignored in a provider's token, and every other scope counts", async () => {
   await withProvider({}, async (as, gateway) => {
     const statuses = async (caller: Caller) => [
       (await caller.get("/v1/rooms")).status,

@@ -163,7 +163,7 @@ Deno.test("of many moves in a row the first is published at once, and the last o
   await until(() => published.length === 1);
   for (let n = 0; n < 20; n++) receipts.onCommit([readOf("bob", roomId)]);
   await until(() => receipts.size === 0, "nothing is left to publish");
-  // One more where this thread stood still for a second before it went on.
+  // One more where this thread was blocked for a second.
   assert.ok([2, 3].includes(published.length), `${published.length} of 21`);
   assert.deepEqual(published[0], { roomId, principalId: "bob", lastReadSeq: seq });
   await receipts.stop();
@@ -279,7 +279,7 @@ Deno.test("over a real socket, positions of others arrive as publications, and n
 });
 
 testOnPostgres(
-  "a read position reaches members on another node, but no one who was removed there",
+  "a read position reaches members on another node, but none who was removed there",
   async (environment) => {
     await using redis = await startRedis();
     const shared = { ...environment, SVC_REDIS_URL: redis.url };

@@ -58,7 +58,7 @@ export class TokenFamily {
   }
 }
 
-/** Status and code of an answer. */
+/** Status and code of a response. */
 export function outcomeOf({ status, body }: ApiResponse): string {
   return status < 300 ? String(status) : `${status} ${body.code}`;
 }

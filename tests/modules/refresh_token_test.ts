@@ -169,7 +169,7 @@ Deno.test("an access token never exceeds the current rights of its principal, or
   assertProblem(await weak.post("/v1/rooms", { name: "x" }), 403, "scope_missing");
   const beyond = { name: "x", scopes: ["room.read"], refreshable: true };
   assertProblem(await weak.post(TOKENS, beyond), 403, "scope_missing");
-  // Whoever comes with a token that states less than its principal may makes a family of that much.
+  // A token with fewer rights than its principal creates a family with those rights.
   await setRole("admin");
   const stated = await gateway.as("bob", { role: "guest", iat: gateway.clock.now() / 1000 - 3600 });
   const { token } = ok(await stated.post(TOKENS, { ...beyond, scopes: ["*"] }));

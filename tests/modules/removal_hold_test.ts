@@ -35,7 +35,7 @@ testOnPostgres("a write that waits for the room while its author is removed is r
         await sql`update stream set head = head where name = ${`room:${roomId}`}`;
         await sql`delete from member where room_id = ${roomId} and principal_id = 'bob'`;
         const calling = call();
-        // The call has started once it waits for the lock that is held here.
+        // The call has started once it waits for the lock that is taken here.
         await until(async () => {
           await sql`select pg_stat_clear_snapshot()`;
           const waiting = await sql`select 1 from pg_stat_activity

@@ -18,7 +18,7 @@ const BELOW_IN_TENANT: Readonly<Record<string, readonly string[]>> = {
   owner: ["guest", "member", "admin", "owner"],
 };
 
-Deno.test("in a room no one can grant, revoke or remove a role that is not below their own, except owners", async () => {
+Deno.test("in a room none can grant, revoke or remove a role that is not below their own, except owners", async () => {
   await using gateway = await openGateway();
   const { boss } = await createCallers(gateway, "boss", "caller", "target", "new");
   const caller = await gateway.as("caller");
@@ -44,7 +44,7 @@ Deno.test("in a room no one can grant, revoke or remove a role that is not below
   }
 });
 
-Deno.test("in a tenant no one can create, change or act for a role that is not below their own, except owners", async () => {
+Deno.test("in a tenant none can create, change or act for a role that is not below their own, except owners", async () => {
   await using gateway = await openGateway();
   ok(await (await gateway.as("boss", { role: "owner" })).get("/v1/collaboration/me"));
   const API = "/v1/collaboration";
@@ -91,7 +91,7 @@ const OVER_OTHERS: Readonly<Record<string, (caller: Caller, roomId: string) => P
   "opens it": (caller, id) => caller.patch(`/v1/rooms/${id}`, { visibility: "public" }),
 };
 
-Deno.test("in a direct room, also of several members, no one decides for the others, and each can leave", async (t) => {
+Deno.test("in a direct room, also of several members, none decides for the others, and each can leave", async (t) => {
   for (const others of [["bob"], ["bob", "carol"]]) {
     await using gateway = await openGateway();
     const { alice, bob } = await withDirect(gateway);

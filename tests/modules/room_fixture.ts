@@ -73,7 +73,7 @@ export class RoomFixture {
   }
 }
 
-/** The body of an answer with this status; throws with the body when it has another. */
+/** The body of a response with this status; throws with the body when it has another. */
 export function ok(answer: ApiResponse, status = 200): ApiResponse["body"] {
   assert.equal(answer.status, status, JSON.stringify(answer.body));
   return answer.body;

@@ -121,7 +121,7 @@ testOnPostgres("a message does not change the indexes of its room until the next
 });
 
 testOnPostgres(
-  "a call is no part of a transaction in whose async context the runtime begins it",
+  "a call does not join a transaction in whose async context the runtime begins it",
   async (environment) => {
     await using gateway = await openGateway(environment);
     const alice = await gateway.as("alice");
@@ -320,7 +320,7 @@ testOnEngines("a room that is being purged cannot be restored", async (environme
 });
 
 testOnEngines(
-  "a deleted room can be purged at once by those who may purge rooms, and by no one else",
+  "a deleted room can be purged at once by those who may purge rooms, and by no other caller",
   async (environment) => {
     await using gateway = await openGateway(environment);
     const boss = await gateway.as("boss", { role: "owner" });

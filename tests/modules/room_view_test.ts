@@ -7,7 +7,7 @@ import { uploadPicture } from "./file_harness.ts";
 import { recordQueries } from "./query_log.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
-/** The newest message of a room, as each way to read rooms tells it. */
+/** The newest message of a room, as each way to read rooms returns it. */
 async function lastIn(who: Caller, roomId: string) {
   const rooms = [
     ...ok(await who.get("/v1/rooms?include=lastMessage&member=me")).items,

@@ -172,7 +172,7 @@ testSearch("search finds a private document for principals it is shared with, wh
   assert.equal((await admin.post("/v1/collaboration/search/reindex", { types: ["document"] })).status, 202);
   await gateway.runJobs();
   assert.deepEqual([await found(bob), await found(eve)], [[id], []]);
-  // Whoever made it finds it no more either, once the owner left has thrown them out.
+  // Its creator no longer finds it either, once removed by the remaining owner.
   assert.equal((await bob.delete(`${access}/alice`)).status, 204);
   assert.deepEqual([await found(bob), await found(alice)], [[id], [(await alice.get(documents)).body.items[0].id]]);
 });
@@ -495,7 +495,7 @@ Deno.test("search switched off responds with 404, stays in the API documents and
   ) {
     assert.deepEqual([answer.status, answer.body.code], [404, "search_not_configured"]);
   }
-  // Whatever it was asked, and whoever asked; a stranger hears no more than anywhere else.
+  // For every question and caller; a stranger gets no more than elsewhere.
   const narrow = await gateway.as("narrow", { scope: "room.read" });
   for (
     const answer of [
@@ -552,7 +552,7 @@ testSearch(
     assert.equal((await find(alice, "papaya")).length, 1);
     gateway.clock.advance(5000);
     await until(async () => {
-      // Indexing goes on in the background, and so may be done again before the question.
+      // Indexing continues in the background, and so may be done again before the question.
       await gateway.app.store.write((tx) => tx.db.deleteFrom("search_cursor").execute());
       const { pendingRooms, lagMs } = (await admin.get("/v1/collaboration/search/status")).body;
       return pendingRooms === 1 && lagMs === 5000;

@@ -1,4 +1,4 @@
-// Commands of rooms that an endpoint answers.
+// Commands of rooms that an endpoint serves.
 import assert from "node:assert/strict";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
 import { HOUR_MS, MINUTE_MS } from "@/core/clock.ts";
@@ -10,7 +10,7 @@ import { openWithEndpoints } from "./webhook_fixture.ts";
 
 const PATH = "/v1/collaboration/slash-commands";
 
-Deno.test("a command calls its endpoint, and answers its caller or the room", async () => {
+Deno.test("a command calls its endpoint, and responds to its caller or the room", async () => {
   await using gateway = await openWithEndpoints();
   const calls: { form: URLSearchParams; headers: Headers; text: string }[] = [];
   let answer = (): Response => new Response("only you");
@@ -120,7 +120,7 @@ async function textsOf(who: Caller, roomId: string): Promise<string[]> {
   return items.map(({ text }: { text: string }) => text);
 }
 
-testOnEngines("an endpoint responds later at its response_url: five times, for a while", async (environment) => {
+testOnEngines("an endpoint responds later at its response_url: five times within 15 minutes", async (environment) => {
   await using fixture = await openFixture(environment);
   const { gateway, bob, roomId, command, calls, run, respond } = fixture;
   const accepted = await run();
@@ -179,7 +179,7 @@ Deno.test("a response_url is of one call, and ends with the command and the righ
   assert.deepEqual((await responsesOf(gateway, "bob")).map(({ response }) => response.text), ["again"]);
 });
 
-testOnEngines("who left the room is told nothing more by its commands", async (environment) => {
+testOnEngines("a caller who left the room gets no further responses of its commands", async (environment) => {
   await using fixture = await openFixture(environment);
   const { gateway, alice, bob, roomId, endpoint, calls, run, respond } = fixture;
   ok(await run());
@@ -289,7 +289,7 @@ Deno.test("README's slash command runs when pasted: it verifies the caller, and 
     ok(await bob.post("/v1/collaboration/commands/run", { roomId, text: "/deploy api v2" }));
     await until(async () => (await textsOf(bob, roomId)).length === 1);
     assert.deepEqual(await textsOf(bob, roomId), ["bob deployed **api v2**"]);
-    // Both secrets sign: the program with the one before goes on.
+    // Both secrets sign: a program with the previous one still works.
     ok(await alice.post(`${PATH}/${id}/rotate`));
     ok(await bob.post("/v1/collaboration/commands/run", { roomId, text: "/deploy web" }));
     await until(async () => (await textsOf(bob, roomId)).length === 2);

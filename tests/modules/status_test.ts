@@ -61,7 +61,7 @@ testOnEngines("me.update accepts a free handle; handles of guests are set by adm
   for (const handle of ["me", "all", "here", "Bob", "b ob", ""]) {
     assertProblem(await alice.patch(ME, { handle }), 422, "validation_failed");
   }
-  // Whether a handle is taken would tell a guest who is there.
+  // Whether a handle is taken would reveal to a guest who exists.
   assertProblem(await guest.patch(ME, { handle: "bobby" }), 403, "forbidden");
   assertProblem(await guest.patch(ME, { handle: "free" }), 403, "forbidden");
   ok(await bob.patch(ME, { handle: null }));

@@ -79,7 +79,7 @@ export class SyncClient {
     for (const { channel, offset } of sync.positions) {
       const known = this.#positions.get(channel);
       const events = sync.events.filter((event: Any) => event.channel === channel);
-      // Without a hole and without a double: each event follows the one before, up to the position told.
+      // Without a gap and without a duplicate: each event follows the one before, up to the given position.
       if (known !== undefined && events.length > 0) {
         assert.deepEqual(events.map((event: Any) => event.seq), range(known + 1, offset), channel);
       }

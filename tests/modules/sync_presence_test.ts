@@ -48,14 +48,14 @@ async function assertListsPresent(gateway: Harness): Promise<void> {
   leave[1]?.();
   assert.deepEqual(await present(alice, since), ["carol"]);
 
-  // Nobody who is put out of a room is told of it, or in it.
+  // A member who is removed from a room gets neither its events nor its presence.
   ok(await alice.delete(`/v1/rooms/${two}/members/carol?ban=true`));
   await until(async () => (await present(alice)).length === 0);
   leave.push(await subscribe(gateway, alice, two));
   assert.deepEqual(await present(carol), []);
   assert.deepEqual(await present(bob), ["alice"]);
 
-  // An agent hears of no more than its owner does.
+  // An agent receives no more than its owner does.
   const agent = await gateway.as("robot", { kind: "agent", owner: "bob" });
   ok(await agent.get("/v1/collaboration/me"));
   for (const id of [one, two]) ok(await alice.put(`/v1/rooms/${id}/members/robot`));

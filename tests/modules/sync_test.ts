@@ -7,7 +7,7 @@ import { pause, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { SdkClient, serveGateway } from "./http_server.ts";
 
-// deno-lint-ignore no-explicit-any -- answers as they come
+// deno-lint-ignore no-explicit-any -- untyped responses
 type Any = any;
 
 function since(who: Caller, cursor: string, wait = 0): Promise<Any> {
@@ -85,7 +85,7 @@ Deno.test("sync.read with wait returns on the first event, and empty after the t
   await sendMessage(alice, roomId, "wake up");
   const first = ok(await resolveEarly(waiting));
   assert.deepEqual(texts(first), ["wake up"]);
-  // A new room is heard of on the principal's own stream.
+  // A new room appears on the principal's own stream.
   const next = since(bob, first.cursor, 30);
   await pause(50);
   const other = await createRoom(alice, ["bob"]);
@@ -133,7 +133,7 @@ Deno.test("a member removed while waiting is notified, and receives nothing of t
   const later = ok(await since(bob, gone.cursor));
   assert.deepEqual([later.events, later.leftRoomIds, later.rooms], [[], [], []]);
   assert.deepEqual(ok(await since(bob, cursor)).events.length, 1, "not by an old cursor either");
-  // Back again: the room starts anew, what was said meanwhile is not told as events.
+  // Back again: the room starts over, messages sent meanwhile are not returned as events.
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, {}));
   const back = ok(await since(bob, cursor));
   assert.deepEqual(back.rooms.map((room: Any) => room.id), [roomId]);
@@ -300,7 +300,7 @@ Deno.test("sync.read does not read a delta that is too large", async () => {
   assert.ok(units < 8 * 1024 * 1024, `${units} characters read`);
 });
 
-/** An answer that comes before the wait of 30 s is over. */
+/** A response that arrives before the wait of 30 s is over. */
 async function resolveEarly<Result>(answer: Promise<Result>): Promise<Result> {
   let isHere = false;
   const arrived = answer.finally(() => isHere = true);

@@ -381,7 +381,7 @@ Deno.test("task.delete deletes subtasks as well and can be undone for 30 days", 
   assertProblem(await later.post(`${PATH}/${parent.id}/restore`), 404, "not_found");
 });
 
-Deno.test("nobody deletes the task of another by making it a subtask", async () => {
+Deno.test("the task of another cannot be deleted by making it a subtask", async () => {
   await using fixture = await openTaskFixture();
   const { body: own } = await fixture.owner.post(PATH, { roomId: fixture.roomId, title: "of the owner" });
   const parent = await fixture.create("parent");

@@ -33,7 +33,7 @@ async function found(who: Caller, query: string): Promise<unknown[]> {
 }
 
 testOnEngines(
-  "a new module has REST, rights, events, jobs, notifications, search and purge by its folder and one line",
+  "a new module has REST, rights, events, jobs, notifications, search and purge by its directory and one line",
   async (engine) => {
     await using gateway = await openGateway(engine, TOY);
     const { alice, eve } = await createCallers(gateway, "alice", "eve");

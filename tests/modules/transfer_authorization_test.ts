@@ -1,5 +1,5 @@
-// What an archive may not do, whoever brings it in: give more rights than its bringers have, take another content's place, mix
-// rooms, go beyond what a room may be, or cost more than its size. And what an export keeps to, so that it comes in again.
+// What an archive may not do, for any importer: give more rights than its importers have, replace other content, mix
+// rooms, exceed the limits of a room, or cost more than its size. And the limits of an export, so that it can be imported again.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import type { Caller } from "../harness.ts";
@@ -25,7 +25,7 @@ import {
 import { CREATED_AT, END, HEADER, member, message, principal, room } from "./transfer_records.ts";
 import { createZip } from "./transfer_zip.ts";
 
-Deno.test("nobody comes out of an archive with more rights than who asked for the import, or who uploaded it", async () => {
+Deno.test("an archive gives no principal more rights than who requested the import, or who uploaded it", async () => {
   await withGateway(async (gateway) => {
     const owner = await gateway.as("boss", { role: "owner" });
     const admin = await gateway.as("adm", { role: "admin" });
@@ -111,7 +111,7 @@ Deno.test("direct rooms of an archive stay apart, and those that are here keep t
   });
 });
 
-Deno.test("a room of an archive is no more than a room may be", async () => {
+Deno.test("a room of an archive has the limits of every room", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const { ann } = await createCallers(gateway, "ann");
@@ -132,7 +132,7 @@ Deno.test("a room of an archive is no more than a room may be", async () => {
   });
 });
 
-Deno.test("times of an archive come in in the form in which times are compared", async () => {
+Deno.test("times of an archive are imported in the form in which times are compared", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     await createCallers(gateway, "ann", "bob");
@@ -159,7 +159,7 @@ Deno.test("times of an archive come in in the form in which times are compared",
   });
 });
 
-Deno.test("principals of an archive have no handle and no zone that nobody could have", async () => {
+Deno.test("principals of an archive have no invalid handle or time zone", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const lines = [HEADER, principal("ann", { handle: "me", timezone: "Mars/Olympus" }), END];
@@ -200,7 +200,7 @@ for (const [size, filler] of [["small", ""], ["large", "x".repeat(300_000)]]) {
   });
 }
 
-Deno.test("a large file of Slack that is no array of JSON is named, and the others come in", async () => {
+Deno.test("a large file of Slack that is not a JSON array is reported, and the others are imported", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const filler = "x".repeat(300_000);
@@ -236,7 +236,7 @@ Deno.test("names of users that objects know too are names, and what does not fit
   });
 });
 
-Deno.test("a map of principals is refused where nothing would come of it", async () => {
+Deno.test("a map of principals is refused where it would have no effect", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const answer = await boss.post(IMPORTS, { kind: "gateway", principalMap: { ann: "bob" } });
@@ -245,7 +245,7 @@ Deno.test("a map of principals is refused where nothing would come of it", async
   });
 });
 
-Deno.test("a message that was edited often goes out with its last texts, in a line that comes in again", async () => {
+Deno.test("a message that was edited often is exported with its last texts, in a line that can be imported", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const { ann } = await createCallers(gateway, "ann");
@@ -272,7 +272,7 @@ Deno.test("a message that was edited often goes out with its last texts, in a li
   });
 });
 
-Deno.test("a message with more reactions than a line can hold goes out in one that comes in again", async () => {
+Deno.test("a message with more reactions than a line can contain is exported in one that can be imported", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const { ann } = await createCallers(gateway, "ann");
@@ -372,7 +372,7 @@ Deno.test("a post with many replies waits in the table without being there with 
   });
 });
 
-Deno.test("an import notices that it is cancelled also where an archive has nothing that comes in", async () => {
+Deno.test("an import notices that it is cancelled also where an archive has nothing to import", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const junk = Array.from({ length: 150_000 }, () => ({ type: "mystery" }));
@@ -391,7 +391,7 @@ Deno.test("an import notices that it is cancelled also where an archive has noth
   });
 });
 
-Deno.test("earlier revisions may be left out of an export, and what comes in of it is completed by a later one", async () => {
+Deno.test("earlier revisions may be left out of an export, and a later import completes an import of it", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const { ann } = await createCallers(gateway, "ann");
@@ -438,7 +438,7 @@ Deno.test("a room whose owner is disabled where it comes from passes on to who c
   });
 });
 
-Deno.test("an export of a room tells who made it, who may have left", async () => {
+Deno.test("an export of a room names its creator, who may have left", async () => {
   await withGateway(async (gateway) => {
     const { ann, bob } = await createCallers(gateway, "ann", "bob");
     const roomId = await createRoom(ann, ["bob"]);
@@ -451,7 +451,7 @@ Deno.test("an export of a room tells who made it, who may have left", async () =
   });
 });
 
-Deno.test("a message that an archive calls deleted says nothing any more", async () => {
+Deno.test("a message that is deleted in an archive has no text", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const gone = {
@@ -478,7 +478,7 @@ Deno.test("a message that an archive calls deleted says nothing any more", async
   });
 });
 
-Deno.test("an agent alone does not own what comes in: a person does, or who brings it in", async () => {
+Deno.test("an agent alone does not own imported rooms: a person does, or the importer", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     ok(await boss.get("/v1/collaboration/me"));
@@ -531,7 +531,7 @@ Deno.test("an agent alone does not own what comes in: a person does, or who brin
   });
 });
 
-Deno.test("an export of a room tells whose the agents in it are", async () => {
+Deno.test("an export of a room names the owners of the agents in it", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     ok(await boss.get("/v1/collaboration/me"));
@@ -553,7 +553,7 @@ Deno.test("an export of a room tells whose the agents in it are", async () => {
   });
 });
 
-Deno.test("a post of more replies than most come in with all of them, whatever comes after it", async () => {
+Deno.test("a post of more replies than most is imported with all of them, whatever comes after it", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const time = Date.parse(CREATED_AT);

@@ -1,4 +1,4 @@
-// Calendars go out with an export and come in with an import: series with their exceptions, who comes, and reminders of what
+// Calendars are exported and imported: series with their exceptions, attendees, and reminders of what
 // is still to come; once, by rights, and from an archive that is not believed.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
@@ -98,7 +98,7 @@ async function readContent(who: Caller): Promise<Any[]> {
 }
 
 testOnEngines(
-  "events come in as they went out, under other ids where theirs are taken, and live on",
+  "events are imported as they were exported, under other ids where theirs are taken, and can be changed",
   async (engine) => {
     await withGateway(async (gateway) => {
       const { boss, ann, bob, cyd, series } = await createContent(gateway);
@@ -136,7 +136,7 @@ testOnEngines(
       assert.ok(Object.values(again.progress.added).every((count) => count === 0), JSON.stringify(again.progress));
       assert.deepEqual([again.state, again.report], ["done", []]);
 
-      // Only what is to come is reminded of, once for each: the gym of today was due before it came in.
+      // Only future events cause reminders, once each: the gym of today was due before the import.
       const reminded = async (name: string): Promise<string[]> =>
         (await gateway.app.store.log.read("twin", `principal:${name}`, 0, 1000))
           .filter(({ type }) => type === "calendar.event.reminder").map(({ json }) => JSON.parse(json).data)
@@ -144,7 +144,7 @@ testOnEngines(
       await gateway.runJobs();
       assert.deepEqual(await reminded("cyd"), []);
       assert.deepEqual(ok(await newBob.get("/v1/collaboration/notifications")).items, [], "nobody is invited anew");
-      // What is long past by the time a gateway looks again is let go.
+      // Reminders that are long past when a gateway checks again are dropped.
       for (
         const at of ["2026-03-02T07:00:00Z", "2026-03-02T07:50:00Z", "2026-03-02T11:30:00Z", "2026-03-09T07:50:00Z"]
       ) {
@@ -170,7 +170,7 @@ testOnEngines(
       ok(await later.patch(`${EVENTS}/${call.id}`, { start }));
       const meeting = ok(await later.get(`/v1/collaboration/meetings/${call.meetingId}`));
       assert.deepEqual([meeting.state, meeting.scheduledFor], ["scheduled", "2026-03-21T09:00:00.000Z"]);
-      // The series goes on to be changed.
+      // The series can still be changed.
       const change = { scope: "following", occurrence: "2026-04-06T09:00:00", title: "Sit-down" };
       ok(await later.patch(`${EVENTS}/${found.id}`, change));
       const titles = ok(await later.get(`${EVENTS}?${RANGE}`)).items.map(({ title }: Any) => title);
@@ -182,7 +182,7 @@ testOnEngines(
   },
 );
 
-Deno.test("events that came in go out again without a difference, an older archive has none, and home is left alone", async () => {
+Deno.test("imported events are exported again without a difference, an older archive has none, and the source is unchanged", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, series } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -214,7 +214,7 @@ Deno.test("an export of a room has the events that all of it may see, and no oth
     for (const { id, title } of [secret, busy, own]) assert.ok(!out.includes(id) && !out.includes(title), title);
     const named = new Set(recordsOfType(out, "principal").map((one) => one.id));
     for (const name of ["ann", "bob", "cyd"]) assert.ok(named.has(name), name);
-    // On its own it comes in as well.
+    // On its own it is imported as well.
     await withGateway(async (empty) => {
       const newBoss = await empty.as("boss", { role: "owner" });
       const done = await importArchive(empty, newBoss, "gateway", out);
@@ -330,14 +330,14 @@ slowTest("an import of events that crashes at every turn ends as one that does n
     const lines = parseRecords(await exportTenant(gateway, boss));
     const at = lines.findIndex(({ id }) => id === series.id);
     const event = { ...lines[at], parts: 0, attendees: lines[at].attendees.slice(0, 1) };
-    // More than come in at a time, in an archive so small that it is read without a thread: to start one takes long.
+    // More than are imported at a time, in an archive so small that it is read without a thread: to start one takes long.
     lines.splice(at, 0, ...Array.from({ length: 70 }, (_, n) => ({ ...event, id: `cal_${n}`, uid: `u${n}` })));
     const out = toArchive(lines);
     await assertSurvivesCrashes(out, 8);
   });
 });
 
-Deno.test("an import of events and meetings whose transactions are run twice counts and tells everything once", async () => {
+Deno.test("an import of events and meetings whose transactions are run twice counts and publishes everything once", async () => {
   await withGateway(async (gateway) => {
     const { boss, roomId } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -345,7 +345,7 @@ Deno.test("an import of events and meetings whose transactions are run twice cou
   });
 });
 
-Deno.test("a rule that came in with a file, longer than any that is written here, goes out and comes in", async () => {
+Deno.test("a rule from a file, longer than any that the API accepts, is exported and imported", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, roomId } = await createContent(gateway);
     const days = Array.from({ length: 330 }, (_, n) => n + 1).join(",");

@@ -1,4 +1,4 @@
-// Documents and contents of files go out with an export and come in with an import: whole, once, within limits, by rights.
+// Documents and contents of files are exported and imported: whole, once, within limits, by rights.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { JobRunner } from "@/adapters/job_runner.ts";
@@ -142,7 +142,7 @@ Deno.test("documents and files go out, and come into an empty gateway without a 
   });
 });
 
-Deno.test("files that tasks, events and comments name go out with them, and come in", async () => {
+Deno.test("files that tasks, events and comments name are exported with them, and imported", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, roomId } = await createContent(gateway);
     const send = async (name: string): Promise<string> => ok(await upload(gateway, ann, { name }, name)).id;
@@ -178,7 +178,7 @@ Deno.test("files that tasks, events and comments name go out with them, and come
   });
 });
 
-Deno.test("files that documents name go out with them, and come in", async () => {
+Deno.test("files that documents name are exported with them, and imported", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, roomId } = await createContent(gateway);
     const send = async (name: string): Promise<string> => ok(await upload(gateway, ann, { name }, name)).id;
@@ -360,7 +360,7 @@ slowTest("an import of documents and files that crashes at every turn ends as on
   });
 });
 
-Deno.test("an export as it was before, without documents and files, still comes in, and a later one brings them", async () => {
+Deno.test("an older export without documents and files is still imported, and a later one adds them", async () => {
   await withGateway(async (gateway) => {
     const { boss, files } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -469,7 +469,7 @@ Deno.test("what could be no picture through the API becomes none through an arch
   });
 });
 
-Deno.test("a download that is given up leaves nothing open", async () => {
+Deno.test("an aborted download leaves nothing open", async () => {
   await withGateway(async (gateway) => {
     const { boss } = await createContent(gateway);
     const { id } = ok(await boss.post(EXPORTS, { kind: "tenant" }));

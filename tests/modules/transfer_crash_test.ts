@@ -1,5 +1,5 @@
-// Imports and exports that are cut short: by a crash, a stop, a cancel, a twin of their own, or time. What came in is counted
-// and told once, and nothing of them stays behind.
+// Imports and exports that are cut short: by a crash, a stop, a cancel, a concurrent repeat, or time. What was imported is counted
+// and published once, and nothing of them is left behind.
 import assert from "node:assert/strict";
 import { JobRunner } from "@/adapters/job_runner.ts";
 import type { Harness } from "../harness.ts";
@@ -128,7 +128,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
   });
 }
 
-Deno.test("an import that ends with its process every time has failed, and another may be made", async () => {
+Deno.test("an import whose process always ends with it fails, and another may be created", async () => {
   await withGateway(async (gateway, folder) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const id = await uploadArchive(gateway, boss, "mattermost", mattermostArchive());
@@ -142,7 +142,7 @@ Deno.test("an import that ends with its process every time has failed, and anoth
   });
 });
 
-Deno.test("an export that ends with its process every time has failed, and another may be made", async () => {
+Deno.test("an export whose process always ends with it fails, and another may be created", async () => {
   await withGateway(async (gateway, folder) => {
     const boss = await gateway.as("boss", { role: "owner" });
     await boss.get("/v1/collaboration/me");
@@ -158,7 +158,7 @@ Deno.test("an export that ends with its process every time has failed, and anoth
   });
 });
 
-Deno.test("an export that crashes before its end is written anew, and leaves one file", async () => {
+Deno.test("an export that crashes before its end starts over, and leaves one file", async () => {
   await withGateway(async (gateway, folder) => {
     const boss = await gateway.as("boss", { role: "owner" });
     await boss.post("/v1/rooms", { name: "Room" });
@@ -173,7 +173,7 @@ Deno.test("an export that crashes before its end is written anew, and leaves one
   });
 });
 
-Deno.test("a finished export is there for 72 hours, and then its file is gone", async () => {
+Deno.test("a finished export exists for 72 hours, and then its file is deleted", async () => {
   await withGateway(async (gateway, folder) => {
     const early = await gateway.as("boss", { role: "owner" });
     const { body: made } = await early.post(EXPORTS, { kind: "tenant" });
@@ -191,7 +191,7 @@ Deno.test("a finished export is there for 72 hours, and then its file is gone", 
   });
 });
 
-Deno.test("of the finished exports of a principal the last three are kept", async () => {
+Deno.test("the last three finished exports of a principal are retained", async () => {
   await withGateway(async (gateway, folder) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const admin = await gateway.as("admin", { role: "admin" });
@@ -210,7 +210,7 @@ Deno.test("of the finished exports of a principal the last three are kept", asyn
   });
 });
 
-Deno.test("an import that waits for its archive for a day is cancelled, and takes none any more", async () => {
+Deno.test("an import that waits for its archive for a day is cancelled, and no longer accepts one", async () => {
   await withGateway(async (gateway, folder) => {
     const early = await gateway.as("boss", { role: "owner" });
     const { body: made } = await early.post(IMPORTS, { kind: "slack" });
@@ -245,7 +245,7 @@ Deno.test("of two uploads for one import the one that began last counts, and the
   });
 });
 
-Deno.test("a cancelled import stops where it is and leaves what came in; importing again brings the rest", async () => {
+Deno.test("a cancelled import stops where it is and leaves what was imported; importing again adds the rest", async () => {
   await withGateway(async (gateway, folder) => {
     const boss = await gateway.as("boss", { role: "owner" });
     for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", mattermostArchive()]] as const) {
@@ -308,7 +308,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
   });
 }
 
-Deno.test("an import whose transactions are run twice, as the store may, counts and tells everything once", async () => {
+Deno.test("an import whose transactions are run twice, as the store may, counts and publishes everything once", async () => {
   for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", mattermostArchive()]] as const) {
     const results: unknown[] = [];
     for (const isTwice of [false, true]) {
@@ -390,7 +390,7 @@ Deno.test("names, topics and descriptions that are too long are cut, and the rep
   });
 });
 
-/** Has the first write after messages came in wait for `step`; returns what puts an end to it. */
+/** Has the first write after messages were imported wait for `step`; returns what puts an end to it. */
 function afterFirstMessages(gateway: Harness, step: () => void | Promise<void>): () => void {
   const { store } = gateway.app;
   const write = store.write;

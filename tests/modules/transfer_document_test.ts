@@ -1,4 +1,4 @@
-// Revisions and comments of documents, and bans of rooms, go out with an export and come in with an import: whole, once, by
+// Revisions and comments of documents, and bans of rooms, are exported and imported: whole, once, by
 // rights, and from an archive that is not believed.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
@@ -43,7 +43,7 @@ async function editLive(gateway: Harness, who: Caller, id: string, text: string)
   ok(await gateway.send(request));
 }
 
-/** A document with a past and a discussion, a private one with a note, and somebody who is kept out of the room. */
+/** A document with a past and a discussion, a private one with a note, and a member who is banned from the room. */
 async function createContent(gateway: Harness) {
   const boss = await gateway.as("boss", { role: "owner" });
   ok(await boss.get("/v1/collaboration/me"));
@@ -74,7 +74,7 @@ async function createContent(gateway: Harness) {
   tick();
   ok(await bob.post(`${path}/revisions/1/restore`));
   ok(await ann.delete(`/v1/rooms/${roomId}/members/cyd`));
-  // Live edits: some at rest, and some of which no revision tells yet.
+  // Live edits: some committed, and some that are in no revision yet.
   await editLive(gateway, bob, id, "Live. ");
   tick();
   await gateway.runJobs();
@@ -104,7 +104,7 @@ async function readContent(who: Caller, id: string): Promise<Any> {
 }
 
 testOnEngines(
-  "a document's past and discussion come in as they went out, under other ids where theirs are taken",
+  "revisions and comments of a document are imported as they were exported, under other ids where theirs are taken",
   async (engine) => {
     await withGateway(async (gateway) => {
       const { boss, ann, roomId, id, comments } = await createContent(gateway);
@@ -141,7 +141,7 @@ testOnEngines(
       assert.notEqual(copy.id, id);
       await gateway.runJobs();
       const before = await readContent(ann, id);
-      // Here the present is at rest, there it has not settled when it went out.
+      // Here live edits are committed, there they were not yet when it was exported.
       gateway.clock.advance(60_000);
       await gateway.runJobs();
       assert.deepEqual((await readContent(reader, copy.id)).comments, before.comments);
@@ -150,7 +150,7 @@ testOnEngines(
       const [asked] = ok(await reader.get(`${DOCUMENTS}/${copy.id}/comments`)).items;
       assert.deepEqual([asked.authorId, asked.resolvedBy, asked.anchor.text], ["cyd", "bob", "fox"]);
 
-      // Comments stay with their words, and everybody hears of new ones.
+      // Comments stay with their words, and all receive new ones.
       const { revision } = ok(await reader.get(`${DOCUMENTS}/${copy.id}`));
       const edits = [{ op: "replace", find: "slow fox", with: "slow old fox" }];
       ok(await reader.patch(`${DOCUMENTS}/${copy.id}/content`, { baseRevision: revision, edits }));
@@ -174,7 +174,7 @@ testOnEngines(
   },
 );
 
-Deno.test("what came in goes out again without a difference, and an older archive is completed by a later one", async () => {
+Deno.test("imported content is exported again without a difference, and a later archive completes an older one", async () => {
   await withGateway(async (gateway) => {
     const { boss, id } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -206,7 +206,7 @@ Deno.test("what came in goes out again without a difference, and an older archiv
   });
 });
 
-Deno.test("importing at home brings back no other past, no deleted document, and nobody who is banned", async () => {
+Deno.test("importing into the source restores no other revisions, no deleted document, and no banned member", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, bob, id, own, roomId } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -322,7 +322,7 @@ Deno.test("lines of revisions, comments and bans are not believed", async () => 
       const line = bad.findIndex((one) => one.documentId === own && one.type === "revision") + 1;
       assert.equal(where, `line ${line}`);
       assert.deepEqual([done.progress.added.revisions, done.progress.added.comments], [5, 16]);
-      // Bob is kept out, as the archive says, whatever it says of members.
+      // Bob is banned, as the archive says, whatever it says of members.
       assertProblem(await (await empty.as("bob")).get(`/v1/rooms/${roomId}`), 404, "not_found");
       const ann = await empty.as("ann");
       const { revisions, comments: all } = await readContent(ann, id);
@@ -374,7 +374,7 @@ Deno.test("a document keeps as many revisions and comments as it may have, and t
 slowTest("an import of revisions, comments and bans that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, id } = await createContent(gateway);
-    // The first texts are so long that each comes in on its own.
+    // The first texts are so long that each is imported on its own.
     const out = toArchive(
       parseRecords(await exportTenant(gateway, boss)).map((line) =>
         line.type === "revision" && line.revision <= 3
@@ -413,7 +413,7 @@ slowTest("an import of revisions, comments and bans that crashes at every turn e
   });
 });
 
-Deno.test("an import of them whose transactions are run twice, as the store may, counts and tells everything once", async () => {
+Deno.test("an import of them whose transactions are run twice, as the store may, counts and publishes everything once", async () => {
   await withGateway(async (gateway) => {
     const { boss, roomId } = await createContent(gateway);
     // A reply to nothing, so that there is something to report.

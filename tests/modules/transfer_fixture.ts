@@ -1,4 +1,4 @@
-// What the tests of imports and exports start from: a gateway with a folder of its own, and how to bring archives in and out.
+// What the tests of imports and exports start from: a gateway with a directory of its own, and how to import and export archives.
 import assert from "node:assert/strict";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { isQuick } from "../tier.ts";
@@ -51,7 +51,7 @@ export async function putArchive(
   );
 }
 
-/** Brings an archive in; the import as it ended. */
+/** Imports an archive; returns the finished import. */
 export async function importArchive(
   gateway: Harness,
   boss: Caller,
@@ -79,7 +79,7 @@ export async function exportTenant(gateway: Harness, boss: Caller): Promise<stri
   return await content.text();
 }
 
-// deno-lint-ignore no-explicit-any -- lines and answers as they come
+// deno-lint-ignore no-explicit-any -- untyped lines and responses
 export type Any = any;
 
 /** The lines of an archive. */
@@ -97,7 +97,7 @@ export function recordsOfType(archive: string, ...types: string[]): Any[] {
   return parseRecords(archive).filter(({ type }) => types.includes(type));
 }
 
-/** Lines without who brought them in, and the ends. */
+/** Lines without their importer, and without the last lines. */
 export function comparableRecords(archive: string): string[] {
   return parseRecords(archive).filter(({ type, id }) => type !== "export" && type !== "end" && id !== "boss")
     .map((line) => JSON.stringify(line)).sort();
@@ -118,7 +118,7 @@ export function normalizedRecords(ndjson: string): string[] {
   ).sort();
 }
 
-/** Lets this many more writes reach the disk and no other, as if the machine went dark; the return brings it back. */
+/** Lets this many more writes reach the disk and no other, as if the machine lost power; the returned function restores it. */
 export function failWritesAfter(gateway: Harness, writes: number, onDark?: () => void): () => void {
   const { store } = gateway.app;
   const write = store.write;
@@ -169,7 +169,7 @@ export function runWritesTwice(gateway: Harness): () => void {
   return () => store.write = write;
 }
 
-/** Calls `before` with what each transaction is about to tell, inside it; the return ends that. */
+/** Calls `before` with what each transaction is about to publish, inside it; the returned function ends that. */
 export function beforeEmit(gateway: Harness, before: (drafts: Any[]) => unknown): () => void {
   const { store } = gateway.app;
   const write = store.write;
@@ -191,12 +191,12 @@ export function beforeEmit(gateway: Harness, before: (drafts: Any[]) => unknown)
   return () => store.write = write;
 }
 
-/** What an import left out: how many things by code. */
+/** What an import left out: how many items by code. */
 export function skipCounts({ report }: Any): Record<string, number> {
   return Object.fromEntries(report.map(({ code, count }: Any) => [code, count]));
 }
 
-/** An import as it is told of, without when. */
+/** An import as its events describe it, without times. */
 export function summarizeImport({ state, progress, report, failure }: Any): Record<string, unknown> {
   return {
     state,
@@ -210,7 +210,7 @@ export function summarizeImport({ state, progress, report, failure }: Any): Reco
 /** Writes from one crash to the next; a run of the quick tier crashes at every third. */
 export const CRASH_STEP = isQuick ? 3 : 1;
 
-/** Brings an archive in with the power going after one write, two, three … until it gets through: it ends as one without. */
+/** Imports an archive with the power lost after one write, two, three … until it completes: the result is the same as without. */
 export async function assertSurvivesCrashes(archive: string, moreThan: number): Promise<void> {
   let whole: unknown;
   let end: string[] = [];
@@ -235,7 +235,7 @@ export async function assertSurvivesCrashes(archive: string, moreThan: number): 
   assert.ok(crashes * CRASH_STEP > moreThan, `${crashes} places to crash`);
 }
 
-/** Brings an archive in once as usual and once with every write run twice: nothing is counted, kept or told another time. */
+/** Imports an archive once as usual and once with every write run twice: nothing is counted, stored or published again. */
 export async function assertIdempotent(archive: string, roomId: string): Promise<void> {
   const results: unknown[] = [];
   for (const isTwice of [false, true]) {

@@ -1,4 +1,4 @@
-// JSON of archives, whatever is in it: its values come out one by one, what is wrong is named where it is, and the thread that
+// JSON of archives, whatever is in it: its values are read one by one, what is wrong is reported with its position, and the thread that
 // serves others spends little on it.
 import assert from "node:assert/strict";
 import { JsonItemParser, type Layout, type ParsedItem } from "@/modules/archive/json_items.ts";
@@ -94,7 +94,7 @@ Deno.test("lines come apart however they are cut into chunks, and each that is t
   assert.deepEqual(outcomes("lines", long, 65_536), [`line_too_long: more than ${LINE_BYTES} bytes`, "3"]);
 });
 
-Deno.test("lines of an archive that are too much are named by their numbers, and the others come in", async () => {
+Deno.test("lines of an archive that exceed a limit are reported by their numbers, and the others are imported", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const archive = [
@@ -119,7 +119,7 @@ Deno.test("lines of an archive that are too much are named by their numbers, and
   });
 });
 
-Deno.test("a Mattermost zip whose lines go to the worker in chunks comes in like the lines themselves", async () => {
+Deno.test("a Mattermost zip whose lines go to the worker in chunks is imported like the lines themselves", async () => {
   const posts = Array.from({ length: 2000 }, (_, n) => ({
     type: "post",
     post: {
@@ -189,7 +189,7 @@ slowTest("values without end in one line or item cost the thread that serves oth
   });
 });
 
-Deno.test("an import whose gateway stops ends its worker, and the next goes on", async () => {
+Deno.test("an import whose gateway stops ends its worker, and the next continues", async () => {
   const folder = await Deno.makeTempDir();
   const environment = { SVC_DATA_DIR: folder, SVC_DATABASE_URL: `sqlite:${folder}/gateway.db` };
   try {

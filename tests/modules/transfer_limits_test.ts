@@ -1,4 +1,4 @@
-// Archives whose values are many or long: what is looked at of them is bounded, whatever comes of it.
+// Archives whose values are many or long: what is read of them is bounded, whatever the result.
 // Measures the work of its thread.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
@@ -28,7 +28,7 @@ function report(): Report {
   return new Report({ size: 0, progress_json: JSON.stringify({ added: zeroCounts() }), report_json: "[]" });
 }
 
-/** Lists and records in a schema that tell of each of their items, of which there may be any number. */
+/** Lists and records in a schema that report each of their items, of which there may be any number. */
 function* endless(schema: Any, path: string): Generator<string> {
   const { def } = schema._zod;
   const inner =
@@ -44,7 +44,7 @@ function* endless(schema: Any, path: string): Generator<string> {
   if (def.innerType !== undefined) yield* endless(def.innerType, path);
 }
 
-Deno.test("a line tells of one item that does not fit, however many of them there are", () => {
+Deno.test("a line reports one item that does not fit, however many of them there are", () => {
   const found = Object.entries(LINES).flatMap(([name, line]) => [...endless(line, name)]);
   assert.deepEqual(found, []);
   let looked = 0;
@@ -85,7 +85,7 @@ slowTest("items that do not fit, as many as a line may have, cost the thread tha
     ];
     for (const [kind, archive] of archives) {
       const tries: string[] = [];
-      // What else a machine does makes some work dearer: the cheapest of three tells, each beside its own reference.
+      // Other load of the machine makes some work dearer: the cheapest of three counts, each beside its own reference.
       for (let isCheap = false; !isCheap;) {
         const affordable = await measureReferenceMs();
         const before = cpuTimeMs();
@@ -101,7 +101,7 @@ slowTest("items that do not fit, as many as a line may have, cost the thread tha
   });
 });
 
-Deno.test("of a text only as much is looked at as may stay of it", async () => {
+Deno.test("of a text only as much is read as may be stored of it", async () => {
   const affordable = await measureReferenceMs();
   const long = "ä😀".repeat(LONG / 3);
   for (const cut of [() => report().truncate(long, 100, ""), () => report().truncateName(long, 100, "")]) {

@@ -1,4 +1,4 @@
-// Meetings go out with an export and come in with an import: who came, who agreed to be recorded, what was said; what goes on
+// Meetings are exported and imported: participants, consent to recordings, transcripts; what is in progress
 // has ended there; once, by rights, and from an archive that is not believed.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
@@ -27,7 +27,7 @@ const SFU = {
   SVC_LIVEKIT_API_SECRET: "secret-of-livekit-that-is-long-enough",
 };
 
-/** A meeting that is over, with a recording asked for and words, one that is to come, and one that goes on. */
+/** A meeting that is over, with a recording asked for and words, a future one, and one in progress. */
 async function createContent(gateway: Harness) {
   const boss = await gateway.as("boss", { role: "owner" });
   ok(await boss.get("/v1/collaboration/me"));
@@ -70,7 +70,7 @@ async function readContent(who: Caller, roomId: string): Promise<Any[]> {
 }
 
 testOnEngines(
-  "meetings come in as they went out, under other ids where theirs are taken, and have ended",
+  "meetings are imported as they were exported, under other ids where theirs are taken, and have ended",
   async (engine) => {
     await withGateway(async (gateway) => {
       const { boss, ann, roomId, past, live } = await createContent(gateway);
@@ -122,7 +122,7 @@ testOnEngines(
   },
 );
 
-Deno.test("meetings that came in go out again without a difference, and what an older archive lacks is completed", async () => {
+Deno.test("imported meetings are exported again without a difference, and what an older archive lacks is completed", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, roomId } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -233,7 +233,7 @@ slowTest("an import of meetings that crashes at every turn ends as one that does
     const { boss, past } = await createContent(gateway);
     const lines = parseRecords(await exportTenant(gateway, boss));
     const at = lines.findIndex(({ type }) => type === "meeting_segment");
-    // More than come in at a time.
+    // More than are imported at a time.
     const more = Array.from(
       { length: 510 },
       (_, n) => ({ ...lines[at], id: `seg_${n}`, meetingId: past.id, startMs: n }),

@@ -17,7 +17,7 @@ import {
   withGateway,
 } from "./transfer_fixture.ts";
 
-/** Runs `meanwhile` once, in a transaction that is about to tell of this; and waits for it, unless it waits for us. */
+/** Runs `meanwhile` once, in a transaction that is about to publish this; and waits for it, unless it waits for us. */
 function runDuringWrite(
   gateway: Harness,
   isIt: (draft: Any) => boolean,

@@ -1,4 +1,4 @@
-// Tasks go out with an export and come in with an import: with keys, places, trees, series, relations and what happened, once,
+// Tasks are exported and imported: with keys, positions, trees, series, relations and activity, once,
 // by rights, and from an archive that is not believed.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
@@ -71,7 +71,7 @@ async function createContent(gateway: Harness) {
   ok(await ann.put(`${TASKS}/${first.id}/relations/blocks/${weekly.id}`));
   ok(await bob.put(`${TASKS}/${grandchild.id}/relations/related/${first.id}`));
   ok(await ann.put(`${TASKS}/${child.id}/relations/duplicated_by/${far.id}`));
-  // The last of the board goes to its front, and under it what is older than itself.
+  // The last task of the board moves to its front, with older subtasks.
   const late = await make("Late", { status: "backlog" });
   await patch(ann, late, { position: { before: first.id } });
   await patch(ann, grandchild, { parentId: late.id });
@@ -106,7 +106,7 @@ async function readNotifications(who: Caller, kind: string): Promise<Any[]> {
   return ok(await who.get(`/v1/collaboration/notifications?kinds=${kind}`)).items.map(({ title }: Any) => title);
 }
 
-testOnEngines("tasks come in as they went out, under other ids where theirs are taken, and live on", async (engine) => {
+testOnEngines("tasks are imported as exported, under other ids where theirs are taken, and live on", async (engine) => {
   await withGateway(async (gateway) => {
     const { boss, ann, bob, roomId, otherId, first } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -136,7 +136,7 @@ testOnEngines("tasks come in as they went out, under other ids where theirs are 
     assert.deepEqual(new Set(told.map(({ type }) => type)), new Set(["task.created", "task.updated"]));
     assert.equal(told.filter(({ type }) => type === "task.created").length, 6);
 
-    // Nobody is told anew, and what is to come is said once.
+    // No past reminder is sent again, and future ones are sent once.
     const newBob = await gateway.as("bob", { tenant: "twin" });
     assert.deepEqual([await readNotifications(newBob, "task_assigned"), await readNotifications(newBob, "task_due")], [
       [],
@@ -168,7 +168,7 @@ testOnEngines("tasks come in as they went out, under other ids where theirs are 
   }, engine);
 });
 
-Deno.test("tasks that came in go out again without a difference, and an older archive is completed by a later one", async () => {
+Deno.test("imported tasks are exported again without a difference, and a later archive completes an older one", async () => {
   await withGateway(async (gateway) => {
     const { boss, first } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -198,7 +198,7 @@ Deno.test("tasks that came in go out again without a difference, and an older ar
   });
 });
 
-Deno.test("importing tasks at home changes nothing, and brings nothing back that was deleted", async () => {
+Deno.test("importing tasks into the source changes nothing, and restores nothing that was deleted", async () => {
   await withGateway(async (gateway) => {
     const { boss, ann, roomId, late, first } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
@@ -390,7 +390,7 @@ testOnEngines("lines of tasks are not believed", async (engine) => {
 slowTest("an import of tasks that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
     const { boss, roomId, first } = await createContent(gateway);
-    // More than come in at a time, in an archive so small that it is read without a thread: to start one takes long.
+    // More than are imported at a time, in an archive so small that it is read without a thread: to start one takes long.
     const none = { parentId: null, nextTaskId: null, sourceMessageId: null, threadId: null };
     const spare = { ...none, labels: ["spare"], dueAt: null, metadata: {} };
     const lines = parseRecords(await exportTenant(gateway, boss));
@@ -412,7 +412,7 @@ slowTest("an import of tasks that crashes at every turn ends as one that does no
   });
 });
 
-Deno.test("an import of tasks whose transactions are run twice, as the store may, counts and tells everything once", async () => {
+Deno.test("an import of tasks whose transactions are run twice, as the store may, counts and publishes everything once", async () => {
   await withGateway(async (gateway) => {
     const { boss, roomId } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);

@@ -1,4 +1,4 @@
-// A team's history comes in whole, goes out whole, and comes in again without a difference; bad archives are refused by name.
+// A team's history is imported whole, exported whole, and imported again without a difference; bad archives are refused by name.
 import assert from "node:assert/strict";
 import { exportTenant, importArchive, normalizedRecords, putArchive, withGateway } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
@@ -62,7 +62,7 @@ function slackExport(count: number): Uint8Array<ArrayBuffer> {
 }
 
 slowTest(
-  "a Slack export comes in once, is found, goes out, and comes into another tenant without a difference",
+  "a Slack export is imported once, is found, is exported, and is imported into another tenant without a difference",
   async () => {
     await withGateway(async (gateway) => {
       const boss = await gateway.as("boss", { role: "owner" });
@@ -136,7 +136,7 @@ Deno.test("what was pinned in Slack or Mattermost is pinned here, in the order i
   });
 });
 
-Deno.test("posts of people and apps come in as Slack shows them", async () => {
+Deno.test("posts of people and apps are imported as Slack shows them", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const section = (elements: unknown[]) => [{
@@ -207,7 +207,7 @@ Deno.test("archives that are unsafe, broken or no archives are refused by name",
   });
 });
 
-Deno.test("lines and items that do not fit are left out and named, the others come in", async () => {
+Deno.test("lines and items that do not fit are left out and reported, the others are imported", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const post = (create_at: number, message: string, more = {}) => ({

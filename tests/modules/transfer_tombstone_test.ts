@@ -1,4 +1,4 @@
-// What is gone stays gone: neither what imports brought in nor what exports took out comes in again once it was deleted here.
+// What is deleted stays deleted: neither imported nor exported content is imported again once it was deleted here.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Harness } from "../harness.ts";
@@ -8,7 +8,7 @@ import { type Any, exportTenant, importArchive, withGateway } from "./transfer_f
 const prefix = "/v1/collaboration";
 const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
 
-/** Ann's and bob's room, with one each of what leaves no trace when it is gone: a comment, a relation, an event. */
+/** Ann's and bob's room, with one each of what leaves no trace when it is deleted: a comment, a relation, an event. */
 async function createContent(gateway: Harness) {
   const { ann } = await createCallers(gateway, "ann", "bob");
   const roomId = await createRoom(ann, ["bob"]);
@@ -26,7 +26,7 @@ async function createContent(gateway: Harness) {
 }
 
 testOnEngines(
-  "what came in and was deleted since, or left, does not come in again, unless all of the room is gone",
+  "imported content that was deleted or left since is not imported again, unless the whole room is deleted",
   async (engine) => {
     await withGateway(async (gateway) => {
       const boss = await gateway.as("boss", { role: "owner" });
@@ -53,7 +53,7 @@ testOnEngines(
 );
 
 testOnEngines(
-  "what was made here and deleted since it went out, or left, does not come in again either",
+  "exported content that was deleted or left since is not imported again either",
   async (engine) => {
     await withGateway(async (gateway) => {
       const boss = await gateway.as("boss", { role: "owner" });
@@ -84,7 +84,7 @@ testOnEngines(
   },
 );
 
-testOnEngines("what came in by another id does not come in again by its own, once that is free", async (engine) => {
+testOnEngines("content imported under another id is not imported again under its own", async (engine) => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const { ann } = await createCallers(gateway, "ann");

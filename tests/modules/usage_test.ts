@@ -21,7 +21,7 @@ function assertRefused({ status, body }: ApiResponse, code: string, pattern: Reg
   assert.match(body.detail, pattern);
 }
 
-Deno.test("written bytes count per minute for the owner, including writes of agents, and for no one else", async () => {
+Deno.test("written bytes count per minute for the owner, including writes of agents, and for no other principal", async () => {
   await using gateway = await openGateway({ ...LIMITED, SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE: "500000" });
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);

@@ -1,4 +1,4 @@
-// The life of vectors: made in the background, gone with their text, rebuilt for another model, paused when that cannot work.
+// The life of vectors: created in the background, deleted with their text, rebuilt for another model, paused when that cannot work.
 import assert from "node:assert/strict";
 import { ModelError } from "@/ports/model.ts";
 import { chunksOf } from "@/modules/vector/chunks.ts";
@@ -139,7 +139,7 @@ testOnEngines(
 );
 
 testOnEngines(
-  "embedding pauses while the budget is exhausted or the provider is down, then goes on",
+  "embedding pauses while the budget is exhausted or the provider is down, then continues",
   async (engine) => {
     await using opened = await openVectorGateway(engine);
     const { gateway, models } = opened;
@@ -253,7 +253,7 @@ testOnEngines("a text that the model refuses fails by itself", async (engine) =>
   assert.deepEqual([body.stored, body.failed, body.pending, body.building], [2, 1, 0, null]);
 });
 
-testOnEngines("a provider that lies about vectors is left alone, and search goes on", async (engine) => {
+testOnEngines("a provider that returns wrong vectors is no longer called, and search continues", async (engine) => {
   await using opened = await openVectorGateway(engine);
   const { gateway, models } = opened;
   const alice = await gateway.as("alice", { role: "owner" });

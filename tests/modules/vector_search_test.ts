@@ -1,4 +1,4 @@
-// Semantic and hybrid search: modes, rights, filters, and what happens when the model is away.
+// Semantic and hybrid search: modes, rights, filters, and what happens when the model is unavailable.
 import assert from "node:assert/strict";
 import { ModelError } from "@/ports/model.ts";
 import { testOnEngines } from "../engines.ts";
@@ -53,7 +53,7 @@ testOnEngines(
   },
 );
 
-testOnEngines("search without an embedding model goes on by words, and says why", async (engine) => {
+testOnEngines("search without an embedding model continues by words, and says why", async (engine) => {
   await using gateway = await openGateway(engine);
   const alice = await gateway.as("alice");
   const { ids } = await createRoom(alice, ["the boiler leaks", "lunch"]);
@@ -66,7 +66,7 @@ testOnEngines("search without an embedding model goes on by words, and says why"
   assert.deepEqual([body.mode, body.degraded, "degradedReason" in body], ["keyword", false, false]);
 });
 
-testOnEngines("search while the provider is down goes on by words, and says why", async (engine) => {
+testOnEngines("search while the provider is down continues by words, and says why", async (engine) => {
   await using opened = await openVectorGateway(engine);
   const { gateway, models } = opened;
   const alice = await gateway.as("alice");

@@ -45,7 +45,7 @@ async function embedElsewhere({ app }: Harness): Promise<void> {
 }
 
 testOnEngines(
-  "a claim is renewed while its process embeds, and another one's 30 s after that ended",
+  "a claim is renewed while its process embeds, and that of another process 30 s after it ended",
   async (engine) => {
     await using opened = await openVectorGateway(engine);
     const { gateway, models } = opened;

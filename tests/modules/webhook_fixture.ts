@@ -13,7 +13,7 @@ type Answer = (received: Received) => Response | Promise<Response>;
 
 const accept = (): Response => new Response(null, { status: 204 });
 
-/** An endpoint that answers as a test says, and stores what it accepted. */
+/** An endpoint that responds as a test says, and stores what it accepted. */
 export class Endpoint implements AsyncDisposable {
   /** All requests, in the order of their arrival. */
   readonly requests: Received[] = [];

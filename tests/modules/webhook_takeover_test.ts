@@ -1,4 +1,4 @@
-// Webhooks across a stop of their node and a restored log: another node goes on where the first stopped, and what begins again is
+// Webhooks across a stop of their node and a restored log: another node continues where the first stopped, and what begins again is
 // announced.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
@@ -7,7 +7,7 @@ import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { createWebhook, Endpoint, openWithEndpoints, WEBHOOKS } from "./webhook_fixture.ts";
 
 testOnEngines(
-  "a node that drains begins no more deliveries; the next node repeats only what was cut off",
+  "a node that drains begins no further deliveries; the next node repeats only what was cut off",
   async (environment) => {
     const folder = await Deno.makeTempDir();
     const settings = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, ...environment };
@@ -42,7 +42,7 @@ testOnEngines(
       firstEnds.isOpen = false;
       await first[Symbol.asyncDispose]();
       if (other === undefined) stack.use(await openWithEndpoints(settings));
-      // The lease was given back: clocks of tests stand still, so it would not end by itself.
+      // The lease was released: clocks of tests are fixed, so it would not expire.
       await until(() => endpoint.requests.length === 5);
       held.resolve();
       assert.deepEqual(textsAsked(), ["one", "two", "two", "three", "four"]);

@@ -1,4 +1,4 @@
-// Webhooks: who may have one, what is delivered, in which order, and what the endpoint's answers mean.
+// Webhooks: who may have one, what is delivered, in which order, and what the endpoint's responses mean.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/clock.ts";
@@ -96,7 +96,7 @@ testOnEngines("a clock set back holds up no webhook whose endpoint is ill, nor s
   const first = await untilWebhook(alice, lateId, ({ state }) => state === "retrying");
   gateway.clock.advance(MINUTE_MS);
   const before = await untilWebhook(alice, lateId, ({ nextAttemptAt }) => nextAttemptAt !== first.nextAttemptAt);
-  // Behind the attempt of one, not behind that of the other, which goes on waiting for as long as its endpoint has asked for.
+  // Behind the attempt of one, not behind that of the other, which waits for as long as its endpoint has asked for.
   gateway.clock.advance(-MINUTE_MS / 2);
   await until(() => late.requests.length === 3);
   const isReleased = ({ nextAttemptAt }: { nextAttemptAt: string }) => Date.parse(nextAttemptAt) > gateway.clock.now();
@@ -159,7 +159,7 @@ Deno.test("an endpoint that asks for time gets it", async () => {
 });
 
 testOnEngines(
-  "a refused event is tried three times and parked, the next goes on; it can be replayed",
+  "a refused event is tried three times and parked, the next is delivered; it can be replayed",
   async (settings) => {
     await using gateway = await openWithEndpoints(settings);
     await using endpoint = new Endpoint();
@@ -473,7 +473,7 @@ Deno.test("webhook.rotate signs with both secrets for a day; webhook.test says w
   const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
   const { id, secret } = await createWebhook(alice, endpoint.url, { roomIds: [roomId] });
-  // Its answer is lost, so it is asked for again.
+  // Its response is lost, so it is requested again.
   const lost = ok(await alice.post(`${WEBHOOKS}/${id}/rotate`));
   const rotated = ok(await alice.post(`${WEBHOOKS}/${id}/rotate`));
   assert.equal(new Set([secret, lost.secret, rotated.secret]).size, 3);

@@ -45,7 +45,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   const [filtering, free] = ["org.example.one", "org.example.two"];
   for (const id of [filtering, free]) await installPlugin(admin, { ...filter, id });
   ok(await alice.put(`/v1/rooms/${roomId}/filters/${filtering}`));
-  // Nothing answers for it: enabled, it would delay every message.
+  // Nothing responds for it: enabled, it would delay every message.
   ok(await admin.post(`${PLUGINS}/${filtering}/disable`));
   const { id: reacted } = await sendMessage(bob, roomId, "With a thumb");
   ok(await bob.put(`/v1/messages/${reacted}/reactions/👍`));

@@ -131,7 +131,7 @@ const REVOCATIONS: readonly Revocation[] = [{
   },
   restore: (sql) => sql`update principal set is_disabled = 0 where id = 'bob'`,
 }];
-/** What may still be done after each: one answers for oneself, and what has come to an end can be cleared away. */
+/** What may still be done after each: to decide for oneself, and to clean up what has ended. */
 const STILL_ALLOWED: Readonly<Record<string, readonly string[]>> = {
   "is removed": ["event.rsvp"],
   "becomes an observer": ["action.invoke", "event.rsvp", "feed.create", "file.delete", "run.cancel"],
@@ -199,7 +199,7 @@ async function checkLocked(node: Sql, name: string, roomId: string): Promise<voi
   }
 }
 
-/** A call that meets the end before it is committed answers as one that comes after it. */
+/** A call whose right ends before its commit responds as one that comes after it. */
 async function checkRevocation(
   node: Sql,
   { bob, roomId, inputs }: WriteRaceFixture,
@@ -224,7 +224,7 @@ async function checkRevocation(
   }
 }
 
-/** The status, and of a call that answers for each of several things that of the first. */
+/** The status, and of a call with several results that of the first. */
 function statusOf({ status, body }: ApiResponse): number {
   const code: FaultCode | undefined = body?.results?.[0]?.error?.code;
   return code === undefined ? status : FAULTS[code].status;

@@ -38,7 +38,7 @@ Deno.test("a principal and its agents send one large body at a time, and few of 
   await again.beginHandling();
 });
 
-Deno.test("of all that were read, four are handled at a time; who sends slowly keeps nobody waiting", async () => {
+Deno.test("of all that were read, four are handled at a time; slow senders delay no others", async () => {
   const bodies = new LargeBodies();
   const enterAs = (name: string): Promise<LargeBody> => enter(bodies, actorOf(name));
   const slow = await Promise.all(Array.from({ length: 10 }, (_, n) => enterAs(`slow${n}`)));

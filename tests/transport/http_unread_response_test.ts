@@ -31,7 +31,7 @@ Deno.test("a long body is sent in pieces, whole, and is counted until it is sent
   unread.assertRead("a");
 });
 
-Deno.test("a body that is cancelled or not read for long does not count any more", async () => {
+Deno.test("a body that is cancelled or not read for long no longer counts", async () => {
   const unread = new UnreadResponses();
   const { body } = unread.bodyOf("a", "x".repeat(40 * MIB), READ);
   await (body as ReadableStream).cancel();
@@ -44,7 +44,7 @@ Deno.test("a body that is cancelled or not read for long does not count any more
   await closed;
 });
 
-Deno.test("who does not read long responses gets no more, nor do its agents; others do", async () => {
+Deno.test("a principal that does not read long responses gets no further ones, nor do its agents; others do", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });

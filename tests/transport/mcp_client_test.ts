@@ -183,7 +183,7 @@ class BrowserlessProvider {
   #tokens: unknown;
   #verifier = "";
   #discovery: unknown;
-  /** What the browser brings back. */
+  /** What the browser returns. */
   answer = new URLSearchParams();
 
   constructor(person: Caller) {

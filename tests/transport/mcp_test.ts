@@ -201,7 +201,7 @@ Deno.test("skills are resources once they are approved, in the version that was"
   assert.match((await rpc(alice, "resources/read", { uri })).error?.message ?? "", /not_found/);
 });
 
-Deno.test("without a valid token, the answer says where to get one", async () => {
+Deno.test("without a valid token, the response says where to get one", async () => {
   await using gateway = await openGateway({ SVC_PUBLIC_URL: PUBLIC_URL });
   for (const token of [undefined, "svcpat_x", "svcmcp_x.y", "a.b.c"]) {
     const { response } = await rpc(gateway.withToken(token), "tools/list");

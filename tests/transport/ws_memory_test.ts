@@ -82,7 +82,7 @@ class GuardHarness {
   }
 }
 
-Deno.test("what the engine keeps of a heap that has shrunk is no message", () => {
+Deno.test("heap that the engine retains after it shrank does not count as messages", () => {
   using harness = new GuardHarness();
   const strangers = Array.from({ length: 100 }, () => new FakeGuardedSocket());
   harness.add(...strangers);
@@ -100,7 +100,7 @@ Deno.test("what the engine keeps of a heap that has shrunk is no message", () =>
   harness.pass(1000);
   assert.equal(closed(), 0);
   assert.equal(harness.guard.grownBytes(), 0);
-  // Messages are still seen while it is kept.
+  // Messages are still seen while it is retained.
   moveHeap(-60);
   harness.usedMib += 50;
   harness.pass(100);
@@ -148,7 +148,7 @@ Deno.test("memory pressure closes silent sockets first, then all unauthenticated
   assert.deepEqual([member.isClosed, member.probes], [false, 0]);
 });
 
-Deno.test("what the process grows by while sockets have yet to speak closes nobody, unless it is much", () => {
+Deno.test("growth of the process before sockets have sent anything closes none of them, unless it is much", () => {
   using harness = new GuardHarness();
   const [honest, silent] = [new FakeGuardedSocket(), new FakeGuardedSocket()];
   harness.add(honest, silent);
@@ -165,7 +165,7 @@ Deno.test("what the process grows by while sockets have yet to speak closes nobo
   assert.equal(young.isClosed, true);
 });
 
-Deno.test("memory that threads use when they start closes nobody, more than that does", () => {
+Deno.test("memory that threads use when they start closes no socket, more than that does", () => {
   using harness = new GuardHarness();
   const silent = new FakeGuardedSocket();
   harness.add(silent);
@@ -189,7 +189,7 @@ Deno.test("memory that threads use when they start closes nobody, more than that
   assert.equal(late.probes, 1);
 });
 
-Deno.test("many sockets that are accepted at once and use their memory later close nobody", () => {
+Deno.test("many sockets that are accepted at once and use their memory later are not closed", () => {
   using harness = new GuardHarness();
   const sockets = Array.from({ length: 600 }, () => new FakeGuardedSocket());
   harness.add(...sockets);

@@ -1,4 +1,4 @@
-// Bare Hono on Deno: parses a body, answers the JSON that the gateway answers, does nothing else. ROOM and MESSAGE are that JSON.
+// Bare Hono on Deno: parses a body, returns the JSON that the gateway returns, does nothing else. ROOM and MESSAGE are that JSON.
 import { Hono } from "@hono/hono";
 
 const room = JSON.parse(Deno.env.get("ROOM") ?? "{}");

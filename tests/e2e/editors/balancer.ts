@@ -1,4 +1,4 @@
-// An address in front of a gateway's nodes, as a load balancer has: whoever connects reaches the node that it points to now.
+// An address in front of a gateway's nodes, as a load balancer has: connections reach the node that it points to now.
 
 export class Balancer implements AsyncDisposable {
   readonly url: string;
@@ -29,7 +29,7 @@ export class Balancer implements AsyncDisposable {
       node = await Deno.connect({ hostname: "127.0.0.1", port: this.#port });
       await Promise.all([client.readable.pipeTo(node.writable), node.readable.pipeTo(client.writable)]);
     } catch {
-      // The node is not there, or one side has gone: the other one notices when its connection closes.
+      // The node is down, or one side has disconnected: the other one notices when its connection closes.
     }
     this.#connections.delete(client);
     close(client);

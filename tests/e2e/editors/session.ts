@@ -49,7 +49,7 @@ export class Session {
     return page;
   }
 
-  /** Loads the page anew, and waits until it has the document. */
+  /** Reloads the page, and waits until it has the document. */
   async visit(person: Person): Promise<void> {
     const { cluster, balancers, host } = this.#stage;
     const url = `${balancers[person].url.replace(/^http/, "ws")}${PATH}/sync`;
@@ -104,7 +104,7 @@ export class Session {
     return states.map(({ content }) => content);
   }
 
-  /** Takes pictures of both pages, to be looked at, if a folder is named for them. */
+  /** Takes pictures of both pages, for a person to look at, if a directory is configured for them. */
   async screenshot(name: string): Promise<void> {
     const folder = Deno.env.get("SCREENSHOTS");
     if (folder === undefined) return;

@@ -16,7 +16,7 @@ export class Stage implements AsyncDisposable {
   readonly cluster: Cluster;
   readonly balancers: Readonly<Record<Person, Balancer>>;
   readonly roomId: string;
-  /** The node that answers calls. */
+  /** The node that receives calls. */
   node: number;
   readonly #stack: AsyncDisposableStack;
 
@@ -57,7 +57,7 @@ export class Stage implements AsyncDisposable {
     }
   }
 
-  /** One call of the API; throws unless it answers 2xx. */
+  /** One call of the API; throws unless it responds 2xx. */
   // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
   call(sub: string, method: string, path: string, body?: unknown): Promise<any> {
     return this.cluster.call(this.node, sub, method, path, body);
