@@ -1,5 +1,5 @@
 // Queries of the job runner. A job is waiting, running under a lease, or dead; most dead ones are tried again.
-import { type Kysely, sql } from "kysely";
+import { type ExpressionBuilder, type Kysely, sql } from "kysely";
 import type { JobRow, JobState } from "@/core/job.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
@@ -34,7 +34,7 @@ export type DueJob = Pick<JobRow, "id" | "charged_to" | "deaths">;
 function dueJobs(db: Kysely<CoreTables>, filter: ClaimFilter) {
   const { kinds, revivedKinds, now, owner, runningIds, isSuspect } = filter;
   // Suspects are few, so dead ones among them come last: states sort like that.
-  const candidates = db.selectFrom("job").select("id").where("kind", "in", kinds)
+  const candidates = db.selectFrom("job").select("job.id").where("kind", "in", kinds)
     .$if(runningIds.length > 0, (query) => query.where("id", "not in", runningIds));
   return candidates.where((job) => {
     const isDue = job.and([job("state", "=", sql.lit("waiting")), job("run_at", "<=", now)]);
@@ -43,6 +43,7 @@ function dueJobs(db: Kysely<CoreTables>, filter: ClaimFilter) {
       job("state", "=", sql.lit("dead")),
       job("run_at", "<=", now),
       job("kind", "in", revivedKinds),
+      job.not(job.exists(newerJob(job))),
     ]);
     return job.or([
       job.and([isDue, job("deaths", ">", sql.lit(0))]),
@@ -53,6 +54,13 @@ function dueJobs(db: Kysely<CoreTables>, filter: ClaimFilter) {
       ]),
     ]);
   }).$if(isSuspect, (query) => query.orderBy("state", "desc")).orderBy("run_at").orderBy("id");
+}
+
+/** The job with its key that waits: a later draft, which is about the same work as it is now. */
+function newerJob(job: ExpressionBuilder<CoreTables, "job">) {
+  return job.selectFrom("job as newer").select(sql.lit(1).as("one"))
+    .whereRef("newer.tenant_id", "=", "job.tenant_id").whereRef("newer.kind", "=", "job.kind")
+    .whereRef("newer.key", "=", "job.key").where("newer.state", "=", sql.lit("waiting"));
 }
 
 /**

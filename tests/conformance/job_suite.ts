@@ -520,7 +520,7 @@ export function jobSuite(backend: Backend): void {
   );
 
   on(
-    "a dead job that nobody was told of is tried again, alone and ever more rarely, until it succeeds",
+    "a dead job without a handler of its end is tried again alone, ever more rarely, until it succeeds",
     async (opened) => {
       const { promise: never } = Promise.withResolvers<void>();
       const ran: number[] = [];
@@ -540,7 +540,7 @@ export function jobSuite(backend: Backend): void {
         runner.start();
         return runner;
       };
-      // Those that are stopped only in the end stand for processes that were killed.
+      // Those that are stopped only at the end are killed processes.
       const runners: JobRunner[] = [];
       const startUntil = async (isSo: () => boolean | Promise<boolean>): Promise<void> => {
         runners.push(startUntold());
@@ -574,6 +574,38 @@ export function jobSuite(backend: Backend): void {
       for (const runner of runners) await runner.stop();
     },
   );
+
+  on("a dead job is not tried again while a newer draft with its key waits", async (opened) => {
+    const { store, clock } = opened;
+    const ran: number[] = [];
+    const kind = defineJob({
+      kind: "count",
+      payload: z.strictObject({ n: z.int() }),
+      maxAttempts: 1,
+      run({ payload: { n } }) {
+        ran.push(n);
+        return ran.length === 1 ? Promise.reject(new Error("failed")) : Promise.resolve();
+      },
+    });
+    const runner = new JobRunner({ store: coreStore(opened), kinds: [kind], clock }, { pollMs: 60_000 });
+    runner.start();
+    await store.write((tx) => tx.enqueue(draft(1, { key: "k" })));
+    await runner.whenIdle();
+    assert.deepEqual((await jobs(opened)).map(({ state }) => state), ["dead"]);
+    await store.write((tx) =>
+      tx.enqueue(draft(2, { key: "k", runAt: clock.ms + 48 * HOUR }), draft(3, { key: "other" }))
+    );
+    clock.ms += 24 * HOUR;
+    await runner.whenIdle();
+    assert.deepEqual(ran, [1, 3]);
+    clock.ms += 48 * HOUR;
+    await until(async () => {
+      await runner.whenIdle();
+      return await isEmpty(opened);
+    });
+    await runner.stop();
+    assert.deepEqual(ran, [1, 3, 2, 1]);
+  });
 
   on("a runner that lost its lease and lives is no death, and tells nobody that the job failed", async (opened) => {
     const gates = Array.from({ length: 5 }, () => Promise.withResolvers<void>());
