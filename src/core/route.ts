@@ -73,7 +73,7 @@ type RouteHandler =
     scope: string | null;
     /** Authenticates instead of the API, where other tokens are valid as well. */
     authenticate?: (token: string, request: Request) => Promise<Actor>;
-    /** `WWW-Authenticate` of a 401, where it says more than that of the API. */
+    /** Parameters of `WWW-Authenticate` in a 401, besides an error code. */
     challenge?: (request: Request) => string | undefined;
     /** Who counts writes against the rate of the caller; default the route, by its method. */
     countsWrites?: "itself";

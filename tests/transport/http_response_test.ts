@@ -155,19 +155,28 @@ Deno.test("every response has the security headers", async () => {
 
 Deno.test("missing, invalid and expired tokens return 401 with WWW-Authenticate; a missing scope 403", async () => {
   const { call } = createSampleGateway();
-  const cases = [[null, "unauthenticated"], ["nope", "unauthenticated"], ["old", "token_expired"]] as const;
-  for (const [token, code] of cases) {
+  const cases = [
+    [null, "unauthenticated", 'Bearer realm="gateway"'],
+    ["nope", "unauthenticated", 'Bearer error="invalid_token"'],
+    ["old", "token_expired", 'Bearer error="invalid_token"'],
+  ] as const;
+  for (const [token, code, challenge] of cases) {
     const response = await call("/v1/rooms", { token });
     assert.equal(response.status, 401);
-    assert.equal(response.headers.get("WWW-Authenticate"), 'Bearer error="invalid_token"');
+    assert.equal(response.headers.get("WWW-Authenticate"), challenge);
     assert.equal((await response.json()).code, code);
   }
   for (const header of ["Basic YTpi", "Bearer", "Bearer a b", `Bearer ${"x".repeat(9000)}`]) {
     assert.equal((await call("/v1/rooms", { headers: { Authorization: header } })).status, 401, header.slice(0, 20));
   }
+  const long = await call("/v1/rooms", { headers: { Authorization: `Bearer ${"x".repeat(9000)}` } });
+  assert.match((await long.json()).detail, /longer than 8192 characters/);
+  const basic = await call("/v1/rooms", { headers: { Authorization: "Basic YTpi" } });
+  assert.equal(basic.headers.get("WWW-Authenticate"), 'Bearer realm="gateway"');
   assert.equal((await call("/v1/rooms", { headers: { Authorization: "bearer alice" } })).status, 200);
   const forbidden = await call("/v1/rooms", { ...jsonRequest({ name: "x" }), token: "reader" });
   assert.equal((await forbidden.json()).code, "scope_missing");
+  assert.equal(forbidden.headers.get("WWW-Authenticate"), 'Bearer error="insufficient_scope"');
 });
 
 Deno.test("authenticated responses have rate headers; beyond the rate they are 429 with Retry-After", async () => {

@@ -207,12 +207,12 @@ Deno.test("without a valid token, the response says where to get one", async () 
     const { response } = await rpc(gateway.withToken(token), "tools/list");
     assert.equal(response.status, 401);
     const challenge = response.headers.get("www-authenticate") ?? "";
-    assert.match(challenge, /^Bearer /);
+    assert.match(challenge, token === undefined ? /^Bearer resource_metadata=/ : /^Bearer error="invalid_token", /);
     assert.ok(challenge.includes(`resource_metadata="${PUBLIC_URL}/.well-known/oauth-protected-resource/mcp"`));
     assert.match(challenge, /scope="[^"]*message\.read/);
   }
   const { headers } = await gateway.withToken(undefined).get("/v1/rooms");
-  assert.equal(headers.get("www-authenticate"), 'Bearer error="invalid_token"');
+  assert.equal(headers.get("www-authenticate"), 'Bearer realm="gateway"');
 });
 
 Deno.test("the token of an application works here until it is revoked, with the scopes that were granted", async () => {

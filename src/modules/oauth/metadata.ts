@@ -50,12 +50,12 @@ export class Issuer {
     return base === undefined ? undefined : `${base}/mcp`;
   }
 
-  /** `WWW-Authenticate` of a 401 at `/mcp`: where a client finds out how to get a token. */
+  /** Parameters of `WWW-Authenticate` in a 401 at `/mcp`: where a client finds out how to get a token. */
   challengeOf(request: Request): string | undefined {
     const base = this.baseOf(request);
     if (base === undefined) return undefined;
     const metadata = `${base}/.well-known/oauth-protected-resource/mcp`;
-    return `Bearer error="invalid_token", resource_metadata="${metadata}", scope="${this.defaultScopes().join(" ")}"`;
+    return `resource_metadata="${metadata}", scope="${this.defaultScopes().join(" ")}"`;
   }
 }
 

@@ -84,7 +84,10 @@ export async function consumeAuthFailureRate(
 
 function parseBearerToken(header: string | null): string {
   if (header === null) throw new Fault("unauthenticated", "Expected an Authorization: Bearer <token> header");
-  const token = header.length > TOKEN_MAX_CHARS ? undefined : BEARER.exec(header)?.[1];
+  if (header.length > TOKEN_MAX_CHARS) {
+    throw new Fault("unauthenticated", `The Authorization header is longer than ${TOKEN_MAX_CHARS} characters`);
+  }
+  const token = BEARER.exec(header)?.[1];
   if (token === undefined) throw new Fault("unauthenticated", "The Authorization header must be Bearer <token>");
   return token;
 }

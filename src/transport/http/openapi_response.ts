@@ -20,7 +20,10 @@ export const HEADERS: Readonly<Record<string, Json>> = {
     "`true` if this is the stored response to an earlier request with the same Idempotency-Key",
     "string",
   ),
-  "WWW-Authenticate": header("Authentication scheme", "string"),
+  "WWW-Authenticate": header(
+    "`Bearer`; with `error` if the token that was sent is not valid, or lacks a scope (RFC 6750)",
+    "string",
+  ),
 };
 
 /** The schema of every problem. */
@@ -119,7 +122,8 @@ function problemResponse(status: number): Json {
     description: codes.map(describeCode).join("; "),
     headers: headerRefs([
       "X-Request-Id",
-      ...status === 401 ? ["WWW-Authenticate"] : ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
+      ...status === 401 || status === 403 ? ["WWW-Authenticate"] : [],
+      ...status === 401 ? [] : ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
       ...codes.some((code) => "retryable" in FAULTS[code]) ? ["Retry-After"] : [],
     ]),
     content: {

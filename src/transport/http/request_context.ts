@@ -6,6 +6,7 @@ import { baseHeaders, type ResponseData } from "./response.ts";
 import type { Meter } from "./meter.ts";
 
 const SAFE_ID = /^[A-Za-z0-9_.-]{1,64}$/;
+const BEARER = /^Bearer +[^ ]/i;
 
 export class RequestContext {
   readonly startedAt = performance.now();
@@ -22,7 +23,7 @@ export class RequestContext {
   readonly headers: Record<string, string>;
   /** The meter of the route; set once the route is known. */
   meter: Meter | undefined;
-  /** `WWW-Authenticate` of a 401, if it is not the general one. */
+  /** Parameters of `WWW-Authenticate`, besides an error code. */
   challenge: string | undefined;
   /** Throws if the tenant does not allow the web origin; set for origins that only some tenants allow. */
   assertOrigin: (tenantId: string) => void = allowAnyTenant;
@@ -44,6 +45,11 @@ export class RequestContext {
     const id = request.headers.get("X-Request-Id");
     this.requestId = id !== null && SAFE_ID.test(id) ? id : crypto.randomUUID();
     this.headers = baseHeaders(this.requestId);
+  }
+
+  /** Whether the request has a bearer token, valid or not. */
+  get hasToken(): boolean {
+    return BEARER.test(this.request.headers.get("Authorization") ?? "");
   }
 
   /** Aborted when the client disconnects or the request times out. Created at first use, since it is costly. */

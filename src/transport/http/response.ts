@@ -13,14 +13,16 @@ export function jsonResponse(status: number, body: string | null, headers: Recor
   return { status, headers, body };
 }
 
+/** What a problem says of its request. */
+type FailedRequest = { path: string; requestId: string; hasToken: boolean; challenge: string | undefined };
+
 /** A fault as a problem document (RFC 9457). */
-export function faultResponse(
-  request: { path: string; requestId: string; challenge?: string | undefined },
-  fault: Fault,
-): ResponseData {
+export function faultResponse(request: FailedRequest, fault: Fault): ResponseData {
   const { status, title } = fault.spec;
   const headers: Record<string, string> = { "Content-Type": "application/problem+json" };
-  if (status === 401) headers["WWW-Authenticate"] = request.challenge ?? 'Bearer error="invalid_token"';
+  if (status === 401 || fault.code === "scope_missing") {
+    headers["WWW-Authenticate"] = challengeFor(request, status === 401 ? "invalid_token" : "insufficient_scope");
+  }
   if (fault.retryAfterMs !== undefined || status === 429 || status === 503 || fault.code === "idempotency_in_flight") {
     headers["Retry-After"] = String(Math.max(1, Math.ceil((fault.retryAfterMs ?? 1000) / 1000)));
   }
@@ -36,6 +38,12 @@ export function faultResponse(
     ...(fault.errors.length === 0 ? {} : { errors: fault.errors }),
   });
   return { status, headers, body };
+}
+
+/** `WWW-Authenticate` (RFC 6750): an error code only if a token was sent, and at least one parameter. */
+function challengeFor({ hasToken, challenge }: FailedRequest, error: string): string {
+  const parameters = [...hasToken ? [`error="${error}"`] : [], ...challenge === undefined ? [] : [challenge]];
+  return `Bearer ${parameters.join(", ") || 'realm="gateway"'}`;
 }
 
 /** Default headers of a request's response; the response may add to them or override them. */

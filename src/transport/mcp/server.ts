@@ -50,7 +50,7 @@ type McpDeps = {
   /** The caller of a token that is for this address: one of the API, or one of an authorized application. */
   authenticate: (token: string, request: Request) => Promise<Actor>;
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
-  /** `WWW-Authenticate` of a request without a valid token. */
+  /** Parameters of `WWW-Authenticate` for a request without a valid token. */
   challenge: (request: Request) => string | undefined;
   origins: OriginRules;
   bus: Bus;
