@@ -15,6 +15,7 @@ import {
   nounOf,
   type Operation,
   Outcome,
+  type Preparation,
   type Rate,
   rateFor,
 } from "./operation.ts";
@@ -35,11 +36,19 @@ export type Call = {
   signal?: AbortSignal | undefined;
   /** The transport has begun the call on the caller's CPU account, and ends it. */
   isCpuAccounted?: true;
-  /** See `Context.isFiltered`. */
-  isFiltered?: boolean;
+  /** What `prepare` of the dispatcher returned for it, or for the same call with the rights of that moment. */
+  preparation?: Preparation | undefined;
 };
 
 export type Dispatch = (operation: Operation, call: Call) => Promise<Outcome<unknown>>;
+
+export type Dispatcher = Dispatch & {
+  /**
+   * Prepares a call that will run within a transaction. Never rejects: what it throws is the result of the call. `undefined` if the
+   * operation prepares nothing.
+   */
+  prepare(operation: Operation, call: Call): Promise<Preparation | undefined>;
+};
 
 /** Counts one call against the caller's rate; throws `rate_limited`. */
 export type ConsumeRate = (key: string, rate: Rate) => Promise<void>;
@@ -59,7 +68,7 @@ type Deps = {
 };
 
 /** What is created once for an operation: its input's parser, and its metrics with resolved labels. */
-type Prepared = {
+type Known = {
   input: z.ZodType;
   labels: { module: string; operation: string };
   ok: Count;
@@ -82,16 +91,42 @@ const log = logOf("operation");
 /** Builds the dispatcher. */
 export function createDispatch(
   { metrics, consumeRate, writeRate, serviceFactor = 1, writeBudget, cpu }: Deps,
-): Dispatch {
-  const known = new Map<Operation, Prepared>();
+): Dispatcher {
+  const known = new Map<Operation, Known>();
   const rates = { writeRate, serviceFactor };
   /** Calls that run again; they were counted against the rate before. */
   const retried = new WeakSet<Call>();
 
-  return async function dispatch(operation, call) {
+  function knownOf(operation: Operation): Known {
+    let found = known.get(operation);
+    if (found === undefined) known.set(operation, found = create(operation, metrics));
+    return found;
+  }
+
+  /** Counts a call. Most wait for nothing. */
+  function admit(operation: Operation, { actor }: Call): Promise<void> | undefined {
+    if (!isReadOnly(operation)) writeBudget?.assertAvailable(chargedTo(actor));
+    return consumeRate === undefined ? undefined : limit(consumeRate, operation, actor, rates);
+  }
+
+  async function prepare(operation: Operation, call: Call): Promise<Preparation | undefined> {
+    if (operation.prepare === undefined) return undefined;
+    try {
+      await admit(operation, call);
+      if (operation.disabled !== undefined) throw operation.disabled();
+      authorize(operation, call.actor);
+      const account = cpu?.accountOf(call.actor);
+      const work = () =>
+        operation.prepare?.(new CallContext(operation, call), parse(knownOf(operation).input, call.input));
+      return { result: await chargeTo(account, () => account === undefined ? work() : account.measure(work)) };
+    } catch (thrown) {
+      return { thrown };
+    }
+  }
+
+  async function dispatch(operation: Operation, call: Call): Promise<Outcome<unknown>> {
     const startedAt = performance.now();
-    let prepared = known.get(operation);
-    if (prepared === undefined) known.set(operation, prepared = prepare(operation, metrics));
+    const { input, ok, latency, labels } = knownOf(operation);
     // HTTP begins the call before it reads the body.
     const account = cpu?.accountOf(call.actor);
     const isFirst = !retried.has(call);
@@ -103,16 +138,17 @@ export function createDispatch(
         if (wait !== undefined) await wait;
         hasBegun = true;
       }
-      if (isFirst && !isReadOnly(operation)) writeBudget?.assertAvailable(chargedTo(call.actor));
-      if (consumeRate !== undefined && isFirst) await limit(consumeRate, operation, call.actor, rates);
+      // What was prepared was counted then.
+      const admission = isFirst && call.preparation === undefined ? admit(operation, call) : undefined;
+      if (admission !== undefined) await admission;
       if (operation.disabled !== undefined) throw operation.disabled();
       authorize(operation, call.actor);
       // Parsing, and what the operation does before its first wait, is the part that grows with the input.
-      const run = () => operation.run(new CallContext(operation, call), parse(prepared.input, call.input));
+      const run = () => runPrepared(operation, call, parse(input, call.input));
       const work = account === undefined ? run : () => account.measure(run);
       if (!isReadOnly(operation)) scope = new CallScope(call.actor, account);
       const result = await (scope === undefined ? chargeTo(account, work) : scope.run(work));
-      prepared.ok.inc();
+      ok.inc();
       if (log.isEnabledFor("debug")) log.debug("operation completed", logFields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
     } catch (thrown) {
@@ -121,18 +157,34 @@ export function createDispatch(
         throw thrown;
       }
       const fault = Fault.from(thrown);
-      metrics.operationErrors.inc({ ...prepared.labels, code: fault.code });
+      metrics.operationErrors.inc({ ...labels, code: fault.code });
       logFailure(log, fault, logFields(operation, call, startedAt));
       throw fault;
     } finally {
       scope?.end();
       if (hasBegun) account?.endCall();
-      prepared.latency.observe((performance.now() - startedAt) / 1000);
+      latency.observe((performance.now() - startedAt) / 1000);
     }
-  };
+  }
+
+  return Object.assign(dispatch, { prepare });
 }
 
-function prepare(operation: Operation, metrics: Metrics): Prepared {
+/** Runs an operation, after its preparation. */
+function runPrepared(operation: Operation, call: Call, input: unknown): Promise<unknown> {
+  const { preparation } = call;
+  const context = new CallContext(operation, call);
+  if (preparation !== undefined) {
+    if ("thrown" in preparation) throw preparation.thrown;
+    return operation.run(context, input, preparation.result);
+  }
+  const preparing = operation.prepare?.(context, input);
+  return preparing === undefined
+    ? operation.run(context, input, undefined)
+    : preparing.then((prepared) => operation.run(context, input, prepared));
+}
+
+function create(operation: Operation, metrics: Metrics): Known {
   const labels = { module: nounOf(operation.name), operation: operation.name };
   const input = compiledInputs.get(operation.input) ?? z.compile(operation.input);
   compiledInputs.set(operation.input, input);
@@ -167,7 +219,6 @@ class CallContext implements Context {
   readonly access: Access;
   readonly operation: string;
   readonly isReadOnly: boolean;
-  readonly isFiltered: boolean;
   readonly #call: Call;
 
   constructor(operation: Operation, call: Call) {
@@ -176,7 +227,6 @@ class CallContext implements Context {
     this.access = operation.access;
     this.operation = operation.name;
     this.isReadOnly = isReadOnly(operation);
-    this.isFiltered = call.isFiltered === true;
     this.#call = call;
   }
 

@@ -72,8 +72,6 @@ export type Context = {
   operation: string;
   /** Whether the operation only reads. */
   isReadOnly: boolean;
-  /** Whether filters have decided on the message that it sends: they are not asked within a transaction. */
-  isFiltered?: boolean;
   /** Aborts when the caller disconnects or the request times out; long polls listen to it. Created on first use; copies lack it. */
   readonly signal?: AbortSignal | undefined;
 };
@@ -110,8 +108,14 @@ export class Outcome<Output> {
   }
 }
 
+/** How `prepare` of an operation ended: with its result, or with what the call throws. */
+export type Preparation = { result: unknown } | { thrown: unknown };
+
+/** Of a call whose operation runs with the input as it is. */
+export const NOTHING_PREPARED: Preparation = { result: undefined };
+
 /** One use case. `name` is `noun.verb` and doubles as operationId, rpc method and metric label. */
-export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = {
+export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType, Prepared = unknown> = {
   name: string;
   summary: string;
   description?: string;
@@ -142,12 +146,22 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
    * Any other command on a connection waits for the one before it.
    */
   concurrent?: true;
-  run(context: Context, input: z.output<Input>): Promise<z.output<Output> | Outcome<z.output<Output>>>;
+  /**
+   * What must not happen within a transaction, which would wait for it, such as asking the filters of a room. `run` may be part of
+   * one. Returns nothing where there is nothing to prepare.
+   */
+  prepare?(context: Context, input: z.output<Input>): Promise<Prepared> | undefined;
+  /** `prepared` is what `prepare` resolved to. */
+  run(
+    context: Context,
+    input: z.output<Input>,
+    prepared?: Prepared,
+  ): Promise<z.output<Output> | Outcome<z.output<Output>>>;
 };
 
-/** Declares an operation, with the types of `run` inferred from its schemas. */
-export function defineOperation<Input extends z.ZodType, Output extends z.ZodType>(
-  operation: Operation<Input, Output>,
+/** Declares an operation, with the types of `run` inferred from its schemas, and from what it prepares. */
+export function defineOperation<Input extends z.ZodType, Output extends z.ZodType, Prepared = unknown>(
+  operation: Operation<Input, Output, Prepared>,
 ): Operation {
   return operation as unknown as Operation;
 }

@@ -1,7 +1,7 @@
 // What every module is built on. A factory takes this, and by name the modules and settings that it needs.
 import type { Clock } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
-import type { ConsumeRate, Dispatch } from "@/core/dispatch.ts";
+import type { ConsumeRate, Dispatcher } from "@/core/dispatch.ts";
 import type { EventFilterOf } from "@/core/event_view.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
@@ -35,7 +35,7 @@ export type Platform = {
   /** This node, for `leaseOwner`; `undefined` where no other one can share its database. */
   nodeId: string | undefined;
   /** Calls an operation as every caller does. */
-  dispatch: Dispatch;
+  dispatch: Dispatcher;
   /** Counts a call against a rate, for what is no operation; `undefined` when rate limits are off. */
   consumeRate: ConsumeRate | undefined;
   eventFilterOf: EventFilterOf;

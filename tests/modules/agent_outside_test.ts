@@ -83,7 +83,6 @@ Deno.test("a bot is not silent while there is no gateway: after a start it has i
     clock,
     lifecycle: { stop: refuse } as never,
     ending: { endExternal: refuse } as never,
-    actors: { ofPost: refuse } as never,
   });
   await expiry.check("default", id);
   clock.advance(119_000);

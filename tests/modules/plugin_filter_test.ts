@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { pause, until } from "../wait.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { ALLOW, installPlugin, manifestOf, PLUGINS, PluginServer, PluginSocket } from "./plugin_fixture.ts";
@@ -70,8 +70,14 @@ testOnEngines(
     server.respond = () => ({ kind: "replace", text: "Something else" });
     const again = await sendMessage(alice, roomId, "Card 4111", { clientMessageId: "one" });
     assert.deepEqual([again.id, again.text], [first.id, "Card ****"]);
-    const body = { roomId, text: "x" };
-    assertProblem(await alice.post("/v1/messages", body, { "idempotency-key": "k" }), 400, "bad_request");
+    // The same with a key: the filter is asked before the transaction that stores the response.
+    const keyed = () => alice.post("/v1/messages", { roomId, text: "x" }, { "idempotency-key": "k" });
+    const stored = ok(await keyed());
+    assert.equal(stored.text, "Something else");
+    server.respond = () => ({ kind: "refuse", reason: "Not any more" });
+    assert.equal(ok(await keyed()).id, stored.id);
+    const edit = await alice.patch(`/v1/messages/${stored.id}`, { text: "y" }, { "idempotency-key": "l" });
+    assertProblem(edit, 422, "plugin_refused");
     ok(await alice.delete(`/v1/rooms/${roomId}/filters/${ID}`));
     assert.equal((await sendMessage(alice, roomId, "forbidden")).text, "forbidden");
   },
@@ -232,6 +238,35 @@ testOnEngines("a filter decides on what an agent says, and on replies to its que
   assert.equal((await fixture.texts()).at(-1), "I could not finish this: The response could not be posted: Not here");
 });
 
+testOnEngines("a filter decides on what tools of an agent send and edit", async (environment) => {
+  await using server = new PluginServer();
+  let sentId = "";
+  await using fixture = await AgentFixture.open(
+    ({ last, number }) =>
+      number === 1
+        ? callTools(["message_send", { text: "It is 4111" }])
+        : number === 2
+        ? callTools(["message_update", { id: sentId = JSON.parse(last).id, text: "It was 4111" }])
+        : number === 3
+        ? callTools(["message_send", { text: "forbidden" }])
+        : last.includes("plugin_refused")
+        ? "Refused"
+        : last,
+    { environment: { ...environment, ...ALLOW }, agent: { tools: ["message.send", "message.update"] } },
+  );
+  const { alice, roomId, gateway } = fixture;
+  server.respond = ({ data: { text } }) =>
+    text.includes("forbidden")
+      ? { kind: "refuse", reason: "Not here" }
+      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  await installPlugin(await gateway.as("admin", { role: "admin" }), filterManifest(server));
+  ok(await alice.put(`/v1/rooms/${roomId}/filters/${ID}`));
+  await fixture.mention(alice, "Say it");
+  await fixture.settled();
+  assert.deepEqual(await fixture.texts(), ["Say it", "It was ****", "Refused"]);
+  assert.equal(ok(await alice.get(`/v1/messages/${sentId}`)).text, "It was ****");
+});
+
 testOnEngines("a filter decides on what an agent outside says", async (environment) => {
   await using server = new PluginServer();
   await using gateway = await openGateway({ ...environment, ...ALLOW });
@@ -243,15 +278,29 @@ testOnEngines("a filter decides on what an agent outside says", async (environme
   const robo = await gateway.as("robo", { kind: "agent", owner: "alice", name: "Robo" });
   ok(await robo.get("/v1/collaboration/me"));
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
-  const begin = async (text: string) => {
+  const start = async (text: string): Promise<string> => {
     const { id } = ok(await robo.post("/v1/collaboration/ai/runs", { roomId }));
     ok(await robo.post(`/v1/collaboration/ai/runs/${id}/append`, { step: 0, offset: 0, text }));
-    return (body: unknown) => robo.post(`/v1/collaboration/ai/runs/${id}/finish`, body);
+    return id;
+  };
+  const begin = async (text: string) => {
+    const id = await start(text);
+    return (body: unknown, headers = {}) => robo.post(`/v1/collaboration/ai/runs/${id}/finish`, body, headers);
   };
   assert.equal(typeof ok(await (await begin("It is 4111"))({})).outputMessageId, "string");
   const refused = await begin("forbidden");
   assertProblem(await refused({}), 422, "plugin_refused");
   assert.equal(ok(await refused({ status: "failed" })).outputMessageId, null);
+  assert.equal(typeof ok(await (await begin("And 4111"))({}, { "idempotency-key": "k" })).outputMessageId, "string");
+  const silent = [await start("It was 4111"), await start("forbidden")];
+  gateway.clock.advance(121_000);
+  await gateway.runJobs();
+  await eventually(async () => {
+    for (const id of silent) {
+      const { status, error } = ok(await robo.get(`/v1/collaboration/ai/runs/${id}`));
+      assert.deepEqual([status, error?.code], ["expired", "expired"]);
+    }
+  });
   const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
-  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["It is ****"]);
+  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["It is ****", "And ****", "It was ****"]);
 });

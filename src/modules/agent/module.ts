@@ -3,8 +3,10 @@ import { z } from "@zod/zod";
 import type { Gauge } from "prom-client";
 import type { Actor } from "@/core/actor.ts";
 import { DAY_MS, iso } from "@/core/clock.ts";
+import type { Dispatcher } from "@/core/dispatch.ts";
 import { defineJob } from "@/core/job.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
+import type { Operation, Preparation } from "@/core/operation.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -160,15 +162,10 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
 /** The services of the module. The return type is inferred: it names each by its class. */
 function createParts(platform: Platform, deps: Deps) {
   const { store, clock, cursors, bus, cpu, metrics, modules, dispatch, nodeId } = platform;
-  const { roomAccess, identity, ai, files, findMessage, toolSources, assembleContext } = deps;
+  const { roomAccess, identity, ai, files, filter, findMessage, toolSources, assembleContext } = deps;
   let known: ReturnType<typeof operationsOf> | undefined;
   const operations = () => known ??= operationsOf(modules);
-  const callOperation: CallOperation = async (actor, name, input, requestId, options) => {
-    const operation = operations().get(name);
-    if (operation === undefined) throw new TypeError(`Expected an operation, received ${name}`);
-    return (await dispatch(operation, { actor, input, requestId, via: "run", isCpuAccounted: true, ...options }))
-      .output;
-  };
+  const callOperation = createCallOperation(dispatch, operations);
   const signals = new RunSignals(bus);
   const lifecycle = new RunLifecycle({ clock, ai, metrics, notifications: deps.notifications });
   const publisher = new RunPublisher({ bus, clock });
@@ -176,7 +173,7 @@ function createParts(platform: Platform, deps: Deps) {
   const access = new RunAccess({ store, roomAccess });
   const deciders = new Deciders({ identity, roomAccess, access, operations });
   const gate = new ApprovalGate({ clock, identity, access, deciders });
-  const poster = new RunPoster({ store, clock, actors, filter: deps.filter, callOperation });
+  const poster = new RunPoster({ store, clock, actors, filter, callOperation });
   const ending = new RunEnding({ store, clock, actors, lifecycle, files, poster });
   const executor = new RunExecutor({
     store,
@@ -204,11 +201,11 @@ function createParts(platform: Platform, deps: Deps) {
   const scheduler = new AgentScheduler({ store, clock, identity, roomAccess });
   const common = { store, clock, cursors, roomAccess, access, lifecycle };
   const { revalidate } = deps;
-  const runs = new RunService({ ...common, identity, waiter, poster, callOperation, findMessage, revalidate });
+  const runs = new RunService({ ...common, identity, waiter, filter, callOperation, findMessage, revalidate });
   const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });
   const streams = new RunStreams({ store, bus, access, waiter, revalidate });
   const approvals = new ApprovalService({ ...common, deciders });
-  const expiry = new RunExpiry({ store, clock, lifecycle, ending, actors });
+  const expiry = new RunExpiry({ store, clock, lifecycle, ending });
   return {
     signals,
     access,
@@ -225,6 +222,21 @@ function createParts(platform: Platform, deps: Deps) {
     approvals,
     expiry,
   };
+}
+
+function createCallOperation(dispatch: Dispatcher, operations: () => ReadonlyMap<string, Operation>): CallOperation {
+  const find = (name: string): Operation => {
+    const operation = operations().get(name);
+    if (operation === undefined) throw new TypeError(`Expected an operation, received ${name}`);
+    return operation;
+  };
+  const fixed = { via: "run", isCpuAccounted: true } as const;
+  const call = async (actor: Actor, name: string, input: unknown, requestId: string, preparation?: Preparation) =>
+    (await dispatch(find(name), { actor, input, requestId, preparation, ...fixed })).output;
+  return Object.assign(call, {
+    prepare: (actor: Actor, name: string, input: unknown, requestId: string) =>
+      dispatch.prepare(find(name), { actor, input, requestId, ...fixed }),
+  });
 }
 
 async function countRuns(gauge: Gauge<string>, store: Platform["store"]): Promise<void> {

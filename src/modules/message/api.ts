@@ -77,6 +77,14 @@ export function messageApi(deps: Deps): ModuleApi {
 }
 
 function messageOperations({ sender, messages, scheduled, metrics, rate, filter }: Deps): Operation[] {
+  const filterUpdate = async (context: Context, input: MessageUpdate): Promise<MessageUpdate> => {
+    const { roomId, metadata } = await messages.read(context, input.id);
+    if (!filter.appliesTo(context.actor.tenantId, roomId)) return input;
+    const filtered = await filter.apply(context, roomId, input);
+    // A mark of the filter is added to the metadata that the message has.
+    const isMarked = input.metadata === undefined && filtered.metadata !== undefined;
+    return isMarked ? { ...filtered, metadata: { ...metadata, ...filtered.metadata } } : filtered;
+  };
   return [
     defineOperation({
       name: "message.send",
@@ -100,12 +108,10 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
       example: { roomId: ROOM, text: "Hello, world", clientMessageId: "0c1f" },
       rate,
       concurrent: true,
-      async run(context, input) {
+      prepare: (context, input) =>
+        filter.appliesTo(context.actor.tenantId, input.roomId) ? filter.apply(context, input.roomId, input) : undefined,
+      async run(context, input, filtered = input) {
         assertMaySend(context.actor, input.elements);
-        const { tenantId } = context.actor;
-        const filtered = filter.appliesTo(tenantId, input.roomId) && context.isFiltered !== true
-          ? await filter.apply(context, input.roomId, input)
-          : input;
         if (input.sendAt !== undefined) return await schedule(scheduled, context, filtered);
         const startedAt = performance.now();
         try {
@@ -162,18 +168,11 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
       example: { id: MESSAGE, text: "Hello, world!" },
       // Agents stream their responses as edits, so updates have the rate of sends.
       rate,
-      async run(context, input) {
+      prepare: (context, input) =>
+        filter.isActive && input.text !== undefined ? filterUpdate(context, input) : undefined,
+      async run(context, input, filtered = input) {
         assertMaySend(context.actor, input.elements);
-        if (!filter.isActive || input.text === undefined) return await messages.update(context, input);
-        const { roomId, metadata } = await messages.read(context, input.id);
-        if (!filter.appliesTo(context.actor.tenantId, roomId)) return await messages.update(context, input);
-        const filtered = await filter.apply(context, roomId, input);
-        // A mark of the filter is added to the metadata that the message has.
-        const isMarked = input.metadata === undefined && filtered.metadata !== undefined;
-        return await messages.update(
-          context,
-          isMarked ? { ...filtered, metadata: { ...metadata, ...filtered.metadata } } : filtered,
-        );
+        return await messages.update(context, filtered);
       },
     }),
     defineOperation({

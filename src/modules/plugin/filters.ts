@@ -46,12 +46,7 @@ export class MessageFilters implements MessageFilter {
     );
     if (plugins.length === 0 || message.text === undefined || message.text === "") return message;
     // The transaction would wait for the plugin, and everybody for the transaction.
-    if (store.isInTransaction) {
-      throw new Fault(
-        "bad_request",
-        "Messages of this room are filtered: a call takes no Idempotency-Key there, and an agent says it in its response",
-      );
-    }
+    if (store.isInTransaction) throw new TypeError("Expected filters to be asked before the transaction");
     // Plugins are called for those only who may send.
     await roomAccess.require(context, roomId);
     const key = `${chargedTo(actor)} ${actor.principalId} ${roomId}`;

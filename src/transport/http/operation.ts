@@ -1,11 +1,11 @@
 // Operations as endpoints: authentication, input, dispatch, response.
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
-import { authorize, type Call, type Dispatch } from "@/core/dispatch.ts";
+import { authorize, type Call, type Dispatcher } from "@/core/dispatch.ts";
 import { matchesIfNoneMatch } from "@/core/request.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
-import { isReadOnly, type Operation, type Outcome } from "@/core/operation.ts";
+import { isReadOnly, type Operation, type Outcome, type Preparation } from "@/core/operation.ts";
 import { jsonResponse, type ResponseData } from "./response.ts";
 import type { RequestAuthenticator } from "./auth.ts";
 import { assertNoBody, readBody } from "./body.ts";
@@ -22,7 +22,7 @@ const EMPTY_BODY = new Uint8Array();
 
 type OperationDeps = {
   authenticateRequest: RequestAuthenticator;
-  dispatch: Dispatch;
+  dispatch: Dispatcher;
   runOnce: RunOnce;
   timeouts: RequestTimeouts;
   /** Default limit of bodies. */
@@ -105,7 +105,11 @@ export function operationEndpoint(
         : account.measure(() => toResponseData(outcome, status));
     };
     // A stored response does not pass dispatch, and a missing scope must not be stored.
-    if (key !== undefined) authorize(operation, actor);
+    if (key !== undefined) {
+      authorize(operation, actor);
+      // The call runs within the transaction that stores its response.
+      call.preparation = await dispatch.prepare(operation, call);
+    }
     const result = once === undefined || key === undefined
       ? await run()
       : await respondOnce(once, context, actor, key, body?.bytes ?? EMPTY_BODY, run, operation.isSecret === true);
@@ -127,6 +131,7 @@ class HttpCall implements Call {
   readonly requestId: string;
   readonly via = "http";
   readonly isCpuAccounted = true;
+  preparation: Preparation | undefined = undefined;
   readonly #context: RequestContext;
 
   constructor(context: RequestContext, actor: Actor, input: unknown) {

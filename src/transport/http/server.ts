@@ -5,7 +5,7 @@ import { RegExpRouter } from "@hono/hono/router/reg-exp-router";
 import { SmartRouter } from "@hono/hono/router/smart-router";
 import { TrieRouter } from "@hono/hono/router/trie-router";
 import { nextSharedTick } from "@/core/clock.ts";
-import type { Dispatch } from "@/core/dispatch.ts";
+import type { Dispatcher } from "@/core/dispatch.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
@@ -40,7 +40,7 @@ export type HttpDeps = CorsRules & {
   routes?: readonly Route[];
   /** A description for each tag of the documents. */
   tags?: Readonly<Record<string, string>>;
-  dispatch: Dispatch;
+  dispatch: Dispatcher;
   authenticate: Authenticate;
   runOnce: RunOnce;
   metrics: Metrics;

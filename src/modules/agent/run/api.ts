@@ -80,7 +80,8 @@ export function runOperations(runs: RunService): Operation[] {
       output: Run,
       faults: ["not_found", "room_archived", "run_finished", "conflict", "plugin_refused", "plugin_unavailable"],
       example: { id: RUN, text: "The second one." },
-      run: (context, input) => runs.reply(context, input),
+      prepare: (context, input) => runs.prepareReply(context, input),
+      run: (context, input, preparation) => runs.reply(context, input, preparation),
     }),
   ];
 }

@@ -1,5 +1,6 @@
 // The context of a run: what the model reads before it responds.
 import type { Actor } from "@/core/actor.ts";
+import type { Preparation } from "@/core/operation.ts";
 import type { PrincipalRow } from "@/modules/identity/mod.ts";
 import type { ModelMessage } from "@/ports/model.ts";
 import type { NamedAgentRow } from "../store.ts";
@@ -20,15 +21,19 @@ type ContextRequest = {
 /** Returns the messages of the prompt, the stable ones first. */
 export type AssembleContext = (request: ContextRequest) => Promise<readonly ModelMessage[]>;
 
-/** Calls an operation as the actor of a run; the result is the operation's output. */
-export type CallOperation = (
-  actor: Actor,
-  operation: string,
-  input: unknown,
-  requestId: string,
-  options?: { isFiltered?: boolean },
-  // deno-lint-ignore no-explicit-any -- outputs are typed by their operations
-) => Promise<any>;
+/** Calls operations as the actor of a run. */
+export type CallOperation = {
+  /** The result is the operation's output. Within a transaction, `preparation` is what `prepare` returned before it. */
+  (
+    actor: Actor,
+    operation: string,
+    input: unknown,
+    requestId: string,
+    preparation?: Preparation,
+    // deno-lint-ignore no-explicit-any -- outputs are typed by their operations
+  ): Promise<any>;
+  prepare(actor: Actor, operation: string, input: unknown, requestId: string): Promise<Preparation | undefined>;
+};
 
 /**
  * What the model needs to understand "here", "me" and "tomorrow", and to use ids in calls of tools. The time is in the zone of the

@@ -4,11 +4,11 @@ import { type Clock, delay, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { truncateCodePoints } from "@/core/text.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
-import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
+import { type Message, TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
-import type { Content, FilteredContent, RunPoster } from "./poster.ts";
+import { type Content, noticeOf, type PreparedPost, type RunPoster } from "./poster.ts";
 import { askersOf, roomsReadBy } from "./presenter.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
@@ -47,8 +47,8 @@ export class RunEnding {
     const content = await this.#contentOf(run, text.trim());
     for (let retry = 0;; retry++) {
       try {
-        const filtered = await this.#deps.poster.filtered(run, content);
-        return await this.#succeed(run, filtered, text, lastStep, set);
+        const post = await this.#deps.poster.prepare(run, content);
+        return await this.#succeed(run, post, text, lastStep, set);
       } catch (thrown) {
         // The response is paid for; what may pass, such as a rate limit, is waited for.
         if (!(thrown instanceof Fault) || !thrown.spec.retryable || retry === RETRIES || signal.aborted) throw thrown;
@@ -59,21 +59,24 @@ export class RunEnding {
 
   async #succeed(
     run: RunRow,
-    content: FilteredContent,
+    post: PreparedPost,
     text: string,
     lastStep: StepRow,
     set: Partial<RunRow>,
   ): Promise<void> {
     const { store, lifecycle, poster } = this.#deps;
     await store.enclose(async (tx) => {
-      const ended = await poster.post(run, content, { read: roomsReadBy({ ...run, ...set }) });
+      const ended = await poster.post(run, post, { read: roomsReadBy({ ...run, ...set }) });
       await new RunStore(tx.db).putStep(lastStep);
       if (ended instanceof Fault) {
         const error = { code: ended.code, detail: `The response could not be posted: ${ended.message}` };
         // The text stays readable in the run.
         const outputMessageId = await this.#tellAskers(tx, run, error);
         await lifecycle.end(tx, run, "failed", { error, outputMessageId, set: { ...set, text } });
-      } else await lifecycle.end(tx, run, "succeeded", { outputMessageId: ended ?? null, set: { ...set, text: "" } });
+      } else {await lifecycle.end(tx, run, "succeeded", {
+          outputMessageId: ended?.id ?? null,
+          set: { ...set, text: "" },
+        });}
     });
   }
 
@@ -95,21 +98,17 @@ export class RunEnding {
       !QUIET.has(error.code);
     if (!isAsked) return null;
     const told = { ...run, asker_ids_json: JSON.stringify(askers) };
-    // No filter decides on what the gateway says.
-    const text = `I could not finish this: ${error.detail}`;
-    const posted = await poster.post(told, { text, type: "notice", isFiltered: true });
-    return typeof posted === "string" ? posted : null;
+    return idOf(await poster.post(told, noticeOf(`I could not finish this: ${error.detail}`)));
   }
 
-  /** Whether `filteredExternal` may return anything. */
+  /** Whether what agents outside say is prepared: see `prepareExternal`. */
   get isFiltering(): boolean {
     return this.#deps.poster.isFiltering;
   }
 
-  /** What a run of an agent outside posts in a room with filters, which are not asked within a transaction. */
-  async filteredExternal(run: RunRow, actor: Actor, text: string): Promise<FilteredContent | undefined> {
-    const { poster } = this.#deps;
-    return poster.hasFilters(run) ? await poster.filtered(run, shortContent(text), actor) : undefined;
+  /** Prepares what a run of an agent outside posts: as the caller, or as the run if it ends without a call. */
+  async prepareExternal(run: RunRow, text: string, actor?: Actor): Promise<PreparedPost> {
+    return await this.#deps.poster.prepare(run, shortContent(text), actor);
   }
 
   /** Ends a run of an agent outside, whose text is posted however it ended; part of the transaction. */
@@ -118,11 +117,12 @@ export class RunEnding {
     run: RunRow,
     actor: Actor | undefined,
     status: "succeeded" | "failed" | "expired",
-    { text, error, content = shortContent(text) }: { text: string; error?: RunFailure; content?: FilteredContent },
+    { text, error, post }: { text: string; error?: RunFailure; post?: PreparedPost | undefined },
   ): Promise<RunRow | undefined> {
-    const posted = actor === undefined ? undefined : await this.#deps.poster.post(run, content, { actor });
+    const unprepared = { content: shortContent(text), preparation: undefined };
+    const posted = await this.#deps.poster.post(run, post ?? unprepared, actor === undefined ? {} : { actor });
     if (posted instanceof Fault && status === "succeeded") throw posted;
-    const outputMessageId = typeof posted === "string" ? posted : null;
+    const outputMessageId = idOf(posted);
     // Who watches it later reads all of it.
     if (text !== "") await new RunStore(tx.db).putStep(reportedStep(run, text, iso(this.#deps.clock.now())));
     const options = { outputMessageId, set: { text: "" }, ...error === undefined ? {} : { error } };
@@ -160,6 +160,10 @@ export function reportedStep(run: RunRow, text: string, endedAt: string, more: P
     ended_at: endedAt,
     ...more,
   };
+}
+
+function idOf(posted: Message | Fault | undefined): string | null {
+  return posted === undefined || posted instanceof Fault ? null : posted.id;
 }
 
 function shortContent(text: string): Content {

@@ -1,20 +1,21 @@
 // Runs that nothing happens in: those that wait for people for a day, and those of agents outside that are silent.
 import type { Clock } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { expiryJob, SILENT_MS } from "./expiry_job.ts";
 import type { RunEnding } from "./ending.ts";
 import type { RunLifecycle } from "./lifecycle.ts";
-import type { RunActor, RunActors } from "./run_actor.ts";
+import type { PreparedPost } from "./poster.ts";
 import { RunStore } from "./store.ts";
+
+const NO_POST: PreparedPost = { content: { text: "" }, preparation: undefined };
 
 type Deps = {
   store: Store<AgentTables>;
   clock: Clock;
   lifecycle: RunLifecycle;
   ending: RunEnding;
-  actors: RunActors;
 };
 
 export class RunExpiry {
@@ -28,31 +29,40 @@ export class RunExpiry {
 
   async check(tenantId: string, runId: string): Promise<void> {
     const { store, clock, lifecycle } = this.#deps;
+    const post = await this.#prepareExternal(await new RunStore(store.db).find(tenantId, runId));
     await store.enclose(async (tx) => {
       const run = await new RunStore(tx.db).find(tenantId, runId);
       const isWaiting = run?.status === "waiting_approval" || run?.status === "waiting_input" ||
         run?.status === "running" && run.is_external === 1;
       if (run === undefined || !isWaiting) return;
-      // An agent outside is not silent while there is no gateway to speak to.
-      const heardAt = Date.parse(run.heartbeat_at);
-      const next = expiryJob(run, run.is_external === 1 ? Math.max(heardAt, this.#startedAt) : heardAt);
+      const next = this.#nextCheck(run);
       if ((next.runAt ?? 0) > clock.now()) return await tx.enqueue(next);
-      if (run.is_external === 1) return await this.#expireExternal(tx, run);
+      if (run.is_external === 1) return await this.#expireExternal(tx, run, post);
       const error = { code: "expired", detail: "It waited for a decision or a reply for too long" };
       await lifecycle.stop(tx, run, "expired", { error });
     });
   }
 
-  /** What it wrote is posted, if it still may. */
-  async #expireExternal(tx: AnyTransaction, run: RunRow): Promise<void> {
-    const { actors, ending } = this.#deps;
-    let actor: RunActor | undefined;
-    try {
-      actor = await actors.ofPost(run, tx.db);
-    } catch (thrown) {
-      if (!(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
-    }
+  #nextCheck(run: RunRow): JobDraft {
+    const heardAt = Date.parse(run.heartbeat_at);
+    // An agent outside is not silent while there is no gateway to speak to.
+    return expiryJob(run, run.is_external === 1 ? Math.max(heardAt, this.#startedAt) : heardAt);
+  }
+
+  /** What it wrote is posted, if it still may be, and filters of the room allow it now. */
+  async #expireExternal(tx: AnyTransaction, run: RunRow, post: PreparedPost | undefined): Promise<void> {
     const error = { code: "expired", detail: `The agent was silent for ${SILENT_MS / 1000} seconds` };
-    await ending.endExternal(tx, run, actor, "expired", { text: run.text, error });
+    await this.#deps.ending.endExternal(tx, run, undefined, "expired", { text: run.text, error, post });
+  }
+
+  /** Prepares what a run that is silent now has written: if it speaks meanwhile, it does not expire. */
+  async #prepareExternal(run: RunRow | undefined): Promise<PreparedPost | undefined> {
+    const { ending, clock } = this.#deps;
+    const isSilent = run?.status === "running" && run.is_external === 1 &&
+      (this.#nextCheck(run).runAt ?? 0) <= clock.now();
+    if (!isSilent || !ending.isFiltering) return undefined;
+    const post = await ending.prepareExternal(run, run.text);
+    // The run ends also while a filter does not answer.
+    return post.preparation !== undefined && "thrown" in post.preparation ? NO_POST : post;
   }
 }

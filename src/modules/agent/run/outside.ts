@@ -4,9 +4,10 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
-import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { reportedStep, type RunEnding } from "./ending.ts";
+import type { PreparedPost } from "./poster.ts";
 import { presentRun } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
 import {
@@ -30,6 +31,9 @@ type Deps = {
   ending: RunEnding;
   publisher: RunPublisher;
 };
+
+/** `text`: of the run, as it was then. */
+type PreparedFinish = { text: string; post: PreparedPost };
 
 export class OutsideRuns {
   readonly #deps: Deps;
@@ -86,24 +90,36 @@ export class OutsideRuns {
     return { step: step + 1, offset: 0 };
   }
 
-  /** Posts the text and ends the run. Finishing a finished run returns it. */
-  async finish({ actor }: Context, { id, text, status, error }: RunFinish): Promise<Run> {
+  /** Prepares `finish`, where filters may decide on the text. */
+  prepareFinish(context: Context, input: RunFinish): Promise<PreparedFinish | undefined> | undefined {
+    return this.#deps.ending.isFiltering ? this.#prepareFinish(context, input) : undefined;
+  }
+
+  async #prepareFinish({ actor }: Context, { id, text }: RunFinish): Promise<PreparedFinish | undefined> {
     const { store, ending } = this.#deps;
-    const found = ending.isFiltering ? await store.enclose((tx) => this.#find(tx, actor, id)) : undefined;
-    const content = found?.status === "running"
-      ? await ending.filteredExternal(found, actor, text ?? found.text)
-      : undefined;
+    const run = await this.#find(store.db, actor, id);
+    if (run.status !== "running") return undefined;
+    return { text: run.text, post: await ending.prepareExternal(run, text ?? run.text, actor) };
+  }
+
+  /** Posts the text and ends the run. Finishing a finished run returns it. */
+  async finish(
+    { actor }: Context,
+    { id, text, status, error }: RunFinish,
+    prepared: PreparedFinish | undefined,
+  ): Promise<Run> {
+    const { store, ending } = this.#deps;
     return await store.enclose(async (tx) => {
-      const run = await this.#find(tx, actor, id);
+      const run = await this.#find(tx.db, actor, id);
       if (run.status === status) return presentRun(run);
       assertRunning(run);
-      if (content !== undefined && text === undefined && run.text !== found?.text) {
+      if (prepared !== undefined && text === undefined && run.text !== prepared.text) {
         throw new Fault("conflict", "The text has grown while filters decided on it: finish the run again");
       }
       const failure = status === "failed" ? { code: error?.code ?? "failed", detail: error?.detail ?? "" } : undefined;
       const ended = await ending.endExternal(tx, run, actor, status, {
         text: text ?? run.text,
-        ...content === undefined ? {} : { content },
+        post: prepared?.post,
         ...failure === undefined ? {} : { error: failure },
       });
       if (ended === undefined) throw new Fault("run_finished", "The run has finished");
@@ -113,15 +129,15 @@ export class OutsideRuns {
 
   /** The running run, for its agent. */
   async #require(tx: AnyTransaction, actor: Actor, id: string): Promise<RunRow> {
-    const run = await this.#find(tx, actor, id);
+    const run = await this.#find(tx.db, actor, id);
     assertRunning(run);
     return run;
   }
 
-  async #find(tx: AnyTransaction, actor: Actor, id: string): Promise<RunRow> {
-    const run = await new RunStore(tx.db).find(actor.tenantId, id);
+  async #find(db: AnyDatabase, actor: Actor, id: string): Promise<RunRow> {
+    const run = await new RunStore(db).find(actor.tenantId, id);
     if (run === undefined || run.agent_id !== actor.principalId || run.is_external !== 1) throw notVisible("run");
-    const grant = await this.#deps.roomAccess.find(actor, run.room_id, tx.db);
+    const grant = await this.#deps.roomAccess.find(actor, run.room_id, db);
     if (grant === undefined) throw notVisible("run");
     if (isMuted(actor, grant.room)) {
       throw new Fault("agent_muted", "The agentPolicy of the room allows it to read only");

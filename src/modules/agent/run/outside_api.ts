@@ -44,9 +44,18 @@ export function outsideOperations(runs: OutsideRuns): Operation[] {
       http: { method: "POST", path: `${RUN_PATH}/:id/finish`, status: 200, bodyMaxBytes: 512 * 1024 },
       input: RunFinish,
       output: Run,
-      faults: ["not_found", "run_finished", "room_archived", "agent_muted"],
+      faults: [
+        "not_found",
+        "run_finished",
+        "room_archived",
+        "agent_muted",
+        "conflict",
+        "plugin_refused",
+        "plugin_unavailable",
+      ],
       example: { id: RUN, status: "succeeded" },
-      run: (context, input) => runs.finish(context, input),
+      prepare: (context, input) => runs.prepareFinish(context, input),
+      run: (context, input, prepared) => runs.finish(context, input, prepared),
     }),
   ];
 }

@@ -2,7 +2,8 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
-import type { MessageFilter } from "@/modules/message/mod.ts";
+import { NOTHING_PREPARED, type Preparation } from "@/core/operation.ts";
+import type { Message, MessageFilter } from "@/modules/message/mod.ts";
 import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -11,15 +12,8 @@ import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
 export type Content = { text: string; fileIds?: string[]; type?: "notice" };
-/** Content on which the filters of the room have decided. */
-export type FilteredContent = Content & { metadata?: Record<string, unknown>; isFiltered?: boolean; refusal?: Fault };
-
-/** Of the call that sends. */
-const SENDING = {
-  access: { scope: "message.write", room: "member" },
-  operation: "message.send",
-  isReadOnly: false,
-} as const;
+/** What is prepared for the transaction that posts it. */
+export type PreparedPost = { content: Content; preparation: Preparation | undefined };
 
 type Deps = {
   store: Store<AgentTables>;
@@ -36,52 +30,35 @@ export class RunPoster {
     this.#deps = deps;
   }
 
-  /** Asks the filters of the room, which a transaction would wait for. What they refuse fails when it is posted. */
-  async filtered(run: RunRow, content: Content, external?: Actor): Promise<FilteredContent> {
-    const { store, actors } = this.#deps;
-    if (content.text === "" || !this.hasFilters(run)) return content;
-    try {
-      return await this.filteredFor(external ?? await actors.ofPost(run, store.db), run, content);
-    } catch (thrown) {
-      return { ...content, refusal: Fault.from(thrown) };
-    }
-  }
-
-  /** Whether any room has filters. */
+  /** Whether filters decide on messages of any room. */
   get isFiltering(): boolean {
     return this.#deps.filter.isActive;
   }
 
-  /** Whether filters decide on what is said in the room. */
-  hasFilters({ tenant_id: tenantId, room_id: roomId }: RunRow): boolean {
-    return this.#deps.filter.appliesTo(tenantId, roomId);
-  }
-
-  /** The same for what the actor writes; throws what its sender receives. */
-  async filteredFor<Draft extends Content>(
-    actor: Actor,
-    run: RunRow,
-    draft: Draft,
-  ): Promise<Draft & { isFiltered?: boolean }> {
-    if (!this.hasFilters(run)) return draft;
-    const message = { ...draft, threadId: run.thread_id === "" ? undefined : run.thread_id };
-    const context = { ...SENDING, actor, requestId: run.id };
-    const { threadId: _threadId, ...decided } = await this.#deps.filter.apply(context, run.room_id, message);
-    return { ...draft, ...decided, isFiltered: true };
+  /** Prepares what a run posts, outside of the transaction that does. What filters refuse fails when it is posted. */
+  async prepare(run: RunRow, content: Content, external?: Actor): Promise<PreparedPost> {
+    const { store, actors, filter, callOperation } = this.#deps;
+    const isFiltered = filter.appliesTo(run.tenant_id, run.room_id);
+    if (content.text === "" || !isFiltered) return { content, preparation: undefined };
+    try {
+      const actor = external ?? await actors.ofPost(run, store.db);
+      const preparation = await callOperation.prepare(actor, "message.send", draftOf(run, content), run.id);
+      return { content, preparation };
+    } catch (thrown) {
+      return { content, preparation: { thrown } };
+    }
   }
 
   /**
-   * Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted: also if readers of the
+   * Returns the message; nothing if there is nothing to say; the Fault if it may not be posted: also if readers of the
    * room cannot see all that the run has read, since somebody joined one room or left another meanwhile.
    */
   async post(
     run: RunRow,
-    { refusal, isFiltered, ...content }: FilteredContent,
+    { content, preparation }: PreparedPost,
     { actor: external, read = new Map() }: { actor?: Actor; read?: RoomsRead } = {},
-  ): Promise<string | Fault | undefined> {
+  ): Promise<Message | Fault | undefined> {
     if (content.text === "") return undefined;
-    if (refusal?.spec.retryable) throw refusal;
-    if (refusal !== undefined) return refusal;
     const { store, actors, callOperation, clock } = this.#deps;
     try {
       return await store.enclose(async (inner) => {
@@ -93,19 +70,8 @@ export class RunPoster {
         // What the message replies to may be hidden as well: sending it would fail for that reason.
         await assertReadable();
         const actor = external ?? await actors.ofPost(run, inner.db);
-        const message = await callOperation(
-          actor,
-          "message.send",
-          {
-            roomId: run.room_id,
-            ...content,
-            parseMentions: content.type !== "notice",
-            ...placeOf(run),
-            metadata: { ...content.metadata, runId: run.id },
-          },
-          run.id,
-          isFiltered === undefined ? {} : { isFiltered },
-        );
+        const draft = draftOf(run, content);
+        const message: Message = await callOperation(actor, "message.send", draft, run.id, preparation);
         // With the room locked, nobody joins it any more.
         await assertReadable();
         await new RunStore(inner.db).putSent({
@@ -115,13 +81,29 @@ export class RunPoster {
           chain_depth: run.chain_depth,
           created_at: iso(clock.now()),
         });
-        return message.id as string;
+        return message;
       });
     } catch (thrown) {
       if (thrown instanceof RetryTransaction || !(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
       return thrown;
     }
   }
+}
+
+/** What the gateway itself says in the name of the agent: no filter decides on it. */
+export function noticeOf(text: string): PreparedPost {
+  return { content: { text, type: "notice" }, preparation: NOTHING_PREPARED };
+}
+
+/** Input of `message.send`. */
+function draftOf(run: RunRow, content: Content) {
+  return {
+    roomId: run.room_id,
+    ...content,
+    parseMentions: content.type !== "notice",
+    ...placeOf(run),
+    metadata: { runId: run.id },
+  };
 }
 
 /** Where a run speaks: in its thread, else in reply to the message that triggered it, unless the room is direct. */

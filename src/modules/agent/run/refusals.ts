@@ -1,6 +1,7 @@
 // What an agent says in the room when it takes no request: people learn why no response comes.
 import { type Clock, MINUTE_MS } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { NOTHING_PREPARED } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
@@ -39,7 +40,7 @@ export class RunRefusals {
             clientMessageId: `${code}:${run.thread_id}:${Math.floor(clock.now() / REPEAT_MS)}`,
           },
           run.id,
-          { isFiltered: true },
+          NOTHING_PREPARED,
         );
         return message.id as string;
       });

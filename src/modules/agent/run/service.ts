@@ -3,10 +3,10 @@ import { type Actor, hasScope, textOfScopes } from "@/core/actor.ts";
 import { assertStillAuthorized } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
-import type { Context } from "@/core/operation.ts";
+import type { Context, Preparation } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { Message } from "@/modules/message/mod.ts";
+import type { Message, MessageFilter } from "@/modules/message/mod.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { AgentStore } from "../store.ts";
@@ -15,7 +15,6 @@ import type { RunAccess } from "./access.ts";
 import type { CallOperation } from "./context.ts";
 import { expiryJob } from "./expiry_job.ts";
 import type { RunLifecycle } from "./lifecycle.ts";
-import type { FilteredContent, RunPoster } from "./poster.ts";
 import { askersOf, presentRun, presentStep } from "./presenter.ts";
 import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
 import { runChanged } from "./signals.ts";
@@ -34,12 +33,15 @@ type Deps = {
   access: RunAccess;
   lifecycle: RunLifecycle;
   waiter: RunWaiter;
-  poster: RunPoster;
+  filter: Pick<MessageFilter, "isActive">;
   callOperation: CallOperation;
   findMessage: FindMessage;
   /** The actor as it is now; `undefined` if its token, itself or its owner ended. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
 };
+
+/** Of a token whose replies are posted. */
+const REPLY_SCOPE = "message.write";
 
 export class RunService {
   readonly #deps: Deps;
@@ -186,43 +188,59 @@ export class RunService {
     });
   }
 
+  /** Prepares the message of `reply`, on which filters of the room may decide. */
+  prepareReply(context: Context, input: RunReply): Promise<Preparation | undefined> | undefined {
+    const isPosted = hasScope(context.actor, REPLY_SCOPE);
+    return isPosted && this.#deps.filter.isActive ? this.#prepareReply(context, input) : undefined;
+  }
+
+  async #prepareReply({ actor, requestId }: Context, { id, text }: RunReply): Promise<Preparation | undefined> {
+    const { access, callOperation } = this.#deps;
+    return await callOperation.prepare(actor, "message.send", replyTo(await access.find(actor, id), text), requestId);
+  }
+
   /** Replies to the question of a run, which then continues. The reply is in the conversation, as the question is. */
-  async reply(context: Context, { id, text }: RunReply): Promise<Run> {
-    const { store, access, lifecycle, poster } = this.#deps;
+  async reply(context: Context, { id, text }: RunReply, preparation: Preparation | undefined): Promise<Run> {
+    const { store, access, lifecycle } = this.#deps;
     const { actor } = context;
-    const found = await access.find(actor, id);
-    // Filters are asked outside of the transaction.
-    const reply = hasScope(actor, "message.write") ? await poster.filteredFor(actor, found, { text }) : undefined;
     return await store.enclose(async (tx) => {
       const { run } = await access.requireForUpdate(tx, context, id);
       if (!askersOf(run).includes(actor.principalId)) {
         throw new Fault("forbidden", "Only the principal that asked for a run may reply to its questions");
       }
-      if (!await lifecycle.reply(tx, run, { text: reply?.text ?? text, scopes: actor.scopes })) {
+      if (run.status !== "waiting_input") {
         const isOver = run.finished_at !== null;
         throw new Fault(
           isOver ? "run_finished" : "conflict",
           isOver ? "The run has finished" : "The run has no open question",
         );
       }
-      if (reply !== undefined) await this.#postReply(tx, context, run, reply);
+      const said = hasScope(actor, REPLY_SCOPE) ? await this.#postReply(tx, context, run, text, preparation) : text;
+      await lifecycle.reply(tx, run, { text: said, scopes: actor.scopes });
       const after = await new RunStore(tx.db).find(run.tenant_id, id);
       return presentRun(after ?? run);
     });
   }
 
+  /** Returns the text of the message: filters may have changed it. */
   async #postReply(
     tx: AnyTransaction,
     { actor, requestId }: Context,
     run: RunRow,
-    { isFiltered = false, ...reply }: FilteredContent,
-  ): Promise<void> {
+    text: string,
+    preparation: Preparation | undefined,
+  ): Promise<string> {
     const { clock, callOperation } = this.#deps;
-    const { tenant_id, room_id: roomId, thread_id: threadId, agent_id } = run;
-    // Named, so that it is for no other agent of the thread.
-    const draft = { ...reply, roomId, mentions: { principalIds: [agent_id] }, ...threadId === "" ? {} : { threadId } };
-    const { id: message_id } = await callOperation(actor, "message.send", draft, requestId, { isFiltered });
+    const { tenant_id, agent_id } = run;
+    const message = await callOperation(actor, "message.send", replyTo(run, text), requestId, preparation);
     // It starts no further run.
-    await new RunStore(tx.db).addTrigger({ tenant_id, message_id, agent_id, created_at: iso(clock.now()) });
+    const created_at = iso(clock.now());
+    await new RunStore(tx.db).addTrigger({ tenant_id, message_id: message.id, agent_id, created_at });
+    return message.text;
   }
+}
+
+/** Input of `message.send`. Names the agent, so that it is for no other one of the thread. */
+function replyTo({ room_id: roomId, thread_id: threadId, agent_id }: RunRow, text: string) {
+  return { roomId, text, mentions: { principalIds: [agent_id] }, ...threadId === "" ? {} : { threadId } };
 }

@@ -4,7 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import { isReadOnly, type Operation } from "@/core/operation.ts";
+import { isReadOnly, type Operation, type Preparation } from "@/core/operation.ts";
 import { truncateText } from "@/core/text.ts";
 import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { ModelToolCall } from "@/ports/model.ts";
@@ -117,23 +117,21 @@ export class ToolStep {
   }
 
   async #write(step: Step, resolved: ResolvedCall, operation: Operation): Promise<RunRow> {
-    const { store, actors } = this.#deps;
+    const { store, actors, callOperation } = this.#deps;
     const { run } = step;
     try {
       // A caller whose share of the CPU is used up waits here, not inside of the transaction.
-      const account = this.#deps.cpu.accountOf(await actors.of(run));
-      await account.beginCall(performance.now());
-      try {
+      return await this.#within(await actors.of(run), async (actor) => {
+        const input = resolvedInput(resolved);
+        const preparation = await callOperation.prepare(actor, operation.name, input, run.id);
         return await store.enclose(async (tx) => {
           await this.#fence(tx, run);
-          const outcome = await this.#tryWrite(step, resolved, operation);
+          const outcome = await this.#tryWrite(step, resolved, operation, preparation);
           return outcome instanceof NeedsApproval
             ? await this.#waitForApproval(tx, step, resolved, outcome)
             : await this.#put(tx, step, resolved, outcome);
         });
-      } finally {
-        account.endCall();
-      }
+      });
     } catch (thrown) {
       if (thrown instanceof LeaseLost || thrown instanceof RetryTransaction) throw thrown;
       // Such as a right that ended at the commit: nothing of the call was written.
@@ -146,13 +144,14 @@ export class ToolStep {
     step: Step,
     resolved: ResolvedCall,
     operation: Operation,
+    preparation: Preparation | undefined,
   ): Promise<Outcome | NeedsApproval> {
     const { store, actors, gate, callOperation } = this.#deps;
     const { run } = step;
     try {
       return await store.enclose(async (inner) => {
         const actor = await actors.of(run, inner.db);
-        const output = await callOperation(actor, operation.name, resolvedInput(resolved), run.id);
+        const output = await callOperation(actor, operation.name, resolvedInput(resolved), run.id, preparation);
         const { checked, readerIds, read } = actor.bounds;
         const effect = { roomIds: checked, readerIds };
         await gate.assertAllowed(inner, gated(step, resolved), effect, withRoomsRead(run, read));
@@ -225,13 +224,13 @@ export class ToolStep {
     const { run } = step;
     try {
       // A notice notifies nobody: those who asked are notified of the question itself.
-      const question = await poster.filtered(run, { text: resolved.question, type: "notice" });
+      const question = await poster.prepare(run, { text: resolved.question, type: "notice" });
       return await store.enclose(async (tx) => {
         await this.#fence(tx, run);
         const posted = await poster.post(run, question, { read: roomsReadBy(run) });
         if (posted instanceof Fault) return await this.#put(tx, step, resolved, failed(posted));
         await this.#put(tx, step, resolved, { status: "waiting", result: "" });
-        return await lifecycle.wait(tx, run, "waiting_input", question.text);
+        return await lifecycle.wait(tx, run, "waiting_input", posted?.text ?? resolved.question);
       });
     } catch (thrown) {
       if (thrown instanceof LeaseLost || thrown instanceof RetryTransaction) throw thrown;
@@ -322,11 +321,11 @@ export class ToolStep {
   }
 
   /** Runs the call on the CPU account of the actor, once it has time. */
-  async #within<Result>(actor: RunActor, run: () => Promise<Result>): Promise<Result> {
+  async #within<Result>(actor: RunActor, run: (actor: RunActor) => Promise<Result>): Promise<Result> {
     const account = this.#deps.cpu.accountOf(actor);
     await account.beginCall(performance.now());
     try {
-      return await run();
+      return await run(actor);
     } finally {
       account.endCall();
     }
