@@ -23,6 +23,7 @@ export const SCRIPTS: Sources = {
   "calendar/event.ts": () => import("@/web/calendar/event.ts", { with: { type: "text" } }),
   "calendar/events.ts": () => import("@/web/calendar/events.ts", { with: { type: "text" } }),
   "calendar/form.ts": () => import("@/web/calendar/form.ts", { with: { type: "text" } }),
+  "calendar/month.ts": () => import("@/web/calendar/month.ts", { with: { type: "text" } }),
   "calendar/page.ts": () => import("@/web/calendar/page.ts", { with: { type: "text" } }),
   "calendar/week.ts": () => import("@/web/calendar/week.ts", { with: { type: "text" } }),
   "core/api.ts": () => import("@/web/core/api.ts", { with: { type: "text" } }),

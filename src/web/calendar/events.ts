@@ -56,6 +56,27 @@ export function weekOf(day: Date): Date {
   return monday;
 }
 
+/** Days of the weeks that a month is in. */
+export function daysOfMonth(day: Date): Date[] {
+  const first = weekOf(new Date(day.getFullYear(), day.getMonth(), 1));
+  const days: Date[] = [];
+  for (let next = first; days.length === 0 || next.getMonth() === day.getMonth() || days.length % 7 > 0;) {
+    days.push(next);
+    next = addDays(next, 1);
+  }
+  return days;
+}
+
+/** Whether some of an event is on a day. */
+export function isOn({ startAt, endAt, allDay, start, end }: Entry, day: Date): boolean {
+  if (allDay && "date" in start && "date" in end) {
+    const key = dateText(day);
+    return start.date <= key && (key < end.date || start.date === key);
+  }
+  const next = addDays(day, 1);
+  return Date.parse(startAt) < next.getTime() && Date.parse(endAt) > day.getTime();
+}
+
 export function addDays(day: Date, days: number): Date {
   const next = new Date(day);
   next.setDate(next.getDate() + days);

@@ -1,4 +1,4 @@
-// A week of the calendar: of a room, or of all that the caller may see.
+// A week or a month of the calendar: of a room, or of all that the caller may see.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
@@ -8,45 +8,64 @@ import { replaceRoute, route } from "../core/route.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { PlaceHead } from "../part/place.ts";
-import { addDays, dateText, type Entry, readEntries, weekOf } from "./events.ts";
+import { addDays, dateText, daysOfMonth, type Entry, readEntries, weekOf } from "./events.ts";
 import { openEvent } from "./event.ts";
 import { openNewEvent } from "./form.ts";
+import { Month } from "./month.ts";
 import { Week } from "./week.ts";
 
+const month = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
 const range = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
 
 export default function CalendarPage({ room }: ViewProps): VNode {
   const at = route.value.query.get("at");
   const day = at === null ? new Date() : new Date(`${at}T12:00:00`);
   const monday = weekOf(day);
+  const isMonth = route.value.query.get("view") === "month";
+  const days = isMonth ? daysOfMonth(day) : [];
+  const [from, until] = [days[0] ?? monday, addDays(days.at(-1) ?? addDays(monday, 6), 1)];
   const [entries, setEntries] = useState<readonly Entry[]>([]);
-  const read = useLatest(() => readEntries(monday, addDays(monday, 7), room?.id), setEntries);
-  useLive(read, ({ type }) => type.startsWith("calendar."), [monday.getTime(), room?.id]);
+  const read = useLatest(() => readEntries(from, until, room?.id), setEntries);
+  useLive(read, ({ type }) => type.startsWith("calendar."), [from.getTime(), until.getTime(), room?.id]);
 
-  const show = (day: Date): void => {
+  const show = (day: Date, asMonth = isMonth): void => {
     const place = room === undefined ? ["calendar"] : ["rooms", room.id, "calendar"];
-    replaceRoute(place, dateText(weekOf(day)) === dateText(weekOf(new Date())) ? {} : { at: dateText(day) });
+    const nameOf = (day: Date): string => dateText(asMonth ? new Date(day.getFullYear(), day.getMonth()) : weekOf(day));
+    replaceRoute(place, {
+      ...nameOf(day) === nameOf(new Date()) ? {} : { at: dateText(day) },
+      ...asMonth ? { view: "month" } : {},
+    });
   };
+  /** To the period before or after this one. */
+  const move = (step: 1 | -1): void =>
+    show(isMonth ? new Date(day.getFullYear(), day.getMonth() + step, 1) : addDays(monday, 7 * step));
+  const period = isMonth ? "month" : "week";
   const open = (entry: Entry): void =>
     openEvent(
       entry.id,
       entry.rrule === null && entry.occurrence === null ? undefined : entry.occurrence ?? undefined,
       read,
     );
+  const create = (start: Date): void => openNewEvent(room, start, read);
   const content = html`
     <div class="calendar">
       <div class="calendar-bar">
         <button type="button" onClick=${() => show(new Date())}>Today</button>
-        <button type="button" class="plain" aria-label="Previous week"
-          onClick=${() => show(addDays(monday, -7))}><${Icon} name="back" /></button>
-        <button type="button" class=${classes("plain", "flipped")} aria-label="Next week"
-          onClick=${() => show(addDays(monday, 7))}><${Icon} name="back" /></button>
-        <h2 aria-live="polite">${range.formatRange(monday, addDays(monday, 6))}</h2>
+        <button type="button" class="plain" aria-label=${`Previous ${period}`}
+          onClick=${() => move(-1)}><${Icon} name="back" /></button>
+        <button type="button" class=${classes("plain", "flipped")} aria-label=${`Next ${period}`}
+          onClick=${() => move(1)}><${Icon} name="back" /></button>
+        <h2 aria-live="polite">${isMonth ? month.format(day) : range.formatRange(monday, addDays(monday, 6))}</h2>
+        <button type="button" aria-pressed=${isMonth} onClick=${() => show(day, !isMonth)}>Month</button>
         <button type="button" class="primary" onClick=${() =>
           openNewEvent(room, undefined, read)}><${Icon} name="add" />New event</button>
       </div>
-      <${Week} monday=${monday} wanted=${day} entries=${entries} onOpen=${open} onCreate=${(start: Date) =>
-        openNewEvent(room, start, read)} />
+      ${isMonth
+        ? html`
+          <${Month} days=${days} wanted=${day} entries=${entries} onOpen=${open} onCreate=${create}
+            onWeek=${(day: Date) => show(day, false)} />
+        `
+        : html`<${Week} monday=${monday} wanted=${day} entries=${entries} onOpen=${open} onCreate=${create} />`}
     </div>
   `;
   return room === undefined ? html`<${PlaceHead} title="Calendar" />${content}` : content;

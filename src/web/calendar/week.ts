@@ -5,7 +5,7 @@ import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { route } from "../core/route.ts";
 import { roomName, rooms } from "../room/rooms.ts";
-import { addDays, dateText, type Entry } from "./events.ts";
+import { addDays, dateText, type Entry, isOn } from "./events.ts";
 
 type Placed = { entry: Entry; top: number; height: number; lane: number; lanes: number };
 
@@ -42,7 +42,7 @@ export function Week({ monday, wanted, entries, onOpen, onCreate }: {
   }, [route.value]);
   const today = dateText(new Date());
   // Heads are equally high, or the hours of a day would not be beside those of the next.
-  const allDayMax = Math.max(0, ...days.map((day) => entries.filter((one) => one.allDay && overlaps(one, day)).length));
+  const allDayMax = Math.max(0, ...days.map((day) => entries.filter((one) => one.allDay && isOn(one, day)).length));
   const head = { minHeight: `${HEAD_PX + allDayMax * ALL_DAY_PX}px` };
   return html`
     <div class="week" ref=${grid} tabindex="0" aria-label="Week">
@@ -51,7 +51,7 @@ export function Week({ monday, wanted, entries, onOpen, onCreate }: {
       )}</div>
       ${days.map((day) => {
         const key = dateText(day);
-        const own = entries.filter((entry) => overlaps(entry, day));
+        const own = entries.filter((entry) => isOn(entry, day));
         return html`
           <section key=${key} class=${classes("day-column", key === today && "today")} aria-label=${dayName.format(
             day,
@@ -100,15 +100,6 @@ function EventBox({ placed, onOpen }: { placed: Placed; onOpen: (entry: Entry) =
         : ` · ${roomName(room)}`}</span>
     </button>
   `;
-}
-
-function overlaps({ startAt, endAt, allDay, start, end }: Entry, day: Date): boolean {
-  if (allDay && "date" in start && "date" in end) {
-    const key = dateText(day);
-    return start.date <= key && (key < end.date || start.date === key);
-  }
-  const next = addDays(day, 1);
-  return Date.parse(startAt) < next.getTime() && Date.parse(endAt) > day.getTime();
 }
 
 /** Minutes of a day on its clock, which is not how many have passed when clocks change. */

@@ -6,6 +6,7 @@ const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
 const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "short" });
+const fullDay = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const UNITS = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9]] as const;
 
@@ -20,6 +21,11 @@ export function hourOf(hour: number): string {
 
 export function fullTimeOf(at: string): string {
   return full.format(new Date(at));
+}
+
+/** A day with its weekday, as screen readers say it. */
+export function fullDayOf(value: Date): string {
+  return fullDay.format(value);
 }
 
 /** "Today", a weekday of the last week, or a date. */
