@@ -1,4 +1,4 @@
-// What people try without being told, as other applications have it.
+// What people try because other applications have it.
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
@@ -11,16 +11,29 @@ import { assertNoReports, openClient, sees, signIn, write } from "./web_page.ts"
 const LOCAL = "gateway.test";
 const DOCUMENTS = "/v1/collaboration/documents";
 
+/** Pastes something of these types; returns whether the page took it instead of the browser. */
+async function pasteIn(
+  page: Page,
+  into: string,
+  texts: Record<string, string>,
+  [bytes, name]: readonly [readonly number[], string] | [] = [],
+): Promise<boolean> {
+  return await page.evaluate(`(() => {
+    const clipboardData = new DataTransfer();
+    for (const [type, text] of ${JSON.stringify(Object.entries(texts))}) clipboardData.setData(type, text);
+    const bytes = ${JSON.stringify(bytes ?? null)};
+    const name = ${JSON.stringify(name ?? null)};
+    if (bytes) clipboardData.items.add(new File([new Uint8Array(bytes)], name, { type: "image/png" }));
+    const event = new ClipboardEvent("paste", { bubbles: true, cancelable: true, clipboardData });
+    document.querySelector(${JSON.stringify(into)}).dispatchEvent(event);
+    return event.defaultPrevented;
+  })()`);
+}
+
 /** Pastes a picture as the browser does, without a clipboard of the machine. */
 async function pastePicture(page: Page, into: string, name: string): Promise<void> {
   const bytes = [...await page.screenshot({ clip: { x: 0, y: 0, width: 40, height: 20 } })];
-  await page.evaluate(`(() => {
-    const clipboardData = new DataTransfer();
-    clipboardData.items.add(new File([new Uint8Array(${JSON.stringify(bytes)})], "${name}", { type: "image/png" }));
-    document.querySelector("${into}").dispatchEvent(
-      new ClipboardEvent("paste", { bubbles: true, cancelable: true, clipboardData }),
-    );
-  })()`);
+  await pasteIn(page, into, {}, [bytes, name]);
 }
 
 browserTest("what people are used to works as elsewhere", async (t) => {
@@ -35,7 +48,8 @@ browserTest("what people are used to works as elsewhere", async (t) => {
   const browser = await launchBrowser(`--host-resolver-rules=MAP ${LOCAL} 127.0.0.1`);
   try {
     const page = await signIn(browser, target, ada);
-    const composer = page.locator(".chat .composer textarea");
+    const composerOf = ".chat .composer textarea";
+    const composer = page.locator(composerOf);
     await t.step("in a local network, without https, messages are sent and links copied", async () => {
       const local = await openClient(browser, target.baseUrl.replace("127.0.0.1", LOCAL));
       assert.equal(await local.evaluate("isSecureContext"), false);
@@ -66,6 +80,91 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await target.call(bob, "PATCH", `/v1/messages/${id}`, { text: "At seven" });
       await versions.getByText("At seven").waitFor();
       await page.keyboard.press("Escape");
+    });
+    await t.step("what is inserted in a line leaves the cursor behind it", async () => {
+      await composer.fill("Ask  about it");
+      await composer.press("Home");
+      for (let n = 0; n < "Ask ".length; n++) await composer.press("ArrowRight");
+      await composer.pressSequentially("@bo");
+      await page.getByRole("option", { name: /Bob/ }).waitFor();
+      await composer.press("Enter");
+      await composer.pressSequentially("now");
+      assert.equal(await composer.inputValue(), "Ask @bob now about it");
+    });
+    await t.step("an address that is pasted on a word becomes its link, and a spreadsheet stays text", async () => {
+      await composer.fill("the plan");
+      await composer.press("Home");
+      for (let n = 0; n < "the".length; n++) await composer.press("Shift+ArrowRight");
+      const files = [[1], "cells.png"] as const;
+      assert.equal(await pasteIn(page, composerOf, { "text/plain": "https://example.com/plan" }), true);
+      assert.equal(await composer.inputValue(), "[the](https://example.com/plan) plan");
+      assert.equal(await pasteIn(page, composerOf, { "text/plain": "1 2", "text/html": "<b>1</b>" }, files), false);
+      assert.equal(await page.locator(".attachments").count(), 0);
+    });
+    await t.step("Enter ends a line of code, and sends once the block has ended", async () => {
+      await composer.fill("```");
+      await composer.press("Enter");
+      await composer.pressSequentially("const x = 1;");
+      await composer.press("Enter");
+      await composer.pressSequentially("```");
+      await composer.press("Enter");
+      await page.locator(".chat .message pre", { hasText: "const x = 1;" }).waitFor();
+      assert.equal(await composer.inputValue(), "");
+      await page.locator(".unsent").waitFor({ state: "detached" });
+    });
+    await t.step("an own message without any text is deleted, if its author wants that", async () => {
+      await composer.press("ArrowUp");
+      await page.getByLabel("Edit message").fill("");
+      await page.keyboard.press("Enter");
+      await page.getByRole("dialog", { name: "Delete this message?" }).getByRole("button", { name: "Cancel" }).click();
+      await page.locator(".chat .message pre", { hasText: "const x = 1;" }).waitFor();
+    });
+    await t.step("a link to a message is followed in the same tab", async () => {
+      const { id } = await post(bob, "/v1/messages", { roomId, text: "The place" });
+      const { id: other } = await post(ada, "/v1/rooms", { name: "elsewhere", memberIds: ["bob"] });
+      const text = `[See there](${target.baseUrl}/#/rooms/${roomId}?message=${id})`;
+      await post(bob, "/v1/messages", { roomId: other, text });
+      await page.goto(`${target.baseUrl}/#/rooms/${other}`);
+      await page.getByRole("link", { name: "See there" }).click();
+      await page.locator(`.marked[data-id="${id}"]`).waitFor();
+      assert.equal(page.context().pages().length, 1);
+      await page.goBack();
+      await page.getByRole("link", { name: "See there" }).waitFor();
+    });
+    await t.step("who comes back to an open room sees what is new", async () => {
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await sees(page, "The place");
+      await page.locator(".room.open:not(.unread)").waitFor();
+      await page.evaluate("document.hasFocus = () => false");
+      await post(bob, "/v1/messages", { roomId, text: "While you were away" });
+      await page.locator(".unread-line + article", { hasText: "While you were away" }).waitFor();
+      await page.evaluate("document.hasFocus = () => true");
+      await page.evaluate("void dispatchEvent(new Event('focus'))");
+      await page.locator(".room.open:not(.unread)").waitFor();
+      assert.equal(await page.locator(".unread-line").count(), 1);
+    });
+    await t.step("the calendar has months, with what is on each day", async () => {
+      const events = "/v1/collaboration/calendar/events";
+      for (let hour = 10; hour < 14; hour++) {
+        const start = { dateTime: `2027-02-10T${hour}:00:00`, timeZone: "UTC" };
+        await post(ada, events, { roomId, title: `Talk at ${hour}`, start });
+      }
+      await post(ada, events, { roomId, title: "Fair", start: { date: "2027-02-27" }, end: { date: "2027-03-03" } });
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}/calendar?at=2027-02-10`);
+      await page.getByRole("button", { name: /Talk at 13/ }).waitFor();
+      await page.getByRole("button", { name: "Month", exact: true }).click();
+      await page.getByRole("heading", { name: "February 2027" }).waitFor();
+      const day = (name: string) => page.locator(".month").getByRole("region", { name });
+      await day("February 28, 2027").getByRole("button", { name: "Fair" }).waitFor();
+      assert.equal(await page.locator(".month section").count(), 28);
+      await page.getByRole("button", { name: "Next month" }).click();
+      await day("March 2, 2027").getByRole("button", { name: "Fair" }).waitFor();
+      await page.getByRole("button", { name: "Previous month" }).click();
+      const more = day("February 10, 2027").getByRole("button", { name: "2 more" });
+      await more.waitFor();
+      assert.equal(await day("February 10, 2027").getByRole("button", { name: /Talk/ }).count(), 2);
+      await more.click();
+      await page.locator(".week").getByRole("button", { name: /Talk at 13/ }).waitFor();
     });
     await t.step("half a comment is there after its pane was closed, and after the page was left", async () => {
       const { id } = await post(ada, DOCUMENTS, { roomId, title: "Plan" });

@@ -78,7 +78,7 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
   return items;
 }
 
-function confirmDelete(message: Message): void {
+export function confirmDelete(message: Message): void {
   confirmThen(
     "Delete this message?",
     "Its text and files are removed for everybody.",

@@ -53,8 +53,12 @@ export function Completion({ room, text, box, onPick }: {
 
     /** Writes a choice instead of what was typed from here on. */
     function put(choice: Choice, start: number): void {
-      onPick(`${text.slice(0, start)}${choice.text} ${text.slice(caret)}`);
-      box.current?.focus();
+      const { current } = box;
+      if (current === null) return;
+      // In the field itself: a new value would move the cursor to the end.
+      current.setRangeText(`${choice.text} `, start, caret, "end");
+      onPick(current.value);
+      current.focus();
     }
 
     /** Offers these choices for what was typed from here on; returns what closes the list. */

@@ -1,4 +1,4 @@
-// Where messages are written: Enter sends, Escape leaves a thread, @ completes names, files are dropped or pasted, and a message can be scheduled.
+// Where messages are written: Enter sends, except in a block of code, Escape leaves a thread, @ completes names, files are dropped or pasted, and a message can be scheduled.
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";
@@ -21,6 +21,8 @@ import { Attachments, upload } from "./uploads.ts";
 
 const TYPING_MS = 3000;
 const LINES_MAX_PX = 220;
+const LINK = /^https?:\/\/[^\s()]+$/;
+const FENCE = /^```/gm;
 
 type Target = { room: Room; threadId?: string };
 
@@ -75,7 +77,9 @@ function MessageForm({ room, threadId }: Target): VNode {
 
   function onKey(event: KeyboardEvent): void {
     if (completionKey(event) || formatKey(event, setText)) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    const { selectionStart = 0 } = box.current ?? {};
+    const isInCode = (text.slice(0, selectionStart).match(FENCE)?.length ?? 0) % 2 === 1;
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !isInCode) {
       event.preventDefault();
       send();
     } else if (event.key === "ArrowUp" && text === "") editLast(event, room, threadId);
@@ -86,10 +90,27 @@ function MessageForm({ room, threadId }: Target): VNode {
     }
   }
 
+  /** Writes a text instead of what is selected. */
   function insert(part: string): void {
-    const at = box.current?.selectionStart ?? text.length;
-    setText(text.slice(0, at) + part + text.slice(box.current?.selectionEnd ?? at));
-    box.current?.focus();
+    const { current } = box;
+    if (current === null) return;
+    // In the field itself: a new value would move the cursor to the end.
+    current.setRangeText(part, current.selectionStart, current.selectionEnd, "end");
+    setText(current.value);
+    current.focus();
+  }
+
+  function onPaste(event: ClipboardEvent): void {
+    const { clipboardData } = event;
+    const pasted = clipboardData?.getData("text/plain") ?? "";
+    // What is copied in a word processor or a spreadsheet is also given as a picture.
+    const hasText = pasted !== "" && clipboardData?.types.includes("text/html") === true;
+    const { selectionStart = 0, selectionEnd = 0 } = box.current ?? {};
+    const selected = text.slice(selectionStart, selectionEnd);
+    if ((clipboardData?.files.length ?? 0) > 0 && !hasText) addFiles(clipboardData?.files);
+    else if (LINK.test(pasted) && selected.trim() !== "" && !LINK.test(selected)) insert(`[${selected}](${pasted})`);
+    else return;
+    event.preventDefault();
   }
 
   const addFiles = (list: FileList | null | undefined): void => upload(key, room.id, [...list ?? []]);
@@ -115,11 +136,7 @@ function MessageForm({ room, threadId }: Target): VNode {
           placeholder=${threadId === undefined
             ? `Message ${room.kind === "direct" ? "" : "#"}${roomName(room)}`
             : "Reply…"}
-          onInput=${onInput} onKeyDown=${onKey} onPaste=${(event: ClipboardEvent) => {
-            if ((event.clipboardData?.files.length ?? 0) === 0) return;
-            event.preventDefault();
-            addFiles(event.clipboardData?.files);
-          }}></textarea>
+          onInput=${onInput} onKeyDown=${onKey} onPaste=${onPaste}></textarea>
         <${EmojiPicker} label="Insert an emoji" onPick=${insert} />
         ${threadId !== undefined ? null : html`<${Menu} label="Send later" icon="clock" items=${[
           {

@@ -23,8 +23,13 @@ const SAME_SENDER_MS = 5 * 60_000;
 export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?: string; jumpTo?: string }): VNode {
   const timeline = timelineOf(room.id, threadId);
   const { items, hasBefore, hasAfter, state } = timeline.state.value;
-  // Where the unread messages start; it stays there while the room is open.
-  const [readSeq] = useState(room.unreadCount > 0 ? room.lastReadSeq : Infinity);
+  // Where the unread messages start; it stays there while the room is open, until this window has been left.
+  const [readSeq, setReadSeq] = useState(room.unreadCount > 0 ? room.lastReadSeq : Infinity);
+  const seen = useRef(room.unreadCount > 0 ? room.lastReadSeq : room.lastSeq);
+  useEffect(() => {
+    if (room.unreadCount === 0) seen.current = room.lastSeq;
+    else if (!document.hasFocus()) setReadSeq(seen.current);
+  }, [room.lastSeq, room.unreadCount]);
   // An event may be here before the reply to the call that caused it.
   const waiting = unsent.value.filter((one) =>
     one.roomId === room.id && one.threadId === threadId &&

@@ -1,6 +1,7 @@
 // Markdown of messages as nodes, with the mentioned marked. No markup is made of text, so hostile text stays text.
 import { marked, type Token, type Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
+import { addressOf } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { personOf } from "../core/people.ts";
 import type { Mentions } from "../core/resources.ts";
@@ -113,6 +114,8 @@ function link(
 ): ComponentChildren {
   const content = tokens.length > 0 ? inlines(tokens, shown) : text === "" ? href : text;
   if (!SAFE_LINK.test(href)) return content;
+  // A place in this client is opened in this tab.
+  if (href.startsWith("#/") || href.startsWith(`${addressOf("")}#/`)) return html`<a href=${href}>${content}</a>`;
   return html`<a href=${href} target="_blank" rel="noopener noreferrer">${content}</a>`;
 }
 

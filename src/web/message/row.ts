@@ -15,7 +15,7 @@ import { Avatar } from "../part/avatar.ts";
 import { Icon } from "../part/icon.ts";
 import { later } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
-import { messageMenu, toggleReaction } from "./actions.ts";
+import { confirmDelete, messageMenu, toggleReaction } from "./actions.ts";
 import { drafts, editedId, editKey, setDraft, setReply } from "./editing.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
@@ -211,6 +211,7 @@ function Editor({ message }: { message: Message }): VNode {
   const save = (): void => {
     const text = box.current?.value.trim() ?? "";
     if (text === message.text) return close();
+    if (text === "" && message.files.length === 0) return void (close(), confirmDelete(message));
     void attempt(async () => {
       await call("PATCH", `v1/messages/${message.id}`, { text, parseMentions: true, version: message.version });
       close();
