@@ -5,7 +5,7 @@ import { MessageStore, type MessageTables } from "@/modules/message/store.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { type ApiResponse, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
-import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 Deno.test("room.create creates a room that its creator owns and can read", async () => {
   await using gateway = await openGateway();
@@ -32,6 +32,18 @@ Deno.test("message.send stores a message at the next position of the room's stre
   const list = await alice.get(`/v1/messages?roomId=${room.id}`);
   assert.deepEqual(list.body.items.map((item: { text: string }) => item.text), ["one"]);
   assert.equal(list.body.lastSeq, first.body.seq);
+});
+
+Deno.test("room.events refuses a position that the stream has not reached, rather than say that nothing is missing", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const { seq } = await sendMessage(alice, roomId, "newest");
+  const { events, complete, lastSeq } = ok(await alice.get(`/v1/rooms/${roomId}/events?after=${seq}`));
+  assert.deepEqual([events, complete, lastSeq], [[], true, seq]);
+  const beyond = await alice.get(`/v1/rooms/${roomId}/events?after=${seq + 1}`);
+  assertProblem(beyond, 409, "stream_reset");
+  assert.match(beyond.body.detail, new RegExp(`last position of the room is ${seq};`));
 });
 
 Deno.test("room.update changes only the given fields of the agent policy, and me.update those of the preferences", async () => {

@@ -199,6 +199,10 @@ export class RoomService {
       throw new Fault("stream_reset", "The stream of the room was reset; read the room again");
     }
     const view = { hiddenUpTo: hiddenUpTo(grant), filter: this.#deps.eventFilterOf(context.actor) };
+    // A position that the stream has not reached is one of another stream. Events might be missed in silence.
+    if (after > position.head) {
+      throw new Fault("stream_reset", `The last position of the room is ${position.head}; read the room again`);
+    }
     const from = Math.max(after, view.hiddenUpTo);
     const events = await store.log.read(tenantId, stream, from, limit);
     // They may have been trimmed since the position was read.
