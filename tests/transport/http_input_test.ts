@@ -236,6 +236,18 @@ Deno.test("If-Match sets the version; a malformed one returns 400, another versi
   assert.equal((await patch("*")).status, 200);
 });
 
+Deno.test("If-Match is refused where it would not be checked, and nothing is changed", async () => {
+  const { call, sample } = createSampleGateway();
+  const headers = { "If-Match": '"3"' };
+  const problem = await problemOf(await call("/v1/rooms/room_1", { method: "DELETE", headers }));
+  assert.equal(problem.code, "bad_request");
+  assert.match(problem.detail, /^room\.delete does not support If-Match$/);
+  assert.equal((await problemOf(await call("/v1/rooms", jsonRequest({ name: "New" }, "POST", headers)))).status, 400);
+  assert.deepEqual(sample.inputs, []);
+  assert.equal((await call("/v1/rooms/room_1", { headers })).status, 200);
+  assert.equal((await call("/v1/rooms/room_1", { method: "DELETE", headers: { "If-Match": "*" } })).status, 204);
+});
+
 Deno.test("path parameters are decoded, and malformed escapes are not an internal error", async () => {
   const { call } = createSampleGateway();
   assert.equal((await call("/v1/rooms/room%5F1")).status, 200);

@@ -10,7 +10,7 @@ import { pointerOf, type QueryField, readQuery } from "./query.ts";
 /** Merges the parts of a request; unknown and repeated fields are rejected. */
 type ReadInput = (context: RequestContext, params: Readonly<Record<string, string>>, body: unknown) => unknown;
 
-export function createReadInput({ http }: Operation, fields: ReadonlyMap<string, QueryField>): ReadInput {
+export function createReadInput({ name, http }: Operation, fields: ReadonlyMap<string, QueryField>): ReadInput {
   return function readInput(context, params, body) {
     const input = objectOf(body);
     for (const name in params) {
@@ -35,8 +35,11 @@ export function createReadInput({ http }: Operation, fields: ReadonlyMap<string,
     }
     if (mayHaveNul) assertSafeText(params);
     Object.assign(input, params);
-    if (http.ifMatch !== undefined) {
-      const version = parseIfMatch(context.request.headers.get("If-Match"));
+    const ifMatch = context.request.headers.get("If-Match");
+    if (http.ifMatch === undefined) {
+      if (ifMatch !== null && http.method !== "GET") assertNoCondition(name, ifMatch);
+    } else {
+      const version = parseIfMatch(ifMatch);
       if (version !== undefined) {
         if (Object.hasOwn(input, http.ifMatch) && input[http.ifMatch] !== version) {
           throw new Fault("bad_request", `If-Match and ${http.ifMatch} name different versions`);
@@ -55,6 +58,11 @@ function objectOf(body: unknown): Record<string, unknown> {
     throw new Fault("validation_failed", detail, { errors: [{ pointer: "", code: "invalid_type", detail }] });
   }
   return body as Record<string, unknown>; // an object of JSON, as just checked
+}
+
+/** A condition that is ignored would change what its caller wants unchanged. */
+function assertNoCondition(operation: string, ifMatch: string): void {
+  if (ifMatch.trim() !== "*") throw new Fault("bad_request", `${operation} does not support If-Match`);
 }
 
 function unknownField(name: string): Fault {

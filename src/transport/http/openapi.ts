@@ -37,7 +37,7 @@ const PARAMETERS = {
     in: "header",
     description:
       'ETag of the version the change is based on, such as `"3.Zk2b9tq1Lw0x"`. Any other version fails with ' +
-      "412; `*` skips the check.",
+      "412; `*` skips the check. Writes without this header in their description refuse it.",
     schema: { type: "string", pattern: `^(?:\\*|${IF_MATCH.source.slice(1, -1)})$` },
   },
   IfNoneMatch: {
