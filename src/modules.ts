@@ -18,7 +18,7 @@ import { jobModule } from "@/modules/job/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import { type MemoryModule, memoryModule, runContext } from "@/modules/memory/mod.ts";
 import {
-  createLastMessageReader,
+  createPreviewReader,
   MessageAccess,
   type MessageFilter,
   messageModule,
@@ -148,7 +148,7 @@ export function createModules(
     notifications,
     membersMax,
     countUnread: (tenantId, principalId, rooms) => unreads.count(tenantId, principalId, rooms),
-    readLastMessages: createLastMessageReader(store),
+    previews: createPreviewReader(store),
     exposesRoomIds: config.metricsToken !== undefined,
   }));
   const file = add(fileModule(platform, {

@@ -55,6 +55,38 @@ testOnEngines("rooms include the newest message that is visible to the caller", 
   assert.equal(ok(await alice.get("/v1/rooms")).items[0].lastMessage, undefined);
 });
 
+testOnEngines(
+  "a room includes its agents, and the pinned messages that the caller may see",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const roomId = await createRoom(alice, [], { historyVisibility: "joined" });
+    const agent = ok(await alice.post("/v1/collaboration/principals", { kind: "agent", displayName: "Helper" }));
+    ok(await alice.put(`/v1/rooms/${roomId}/members/${agent.id}`));
+    const early = await sendMessage(alice, roomId, "y".repeat(300));
+    ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+    const late = await sendMessage(bob, roomId, "late");
+    await sendMessage(bob, roomId, "not pinned");
+    for (const { id } of [early, late]) {
+      ok(await alice.put(`/v1/messages/${id}/pin`));
+      gateway.clock.advance(1000);
+    }
+    const seen = async (who: Caller) => {
+      const { pins, agents, members } = ok(await who.get(`/v1/rooms/${roomId}?include=pins,agents`));
+      assert.equal(members, undefined);
+      assert.deepEqual(agents.map(({ principalId }: { principalId: string }) => principalId), [agent.id]);
+      return pins.map(({ id, preview, senderName }: Record<string, string>) => [id, preview, senderName]);
+    };
+    const lateShown = [late.id, "late", "bob"];
+    assert.deepEqual(await seen(alice), [lateShown, [early.id, "y".repeat(200), "alice"]]);
+    assert.deepEqual(await seen(bob), [lateShown]);
+    ok(await alice.delete(`/v1/messages/${late.id}`));
+    assert.deepEqual(await seen(bob), []);
+    const { pins, agents } = ok(await alice.get(`/v1/rooms/${roomId}`));
+    assert.deepEqual([pins, agents], [undefined, undefined]);
+  },
+);
+
 Deno.test("without the scope for messages, rooms include none", async () => {
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice", "eve");
@@ -63,7 +95,8 @@ Deno.test("without the scope for messages, rooms include none", async () => {
   const eve = await gateway.as("eve");
   assert.equal(ok(await eve.get("/v1/rooms?include=lastMessage")).items[0].lastMessage, null);
   const scoped = await gateway.as("alice", { scope: "room.read" });
-  for (const path of ["/v1/rooms?include=lastMessage", `/v1/rooms/${roomId}?include=lastMessage`]) {
+  const room = `/v1/rooms/${roomId}`;
+  for (const path of ["/v1/rooms?include=lastMessage", `${room}?include=lastMessage`, `${room}?include=pins`]) {
     assertProblem(await scoped.get(path), 403, "scope_missing");
   }
   ok(await scoped.get("/v1/rooms"));

@@ -7,9 +7,7 @@ import type { Store } from "@/ports/store.ts";
 import { MessageAccess } from "./message_access.ts";
 import { messageEvent, presentMessages } from "./presenter.ts";
 import type { Message } from "./schema.ts";
-import { MessageStore, type MessageTables } from "./store.ts";
-
-const PINS_MAX = 100;
+import { MessageStore, type MessageTables, PINS_MAX } from "./store.ts";
 
 type Deps = { store: Store<MessageTables>; clock: Clock; roomAccess: RoomAccess; people: RoomPeople };
 

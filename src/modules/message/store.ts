@@ -76,6 +76,9 @@ export type MessageTables = RoomTables & FileTables & {
   reaction: ReactionRow;
 };
 
+/** Pins of a room. */
+export const PINS_MAX = 100;
+
 /** Principal id of a mention of the whole room. */
 export const MENTION_ALL = "*";
 

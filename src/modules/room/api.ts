@@ -24,13 +24,13 @@ import {
   RoomEvents,
   RoomId,
   RoomList,
+  RoomReadInclude,
   RoomSettings,
   RoomSettingsUpdate,
   RoomUpdate,
 } from "./schema.ts";
 import type { RoomService } from "./service.ts";
 import type { RoomSettingsService } from "./room_settings.ts";
-import { RoomInclude } from "./view_schema.ts";
 
 const PATH = "/v1/rooms";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
@@ -92,8 +92,8 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
       http: { method: "GET", path: `${PATH}/:id`, status: 200 },
       input: z.strictObject({
         id: RoomId,
-        include: z.array(z.enum(["members", ...RoomInclude.options])).max(3).default([]).describe(
-          "Related data to include; the newest message requires the scope `message.read`",
+        include: z.array(RoomReadInclude).max(10).default([]).describe(
+          "Related data to include; pins and the newest message require the scope `message.read`",
         ),
       }),
       output: Room,

@@ -63,6 +63,6 @@ export {
 } from "./store.ts";
 export type { RoomPeople } from "./people.ts";
 export { badgeCount, wantsNotification } from "./room_settings.ts";
-export { LAST_PREVIEW_MAX, LastMessage, Person, RoomInclude, Senders } from "./view_schema.ts";
-export type { ReadLastMessages, RoomViews } from "./room_views.ts";
+export { MessagePreview, Person, PREVIEW_MAX, RoomInclude, Senders } from "./view_schema.ts";
+export type { MessagePreviews, RoomViews } from "./room_views.ts";
 export { ReadReceipts } from "./read_receipts.ts";

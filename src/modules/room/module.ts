@@ -19,7 +19,7 @@ import { RoomService } from "./service.ts";
 import { RoomSettingsService } from "./room_settings.ts";
 import { RoomStore } from "./store.ts";
 import { OWNERSHIP_TRANSFER_JOB, OwnershipTransfer, ownershipTransferJob } from "./ownership_transfer.ts";
-import { type ReadLastMessages, RoomViews } from "./room_views.ts";
+import { type MessagePreviews, RoomViews } from "./room_views.ts";
 
 const LARGEST_ROOMS = 100;
 
@@ -30,7 +30,7 @@ type Deps = {
   notifications: NotificationService;
   membersMax: number;
   countUnread: CountUnread;
-  readLastMessages: ReadLastMessages;
+  previews: MessagePreviews;
   /** Whether metrics may name rooms by their ids. */
   exposesRoomIds: boolean;
 };
@@ -42,7 +42,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
   const { roomAccess, identity, visibility, notifications, membersMax, countUnread } = deps;
   const members = new RoomMembers({ store, clock, cursors, roomAccess, identity, notifications, membersMax });
   const people = new RoomPeople({ store, clock, visibility });
-  const views = new RoomViews({ people, readLastMessages: deps.readLastMessages });
+  const views = new RoomViews({ people, previews: deps.previews });
   const onCreated = () => metrics.roomsCreated.inc();
   const rooms = new RoomService({
     views,

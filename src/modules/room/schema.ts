@@ -11,7 +11,7 @@ import { patchSchema } from "@/core/patch.ts";
 import { isLongerThan } from "@/core/text.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef, Status } from "@/modules/identity/mod.ts";
-import { Direct, LastMessage, RoomInclude } from "./view_schema.ts";
+import { Direct, MessagePreview, RoomInclude } from "./view_schema.ts";
 
 export const RoomId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 
@@ -111,7 +111,9 @@ export type Member = z.output<typeof Member>;
 export const Room = z.object({
   id: RoomId,
   name: z.string().describe("Name of the room"),
-  slug: z.string().nullable().describe("Short name for URLs, unique; null if none"),
+  slug: z.string().nullable().describe(
+    "Short name for URLs, unique among the public rooms of the tenant; null if none",
+  ),
   topic: z.string().nullable().describe("Purpose of the room, one line"),
   description: z.string().nullable().describe("Description of the room, in Markdown"),
   kind: RoomKind,
@@ -143,13 +145,21 @@ export const Room = z.object({
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
   members: z.array(Member).optional().describe("With include=members: the first 200 members"),
+  agents: z.array(Member).optional().describe("With include=agents: the first 200 members that are agents"),
+  pins: z.array(MessagePreview).optional().describe(
+    "With include=pins: the pinned messages visible to the caller, most recently pinned first",
+  ),
   direct: Direct.optional().describe("Of a direct room: the other members, and the name shown to the caller"),
-  lastMessage: LastMessage.nullable().optional().describe(
+  lastMessage: MessagePreview.nullable().optional().describe(
     "With include=lastMessage: the newest message visible to the caller, including replies in threads; null " +
       "without one",
   ),
 }).meta({ id: "Room" });
 export type Room = z.output<typeof Room>;
+
+/** What can be included with one room. */
+export const RoomReadInclude = z.enum(["members", "agents", "pins", ...RoomInclude.options]);
+export type RoomReadInclude = z.output<typeof RoomReadInclude>;
 
 export const RoomCreate = z.strictObject({
   name: Name.optional().describe("Required, except for a direct room, whose name defaults to those of its members"),

@@ -22,7 +22,15 @@ import {
 } from "./room_access.ts";
 import { ownerMissingMessage, type RoomMembers } from "./members.ts";
 import { type CountUnread, newRoomData, profileFields, roomChanges, roomEvent, RoomPresenter } from "./presenter.ts";
-import { AgentPolicy, type Room, type RoomCreate, type RoomEvents, type RoomList, type RoomUpdate } from "./schema.ts";
+import {
+  AgentPolicy,
+  type Room,
+  type RoomCreate,
+  type RoomEvents,
+  type RoomList,
+  type RoomReadInclude,
+  type RoomUpdate,
+} from "./schema.ts";
 import {
   canBrowsePublic,
   DEFAULT_MEMBER_SETTINGS,
@@ -34,7 +42,6 @@ import {
   slugOf,
   storedSlug,
 } from "./store.ts";
-import type { RoomInclude } from "./view_schema.ts";
 import type { RoomViews } from "./room_views.ts";
 
 /** Fields that only the owner of a room may change. */
@@ -99,14 +106,19 @@ export class RoomService {
     return { room: await this.read(context, id, []), isNew };
   }
 
-  async read(context: Context, id: string, include: readonly ("members" | RoomInclude)[]): Promise<Room> {
-    const parts = include.filter((part) => part !== "members");
-    assertCanInclude(context.actor, parts);
-    const grant = await this.#deps.roomAccess.require(asReadOnly(context), id, { least: "observer" });
-    const room = await this.#presenter.one(context.actor, grant, parts);
-    if (!include.includes("members")) return room;
-    const { items } = await this.#deps.members.list(context, { id, limit: 200 });
-    return { ...room, members: items };
+  async read(context: Context, id: string, include: readonly RoomReadInclude[]): Promise<Room> {
+    const { actor } = context;
+    const { roomAccess, members, views } = this.#deps;
+    assertCanInclude(actor, include);
+    const grant = await roomAccess.require(asReadOnly(context), id, { least: "observer" });
+    const listMembers = async (filter: { kind?: "agent" }) =>
+      (await members.list(context, { id, limit: 200, ...filter })).items;
+    return {
+      ...await this.#presenter.one(actor, grant, include.filter((part) => part === "lastMessage")),
+      ...include.includes("members") ? { members: await listMembers({}) } : {},
+      ...include.includes("agents") ? { agents: await listMembers({ kind: "agent" }) } : {},
+      ...include.includes("pins") ? { pins: await views.pinnedIn(actor, grant) } : {},
+    };
   }
 
   async list({ actor }: Context, { limit, cursor, member, include, ...filter }: RoomList): Promise<Page<Room>> {
@@ -362,7 +374,7 @@ function initialRole({ kind }: RoomRow, principalId: string, creator: Actor): Ro
   return principalId === creator.principalId || principalId === creator.ownerId ? "owner" : "member";
 }
 
-/** The newest message requires the scopes for messages. */
-function assertCanInclude(actor: Actor, include: readonly RoomInclude[]): void {
-  if (include.includes("lastMessage")) assertCanReceiveEvents(actor);
+/** Messages require the scopes for messages. */
+function assertCanInclude(actor: Actor, include: readonly RoomReadInclude[]): void {
+  if (include.includes("lastMessage") || include.includes("pins")) assertCanReceiveEvents(actor);
 }

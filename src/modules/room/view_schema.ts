@@ -1,4 +1,4 @@
-// What lists of rooms include besides the rooms: the newest message, and the members of direct rooms.
+// What can be included with rooms: previews of messages, and the members of direct rooms.
 import { z } from "@zod/zod";
 import { PrincipalKind } from "@/core/actor.ts";
 import { PrincipalId, Status } from "@/modules/identity/mod.ts";
@@ -23,9 +23,9 @@ export const Senders = z.array(Person).optional().describe(
 );
 
 /** How many UTF-16 units of a message a preview has at most. */
-export const LAST_PREVIEW_MAX = 200;
+export const PREVIEW_MAX = 200;
 
-export const LastMessage = z.object({
+export const MessagePreview = z.object({
   id: z.string().describe("Id of the message"),
   seq: z.int().describe("Position of the message"),
   senderId: PrincipalId.describe("Principal that sent it"),
@@ -33,14 +33,14 @@ export const LastMessage = z.object({
   senderName: z.string().describe("Current name of the sender"),
   type: z.string().describe("Type of the message"),
   preview: z.string().nullable().describe(
-    `Start of its text, at most ${LAST_PREVIEW_MAX} UTF-16 code units; null without a text, or once deleted`,
+    `Start of its text, at most ${PREVIEW_MAX} UTF-16 code units; null without a text, or once deleted`,
   ),
   hasFiles: z.boolean().describe("Whether it has attached files"),
   threadId: z.string().nullable().describe("Root message of the thread this is a reply in"),
   createdAt: z.iso.datetime(),
   deletedAt: z.iso.datetime().nullable().describe("When it was deleted; null if it is not deleted"),
-}).meta({ id: "LastMessage" });
-export type LastMessage = z.output<typeof LastMessage>;
+}).meta({ id: "MessagePreview" });
+export type MessagePreview = z.output<typeof MessagePreview>;
 
 export const Direct = z.object({
   name: z.string().describe("Name shown to the caller: the names of the other members"),
