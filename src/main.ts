@@ -7,6 +7,7 @@ import { logBrokenResponse, logOf, startLogging, stopLogging } from "@/core/log.
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
 import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
 import { serveLasting } from "@/runtime/serve.ts";
+import { hasTelemetry } from "@/runtime/spans.ts";
 import { mintToken, TOKEN_USAGE } from "@/token.ts";
 
 /** Timeouts for running requests, and for the whole stop. */
@@ -74,7 +75,7 @@ function wrongArgument(command: string, args: readonly string[]): string | undef
 
 async function serve(config: Config): Promise<number> {
   const { settings } = config;
-  await startLogging(settings.RUST_LOG, settings.SVC_LOG_FORMAT);
+  await startLogging(settings.RUST_LOG, settings.SVC_LOG_FORMAT, { isExported: hasTelemetry() });
   for (const warning of config.warnings) log.warn(warning);
   await ensureDirectories(config);
   // Only here: the other commands, health checks among them, take a fraction of the time that the app takes to load.

@@ -1,23 +1,22 @@
-// Tracing as README turns it on: spans of requests reach the collector, and contain nothing of the secrets in URLs.
+// Tracing as README turns it on: spans and log entries reach the collector, and contain nothing of the secrets in URLs.
 import assert from "node:assert/strict";
 import { openTarget, uniqueName } from "./e2e/target.ts";
 import { until } from "./wait.ts";
 
-Deno.test("spans of requests reach the collector without tokens, searches and names from their addresses", async () => {
+Deno.test("spans and log entries reach the collector without tokens, searches and names from URLs", async () => {
   let told = "";
   await using collector = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    const text = await request.text();
-    if (request.url.endsWith("/v1/traces")) told += text;
+    told += await request.text();
     return Response.json({});
   });
   await using target = await openTarget({
     isOwn: true,
     environment: {
       OTEL_DENO: "true",
-      OTEL_DENO_CONSOLE: "ignore",
       OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
       OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${collector.addr.port}`,
       OTEL_BSP_SCHEDULE_DELAY: "100",
+      OTEL_BLRP_SCHEDULE_DELAY: "100",
     },
   });
   const token = await target.token({ sub: uniqueName("alice") });
@@ -28,6 +27,10 @@ Deno.test("spans of requests reach the collector without tokens, searches and na
     await response.body?.cancel();
   }
   await until(() => (told.match(/"http\.response\.status_code"/g)?.length ?? 0) >= 4, "four spans are told");
+  // Entries have their level: that the gateway listens is no error.
+  const listening = /"severityText": "INFO",\s*"body": \{\s*"stringValue": "[^\n]*listening/;
+  await until(() => listening.test(told), "an entry of the log arrives");
+  assert.doesNotMatch(told, /"severityText": "ERROR"/);
   const secret = feed.path.split("/").at(-1);
   assert.deepEqual([secret, token, "canary"].filter((text) => told.includes(text)), []);
   assert.match(told, /"http\.request\.method"/);

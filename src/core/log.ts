@@ -63,15 +63,32 @@ function fieldsOf({ properties }: LogRecord): string {
   }).join("");
 }
 
-/** Starts logging to standard error. Call once; `stopLogging` flushes. */
-export async function startLogging(filter: LogFilter, format: LogFormat = "auto"): Promise<void> {
+/** Methods of the console that write to standard error, at every level. */
+const STANDARD_ERROR = {
+  trace: "error",
+  debug: "error",
+  info: "error",
+  warning: "error",
+  error: "error",
+  fatal: "error",
+} as const;
+
+/**
+ * Starts logging to standard error. Call once; `stopLogging` flushes. What the runtime exports has the severity of the console's
+ * method: if `isExported`, each level has its own, which writes those below `warning` to standard output.
+ */
+export async function startLogging(
+  filter: LogFilter,
+  format: LogFormat = "auto",
+  { isExported = false }: { isExported?: boolean } = {},
+): Promise<void> {
   const isText = format === "text" || format === "auto" && Deno.stderr.isTerminal();
   await configure({
     reset: true,
     sinks: {
       lines: getConsoleSink({
         formatter: isText ? text : json,
-        levelMap: { trace: "error", debug: "error", info: "error", warning: "error", error: "error", fatal: "error" },
+        ...isExported ? {} : { levelMap: STANDARD_ERROR },
       }),
     },
     loggers: [

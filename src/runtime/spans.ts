@@ -20,9 +20,14 @@ type Span = { setAttribute(name: string, value: unknown): Span; updateName(name:
 
 let isTracing = false;
 
+/** Whether the runtime exports spans, and what the console prints (`OTEL_DENO`). */
+export function hasTelemetry(): boolean {
+  return OPENTELEMETRY_API in globalThis;
+}
+
 /** Makes all spans from now on ignore URLs, by patching their class, which is only reachable through a span. */
 export function redactSpanUrls(): void {
-  if (isTracing || !(OPENTELEMETRY_API in globalThis)) return;
+  if (isTracing || !hasTelemetry()) return;
   isTracing = true;
   // Never ended, so never exported.
   const spans: Span = Object.getPrototypeOf(Deno.telemetry.tracerProvider.getTracer("gateway").startSpan("probe"));

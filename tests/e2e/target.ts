@@ -28,7 +28,7 @@ export class GatewayProcess {
   readonly #wrapper: readonly string[];
   #child: Deno.ChildProcess | undefined;
   #log = "";
-  #reading: Promise<void> | undefined;
+  #reading: Promise<unknown> | undefined;
 
   /** `wrapper` is a command that runs the gateway's own, such as `env`. */
   constructor(port: number, secret: string, environment: Record<string, string>, wrapper: readonly string[] = []) {
@@ -80,12 +80,12 @@ export class GatewayProcess {
         ...this.#environment,
       },
       stdin: "null",
-      stdout: "null",
+      stdout: "piped",
       stderr: "piped",
     }).spawn();
     this.#child = child;
     this.#log = "";
-    this.#reading = this.#readLog(child.stderr);
+    this.#reading = Promise.all([this.#readLog(child.stderr), this.#readLog(child.stdout)]);
   }
 
   /** Resolves when the process has ended by itself or by a signal. */
@@ -107,9 +107,9 @@ export class GatewayProcess {
     return this.#log;
   }
 
-  async #readLog(stderr: ReadableStream<Uint8Array>): Promise<void> {
+  async #readLog(output: ReadableStream<Uint8Array>): Promise<void> {
     const decoder = new TextDecoder();
-    for await (const bytes of stderr) this.#log += decoder.decode(bytes, { stream: true });
+    for await (const bytes of output) this.#log += decoder.decode(bytes, { stream: true });
   }
 }
 
