@@ -39,6 +39,8 @@ Deno.test("subscribe rejects unknown, forbidden, repeated and too many channels"
   assert.equal(await code("nowhere:a"), 102);
   assert.equal(await code("room:"), 102);
   assert.equal(await code("room"), 102);
+  const { error } = await sendCommand(peer, ++id, { subscribe: { channel: "room" } });
+  assert.match(error.message, /^unknown channel: expected .*room:<id>/);
   assert.equal(await code("room:missing"), 103);
   assert.equal(await code("principal:alice"), 105);
   assert.equal(await code("principal:bob"), 103);

@@ -41,7 +41,9 @@ Deno.test("connect rejects tokens with the code for each kind of failure", async
     id: 1,
     error: { code: 109, message: "token expired" },
   });
-  assert.equal((await connect("bad")).socket.closedWith?.code, 3500);
+  const { code, reason = "" } = (await connect("bad")).socket.closedWith ?? {};
+  assert.equal(code, 3500);
+  assert.match(reason, /^invalid token: ./);
   assert.equal((await connect("")).socket.closedWith?.code, 3500);
   assert.equal((await connect("revoked")).socket.closedWith?.code, 3503);
   assert.equal((await connect("away")).socket.messages[0].error.temporary, true);
@@ -334,6 +336,10 @@ Deno.test("rpc replies with the operation's output or its fault as a protocol er
   const invalid = (await sendCommand(peer, 8, { rpc: { method: "test.echo", data: { text: 1, more: 2 } } })).error;
   assert.equal(invalid.code, 422);
   assert.equal((await sendCommand(peer, 9, { rpc: { method: "no.such" } })).error.code, 104);
+  assert.match(
+    (await sendCommand(peer, 11, { rpc: { method: "test.ehco" } })).error.message,
+    /did you mean test\.echo\?/,
+  );
   assert.equal((await sendCommand(peer, 10, { rpc: {} })).error.code, 104);
   await hub.drain();
 });

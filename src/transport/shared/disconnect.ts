@@ -1,5 +1,5 @@
 // Why a socket is closed: each close code with its reason, and whether the client reconnects.
-import { isLongerThan } from "@/core/text.ts";
+import { isLongerThan, truncateText } from "@/core/text.ts";
 
 /** One way to end a connection. `metric` is the `type` under which `svc_connection_errors` counts it. */
 export type Disconnect = {
@@ -49,7 +49,7 @@ export const DISCONNECT = {
   invalidToken: permanent(
     3500,
     "invalid token",
-    "The token is not valid, or the token in `refresh` belongs to another principal",
+    "The token is not valid, or the token in `refresh` belongs to another principal; the reason says why",
     "auth_failed",
   ),
   badRequest: permanent(
@@ -90,6 +90,11 @@ const REASON_MAX_BYTES = 123;
 /** The disconnect with this reason, if it is a valid close reason. */
 export function withReason(disconnect: Disconnect, reason: string): Disconnect {
   return isPlainReason(reason) ? { ...disconnect, reason } : disconnect;
+}
+
+/** The disconnect whose reason also has this detail, or as much of its start as a close frame can contain. */
+export function withDetail(disconnect: Disconnect, detail: string): Disconnect {
+  return withReason(disconnect, truncateText(`${disconnect.reason}: ${detail}`, REASON_MAX_BYTES));
 }
 
 /** Whether clients show the text as the reason: it is not empty, fits a close frame, and is not JSON. */

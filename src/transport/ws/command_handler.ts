@@ -8,6 +8,7 @@ import type { EphemeralEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { INPUT_ERRORS } from "@/core/input_error.ts";
 import type { Operation } from "@/core/operation.ts";
+import { suggestionFor } from "@/core/suggestion.ts";
 import { isLongerThan } from "@/core/text.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
 import type { ChannelRules } from "./channel_fanout.ts";
@@ -212,8 +213,13 @@ export class CommandHandler {
 
   async #rpc(connection: Connection, { id, body }: CommandOf<"rpc">): Promise<void> {
     const { actor } = connection;
-    const operation = this.#deps.operations.get(body.method);
-    if (actor === undefined || operation === undefined) throw new ProtocolError(ERRORS.methodNotFound);
+    const { operations } = this.#deps;
+    const operation = operations.get(body.method);
+    if (actor === undefined) throw new ProtocolError(ERRORS.unauthorized);
+    if (operation === undefined) {
+      const suggestion = suggestionFor(body.method, [...operations.keys()]);
+      throw new ProtocolError(ERRORS.methodNotFound, `no operation has this name${suggestion}`);
+    }
     const { output, json } = await this.#deps.dispatch(operation, {
       actor,
       input: body.data,

@@ -4,7 +4,7 @@ import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logFailure, logOf } from "@/core/log.ts";
-import { DISCONNECT, type Disconnect, ORIGIN_NOT_ALLOWED } from "../shared/disconnect.ts";
+import { DISCONNECT, type Disconnect, ORIGIN_NOT_ALLOWED, withDetail } from "../shared/disconnect.ts";
 import type { Connection } from "./connection.ts";
 import type { ChannelRegistry } from "./channel_registry.ts";
 import { type CommandOf, encodeReply, ERRORS, ProtocolError, replyErrorOf } from "./protocol.ts";
@@ -118,7 +118,7 @@ export class ConnectHandler {
     const { actor: previous } = connection;
     if (connection.isClosed || previous === undefined) return;
     if (previous.principalId !== actor.principalId || previous.tenantId !== actor.tenantId) {
-      return connection.close(DISCONNECT.invalidToken);
+      return connection.close(withDetail(DISCONNECT.invalidToken, "the token belongs to another principal"));
     }
     connection.updateActor(actor);
     const { client } = connection;
@@ -182,7 +182,7 @@ export function logCommandFailure(connection: Connection, id: number, method: st
 function disconnectFor(fault: Fault): Disconnect | undefined {
   if (fault.spec.retryable || fault.spec.status >= 500) return undefined;
   if (fault.code === "token_revoked") return DISCONNECT.forced;
-  return fault.spec.status === 401 ? DISCONNECT.invalidToken : DISCONNECT.permissionDenied;
+  return fault.spec.status === 401 ? withDetail(DISCONNECT.invalidToken, fault.message) : DISCONNECT.permissionDenied;
 }
 
 function objectOf(data: unknown): Record<string, unknown> {

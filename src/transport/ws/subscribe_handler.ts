@@ -53,7 +53,10 @@ export class SubscribeHandler {
     if (prefix === PRINCIPAL_RULES.prefix) throw new ProtocolError(ERRORS.permissionDenied);
     const kind = this.#kinds.get(prefix);
     const id = channel.slice(colon + 1);
-    if (kind === undefined || colon < 1 || id === "") throw new ProtocolError(ERRORS.unknownChannel);
+    if (kind === undefined || colon < 1 || id === "") {
+      const names = [...this.#kinds.keys()].map((name) => `${name}:<id>`);
+      throw new ProtocolError(ERRORS.unknownChannel, `expected ${names.join(" or ")}`);
+    }
     return { kind, id };
   }
 
