@@ -258,6 +258,7 @@ export function createModules(
     identity,
     members,
     pictures: file.attachments,
+    files: file.writer,
     sender,
     interactions,
     revalidate: (credential) => authenticator.revalidate(credential),

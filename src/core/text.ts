@@ -7,6 +7,11 @@ export function isSafeText(text: string): boolean {
   return !text.includes("\0") && text.isWellFormed();
 }
 
+/** The text without what no store accepts. */
+export function storableText(text: string): string {
+  return isSafeText(text) ? text : text.replaceAll("\0", "").toWellFormed();
+}
+
 /** Whether `text` has more than `maxBytes` bytes of UTF-8; counted only where its length does not decide. */
 export function isLongerThan(text: string, maxBytes: number): boolean {
   return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes);

@@ -82,7 +82,7 @@ Deno.test("a bot is not silent while there is no gateway: after a start it has i
     store: app.store as never,
     clock,
     lifecycle: { stop: refuse } as never,
-    ending: { endExternal: refuse } as never,
+    ending: { prepareExternal: () => ({}), endExternal: refuse } as never,
   });
   await expiry.check("default", id);
   clock.advance(119_000);
@@ -99,6 +99,27 @@ testOnEngines("what a bot said is seen by who comes late, also if its run was ca
   ok(await alice.post(`${RUNS}/${run.id}/cancel`));
   const parts = ["start", "start-step", "text-start", "Half of it", "text-end", "abort", "finish"];
   assert.deepEqual(await streamed(gateway, alice, run.id), parts);
+});
+
+testOnEngines("of a bot's text that is too long for a message, the whole is in a file", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, robo, roomId } = await openRoom(gateway);
+  const text = "All of it. ".repeat(2000);
+  const finished = ok(await robo.post(RUNS, { roomId }));
+  ok(await robo.post(`${RUNS}/${finished.id}/finish`, { text }));
+  const silent = ok(await robo.post(RUNS, { roomId }));
+  ok(await robo.post(`${RUNS}/${silent.id}/append`, { step: 0, offset: 0, text }));
+  gateway.clock.advance(121_000);
+  await gateway.runJobs();
+  const messages = await eventually(async () => {
+    const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+    assert.equal(items.length, 2);
+    return items;
+  });
+  for (const message of messages) {
+    assert.match(message.text, /the whole text is in the file/);
+    assert.equal(ok(await alice.get(`/v1/collaboration/files/${message.files[0]?.id}/content`)), text.trim());
+  }
 });
 
 testOnEngines("a bot that is silent for two minutes expires, and its text is posted", async (environment) => {

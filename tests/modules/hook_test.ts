@@ -236,6 +236,30 @@ testOnEngines(
   },
 );
 
+testOnEngines("of a text that is too long for a message, a hook posts the beginning and a file", async (settings) => {
+  await using gateway = await openGateway(settings);
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const { path } = ok(await alice.post(INCOMING, { roomId, displayName: "CI" }));
+  const log = "a line of the log\n".repeat(5000).trim();
+  const plain = { "content-type": "text/plain" };
+  assert.equal((await post(gateway, path, log, plain)).body, "ok");
+  const first = await lastMessage(alice, roomId);
+  assert.match(first.text, /^a line of the log\n.*the whole text is in the file\)$/s);
+  const contentOf = async (id: string) => ok(await alice.get(`/v1/collaboration/files/${id}/content`));
+  assert.equal(await contentOf(first.files[0].id), log);
+  // Repeated by its sender, it is posted once.
+  const id = { "webhook-id": "delivery" };
+  for (let n = 0; n < 2; n++) assert.equal((await post(gateway, path, { text: log }, id)).body, "ok");
+  const second = await lastMessage(alice, roomId);
+  assert.deepEqual([second.seq, await contentOf(second.files[0].id)], [first.seq + 1, log]);
+  // What fits stays as it is.
+  const short = "x".repeat(16_000);
+  assert.equal((await post(gateway, path, { text: short })).body, "ok");
+  const third = await lastMessage(alice, roomId);
+  assert.deepEqual([third.text, third.files], [short, []]);
+});
+
 Deno.test("what is hostile is bounded before it is parsed", async () => {
   await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" });
   const { alice } = await createCallers(gateway, "alice");

@@ -55,6 +55,9 @@ Deno.test("a command calls its endpoint, and responds to its caller or the room"
     const failing of [
       () => new Response("x", { status: 500 }),
       () => new Response("{", { headers: { "content-type": "application/json" } }),
+      // Longer than a message.
+      () => new Response("x".repeat(16_001)),
+      () => Response.json({ response_type: "in_channel", text: "x".repeat(16_001) }),
     ]
   ) {
     answer = failing;

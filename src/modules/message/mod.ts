@@ -1,6 +1,7 @@
 // Messages in rooms, each at one position of the room's stream, with threads, reactions, pins and read positions.
 export { MessageAccess } from "./message_access.ts";
 export { addArchivedMessages, type ExistingMessage, MessageArchiveStore } from "./archive_store.ts";
+export { contentOfText, fitsMessage } from "./long_text.ts";
 export { createPreviewReader } from "./message_preview_store.ts";
 export { namesIn } from "./mentions.ts";
 export { messageModule } from "./module.ts";

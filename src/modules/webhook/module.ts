@@ -6,7 +6,7 @@ import { appearsOn, type EventType } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
 import { Slots } from "@/core/slots.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
-import type { FileAttachments } from "@/modules/file/mod.ts";
+import type { FileAttachments, FileWriter } from "@/modules/file/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageSender } from "@/modules/message/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
@@ -50,6 +50,7 @@ type Deps = {
   identity: IdentityService;
   members: RoomMembers;
   pictures: FileAttachments;
+  files: Pick<FileWriter, "write">;
   sender: MessageSender;
   interactions: Interactions;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
@@ -98,6 +99,7 @@ export function webhookModule(
     encryptor,
     identity,
     sender: messageSender,
+    files: deps.files,
     consumeRate,
   });
   const outgoing = webhookApi({

@@ -2,9 +2,8 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { truncateCodePoints } from "@/core/text.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
-import { type Message, TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
+import { contentOfText, fitsMessage, type Message } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
@@ -18,7 +17,6 @@ const QUIET: ReadonlySet<string> = new Set(["loop_stopped", "agent_paused"]);
 const RETRIES = 5;
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 5000;
-const CUT_NOTE = "\n\n… (the whole text is in the file)";
 
 type Deps = {
   store: Store<AgentTables>;
@@ -36,7 +34,7 @@ export class RunEnding {
     this.#deps = deps;
   }
 
-  /** Posts the text and ends the run, with its last step. An empty text ends it without a message. Throws `LeaseLost`. */
+  /** Posts the text and ends the run, with its last step. Throws `LeaseLost`. */
   async succeed(
     run: RunRow,
     text: string,
@@ -44,10 +42,11 @@ export class RunEnding {
     set: Partial<RunRow>,
     signal: AbortSignal,
   ): Promise<void> {
-    const content = await this.#contentOf(run, text.trim());
+    const { poster } = this.#deps;
+    const content = await this.#contentOf(run, text);
     for (let retry = 0;; retry++) {
       try {
-        const post = await this.#deps.poster.prepare(run, content);
+        const post = await poster.prepare(run, content);
         return await this.#succeed(run, post, text, lastStep, set);
       } catch (thrown) {
         // The response is paid for; what may pass, such as a rate limit, is waited for.
@@ -73,10 +72,10 @@ export class RunEnding {
         // The text stays readable in the run.
         const outputMessageId = await this.#tellAskers(tx, run, error);
         await lifecycle.end(tx, run, "failed", { error, outputMessageId, set: { ...set, text } });
-      } else {await lifecycle.end(tx, run, "succeeded", {
-          outputMessageId: ended?.id ?? null,
-          set: { ...set, text: "" },
-        });}
+      } else {
+        const outputMessageId = ended?.id ?? await this.#tellNothing(tx, run);
+        await lifecycle.end(tx, run, "succeeded", { outputMessageId, set: { ...set, text: "" } });
+      }
     });
   }
 
@@ -89,26 +88,36 @@ export class RunEnding {
     });
   }
 
+  /** People learn of an empty response as well, unless the agent has sent a message meanwhile. */
+  async #tellNothing(tx: AnyTransaction, run: RunRow): Promise<string | null> {
+    const steps = await new RunStore(tx.db).steps(run.tenant_id, run.id);
+    const hasSent = steps.some(({ tool, status }) => tool === "message.send" && status === "succeeded");
+    if (hasSent || !isWaitedFor(run)) return null;
+    return idOf(await this.#deps.poster.post(run, noticeOf("I have nothing to say to this.")));
+  }
+
   /** Posts why there is no response, if a person waits for it; returns the id of the message. */
   async #tellAskers(tx: AnyTransaction, run: RunRow, error: RunFailure): Promise<string | null> {
     const { actors, poster } = this.#deps;
     // If one of several has left, the others learn why they get no response.
     const askers = error.code === "not_found" ? await actors.remainingAskers(run, tx.db) : askersOf(run);
-    const isAsked = askers.length > 0 && run.trigger_message_id !== null && run.chain_depth === 1 &&
-      !QUIET.has(error.code);
-    if (!isAsked) return null;
+    if (askers.length === 0 || !isWaitedFor(run) || QUIET.has(error.code)) return null;
     const told = { ...run, asker_ids_json: JSON.stringify(askers) };
     return idOf(await poster.post(told, noticeOf(`I could not finish this: ${error.detail}`)));
   }
 
-  /** Whether what agents outside say is prepared: see `prepareExternal`. */
-  get isFiltering(): boolean {
-    return this.#deps.poster.isFiltering;
+  /** Prepares what a run of an agent outside posts: as the caller, or as the run if it ends without a call. */
+  async prepareExternal(run: RunRow, text: string, caller?: Actor): Promise<PreparedPost> {
+    return await this.#deps.poster.prepare(run, await this.#contentOf(run, text, caller), caller);
   }
 
-  /** Prepares what a run of an agent outside posts: as the caller, or as the run if it ends without a call. */
-  async prepareExternal(run: RunRow, text: string, actor?: Actor): Promise<PreparedPost> {
-    return await this.#deps.poster.prepare(run, shortContent(text), actor);
+  /** The message; of a text that is too long for one, its beginning and a file with all of it. */
+  async #contentOf(run: RunRow, untrimmed: string, caller?: Actor): Promise<Content> {
+    const { store, actors, files } = this.#deps;
+    const text = untrimmed.trim();
+    if (fitsMessage(text)) return { text };
+    const actor = caller ?? await actors.ofPost(run, store.db);
+    return await contentOfText(files, actor, { text, roomId: run.room_id, fileName: "answer.md" });
   }
 
   /** Ends a run of an agent outside, whose text is posted however it ended; part of the transaction. */
@@ -117,27 +126,15 @@ export class RunEnding {
     run: RunRow,
     actor: Actor | undefined,
     status: "succeeded" | "failed" | "expired",
-    { text, error, post }: { text: string; error?: RunFailure; post?: PreparedPost | undefined },
+    { text, error, post }: { text: string; error?: RunFailure; post: PreparedPost },
   ): Promise<RunRow | undefined> {
-    const unprepared = { content: shortContent(text), preparation: undefined };
-    const posted = await this.#deps.poster.post(run, post ?? unprepared, actor === undefined ? {} : { actor });
+    const posted = await this.#deps.poster.post(run, post, actor === undefined ? {} : { actor });
     if (posted instanceof Fault && status === "succeeded") throw posted;
     const outputMessageId = idOf(posted);
     // Who watches it later reads all of it.
     if (text !== "") await new RunStore(tx.db).putStep(reportedStep(run, text, iso(this.#deps.clock.now())));
     const options = { outputMessageId, set: { text: "" }, ...error === undefined ? {} : { error } };
     return await this.#deps.lifecycle.stop(tx, run, status, options);
-  }
-
-  /** The message; of a text that is too long for one, its beginning and a file with all of it. */
-  async #contentOf(run: RunRow, text: string): Promise<Content> {
-    const short = cut(text);
-    if (short === text) return { text };
-    const { actors, files } = this.#deps;
-    const actor = await actors.of(run);
-    const draft = { name: "answer.md", contentType: "text/markdown", roomId: run.room_id };
-    const file = await files.write(actor, draft, singleChunk(text));
-    return { text: short, fileIds: [file.id] };
   }
 }
 
@@ -162,24 +159,11 @@ export function reportedStep(run: RunRow, text: string, endedAt: string, more: P
   };
 }
 
+/** Whether people wait for the response in the room: it is to a message, and not to one of an agent. */
+function isWaitedFor({ trigger_message_id: messageId, chain_depth: chainDepth }: RunRow): boolean {
+  return messageId !== null && chainDepth === 1;
+}
+
 function idOf(posted: Message | Fault | undefined): string | null {
   return posted === undefined || posted instanceof Fault ? null : posted.id;
-}
-
-function shortContent(text: string): Content {
-  return { text: cut(text.trim()) };
-}
-
-function cut(text: string): string {
-  const max = TEXT_MAX_CODE_POINTS - CUT_NOTE.length;
-  const isShort = truncateCodePoints(text, TEXT_MAX_CODE_POINTS) === text &&
-    new TextEncoder().encode(text).length <= TEXT_MAX_BYTES;
-  // No character has more than four bytes.
-  return isShort
-    ? text
-    : `${truncateCodePoints(text, Math.min(max, (TEXT_MAX_BYTES - CUT_NOTE.length * 4) / 4))}${CUT_NOTE}`;
-}
-
-async function* singleChunk(text: string): AsyncGenerator<Uint8Array> {
-  yield new TextEncoder().encode(text);
 }

@@ -1,5 +1,6 @@
 // Runs that nothing happens in: those that wait for people for a day, and those of agents outside that are silent.
 import type { Clock } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -37,7 +38,9 @@ export class RunExpiry {
       if (run === undefined || !isWaiting) return;
       const next = this.#nextCheck(run);
       if ((next.runAt ?? 0) > clock.now()) return await tx.enqueue(next);
-      if (run.is_external === 1) return await this.#expireExternal(tx, run, post);
+      if (run.is_external === 1) {
+        return post === undefined ? await tx.enqueue(next) : await this.#expireExternal(tx, run, post);
+      }
       const error = { code: "expired", detail: "It waited for a decision or a reply for too long" };
       await lifecycle.stop(tx, run, "expired", { error });
     });
@@ -50,7 +53,7 @@ export class RunExpiry {
   }
 
   /** What it wrote is posted, if it still may be, and filters of the room allow it now. */
-  async #expireExternal(tx: AnyTransaction, run: RunRow, post: PreparedPost | undefined): Promise<void> {
+  async #expireExternal(tx: AnyTransaction, run: RunRow, post: PreparedPost): Promise<void> {
     const error = { code: "expired", detail: `The agent was silent for ${SILENT_MS / 1000} seconds` };
     await this.#deps.ending.endExternal(tx, run, undefined, "expired", { text: run.text, error, post });
   }
@@ -60,9 +63,14 @@ export class RunExpiry {
     const { ending, clock } = this.#deps;
     const isSilent = run?.status === "running" && run.is_external === 1 &&
       (this.#nextCheck(run).runAt ?? 0) <= clock.now();
-    if (!isSilent || !ending.isFiltering) return undefined;
-    const post = await ending.prepareExternal(run, run.text);
-    // The run ends also while a filter does not answer.
-    return post.preparation !== undefined && "thrown" in post.preparation ? NO_POST : post;
+    if (!isSilent) return undefined;
+    try {
+      const post = await ending.prepareExternal(run, run.text);
+      // The run ends also while a filter does not answer.
+      return post.preparation !== undefined && "thrown" in post.preparation ? NO_POST : post;
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
+      return NO_POST;
+    }
   }
 }

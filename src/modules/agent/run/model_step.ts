@@ -1,7 +1,7 @@
 // One response of the model: streamed to watchers, saved as it grows, and tried again from its start if it breaks.
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { isSafeText, truncateText } from "@/core/text.ts";
+import { storableText, truncateText } from "@/core/text.ts";
 import type { AiCharge, AiService, AiStepEnd } from "@/modules/ai/mod.ts";
 import { ModelError, type ModelMessage, type ModelTool, type ModelToolCall } from "@/ports/model.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -80,7 +80,7 @@ export class ModelStep {
           unsafe += part.text;
           const ready = truncateText(unsafe, unsafe.length);
           unsafe = unsafe.slice(ready.length);
-          if (ready !== "") deltas.add(storable(ready));
+          if (ready !== "") deltas.add(storableText(ready));
           saver.offer(deltas.text);
         }
         if (deltas.text.length > textMax) {
@@ -159,9 +159,4 @@ class TextSaver {
       if (!this.#isOver && this.#text.length > text.length) this.offer(this.#text);
     });
   }
-}
-
-/** The text without what no store accepts. */
-function storable(text: string): string {
-  return isSafeText(text) ? text : text.replaceAll("\0", "").toWellFormed();
 }

@@ -90,12 +90,8 @@ export class OutsideRuns {
     return { step: step + 1, offset: 0 };
   }
 
-  /** Prepares `finish`, where filters may decide on the text. */
-  prepareFinish(context: Context, input: RunFinish): Promise<PreparedFinish | undefined> | undefined {
-    return this.#deps.ending.isFiltering ? this.#prepareFinish(context, input) : undefined;
-  }
-
-  async #prepareFinish({ actor }: Context, { id, text }: RunFinish): Promise<PreparedFinish | undefined> {
+  /** Prepares `finish`: filters may decide on the text, and one that is too long for a message becomes a file. */
+  async prepareFinish({ actor }: Context, { id, text }: RunFinish): Promise<PreparedFinish | undefined> {
     const { store, ending } = this.#deps;
     const run = await this.#find(store.db, actor, id);
     if (run.status !== "running") return undefined;
@@ -112,17 +108,17 @@ export class OutsideRuns {
     return await store.enclose(async (tx) => {
       const run = await this.#find(tx.db, actor, id);
       if (run.status === status) return presentRun(run);
-      assertRunning(run);
-      if (prepared !== undefined && text === undefined && run.text !== prepared.text) {
-        throw new Fault("conflict", "The text has grown while filters decided on it: finish the run again");
+      if (run.status !== "running" || prepared === undefined) throw finished();
+      if (text === undefined && run.text !== prepared.text) {
+        throw new Fault("conflict", "The text has grown meanwhile: finish the run again");
       }
       const failure = status === "failed" ? { code: error?.code ?? "failed", detail: error?.detail ?? "" } : undefined;
       const ended = await ending.endExternal(tx, run, actor, status, {
         text: text ?? run.text,
-        post: prepared?.post,
+        post: prepared.post,
         ...failure === undefined ? {} : { error: failure },
       });
-      if (ended === undefined) throw new Fault("run_finished", "The run has finished");
+      if (ended === undefined) throw finished();
       return presentRun(ended);
     });
   }
@@ -130,7 +126,7 @@ export class OutsideRuns {
   /** The running run, for its agent. */
   async #require(tx: AnyTransaction, actor: Actor, id: string): Promise<RunRow> {
     const run = await this.#find(tx.db, actor, id);
-    assertRunning(run);
+    if (run.status !== "running") throw finished();
     return run;
   }
 
@@ -153,12 +149,12 @@ export class OutsideRuns {
       { ...set, ...heartbeat },
       { status: ["running"] },
     );
-    if (!isRunning) throw new Fault("run_finished", "The run has finished");
+    if (!isRunning) throw finished();
   }
 }
 
-function assertRunning({ status }: RunRow): void {
-  if (status !== "running") throw new Fault("run_finished", "The run has finished");
+function finished(): Fault {
+  return new Fault("run_finished", "The run has finished");
 }
 
 function mismatch({ step, text }: RunRow): Fault {

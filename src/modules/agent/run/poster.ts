@@ -30,11 +30,6 @@ export class RunPoster {
     this.#deps = deps;
   }
 
-  /** Whether filters decide on messages of any room. */
-  get isFiltering(): boolean {
-    return this.#deps.filter.isActive;
-  }
-
   /** Prepares what a run posts, outside of the transaction that does. What filters refuse fails when it is posted. */
   async prepare(run: RunRow, content: Content, external?: Actor): Promise<PreparedPost> {
     const { store, actors, filter, callOperation } = this.#deps;

@@ -1,6 +1,6 @@
 // What a request to a hook says, as a message: JSON, a form whose field `payload` is JSON, or plain text.
 import { Fault } from "@/core/fault.ts";
-import { isDeeperThan, JSON_DEPTH_MAX, truncateCodePoints } from "@/core/text.ts";
+import { isDeeperThan, JSON_DEPTH_MAX, storableText } from "@/core/text.ts";
 import { alertsText, isAlerts, isOldGrafanaAlert, oldGrafanaText } from "./formats/alerts.ts";
 import { githubText } from "./formats/github.ts";
 import { gitlabText } from "./formats/gitlab.ts";
@@ -8,8 +8,6 @@ import { sentryText } from "./formats/sentry.ts";
 import { slackText } from "./formats/slack.ts";
 import { at, textAt } from "./value.ts";
 
-/** Of a message: below its limits in characters and bytes. */
-const TEXT_MAX = 15_000;
 const FORM = "application/x-www-form-urlencoded";
 const EVENT_NAME = /^[a-z_]{1,60}$/;
 
@@ -26,7 +24,7 @@ export type HookMessage = {
 /** Reads a body of bounded length. Throws `invalid_json` or `validation_failed`. */
 export function readHookMessage(headers: Headers, raw: string): HookMessage {
   const message = readMessage(headers, raw);
-  return { ...message, text: message.text === undefined ? undefined : cleanText(message.text) };
+  return { ...message, text: message.text === undefined ? undefined : storableText(message.text).trim() };
 }
 
 function readMessage(headers: Headers, raw: string): HookMessage {
@@ -86,11 +84,4 @@ function parseJson(raw: string, type: string): unknown {
     const remedy = type.startsWith("application/json") ? "" : "; send JSON with Content-Type: application/json";
     throw new Fault("invalid_json", detail + remedy, { cause });
   }
-}
-
-/** What can be stored of a text, within the limits of a message. */
-function cleanText(text: string): string {
-  const safe = text.slice(0, 4 * TEXT_MAX).replaceAll("\0", "").toWellFormed().trim();
-  const cut = truncateCodePoints(safe, TEXT_MAX);
-  return cut.length < safe.length || text.length > 4 * TEXT_MAX ? `${cut}…` : cut;
 }

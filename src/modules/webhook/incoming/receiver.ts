@@ -10,8 +10,9 @@ import type { Metrics } from "@/core/metrics.ts";
 import type { Context, Rate } from "@/core/operation.ts";
 import { readBytes } from "@/core/request.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
+import type { FileWriter } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { countCommitted, MessageId, type MessageSender } from "@/modules/message/mod.ts";
+import { contentOfText, countCommitted, MessageId, type MessageSender } from "@/modules/message/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { hookActor, runCharged } from "../hook_principal.ts";
 import { type HookMessage, readHookMessage } from "./body.ts";
@@ -32,6 +33,7 @@ type Deps = {
   encryptor: Encryptor;
   identity: Pick<IdentityService, "findEnabled">;
   sender: Pick<MessageSender, "send">;
+  files: Pick<FileWriter, "write">;
   /** `undefined` when rate limits are off. */
   consumeRate: ConsumeRate | undefined;
 };
@@ -84,7 +86,7 @@ export class HookReceiver {
   }
 
   async #post(row: HookRow, actor: Actor, said: HookMessage, text: string, requestId: string): Promise<string> {
-    const { sender, metrics } = this.#deps;
+    const { sender, files, metrics } = this.#deps;
     const context: Context = {
       actor,
       requestId,
@@ -93,20 +95,24 @@ export class HookReceiver {
       isReadOnly: false,
     };
     const threadId = MessageId.safeParse(said.threadId);
-    const send = (mentionsAll: boolean) =>
-      sender.send(context, {
-        roomId: row.room_id,
-        text,
-        type: "text",
-        format: "markdown",
-        mentions: { principalIds: [], room: mentionsAll },
-        metadata: { hook: row.id, source: said.source },
-        ...(threadId.success ? { threadId: threadId.data } : {}),
-        ...(said.deliveryId === undefined ? {} : { clientMessageId: said.deliveryId }),
-      });
     const startedAt = performance.now();
     metrics.messagesReceived.inc();
     try {
+      const content = await contentOfText(files, actor, { text, roomId: row.room_id, fileName: "message.md" });
+      const send = (mentionsAll: boolean) => {
+        const message = {
+          roomId: row.room_id,
+          text,
+          type: "text",
+          format: "markdown",
+          mentions: { principalIds: [], room: mentionsAll },
+          metadata: { hook: row.id, source: said.source },
+          ...(threadId.success ? { threadId: threadId.data } : {}),
+          ...(said.deliveryId === undefined ? {} : { clientMessageId: said.deliveryId }),
+        } as const;
+        // A repeated delivery has the same text, and another file.
+        return sender.send(context, { ...message, ...content }, message);
+      };
       const mentionsAll = said.mentionsAll && row.may_mention_all === 1;
       const { message, isNew } = await send(mentionsAll).catch((thrown) => {
         // In a large room only moderators may mention everybody.

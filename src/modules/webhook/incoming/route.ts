@@ -33,7 +33,8 @@ export function hookRoute(receiver: HookReceiver): Route {
     description: "Requires no bearer token: the address is the credential. Accepts messages of Slack and Mattermost " +
       "(`text`, `blocks`, `attachments`; as JSON, or as the form field `payload`), plain text, and events of Alertmanager, " +
       "Grafana, GitHub, GitLab, Gitea, Forgejo and Sentry. Returns `ok` as text, or JSON if `Accept` asks for it. With " +
-      "`threadId` in JSON, posts in that thread. A delivery that its sender repeats is posted once.",
+      "`threadId` in JSON, posts in that thread. A delivery that its sender repeats is posted once. Of a text that is too " +
+      "long for a message, the whole is in a file.",
     tag: "hooks",
     method: "POST",
     path: `${HOOK_PATH}/:token`,

@@ -95,6 +95,9 @@ function responseOf(type: string, raw: string, name: string): CommandResponse {
     const reply = readResponse(type, raw);
     return reply.text === "" ? { kind: "ephemeral", text: `/${name} was received.` } : reply;
   } catch (cause) {
+    if (cause instanceof Fault) {
+      throw new Fault("command_failed", `The endpoint of the command responded with too much: ${cause.message}`);
+    }
     if (!(cause instanceof SyntaxError)) throw cause;
     throw new Fault("command_failed", "The endpoint of the command responded with invalid JSON", { cause });
   }

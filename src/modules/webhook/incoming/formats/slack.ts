@@ -1,7 +1,8 @@
 // Messages in the format of Slack and Mattermost, as Markdown.
 import { at, lines, link, listAt, longTextAt, textAt, urlOf } from "../value.ts";
 
-const TEXT_MAX = 16_000;
+/** The body that it is part of is shorter. */
+const TEXT_MAX = 512 * 1024;
 const BLOCKS_MAX = 50;
 const PARTS_MAX = 25;
 /** Longer texts keep Slack's markup of bold and struck text. */
