@@ -95,11 +95,22 @@ testOnEngines("a cancelled run ends at once, says nothing, and the next mention 
   );
 });
 
-Deno.test("an empty response is not posted", async () => {
-  await using fixture = await AgentFixture.open(() => "  \n");
+Deno.test("who asked learns of an empty response, unless the agent has sent something", async () => {
+  await using fixture = await AgentFixture.open(() => "  \n", { agent: { tools: ["message.send"] } });
   await fixture.mention(fixture.bob, "Just so you know");
-  assert.equal((await fixture.settled()).outputMessageId, null);
-  assert.equal((await fixture.texts()).length, 1);
+  const { outputMessageId } = await fixture.settled();
+  const [, notice, ...more] = await fixture.messages();
+  assert.deepEqual([notice.id, notice.type, more.length], [outputMessageId, "notice", 0]);
+  assert.equal(notice.text, "I have nothing to say to this.");
+  fixture.answer(({ last }) => last.includes("Send it") ? callTools(["message_send", { text: "Sent" }]) : "");
+  await fixture.mention(fixture.bob, "Send it");
+  assert.equal((await fixture.settled("succeeded", 2)).outputMessageId, null);
+  assert.deepEqual((await fixture.texts()).slice(2), ["Send it", "Sent"]);
+  // Nobody waits in the room for what a call starts: the caller reads the run.
+  const call = { agentId: fixture.agentId, roomId: fixture.roomId, input: "Look around" };
+  ok(await fixture.bob.post("/v1/collaboration/ai/runs", call));
+  assert.equal((await fixture.settled("succeeded", 3)).outputMessageId, null);
+  assert.equal((await fixture.texts()).length, 4);
 });
 
 Deno.test("a response that is cut by the model's limit continues, as one message", async () => {

@@ -45,14 +45,16 @@ testOnEngines("a token without the scope of a tool has no agent call it", async 
 });
 
 testOnEngines(
-  "what a token that cannot read messages sends starts no agent, and the run says why",
+  "what a token that cannot read messages sends starts no agent, and the run and the agent say why",
   async (environment) => {
     await using fixture = await openTaskAgent(environment);
     const writer = await fixture.gateway.as("bob", { scope: "message.write" });
     await fixture.mention(writer, "What was said before?");
     const { error } = await fixture.settled("failed");
     assert.deepEqual([error.code, /lacks the scope message\.read/.test(error.detail)], ["scope_missing", true]);
-    assert.equal((await fixture.texts()).length, 1);
+    const [, ...said] = await fixture.texts();
+    const why = "The token that sent the message lacks the scope message.read.";
+    assert.deepEqual(said, [`I cannot respond to this: ${why}`]);
   },
 );
 

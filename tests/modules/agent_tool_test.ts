@@ -407,6 +407,41 @@ testOnEngines("a question is in the conversation, and who was asked replies to i
   await fixture.settled("succeeded", 3);
 });
 
+testOnEngines(
+  "a reply in a thread below a question, or below the request, is the reply to the question",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(
+      ({ last }) =>
+        last.includes("Hi")
+          ? "Hello"
+          : last.includes("close")
+          ? callTools(["ask_user", { question: "Which one?" }])
+          : `You said: ${last}`,
+      { environment },
+    );
+    const { alice, bob, roomId, agentId, gateway } = fixture;
+    const mentions = { principalIds: [agentId], room: false };
+    const hasAnswered = (text: string) =>
+      eventually(async () => assert.ok((await fixture.texts()).includes(`You said: ${text}`)));
+    await fixture.mention(bob, "Please close it");
+    await fixture.settled("waiting_input");
+    const question = (await fixture.messages()).at(-1);
+    // Of somebody else it is a request of its own.
+    await sendMessage(alice, roomId, "Hi", { threadId: question.id, mentions });
+    await gateway.runJobs();
+    await fixture.settled("succeeded", 2);
+    await sendMessage(bob, roomId, "The first", { threadId: question.id });
+    await gateway.runJobs();
+    await hasAnswered("The first");
+    const asked = await fixture.mention(bob, "Please close another one");
+    await fixture.settled("waiting_input", 3);
+    await sendMessage(bob, roomId, "The second", { threadId: asked.id, mentions });
+    await gateway.runJobs();
+    await hasAnswered("The second");
+    assert.deepEqual((await fixture.runs()).map(({ status }) => status), ["succeeded", "succeeded", "succeeded"]);
+  },
+);
+
 testOnEngines("in a direct room the next message is the reply to a question", async (environment) => {
   await using fixture = await AgentFixture.open(
     ({ last }) => last.includes("close") ? callTools(["ask_user", { question: "Which one?" }]) : `You said: ${last}`,

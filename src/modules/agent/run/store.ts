@@ -275,10 +275,10 @@ export class RunStore {
       .where("message_id", "=", messageId).executeTakeFirst();
   }
 
-  /** Runs of an agent in a thread, or in the room itself, that wait for a reply, newest first. */
-  findAsking(tenantId: string, agentId: string, roomId: string, threadId: string): Promise<RunRow[]> {
+  /** Runs of an agent in a room that wait for a reply, newest first. */
+  findAsking(tenantId: string, agentId: string, roomId: string): Promise<RunRow[]> {
     return this.#db.selectFrom("agent_run").selectAll().where("tenant_id", "=", tenantId)
-      .where("agent_id", "=", agentId).where("room_id", "=", roomId).where("thread_id", "=", threadId)
+      .where("agent_id", "=", agentId).where("room_id", "=", roomId)
       .where("status", "=", "waiting_input").orderBy("id", "desc").execute();
   }
 

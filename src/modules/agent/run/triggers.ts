@@ -107,30 +107,38 @@ export class RunTriggers {
     const error = refusal ?? (isFull ? FULL : undefined);
     if (error === undefined) tx.signal(runChanged.create(tenantId, row.id));
     else {
-      const outputMessageId = error === FULL ? await this.#postRefusal(row, message, SAID_FULL) : undefined;
+      const said = error === FULL ? SAID_FULL : error.code === "scope_missing" ? error : undefined;
+      const outputMessageId = said === undefined ? undefined : await this.#postRefusal(row, message, said);
       await lifecycle.stop(tx, row, "failed", { error, outputMessageId: outputMessageId ?? null });
     }
   }
 
-  /** Whether it replies to an open question of the agent: who was asked writes to it where it asked. */
+  /**
+   * Whether it replies to an open question of the agent: who was asked writes to it where it asked, or in a thread below the question
+   * or below the request.
+   */
   async #isReply(
     tx: AnyTransaction,
     { tenant_id, agent_id, room_id, thread_id }: RunRow,
     { senderId, senderKind, text, scopes }: AgentTrigger["message"],
   ): Promise<boolean> {
     if (senderKind !== "human" || text.trim() === "") return false;
-    const asking = await new RunStore(tx.db).findAsking(tenant_id, agent_id, room_id, thread_id);
-    const run = asking.find((one) => askersOf(one).includes(senderId));
+    const runs = new RunStore(tx.db);
+    const asking = (await runs.findAsking(tenant_id, agent_id, room_id))
+      .filter((run) => askersOf(run).includes(senderId));
+    const sent = asking.length === 0 ? undefined : await runs.findSent(tenant_id, thread_id);
+    const run = asking.find((one) => one.thread_id === thread_id) ??
+      asking.find((one) => one.id === sent?.run_id || one.trigger_message_id === thread_id);
     return run !== undefined && await this.#deps.lifecycle.reply(tx, run, { text, scopes });
   }
 
-  /** Posts in the room why no response comes, if a person asked. */
+  /** Posts in the room why no response comes, unless an agent asked. */
   async #postRefusal(
     row: RunRow,
     { senderKind }: AgentTrigger["message"],
     why: RunFailure,
   ): Promise<string | undefined> {
-    return senderKind === "human" ? await this.#deps.refusals.post(row, why) : undefined;
+    return senderKind !== "agent" ? await this.#deps.refusals.post(row, why) : undefined;
   }
 }
 
@@ -159,7 +167,7 @@ export async function originOf(
 /** Why a message cannot start a run. */
 function refusalOf(message: AgentTrigger["message"], chainDepth: number): RunFailure | undefined {
   if (!hasScope(message, READ_SCOPE)) {
-    return { code: "scope_missing", detail: `The token that sent the message lacks the scope ${READ_SCOPE}` };
+    return { code: "scope_missing", detail: `The token that sent the message lacks the scope ${READ_SCOPE}.` };
   }
   return loopAt(chainDepth);
 }
