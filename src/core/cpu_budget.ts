@@ -4,8 +4,9 @@
 // operations up to their first wait, bodies read and written, statements of SQLite, loops that yield. It is charged to the
 // principal on whose behalf the code runs (see caller.ts). A principal that has used up its share waits while others
 // are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected. So do all
-// principals of a tenant together, while other tenants are served.
+// principals of a tenant together, while other tenants are served. Within their shares they take turns (see cpu_turns.ts).
 import { type Actor, chargedTo, tenantOfCharged } from "./actor.ts";
+import { CpuTurns } from "./cpu_turns.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru_map.ts";
 import { Activity, type TenantCpu, TenantCpus } from "./tenant_cpu.ts";
@@ -51,6 +52,7 @@ type CpuBudgetOptions = {
 /** The accounts of all principals. */
 export class CpuBudget {
   readonly now: () => number;
+  readonly turns = new CpuTurns();
   readonly #percent: number | undefined;
   readonly #serviceFactor: number;
   readonly #tenants: TenantCpus | undefined;
@@ -131,6 +133,17 @@ export class CpuAccount {
     this.#filledAt = budget.now();
   }
 
+  /** What is left of its share, beside what running calls may take; negative while it has used more. */
+  get balanceMs(): number {
+    this.#fill(this.#budget.now());
+    return this.#remainingMs - this.#inFlight * CALL_RESERVE_MS;
+  }
+
+  /** Resolves when a call or slice may use the thread; `undefined` if it may at once. Not to be awaited in a transaction. */
+  takeTurn(): Promise<void> | undefined {
+    return this.#share === Infinity ? undefined : this.#budget.turns.take(this);
+  }
+
   /** Time in ms until the account and its tenant have time again; 0 while they have, and while nobody else needs it. */
   get waitMs(): number {
     const now = this.#budget.now();
@@ -160,6 +173,7 @@ export class CpuAccount {
   consume(ms: number, now: number = this.#budget.now()): void {
     this.consumedMs += ms;
     if (this.#share === Infinity) return;
+    this.#budget.turns.add(ms);
     this.#fill(now);
     // Time that no other account needs is free: it causes no debt.
     const isContended = this.#budget.isContended(this, now);
@@ -237,7 +251,13 @@ export class CpuAccount {
     if (!this.#hasTime(now) && (next?.until ?? 0) > now) {
       return void setTimeout(this.#runNextSlice, Math.min(Math.max(1, this.waitMs), PAUSE_MAX_MS));
     }
-    this.#sliceStart = { at: now, consumedMs: this.consumedMs };
+    const turn = this.takeTurn();
+    if (turn === undefined) this.#beginSlice();
+    else void turn.then(this.#beginSlice);
+  };
+
+  readonly #beginSlice = (): void => {
+    this.#sliceStart = { at: this.#budget.now(), consumedMs: this.consumedMs };
     this.#waiting.shift()?.resolve();
     if (this.#waiting.length > 0) setImmediate(this.#runNextSlice);
     else this.#isScheduled = false;

@@ -38,6 +38,8 @@ export type Call = {
   isCpuAccounted?: true;
   /** What `prepare` of the dispatcher returned for it, or for the same call with the rights of that moment. */
   preparation?: Preparation | undefined;
+  /** It had its turn on the thread before, since it is part of a transaction, for which others wait. */
+  hasTurn?: boolean;
 };
 
 export type Dispatch = (operation: Operation, call: Call) => Promise<Outcome<unknown>>;
@@ -143,6 +145,10 @@ export function createDispatch(
       if (admission !== undefined) await admission;
       if (operation.disabled !== undefined) throw operation.disabled();
       authorize(operation, call.actor);
+      if (isFirst && call.hasTurn !== true) {
+        const turn = account?.takeTurn();
+        if (turn !== undefined) await turn;
+      }
       // Parsing, and what the operation does before its first wait, is the part that grows with the input.
       const run = () => runPrepared(operation, call, parse(input, call.input));
       const work = account === undefined ? run : () => account.measure(run);

@@ -230,7 +230,7 @@ function createCallOperation(dispatch: Dispatcher, operations: () => ReadonlyMap
     if (operation === undefined) throw new TypeError(`Expected an operation, received ${name}`);
     return operation;
   };
-  const fixed = { via: "run", isCpuAccounted: true } as const;
+  const fixed = { via: "run", isCpuAccounted: true, hasTurn: true } as const;
   const call = async (actor: Actor, name: string, input: unknown, requestId: string, preparation?: Preparation) =>
     (await dispatch(find(name), { actor, input, requestId, preparation, ...fixed })).output;
   return Object.assign(call, {

@@ -96,7 +96,7 @@ export function operationEndpoint(
     const input = readInput(context, params, body?.value);
     // The call may take minutes, most of which it waits.
     if (isWaiting) large?.[Symbol.dispose]();
-    const call = new HttpCall(context, actor, input);
+    const call = new HttpCall(context, actor, input, key !== undefined);
     const run = async (): Promise<ResponseData> => {
       const outcome = await dispatch(operation, call);
       // Responses to reads may be long.
@@ -107,6 +107,8 @@ export function operationEndpoint(
     // A stored response does not pass dispatch, and a missing scope must not be stored.
     if (key !== undefined) {
       authorize(operation, actor);
+      const turn = account?.takeTurn();
+      if (turn !== undefined) await turn;
       // The call runs within the transaction that stores its response.
       call.preparation = await dispatch.prepare(operation, call);
     }
@@ -132,11 +134,13 @@ class HttpCall implements Call {
   readonly via = "http";
   readonly isCpuAccounted = true;
   preparation: Preparation | undefined = undefined;
+  readonly hasTurn: boolean;
   readonly #context: RequestContext;
 
-  constructor(context: RequestContext, actor: Actor, input: unknown) {
+  constructor(context: RequestContext, actor: Actor, input: unknown, hasTurn = false) {
     this.actor = actor;
     this.input = input;
+    this.hasTurn = hasTurn;
     this.requestId = context.requestId;
     this.#context = context;
   }
