@@ -6,7 +6,7 @@ import { enforceMinimumRate } from "@/modules/file/mod.ts";
 import { peekStream } from "@/modules/file/stream.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { cpuTimeMs } from "../cpu_time.ts";
-import { pause } from "../wait.ts";
+import { WAIT_MS } from "../wait.ts";
 import { download, FILES, listFiles, openFileHarness, pngHeader, sha256, upload, uploadForm } from "./file_harness.ts";
 import { assertProblem, createCallers, ok } from "./fixtures.ts";
 
@@ -351,12 +351,12 @@ function zip(name: string, content: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 Deno.test("an upload below the minimum rate is aborted, and one that is only slow is not", async () => {
-  let isLetGo = false;
-  const sender = (bytes: number, count: number): ReadableStream<Uint8Array> =>
+  let [isLetGo, time] = [false, 0];
+  const sender = (bytes: number, everyMs: number, count: number): ReadableStream<Uint8Array> =>
     new ReadableStream({
-      async pull(controller) {
+      pull(controller) {
         if (count-- <= 0) return controller.close();
-        await pause(10);
+        time += everyMs;
         controller.enqueue(new Uint8Array(bytes));
       },
       cancel() {
@@ -365,11 +365,12 @@ Deno.test("an upload below the minimum rate is aborted, and one that is only slo
     }, { highWaterMark: 0 });
   const taken = async (body: ReadableStream<Uint8Array>): Promise<number> => {
     let size = 0;
-    for await (const chunk of enforceMinimumRate(body, { silentMs: 2000, bytesPerMs: 4 })) size += chunk.length;
+    const rate = { silentMs: WAIT_MS, bytesPerMs: 4 };
+    for await (const chunk of enforceMinimumRate(body, rate, () => time)) size += chunk.length;
     return size;
   };
-  assert.equal(await taken(sender(1000, 20)), 20_000);
-  await assert.rejects(taken(sender(1, 1000)), { code: "bad_request", message: /slower than 4 kB a second/ });
+  assert.equal(await taken(sender(1000, 240, 300)), 300_000);
+  await assert.rejects(taken(sender(1000, 260, 10_000)), { code: "bad_request", message: /slower than 4 kB a second/ });
   assert.ok(isLetGo);
 });
 

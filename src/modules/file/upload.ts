@@ -46,18 +46,19 @@ export function contentLengthOf({ headers }: Request, maxBytes: number): number 
 export async function* enforceMinimumRate(
   body: ReadableStream<Uint8Array>,
   { silentMs, bytesPerMs } = MINIMUM_RATE,
+  now = () => performance.now(),
 ): AsyncGenerator<Uint8Array> {
   const reader = body.getReader();
   let leftMs = silentMs;
   try {
     for (;;) {
-      const startedAt = performance.now();
+      const startedAt = now();
       const next = await withTimeout(reader.read(), silentMs).catch((cause) => {
         throw faultOfBody(cause);
       });
       if (next === undefined) throw new Fault("bad_request", `No data received for ${silentMs / 1000} s`);
       if (next.done) return;
-      leftMs += next.value.length / bytesPerMs - (performance.now() - startedAt);
+      leftMs += next.value.length / bytesPerMs - (now() - startedAt);
       if (leftMs < 0) throw new Fault("bad_request", `The upload was slower than ${bytesPerMs} kB a second`);
       yield next.value;
     }
