@@ -63,22 +63,30 @@ export async function sendMessage(
   return ok(await who.post("/v1/messages", { roomId, text, ...more }));
 }
 
+/** The last search that is asked again. */
+let repeating: Promise<unknown> = Promise.resolve();
+
 /**
  * The body of a search's response. A busy machine may cut a search short, for which its response has one of these reasons, or none
- * if it names no reasons: it is then asked again.
+ * if it names no reasons: it is then asked again, one after the other, since many at the same time make each other late.
  */
 export async function completeSearch(
   search: () => Promise<ApiResponse>,
   transientReasons: readonly string[] = ["index_incomplete"],
   // deno-lint-ignore no-explicit-any -- as above
 ): Promise<any> {
+  const isComplete = ({ status, body: { degraded, degradedReason = "index_incomplete" } }: ApiResponse): boolean =>
+    status !== 503 && !(degraded === true && transientReasons.includes(degradedReason));
   let answer = await search();
-  await until(async () => {
-    const { degraded, degradedReason = "index_incomplete" } = answer.body;
-    if (answer.status !== 503 && !(degraded === true && transientReasons.includes(degradedReason))) return true;
-    answer = await search();
-    return false;
-  }, "a complete search");
+  if (isComplete(answer)) return ok(answer);
+  const repeated = repeating.then(() =>
+    until(async () => {
+      answer = await search();
+      return isComplete(answer);
+    }, "a complete search")
+  );
+  repeating = repeated.catch(() => {});
+  await repeated;
   return ok(answer);
 }
 
