@@ -84,7 +84,12 @@ type TimeOptions = { timeSource: TimeSource } | { clock: Clock };
 type Adapters = Omit<Platform, "modules"> & { modules: Module[]; limiter: Limiter; node: Node | undefined };
 
 /** What a gateway may have beyond its configuration: `modules` are added to those of `modules.ts`, the others replace the real ones. */
-export type Extensions = { modules?: readonly ModuleFactory[]; models?: Models; openStore?: typeof openStore };
+export type Extensions = {
+  modules?: readonly ModuleFactory[];
+  models?: Models;
+  openStore?: typeof openStore;
+  createOutbound?: typeof createOutbound;
+};
 
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
 export async function createApp(
@@ -148,7 +153,7 @@ async function openPlatform(
   { settings, s3, jwtSecrets }: Config,
   limits: Limits,
   time: TimeOptions,
-  { models, openStore: open = openStore }: Pick<Extensions, "models" | "openStore">,
+  { models, openStore: open = openStore, createOutbound: outboundOf = createOutbound }: Omit<Extensions, "modules">,
   stack: AsyncDisposableStack,
 ): Promise<Adapters> {
   const metrics = new Metrics();
@@ -175,7 +180,7 @@ async function openPlatform(
   );
   store.onBytesWritten = (key, count) => writeBudget.charge(key, count);
   const modules: Module[] = [];
-  const outbound = createOutbound({
+  const outbound = outboundOf({
     allow: settings.SVC_OUTBOUND_ALLOW,
     count: (outcome) => metrics.outboundCalls.inc({ outcome }),
   });

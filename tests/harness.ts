@@ -4,15 +4,18 @@ import { tmpdir } from "node:os";
 import { DatabaseSync } from "node:sqlite";
 import { SignJWT } from "jose";
 import { migrateStore, openStore } from "@/adapters/open.ts";
+import { createOutbound, type OutboundDeps, TOTAL_MS } from "@/adapters/outbound_http.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import { SqlStore } from "@/adapters/sql_store.ts";
 import { type App, createApp, type Extensions } from "@/app.ts";
 import { readConfig } from "@/config.ts";
 import { runOutsideCalls } from "@/core/caller.ts";
 import type { Clock } from "@/core/clock.ts";
+import type { Outbound } from "@/ports/outbound.ts";
 import { OpenApiContract } from "./openapi_contract.ts";
 import { EventContract } from "./event_contract.ts";
 import { ScriptedModels } from "./scripted_models.ts";
+import { WAIT_MS } from "./wait.ts";
 
 // A service that reads around its own transaction fails here, see ports/store.ts.
 SqlStore.readsInsideWrites = "refuse";
@@ -204,7 +207,12 @@ export async function openGateway(
     : { openStore: (_url, clock) => Promise.resolve(openSqliteStore(":memory:", { clock, image })) };
   // A test may begin in the async context of an earlier one, which would be charged for what this gateway does by itself.
   const app = await runOutsideCalls(() =>
-    createApp(config, { clock }, { models: new ScriptedModels(), ...store, ...extensions })
+    createApp(config, { clock }, {
+      models: new ScriptedModels(),
+      createOutbound: createPatientOutbound,
+      ...store,
+      ...extensions,
+    })
   );
   if (extensions.modules === undefined) migrationOwners ??= app.modules;
   // Modules with anything to call change the document, settings do not: http_openapi_test.ts.
@@ -213,6 +221,16 @@ export async function openGateway(
     operations.length === 0 && routes.length === 0 && tags === undefined
   );
   return new Harness(app, clock, { folder, document: isStandard ? STANDARD : crypto.randomUUID() });
+}
+
+/** So many times as long as in production may calls last: what failed waits to be tried again for a clock that stands still. */
+const PATIENCE = 4;
+
+function createPatientOutbound(deps: OutboundDeps): Outbound {
+  const call = createOutbound({ ...deps, connectMs: WAIT_MS });
+  const patient = (...[url, init, { totalMs = TOTAL_MS, ...options } = {}]: Parameters<Outbound>) =>
+    call(url, init, { ...options, totalMs: PATIENCE * totalMs });
+  return Object.assign(patient, { assertAllowed: call.assertAllowed });
 }
 
 /** Of the first gateway. */

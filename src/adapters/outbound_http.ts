@@ -16,7 +16,8 @@ import { type BodyOptions, createBodyStream } from "./response_body.ts";
 const CONNECT_MS = 5000;
 /** Limit for an address of a name that has further ones: where IPv6 leads nowhere, its packets are often just lost. */
 const NEXT_ADDRESS_MS = 1000;
-const TOTAL_MS = 15_000;
+/** Unless a caller says otherwise. */
+export const TOTAL_MS = 15_000;
 const BODY_MAX_BYTES = 64 * 1024;
 const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
 /** Set by this adapter: what a caller says here would contradict it. */
