@@ -5,7 +5,7 @@ import postgres from "postgres";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl } from "../tier.ts";
-import { until } from "../wait.ts";
+import { eventually, until } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 
 const SCHEDULED = "/v1/messages/scheduled";
@@ -24,22 +24,25 @@ Deno.test({
     const cluster = stack.use(await Cluster.openShared({ nodes: 1, databaseUrl: proxy.url }));
     const { pid } = cluster.node(0);
     const roomId = await cluster.createRoom(["ann", "bob"]);
-    const sendAt = new Date(Date.now() + 3000).toISOString();
-    const { id } = await cluster.call(0, "ann", "POST", "/v1/messages", { roomId, text: "later", sendAt });
+    // Who sends waits for this lock, so the job runs for as long as the test wants it to; who schedules does not wait.
+    let unlock = await lockMessages(sql);
+    stack.defer(() => unlock());
+    const { id } = await eventually(async () => {
+      const sendAt = new Date(Date.now() + 1000).toISOString();
+      return await cluster.call(0, "ann", "POST", "/v1/messages", { roomId, text: "later", sendAt });
+    });
     const countLost = (): number => cluster.node(0).log.split(LOST_RESULT).length - 1;
     for (let outage = 1; outage <= OUTAGES; outage++) {
       const lost = countLost();
-      // The job waits for this lock, so it runs for as long as the test wants it to.
-      await sql.begin(async (tx) => {
-        await tx`select id from scheduled_message where id = ${id} for update`;
-        await until(async () => {
-          const [job] = await sql`select state, attempts, deaths from job where kind = 'message.send_scheduled'`;
-          assert.equal(Number(job?.deaths), 0);
-          return job?.state === "running" && Number(job.attempts) === outage;
-        }, `attempt ${outage}`);
-        proxy.refuse();
-      });
+      await until(async () => {
+        const [job] = await sql`select state, attempts, deaths from job where kind = 'message.send_scheduled'`;
+        assert.equal(Number(job?.deaths), 0);
+        return job?.state === "running" && Number(job.attempts) === outage;
+      }, `attempt ${outage}`);
+      proxy.refuse();
+      await unlock();
       await until(() => countLost() > lost, "the result cannot be written");
+      if (outage < OUTAGES) unlock = await lockMessages(sql);
       proxy.accept();
     }
     await until(
@@ -51,3 +54,18 @@ Deno.test({
     assert.equal(cluster.node(0).pid, pid);
   },
 });
+
+/** Resolves to what ends the lock, once there is one. */
+async function lockMessages(sql: postgres.Sql): Promise<() => Promise<void>> {
+  const [locked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const holding = sql.begin(async (tx) => {
+    await tx`lock table message in share mode`;
+    locked.resolve();
+    await released.promise;
+  });
+  await Promise.race([locked.promise, holding]);
+  return async () => {
+    released.resolve();
+    await holding;
+  };
+}
