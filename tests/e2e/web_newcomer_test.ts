@@ -50,6 +50,7 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await browse.waitFor();
       assert.match(await browse.getAttribute("class") ?? "", /primary/);
       assert.equal(await page.getByText("Create your first room").count(), 0);
+      await page.locator("main button:focus", { hasText: "Browse rooms" }).waitFor();
       await page.keyboard.press("Enter");
       await page.getByRole("button", { name: "Join" }).click();
       await page.getByText("What now?").first().waitFor();
