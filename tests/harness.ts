@@ -223,7 +223,7 @@ export async function openGateway(
   return new Harness(app, clock, { folder, document: isStandard ? STANDARD : crypto.randomUUID() });
 }
 
-/** So many times as long as in production may calls last: what failed waits to be tried again for a clock that stands still. */
+/** Calls may last so many times as long as in production: after a failure, the next attempt waits for the clock of the test. */
 const PATIENCE = 4;
 
 function createPatientOutbound(deps: OutboundDeps): Outbound {

@@ -106,7 +106,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       }
       await page.locator(".unsent").waitFor({ state: "detached" });
       await confirmDelete(page, "One of mine");
-      // Until the deleted one is gone, that one may have it.
+      // Until the deleted one is removed, that one may have it.
       await page.locator("article.message:focus", { hasText: "Another of mine" }).waitFor();
       await confirmDelete(page, "Another of mine");
       await becomesTrue(page, "document.activeElement?.matches('.composer textarea')");
