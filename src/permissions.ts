@@ -4,11 +4,11 @@ import { sqlitePathOf } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
 
 /** Throws when folders of the settings are not permitted, naming the command that permits them. Creates missing ones. */
-export async function ensureDirectories({ settings, s3 }: Config): Promise<void> {
+export async function ensureDirectories({ settings }: Config): Promise<void> {
   const database = sqlitePathOf(settings.SVC_DATABASE_URL);
   const directories = {
     SVC_DATABASE_URL: database === undefined || database === ":memory:" ? undefined : dirname(database),
-    SVC_DATA_DIR: s3 === undefined ? settings.SVC_DATA_DIR : undefined,
+    SVC_DATA_DIR: settings.SVC_DATA_DIR,
   };
   for (const [name, path] of Object.entries(directories)) {
     if (path === undefined) continue;

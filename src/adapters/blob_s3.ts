@@ -4,12 +4,16 @@ import { AwsClient } from "aws4fetch";
 import { delay, withTimeout } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
+import { Slots } from "@/core/slots.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
 import { allowHostOf, type Outbound, type OutboundOptions } from "@/ports/outbound.ts";
+import { Spool, SPOOL_MEMORY_BYTES } from "./blob_spool.ts";
 
-/** Larger contents are uploaded in parts of this size, one in memory at a time; S3 requires at least 5 MiB. */
+/** Larger contents are uploaded in parts of this size; S3 requires at least 5 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;
+/** Parts that are sent at a time, each from memory. Others wait in files. */
+const PARTS_IN_MEMORY = 16;
 /** Longest wait for a response, or for more of it. Sending may take as long as a slow network needs. */
 const RESPONSE_TIMEOUT_MS = 30_000;
 const MIN_UPLOAD_BYTES_PER_MS = 16;
@@ -34,8 +38,13 @@ export type S3Options = {
   secretAccessKey: string;
 };
 
-type Part = Uint8Array<ArrayBuffer>;
-type S3Request = { body?: Part | string; headers?: Record<string, string> };
+type Bytes = Uint8Array<ArrayBuffer>;
+type S3Request = { body?: Bytes | string; headers?: Record<string, string> };
+type S3BlobsOptions = {
+  /** The folder of parts that have not arrived completely. */
+  folder: string;
+  responseTimeoutMs?: number;
+};
 
 export class S3Blobs implements Blobs {
   readonly #outbound: Outbound;
@@ -44,13 +53,16 @@ export class S3Blobs implements Blobs {
   /** The response may be as large as a file, and last as long as its reader; `#send` and `#bodyOf` bound the waits. */
   readonly #bounds: OutboundOptions;
   readonly #timeoutMs: number;
+  readonly #folder: string;
+  readonly #large = new Slots({ total: PARTS_IN_MEMORY });
 
   constructor(
     outbound: Outbound,
     { endpoint, bucket, region, accessKeyId, secretAccessKey }: S3Options,
-    { responseTimeoutMs = RESPONSE_TIMEOUT_MS }: { responseTimeoutMs?: number } = {},
+    { folder, responseTimeoutMs = RESPONSE_TIMEOUT_MS }: S3BlobsOptions,
   ) {
     this.#outbound = outbound;
+    this.#folder = folder;
     this.#bounds = { ...allowHostOf(endpoint), totalMs: Infinity, bodyMaxBytes: Infinity };
     this.#signer = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
     this.#base = `${trimTrailing(endpoint, "/")}/${encodeURIComponent(bucket)}/`;
@@ -59,20 +71,19 @@ export class S3Blobs implements Blobs {
 
   async put(key: string, content: AsyncIterable<Uint8Array>): Promise<void> {
     assertBlobKey(key);
-    const parts = splitParts(content);
+    using spool = new Spool(this.#folder);
+    const parts = fillParts(content, spool);
     try {
       const first = await parts.next();
-      const second = first.done ? first : await parts.next();
-      const [head, next] = [first.value ?? new Uint8Array(), second.value];
-      if (next === undefined) await discardBody(await this.#request("PUT", key, { body: head }));
-      else await this.#putParts(key, head, next, parts);
+      if (first.value === "last") await this.#putBytes(key, spool);
+      else await this.#putParts(key, spool, parts);
     } finally {
       // The source of a content that cannot be uploaded may still be open.
       await parts.return(undefined);
     }
   }
 
-  async get(key: string, range?: ByteRange): Promise<ReadableStream<Part> | undefined> {
+  async get(key: string, range?: ByteRange): Promise<ReadableStream<Bytes> | undefined> {
     assertBlobKey(key);
     const headers: Record<string, string> = range === undefined
       ? {}
@@ -85,7 +96,7 @@ export class S3Blobs implements Blobs {
         new Error(`Expected a partial response to a range request, received status ${response.status}`),
       );
     }
-    return this.#bodyOf(response);
+    return this.#bodyOf(response, range === undefined ? undefined : range.end - range.start);
   }
 
   async delete(key: string): Promise<void> {
@@ -94,19 +105,17 @@ export class S3Blobs implements Blobs {
     if (response !== undefined) await discardBody(response);
   }
 
-  async #putParts(key: string, first: Part, second: Part, others: AsyncIterable<Part>): Promise<void> {
+  /** Uploads a content whose first part is in the spool. */
+  async #putParts(key: string, spool: Spool, others: AsyncIterable<unknown>): Promise<void> {
     const uploadId = xmlText(await this.#text(await this.#request("POST", `${key}?uploads`)), "UploadId");
     const upload = `uploadId=${encodeURIComponent(uploadId)}`;
     try {
       const etags: string[] = [];
-      const send = async (body: Part): Promise<void> => {
-        const response = await this.#request("PUT", `${key}?partNumber=${etags.length + 1}&${upload}`, { body });
-        etags.push(response.headers.get("ETag") ?? "");
-        await discardBody(response);
+      const send = async (): Promise<void> => {
+        etags.push(await this.#putBytes(`${key}?partNumber=${etags.length + 1}&${upload}`, spool));
       };
-      await send(first);
-      await send(second);
-      for await (const part of others) await send(part);
+      await send();
+      for await (const _part of others) await send();
       const list = etags.map((etag, at) => `<Part><PartNumber>${at + 1}</PartNumber><ETag>${etag}</ETag></Part>`);
       const body = `<CompleteMultipartUpload>${list.join("")}</CompleteMultipartUpload>`;
       // A 200 may still contain an error: the store responds before it has combined the parts.
@@ -117,6 +126,17 @@ export class S3Blobs implements Blobs {
       );
       throw error;
     }
+  }
+
+  /** Stores what is in the spool; resolves to its ETag. */
+  async #putBytes(path: string, spool: Spool): Promise<string> {
+    using _slot = spool.size > SPOOL_MEMORY_BYTES ? await this.#large.acquire([]) : undefined;
+    const response = await this.#request("PUT", path, { body: await spool.take() });
+    await discardBody(response);
+    const etag = response.headers.get("ETag");
+    // Each store names what it has stored. A response without a name is that of a proxy, and nothing was stored.
+    if (etag === null) throw unavailable(new Error("PUT: expected an ETag in the response, received none"));
+    return etag;
   }
 
   /** The response; throws when the resource does not exist. */
@@ -133,7 +153,8 @@ export class S3Blobs implements Blobs {
         const response = await this.#send(method, path, ask);
         if (response.ok) return response;
         const text = await this.#text(response);
-        if (response.status === 404 && !text.includes("NoSuchBucket")) return undefined;
+        // Without this code it is not the store that says so, but what is before it, or the bucket is missing.
+        if (response.status === 404 && text.includes("NoSuchKey")) return undefined;
         const isBusy = response.status >= 500 || response.status === 429;
         if (!isBusy || retry === RETRIES) {
           throw new Error(`${method} returned ${response.status}: ${text.slice(0, 500)}`);
@@ -164,7 +185,7 @@ export class S3Blobs implements Blobs {
   }
 
   async #text(response: Response): Promise<string> {
-    const chunks: Part[] = [];
+    const chunks: Bytes[] = [];
     let size = 0;
     // Leaving the loop early cancels the stream.
     for await (const chunk of this.#bodyOf(response)) {
@@ -175,16 +196,18 @@ export class S3Blobs implements Blobs {
     return Buffer.concat(chunks, size).toString();
   }
 
-  /** The body of a response, with a timeout for each chunk. */
-  #bodyOf(response: Response): ReadableStream<Part> {
+  /** The body of a response, with a timeout for each chunk; `bytes` is the least that it must have. */
+  #bodyOf(response: Response, bytes = 0): ReadableStream<Bytes> {
     const reader = (response.body ?? new Blob([]).stream()).getReader();
+    let missing = bytes;
     return new ReadableStream({
       pull: async (controller) => {
         try {
           const next = await withTimeout(reader.read(), this.#timeoutMs);
-          if (next === undefined) throw new Error("The response ended early");
-          if (next.done) controller.close();
-          else controller.enqueue(next.value);
+          if (next === undefined || (next.done && missing > 0)) throw new Error("The response ended early");
+          if (next.done) return controller.close();
+          missing -= next.value.length;
+          controller.enqueue(next.value);
         } catch (cause) {
           // The relevant failure is thrown below.
           reader.cancel().catch(() => {});
@@ -196,21 +219,21 @@ export class S3Blobs implements Blobs {
   }
 }
 
-/** The content in buffers of the size of a part; only the last is shorter. */
-async function* splitParts(content: AsyncIterable<Uint8Array>): AsyncGenerator<Part, undefined> {
-  let chunks: Uint8Array[] = [];
-  let size = 0;
+/** Fills the spool with one part after the other; only the last is shorter. */
+async function* fillParts(
+  content: AsyncIterable<Uint8Array>,
+  spool: Spool,
+): AsyncGenerator<"part" | "last", undefined> {
   for await (let chunk of content) {
-    while (size + chunk.length > PART_BYTES) {
-      const fitting = PART_BYTES - size;
-      yield Buffer.concat([...chunks, chunk.subarray(0, fitting)], PART_BYTES);
+    while (spool.size + chunk.length > PART_BYTES) {
+      const fitting = PART_BYTES - spool.size;
+      await spool.add(chunk.subarray(0, fitting));
+      yield "part";
       chunk = chunk.subarray(fitting);
-      [chunks, size] = [[], 0];
     }
-    chunks.push(chunk);
-    size += chunk.length;
+    await spool.add(chunk);
   }
-  if (size > 0) yield Buffer.concat(chunks, size);
+  yield "last";
 }
 
 /** Text of the first element of this name in a response of the store. */

@@ -1,4 +1,5 @@
 // Opens the adapters of a configuration. Each is loaded only when it is used, so a small gateway starts fast and needs little memory.
+import { join } from "node:path";
 import { sql } from "kysely";
 import type { Clock, TimeSource } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -136,14 +137,14 @@ export async function readDatabaseTime({ db }: AnyStore): Promise<number> {
   return row.ms;
 }
 
-/** Opens the blob store: S3 when configured, else the folder. */
+/** Opens the blob store: S3 when configured, where only unfinished parts are in the folder, else the folder. */
 export async function openBlobs(s3: S3Options | undefined, directory: string, outbound: Outbound): Promise<Blobs> {
   if (s3 === undefined) {
     const { DiskBlobs } = await import("./blob_disk.ts");
     return new DiskBlobs(directory);
   }
   const { S3Blobs } = await import("./blob_s3.ts");
-  return new S3Blobs(outbound, s3);
+  return new S3Blobs(outbound, s3, { folder: join(directory, "incoming") });
 }
 
 /** Opens what stores and compares vectors: the database where it can, and the gateway within so many bytes of memory. */

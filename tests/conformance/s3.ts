@@ -1,9 +1,32 @@
-// A local S3 server as a process of its own, for one test.
+// A local S3 server as a process of its own, for one test, and blobs in a server.
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { S3Blobs } from "@/adapters/blob_s3.ts";
+import { createOutbound } from "@/adapters/outbound_http.ts";
 
 const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 
 /** The credentials that the server accepts. */
 export const S3_OPTIONS = { bucket: "files", region: "us-east-1", accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
+
+/** The operator allows no private address: the endpoint of the store is allowed by its setting alone. */
+const outbound = createOutbound({ allow: [] });
+
+/** Blobs in the bucket of a server. Parts that wait leave nothing but their folder. */
+export function openS3Blobs(
+  endpoint: string,
+  { door = outbound, bucket = S3_OPTIONS.bucket, responseTimeoutMs }: {
+    door?: typeof outbound;
+    bucket?: string;
+    responseTimeoutMs?: number;
+  } = {},
+): S3Blobs {
+  const folder = join(tmpdir(), "s3-parts");
+  return new S3Blobs(door, { endpoint, ...S3_OPTIONS, bucket }, {
+    folder,
+    ...(responseTimeoutMs === undefined ? {} : { responseTimeoutMs }),
+  });
+}
 
 type S3Server = { endpoint: string; folder: string; close(): Promise<void> };
 
