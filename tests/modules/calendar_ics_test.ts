@@ -185,6 +185,30 @@ Deno.test("no text can inject a line into a feed, whatever line ends a program a
   assert.deepEqual(lines.filter((line) => line.startsWith("ATTACH")), []);
 });
 
+Deno.test("a client that has a feed as it is gets a 304, and another file after a change", async () => {
+  await using fixture = await openCalendarFixture();
+  const { alice, roomId, gateway } = fixture;
+  const add = (title: string) => alice.post(`${CALENDAR}/events`, { title, roomId, start: { date: "2026-03-09" } });
+  expectStatus(await add("first"), 201);
+  const { path } = await feedOf(fixture);
+  const poll = async (etag?: string) => {
+    const request = new Request(
+      `http://gateway.test${path}`,
+      etag === undefined ? {} : { headers: { "If-None-Match": etag } },
+    );
+    const response = await gateway.app.fetch(request, "127.0.0.1");
+    return { status: response.status, etag: response.headers.get("ETag") ?? "", text: await response.text() };
+  };
+  const first = await poll();
+  gateway.clock.advance(60_000);
+  assert.deepEqual(await poll(first.etag), { status: 304, etag: first.etag, text: "" });
+  expectStatus(await add("second"), 201);
+  const second = await poll(first.etag);
+  assert.equal(second.status, 200);
+  assert.match(second.text, /SUMMARY:second/);
+  assert.notEqual(second.etag, first.etag);
+});
+
 Deno.test("a feed shows what its creator may see now, and nothing after it is revoked or the creator is disabled", async () => {
   await using fixture = await openCalendarFixture();
   const anyone = fixture.gateway.withToken(undefined);

@@ -1,8 +1,10 @@
 // Operations of the calendar and the route of feeds.
 import { z } from "@zod/zod";
 import { notFound } from "@/core/fault.ts";
+import { hash64 } from "@/core/hash.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
+import { matchesIfNoneMatch } from "@/core/request.ts";
 import type { Route } from "@/core/route.ts";
 import type { EventUpdater } from "./updater.ts";
 import { type CalendarFeeds, FEED_PATH } from "./feeds.ts";
@@ -257,20 +259,27 @@ function feedRoute(feeds: CalendarFeeds): Route {
         required: true,
         description: "The secret of the feed, followed by `.ics`",
         schema: { type: "string" },
+      }, {
+        name: "If-None-Match",
+        in: "header",
+        description: "ETag of the caller's copy; 304 if it is current",
+        schema: { type: "string" },
       }],
       responses: {
         "200": {
           description: "The calendar (RFC 5545), including attendees and their responses",
           content: { "text/calendar": { schema: { type: "string" } } },
         },
+        "304": { description: "Not modified" },
       },
     },
-    async handle(_request, { params, toBody }) {
+    async handle(request, { params, toBody }) {
       const [, secret] = /^([A-Za-z0-9_-]{22,64})\.ics$/.exec(params["id"] ?? "") ?? [];
       if (secret === undefined) throw notFound("feed");
-      return new Response(toBody(await feeds.render(secret)), {
-        headers: { "Content-Type": "text/calendar; charset=utf-8", "Cache-Control": "private, max-age=300" },
-      });
+      const text = await feeds.render(secret);
+      const headers = { "Cache-Control": "private, max-age=300", ETag: `"${hash64(text)}"` };
+      if (matchesIfNoneMatch(request.headers, headers.ETag)) return new Response(null, { status: 304, headers });
+      return new Response(toBody(text), { headers: { ...headers, "Content-Type": "text/calendar; charset=utf-8" } });
     },
   };
 }
