@@ -68,6 +68,15 @@ export class FileImport {
     }
   }
 
+  /** A file that exists here, as messages show it. */
+  async find(id: string): Promise<MessageFile | undefined> {
+    const { tenant_id: tenantId } = this.#row;
+    const [row] = await this.#run.write((tx) => new FileArchiveStore(tx.db).files(tenantId, [id]));
+    if (row === undefined || row.state === "receiving" || row.state === "deleted") return undefined;
+    const { name, content_type: contentType, size, width, height } = row;
+    return { id, name, contentType, size: Number(size), width, height };
+  }
+
   /** Whether the content of a file was imported, or already exists. */
   hasContent(sourceId: string): boolean {
     return this.#imported.has(sourceId);

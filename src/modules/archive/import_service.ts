@@ -13,6 +13,7 @@ import { Importer } from "./importer.ts";
 import { JsonReader } from "./json_reader.ts";
 import { type TransferJobDeps, TransferJobs } from "./transfer_jobs.ts";
 import { MattermostReader } from "./mattermost.ts";
+import { MattermostFiles } from "./mattermost_files.ts";
 import { ArchiveFault, Report, zeroCounts } from "./report.ts";
 import { ARCHIVE_MAX_BYTES, type Import, type ImportCreate, type TransferList, UPLOAD_WITHIN_HOURS } from "./schema.ts";
 import { SlackReader } from "./slack.ts";
@@ -211,7 +212,7 @@ export class ImportService {
       if (content === undefined) throw new ArchiveFault("missing_file", "The archive no longer exists");
       const lines = json.values({ content: countBytes(content, report), size, name: "The archive", layout: "lines" });
       if (row.kind === "gateway") return await new NativeReader(importer).read(lines);
-      return await new MattermostReader(store, row, importer, refs, map).read(lines);
+      return await new MattermostReader(store, row, importer, { refs, map }).read(lines);
     }
     const archive = await ZipArchive.open(blobs, key, size);
     try {
@@ -221,7 +222,8 @@ export class ImportService {
         throw new ArchiveFault("missing_file", "The archive has no .jsonl file in its root directory");
       }
       const file = { content: archive.stream(name), size: archive.size(name) ?? 0, name, layout: "lines" as const };
-      await new MattermostReader(store, row, importer, refs, map).read(json.values(file));
+      const files = new MattermostFiles(archive, importer, refs);
+      await new MattermostReader(store, row, importer, { refs, map, files }).read(json.values(file));
     } finally {
       archive.close();
     }

@@ -5,6 +5,7 @@ import { createYielder } from "@/core/caller.ts";
 import { paginate } from "@/core/page.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
+import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import {
   MENTIONED_NAMES_MAX,
@@ -18,6 +19,7 @@ import {
 import type { OpenRoom } from "./import_run.ts";
 import { BATCH, type Importer } from "./importer.ts";
 import type { JsonValue } from "./json_reader.ts";
+import type { MattermostFiles } from "./mattermost_files.ts";
 import { listOf } from "@/core/archive_fields.ts";
 import { ArchiveFault } from "./report.ts";
 import { parseRecord } from "./report.ts";
@@ -34,6 +36,8 @@ const Reply = z.object({
   is_pinned: z.boolean().nullish(),
   reactions: listOf(Reaction).nullish(),
   attachments: listOf(z.object({ path: z.string() })).nullish(),
+  /** With the attachments of integrations, in the shape that `SlackMarkup` reads. */
+  props: z.looseObject({ attachments: z.unknown().optional() }).nullish(),
 });
 const Post = Reply.extend({
   team: z.string().optional(),
@@ -49,6 +53,7 @@ const Channel = z.object({
   type: z.enum(["O", "P"]),
   header: z.string().nullish(),
   purpose: z.string().nullish(),
+  deleted_at: Ms.nullish(),
 });
 const Direct = z.object({ members: listOf(z.string()).refine(({ length }) => length > 0, "nobody") });
 const User = z.object({
@@ -57,11 +62,13 @@ const User = z.object({
   last_name: z.string().nullish(),
   nickname: z.string().nullish(),
   delete_at: Ms.nullish(),
+  roles: z.string().nullish(),
   teams: listOf(z.object({
     name: z.string(),
     channels: listOf(z.object({ name: z.string(), roles: z.string().nullish() })).nullish(),
   })).nullish(),
 });
+const Bot = z.object({ username: z.string(), display_name: z.string().nullish(), delete_at: Ms.nullish() });
 
 const DIRECT_MAX = 8;
 const LINES_PER_WRITE = 500;
@@ -73,7 +80,10 @@ const LINE_MAX_UNITS = 256 * 1024;
 
 type PendingRoom = { draft: SourceRoom; members: Map<string, "owner" | "member"> };
 /** A post, by the ids that it and the one it replies to have here. */
-type StagedPost = { post: z.output<typeof Reply>; id: string; rootId: string | null };
+type NumberedPost = { post: z.output<typeof Reply>; id: string; rootId: string | null };
+/** A post whose text has what integrations attached. */
+type StagedPost = Omit<NumberedPost, "post"> & { post: Omit<NumberedPost["post"], "props">; attached: string };
+type ReadFrom = { refs: RefFactory; map: ReadonlyMap<string, string>; files?: MattermostFiles | undefined };
 
 export class MattermostReader {
   readonly #store: Store<TransferTables>;
@@ -81,22 +91,19 @@ export class MattermostReader {
   readonly #importer: Importer;
   readonly #refs: RefFactory;
   readonly #map: ReadonlyMap<string, string>;
+  /** Those that are in the zip of the export. */
+  readonly #files: MattermostFiles | undefined;
   readonly #rooms = new Map<string, PendingRoom>();
   #staged: LineRow[] = [];
   #units = 0;
 
-  constructor(
-    store: Store<TransferTables>,
-    row: ImportRow,
-    importer: Importer,
-    refs: RefFactory,
-    map: ReadonlyMap<string, string>,
-  ) {
+  constructor(store: Store<TransferTables>, row: ImportRow, importer: Importer, { refs, map, files }: ReadFrom) {
     this.#store = store;
     this.#row = row;
     this.#importer = importer;
     this.#refs = refs;
     this.#map = map;
+    this.#files = files;
   }
 
   async read(lines: AsyncIterable<JsonValue>): Promise<void> {
@@ -140,6 +147,11 @@ export class MattermostReader {
         if (user !== undefined) await this.#user(user);
         return;
       }
+      case "bot": {
+        const bot = fit(Bot);
+        if (bot !== undefined) await this.#bot(bot);
+        return;
+      }
       case "post":
       case "direct_post": {
         const post = fit(Post);
@@ -151,7 +163,7 @@ export class MattermostReader {
     }
   }
 
-  #channel({ team, name, display_name, type, header, purpose }: z.output<typeof Channel>): void {
+  #channel({ team, name, display_name, type, header, purpose, deleted_at }: z.output<typeof Channel>): void {
     const key = `${team}/${name}`;
     this.#rooms.set(key, {
       members: new Map(),
@@ -162,6 +174,7 @@ export class MattermostReader {
         visibility: type === "O" ? "public" : "private",
         topic: header || null,
         description: purpose || null,
+        isArchived: (deleted_at ?? 0) > 0,
         metadata: { importedFrom: "mattermost", sourceId: key },
       }),
     });
@@ -186,22 +199,35 @@ export class MattermostReader {
     return key;
   }
 
-  async #user({ username, first_name, last_name, nickname, delete_at, teams }: z.output<typeof User>): Promise<void> {
+  async #user({ username, first_name, last_name, nickname, delete_at, ...user }: z.output<typeof User>): Promise<void> {
     const id = this.#principal(username);
     if (id === undefined) return this.#importer.report.skip("invalid_record", `user ${username}`);
     const name = nickname || [first_name, last_name].filter(Boolean).join(" ") || username;
     await this.#importer.importPrincipals([{
       ...plainPrincipal(id, name),
+      role: user.roles?.split(" ").includes("system_guest") === true ? "guest" : "member",
       handle: username,
       externalId: username.slice(0, 200),
       isDisabled: (delete_at ?? 0) > 0,
     }]);
-    for (const team of teams ?? []) {
+    for (const team of user.teams ?? []) {
       for (const channel of team.channels ?? []) {
         const isAdmin = channel.roles?.split(" ").includes("channel_admin") ?? false;
         this.#rooms.get(`${team.name}/${channel.name}`)?.members.set(id, isAdmin ? "owner" : "member");
       }
     }
+  }
+
+  async #bot({ username, display_name, delete_at }: z.output<typeof Bot>): Promise<void> {
+    const id = this.#principal(username);
+    if (id === undefined) return this.#importer.report.skip("invalid_record", `bot ${username}`);
+    await this.#importer.importPrincipals([{
+      ...plainPrincipal(id, display_name || username),
+      kind: "service",
+      handle: username,
+      externalId: username.slice(0, 200),
+      isDisabled: (delete_at ?? 0) > 0,
+    }]);
   }
 
   async #post({ replies, ...post }: Post, line: number): Promise<void> {
@@ -219,14 +245,15 @@ export class MattermostReader {
     }
   }
 
-  async #enqueue(room: string, line: number, said: StagedPost): Promise<void> {
+  async #enqueue(room: string, line: number, { post: { props, ...post }, ...ids }: NumberedPost): Promise<void> {
+    const said: StagedPost = { ...ids, post, attached: new SlackMarkup().attachments(props) };
     const json = JSON.stringify(said);
     if (json.length > LINE_MAX_UNITS) return this.#importer.report.skip("line_too_long", whereOf(line));
     this.#staged.push({
       tenant_id: this.#row.tenant_id,
       import_id: this.#row.id,
       room_key: room,
-      at: iso(said.post.create_at),
+      at: iso(post.create_at),
       line,
       json,
     });
@@ -262,34 +289,42 @@ export class MattermostReader {
     const turn = createYielder();
     const drafts: SourceMessage[] = [];
     for (const row of rows) {
-      const draft = this.#message(JSON.parse(row.json), row);
+      const draft = await this.#message(JSON.parse(row.json), row, room);
       if (draft !== undefined) drafts.push(draft);
       await turn();
     }
     await this.#importer.importMessages(room, drafts);
   }
 
-  #message({ post, id, rootId }: StagedPost, { at, line }: LineRow): SourceMessage | undefined {
+  async #message(
+    { post, attached, id, rootId }: StagedPost,
+    { at, line }: LineRow,
+    room: OpenRoom,
+  ): Promise<SourceMessage | undefined> {
     const { report } = this.#importer;
     const where = whereOf(Number(line));
     const senderId = this.#principal(post.user) ?? "mattermost:unknown";
-    const files = (post.attachments ?? []).map(({ path }) => path.slice(path.lastIndexOf("/") + 1));
-    if (files.length > 0) report.skip("file_not_copied", where, files.length);
-    const text = [...post.message === "" ? [] : [post.message], ...files].join("\n");
-    if (text === "") {
+    const paths = (post.attachments ?? []).map(({ path }) => path);
+    const { files, missing } = await this.#files?.copy(paths, { where, uploaderId: senderId, at, roomId: room.id }) ??
+      { files: [], missing: paths };
+    if (missing.length > 0) report.skip("file_not_copied", where, missing.length);
+    const names = missing.map((path) => path.slice(path.lastIndexOf("/") + 1));
+    const text = [post.message, attached, ...names].filter((part) => part !== "").join("\n");
+    if (text === "" && files.length === 0) {
       report.skip("empty", where);
       return undefined;
     }
-    const names = namesIn(post.message);
+    const mentioned = namesIn(post.message);
     return {
       ...plainMessage({ ref: { original: null, fallback: id }, where, senderId, at, text }),
       type: post.type?.startsWith("system_") ? "system" : "text",
       thread: rootId === null ? null : { original: null, fallback: rootId },
+      files,
       mentions: {
-        principalIds: names.flatMap((name) => this.#principal(name) ?? []).filter((id) =>
+        principalIds: mentioned.flatMap((name) => this.#principal(name) ?? []).filter((id) =>
           this.#importer.principals.isKnown(id)
         ),
-        room: names.some((name) => ["channel", "all", "here"].includes(name)),
+        room: mentioned.some((name) => ["channel", "all", "here"].includes(name)),
       },
       reactions: (post.reactions ?? []).flatMap(({ user, emoji_name, create_at }) => {
         const principalId = this.#principal(user);

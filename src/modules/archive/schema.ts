@@ -36,6 +36,7 @@ const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 character
 const ARCHIVE_FAULTS = [
   "not_a_zip",
   "zip_truncated",
+  "zip_corrupt",
   "zip_encrypted",
   "zip_bomb",
   "too_many_entries",

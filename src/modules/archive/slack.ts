@@ -25,6 +25,9 @@ const User = z.looseObject({
   real_name: z.string().nullish(),
   deleted: z.boolean().optional(),
   is_bot: z.boolean().optional(),
+  /** Guests, of several channels or of one. */
+  is_restricted: z.boolean().optional(),
+  is_ultra_restricted: z.boolean().optional(),
   tz: z.string().nullish(),
   profile: z.looseObject({ real_name: z.string().nullish(), display_name: z.string().nullish() }).optional(),
 });
@@ -114,6 +117,7 @@ export class SlackReader {
       return [{
         ...plainPrincipal(id, name),
         kind: isBot ? "service" : "human",
+        role: user.is_restricted === true || user.is_ultra_restricted === true ? "guest" : "member",
         handle: user.name?.toLowerCase() ?? null,
         externalId: user.id.slice(0, 200),
         timezone: user.tz ?? null,

@@ -1,6 +1,7 @@
 // A zip archive out of the blob store, opened at its directory and bounded before anything of it is unpacked.
 import { Buffer } from "node:buffer";
 import { Readable } from "node:stream";
+import { crc32 } from "node:zlib";
 // @ts-types="@types/yauzl"
 import { type Entry, fromRandomAccessReader, RandomAccessReader, validateFileName, type ZipFile } from "yauzl";
 import { isLongerThan } from "@/core/text.ts";
@@ -105,18 +106,23 @@ export class ZipArchive {
     return this.#entries.get(name)?.uncompressedSize;
   }
 
-  /** A file in chunks; the library ends it when it is longer than the directory says. */
+  /** A file in chunks; the library ends it when it is longer than the directory says, but reads no checksum. */
   async *stream(name: string): AsyncGenerator<Uint8Array> {
     const entry = this.#entries.get(name);
     if (entry === undefined) throw new ArchiveFault("missing_file", `The archive has no ${name}`);
     const stream = await new Promise<Readable>((resolve, reject) => {
       this.#zip.openReadStream(entry, (error, opened) => error === null ? resolve(opened) : reject(faultOf(error)));
     });
+    let checksum = 0;
     try {
-      for await (const chunk of stream) yield chunk;
+      for await (const chunk of stream) {
+        checksum = crc32(chunk, checksum);
+        yield chunk;
+      }
     } catch (error) {
       throw faultOf(error);
     }
+    if (checksum !== entry.crc32) throw new ArchiveFault("zip_corrupt", `${name} does not match its checksum`);
   }
 
   close(): void {
