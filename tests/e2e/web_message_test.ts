@@ -16,10 +16,10 @@ async function becomesTrue(page: Page, expression: string): Promise<void> {
 }
 
 /** Drops a file; returns whether the browser was prevented from opening it. */
-async function drop(page: Page, selector: string): Promise<boolean> {
+async function drop(page: Page, selector: string, name = "dropped.txt", type = ""): Promise<boolean> {
   return await page.evaluate(`(() => {
     const dataTransfer = new DataTransfer();
-    dataTransfer.items.add(new File(["text"], "dropped.txt"));
+    dataTransfer.items.add(new File(["text"], ${JSON.stringify(name)}, { type: ${JSON.stringify(type)} }));
     const events = ["dragover", "drop"].map((type) => new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer }));
     for (const event of events) document.querySelector(${JSON.stringify(selector)}).dispatchEvent(event);
     return events.every(({ defaultPrevented }) => defaultPrevented);
@@ -262,6 +262,15 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       assert.equal(await page.locator(".attachments span").count(), 1);
       await page.reload();
       await page.locator(".pane .attachments .ready").getByRole("button", { name: "Remove dropped.txt" }).click();
+    });
+    await t.step("a file is uploaded although its extension says something else than its content", async () => {
+      // Browsers take TypeScript for a video, and other programs name files as they like.
+      for (const [name, type] of [["code.ts", "video/mp2t"], ["table.pdf", "application/pdf"]] as const) {
+        await drop(page, ".chat", name, type);
+        const attachment = page.locator(".chat .attachments .ready", { hasText: name });
+        await attachment.getByRole("button", { name: `Remove ${name}` }).click();
+        await attachment.waitFor({ state: "detached" });
+      }
     });
     await t.step("a file that could not be uploaded is uploaded again, and its progress is shown", async () => {
       const isRefused = page.waitForEvent("requestfailed");

@@ -30,6 +30,10 @@ const SILENCE_MAX_MS = 60_000;
 /** After these the token never works again. */
 const ENDED = ["unauthenticated", "token_expired", "token_revoked"];
 
+/** The gateway then detects the type of the content. */
+const UNKNOWN_TYPE = "application/octet-stream";
+const DECLARED_TYPE = /^(text|application)\//;
+
 /** The address of a path, also behind a path prefix. */
 export function addressOf(path: string): string {
   return new URL(path.replace(/^\//, ""), document.baseURI).href;
@@ -87,13 +91,34 @@ export async function upload<Result>(
   onProgress: (part: number) => void,
   signal: AbortSignal,
 ): Promise<Result> {
-  const response = await new Promise<Response>((resolve, reject) => {
+  const send = async (type: string): Promise<Result> => {
+    const response = await sendFile(path, file, type, onProgress, signal);
+    if (!response.ok) throw await problemOf(response);
+    return await read<Result>(response);
+  };
+  const type = typeOf(file);
+  try {
+    return await send(type);
+  } catch (error) {
+    if (type === UNKNOWN_TYPE || !(error instanceof ApiError) || error.code !== "unsupported_media_type") throw error;
+    return await send(UNKNOWN_TYPE);
+  }
+}
+
+function sendFile(
+  path: string,
+  file: File,
+  type: string,
+  onProgress: (part: number) => void,
+  signal: AbortSignal,
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
     // `fetch` does not say how much was sent.
     const request = new XMLHttpRequest();
     request.open("POST", addressOf(path));
     request.setRequestHeader("Accept", "application/json");
     request.setRequestHeader("Authorization", `Bearer ${token.value}`);
-    request.setRequestHeader("Content-Type", typeOf(file));
+    request.setRequestHeader("Content-Type", type);
     request.upload.onprogress = ({ loaded, total }) => onProgress(loaded / Math.max(total, 1));
     request.onload = () => {
       const headers = { "Content-Type": request.getResponseHeader("Content-Type") ?? "" };
@@ -103,8 +128,6 @@ export async function upload<Result>(
     signal.addEventListener("abort", () => request.abort());
     request.send(file);
   });
-  if (!response.ok) throw await problemOf(response);
-  return await read<Result>(response);
 }
 
 /** A random id. `randomUUID` is for secure pages only, which those of a gateway in a local network are not. */
@@ -136,8 +159,9 @@ function unreachable(): ApiError {
   return new ApiError(0, "offline", "The gateway cannot be reached");
 }
 
+/** The type to declare. Browsers know it by the extension only, so of pictures and the like the content decides. */
 function typeOf({ type }: Blob): string {
-  return type === "" ? "application/octet-stream" : type;
+  return DECLARED_TYPE.test(type) ? type : UNKNOWN_TYPE;
 }
 
 async function read<Result>(response: Response): Promise<Result> {
