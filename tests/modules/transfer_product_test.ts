@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { crc32 } from "node:zlib";
 import { FILES } from "./file_harness.ts";
-import { importArchive, withGateway } from "./transfer_fixture.ts";
+import { S3_OPTIONS } from "../conformance/s3.ts";
+import { importArchive, IMPORTS, uploadArchive, withGateway } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
 const ROLES = "/v1/collaboration/principals";
@@ -163,6 +164,44 @@ Deno.test("a zip whose content does not match its checksum is refused, and a fil
     assert.equal(state, "done");
     assert.deepEqual(report.map(({ code }: { code: string }) => code).sort(), ["file_corrupt", "file_not_copied"]);
   });
+});
+
+Deno.test("an import continues after the file store was unavailable for minutes", async () => {
+  const objects = new Map<string, Uint8Array<ArrayBuffer>>();
+  let isDown = false;
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    const body = await request.bytes();
+    if (isDown) return new Response("maintenance", { status: 403 });
+    const { pathname } = new URL(request.url);
+    if (request.method === "PUT") objects.set(pathname, body);
+    const [, start, end] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.get("Range") ?? "") ?? [];
+    const content = objects.get(pathname);
+    if (start === undefined) return new Response(content ?? null, { headers: { ETag: '"e"' } });
+    return new Response(content?.slice(Number(start), Number(end) + 1), { status: 206 });
+  });
+  const environment = {
+    SVC_S3_ENDPOINT: `http://127.0.0.1:${server.addr.port}`,
+    SVC_S3_BUCKET: S3_OPTIONS.bucket,
+    SVC_S3_REGION: S3_OPTIONS.region,
+    SVC_S3_ACCESS_KEY_ID: S3_OPTIONS.accessKeyId,
+    SVC_S3_SECRET_ACCESS_KEY: S3_OPTIONS.secretAccessKey,
+  };
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const lines = mattermostLines(mattermostUser("ann"), mattermostPost("ann", "hello"));
+    const id = await uploadArchive(gateway, boss, "mattermost", createZip({ "import.jsonl": lines }));
+    isDown = true;
+    for (let minute = 0; minute < 7; minute++) {
+      await gateway.runJobs();
+      gateway.clock.advance(60_000);
+    }
+    isDown = false;
+    gateway.clock.advance(900_000);
+    await gateway.runJobs();
+    const { body } = await boss.get(`${IMPORTS}/${id}`);
+    assert.deepEqual([body.state, body.progress.added.messages], ["done", 1], JSON.stringify(body));
+  }, environment);
+  await server.shutdown();
 });
 
 /** The zip with another checksum of the file with this content. */

@@ -17,8 +17,10 @@ import type { Failure, TransferList } from "./schema.ts";
 import { type ExportRow, type JobTable, TransferJobStore, type TransferTables } from "./store.ts";
 
 const ATTEMPTS_MAX = 5;
+/** While the file store or the database is unavailable, which lasts minutes where it is restarted. */
+const OUTAGE_ATTEMPTS_MAX = 10;
 /** Those after the last attempt only put on record that it failed. */
-const RUNS_MAX = 2 * ATTEMPTS_MAX;
+const RUNS_MAX = OUTAGE_ATTEMPTS_MAX + ATTEMPTS_MAX;
 const JobPayload = z.strictObject({ id: z.string() });
 
 type Tx = Transaction<TransferTables>;
@@ -186,14 +188,16 @@ export class TransferJobs<Table extends JobTable, Shown> {
         const row = await start(tenantId, payload.id);
         if (row === undefined) return;
         try {
-          if (attempt > ATTEMPTS_MAX) throw new Error("recording a failure failed");
+          if (attempt > OUTAGE_ATTEMPTS_MAX) throw new Error("recording a failure failed");
           await work(row);
         } catch (error) {
           if (error instanceof Cancelled) {
             if (this.#deps.isStopping()) await this.#deps.store.write((tx) => tx.enqueue({ tenantId, kind, payload }));
             return;
           }
-          if (!(error instanceof ArchiveFault) && attempt < ATTEMPTS_MAX) throw error;
+          const isOutage = error instanceof Fault && error.code === "unavailable";
+          const attemptsMax = isOutage ? OUTAGE_ATTEMPTS_MAX : ATTEMPTS_MAX;
+          if (!(error instanceof ArchiveFault) && attempt < attemptsMax) throw error;
           const failure: Failure = error instanceof ArchiveFault
             ? error.failure
             : { code: "internal", detail: `The ${this.#rules.name} failed too often` };
