@@ -106,6 +106,30 @@ Deno.test("the model gets the error of an invalid call, and may continue", async
   assert.deepEqual(results, ["validation_failed", "not_found", "not_found"]);
 });
 
+testOnEngines(
+  "a call with text that no database stores fails, and the run continues",
+  async (environment) => {
+    const deep = `{"text":"x","metadata":{"a":${"[".repeat(500)}${"]".repeat(500)}}}`;
+    const calls = [
+      ["message_send", '{"text":"\\u0000"}'],
+      ["message_send", '{"text":"\\ud800"}'],
+      ["message_send", deep],
+      ["no\0tool", "{}"],
+      ["ask_user", '{"question":"  "}'],
+    ].map(([name = "", input = ""], n) => ({ kind: "tool", callId: `c${n}`, name, input }) as const);
+    await using fixture = await AgentFixture.open(({ number }) => number === 1 ? { parts: calls } : "Sorry", {
+      environment,
+      agent: { tools: ["message.send"] },
+    });
+    await fixture.mention(fixture.bob, "Say it");
+    const { steps } = await fixture.settled();
+    assert.deepEqual(await fixture.texts(), ["Say it", "Sorry"]);
+    const results = steps.filter(({ kind }: { kind: string }) => kind === "tool")
+      .map(({ result }: { result: string }) => JSON.parse(result).error);
+    assert.deepEqual(results, ["validation_failed", "validation_failed", "bad_request", "not_found", "bad_request"]);
+  },
+);
+
 Deno.test("an agent has the tools that it is given, and finds the others by what they do", async () => {
   await using fixture = await AgentFixture.open(({ number, last }) => {
     if (number === 1) return callTools(["find_tools", { query: "relate two tasks" }]);

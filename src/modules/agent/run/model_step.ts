@@ -74,7 +74,8 @@ export class ModelStep {
         const part = result.value;
         if (part.kind === "tool" && calls.length < CALLS_MAX) {
           // The ids of models are not unique.
-          calls.push({ ...part, callId: `call_${n}_${calls.length}` });
+          const [name, input] = [storableText(part.name), storableText(part.input)];
+          calls.push({ ...part, name, input, callId: `call_${n}_${calls.length}` });
         } else if (part.kind === "text") {
           // Half a character waits for its other half.
           unsafe += part.text;

@@ -5,7 +5,7 @@ import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isReadOnly, type Operation, type Preparation } from "@/core/operation.ts";
-import { truncateText } from "@/core/text.ts";
+import { storableText, truncateText } from "@/core/text.ts";
 import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
@@ -194,7 +194,7 @@ export class ToolStep {
       // No operation looks at the rights of those who asked.
       await actors.of(run);
       const result = await tool.call({ tenantId, agentId, roomId, runId, key: `${runId}.${n}`, input, signal });
-      outcome = { status: "succeeded", result: truncateText(result, RESULT_MAX) };
+      outcome = { status: "succeeded", result: truncateText(storableText(result), RESULT_MAX) };
     } catch (thrown) {
       // Given back to another node, which finds it started.
       if (signal.aborted) throw thrown;
@@ -283,7 +283,7 @@ export class ToolStep {
       text: null,
       reason: null,
       calls_json: null,
-      tool: resolved.name.slice(0, 64),
+      tool: truncateText(resolved.name, 64),
       call_id: call.callId,
       input: call.input,
       result: status === "started" || status === "waiting" ? null : result + (decided ?? ""),

@@ -3,6 +3,15 @@ import { hasScope, scopesOf } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { isObject } from "@/core/json.ts";
 import { isReadOnly, nounOf, type Operation } from "@/core/operation.ts";
+import {
+  findUnsafeText,
+  hasMoreValuesThan,
+  isDeeperThan,
+  JSON_DEPTH_MAX,
+  JSON_VALUES_MAX,
+  truncateText,
+  unsafeTextFault,
+} from "@/core/text.ts";
 import type { ModelTool } from "@/ports/model.ts";
 import { TOOLS_MAX } from "../schema.ts";
 import type { AgentRow, RunRow } from "../tables.ts";
@@ -161,7 +170,7 @@ export class Toolbox {
     }
     const tool = this.#sourced.get(name);
     if (tool !== undefined) return { kind: "source", tool, name, input };
-    throw new Fault("not_found", `There is no tool ${name.slice(0, 64)}`);
+    throw new Fault("not_found", `There is no tool ${truncateText(name, 64)}`);
   }
 }
 
@@ -183,19 +192,29 @@ function isNamed(name: string, pattern: string): boolean {
     : pattern === "*" || name === toolNameOf(pattern);
 }
 
+/** Bounded as the bodies of requests are. */
 function parseInput(text: string): Record<string, unknown> {
-  try {
-    const input: unknown = JSON.parse(text === "" ? "{}" : text);
-    if (isObject(input)) return input;
-  } catch {
-    // Models write what they like; the fault below says what is expected.
+  const input = isDeeperThan(text, JSON_DEPTH_MAX) ? undefined : parseJson(text === "" ? "{}" : text);
+  if (!isObject(input) || hasMoreValuesThan(text, JSON_VALUES_MAX)) {
+    throw new Fault("bad_request", "Expected the arguments as a JSON object");
   }
-  throw new Fault("bad_request", "Expected the arguments as a JSON object");
+  const unsafe = findUnsafeText(text, input);
+  if (unsafe !== undefined) throw unsafeTextFault(unsafe);
+  return input;
+}
+
+/** `undefined` for what is no JSON: models write what they like. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function stringIn(input: Record<string, unknown>, field: string): string {
   const value = input[field];
-  if (typeof value === "string" && value !== "") return value.slice(0, 4000);
+  if (typeof value === "string" && value.trim() !== "") return truncateText(value, 4000);
   throw new Fault("bad_request", `Expected a text in ${field}`);
 }
 
