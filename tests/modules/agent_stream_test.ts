@@ -6,8 +6,9 @@ import { RunPublisher } from "@/modules/agent/run/publisher.ts";
 import { RunNotices } from "@/modules/agent/run/ui_stream.ts";
 import { eventually, until } from "../wait.ts";
 import { testOnEngines } from "../engines.ts";
+import type { Caller } from "../harness.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { ok } from "./fixtures.ts";
+import { createCallers, createRoom, ok } from "./fixtures.ts";
 
 type Part = { type: string; id?: string; delta?: string; [field: string]: unknown };
 type Received = { id: string; part: Part };
@@ -149,6 +150,41 @@ Deno.test("a stream of a cancelled run ends with it", async () => {
   ok(await fixture.bob.post(`/v1/collaboration/ai/runs/${id}/cancel`));
   gate.resolve();
   assert.deepEqual((await reading).slice(-2).map(({ part }) => part.type), ["abort", "finish"]);
+});
+
+Deno.test("a tenant whose streams nobody reads leaves some of a node to the others", async () => {
+  const gate = Promise.withResolvers<string>();
+  await using fixture = await AgentFixture.open(() => gate.promise);
+  const { gateway, alice, agentId } = fixture;
+  const names = Array.from({ length: 17 }, (_, n) => `reader${n}`);
+  const readers = Object.values(await createCallers(gateway, ...names));
+  const start = async (who: Caller, memberIds: string[], askedId: string): Promise<string> => {
+    const roomId = await createRoom(who, memberIds);
+    ok(await who.put(`/v1/rooms/${roomId}/members/${askedId}`));
+    return ok(await who.post("/v1/collaboration/ai/runs", { agentId: askedId, roomId, input: "Hi" })).id;
+  };
+  const left = new AbortController();
+  const open = async ({ token }: Caller, runId: string): Promise<number> => {
+    const url = `http://gateway.test/v1/collaboration/ai/runs/${runId}/stream`;
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await gateway.app.fetch(new Request(url, { headers, signal: left.signal }), "127.0.0.1");
+    unread.push(response);
+    return response.status;
+  };
+  const unread: Response[] = [];
+  const runId = await start(alice, names, agentId);
+  const statuses: number[] = [];
+  for (const reader of readers) for (let n = 0; n < 8; n++) statuses.push(await open(reader, runId));
+  assert.deepEqual([statuses.indexOf(429), statuses.filter((status) => status === 429).length], [128, 8]);
+  const other = await gateway.as("other", { tenant: "other" });
+  const { id } = ok(await other.post("/v1/collaboration/agents", { handle: "helper", displayName: "Helper" }));
+  assert.equal(await open(other, await start(other, [], id)), 200);
+  // Places are free again once clients have left.
+  for (const { body } of unread) await body?.cancel();
+  const [first] = readers;
+  assert.equal(first && await open(first, runId), 200);
+  await unread.at(-1)?.body?.cancel();
+  gate.resolve("Hi");
 });
 
 Deno.test("a client that does not read has little waiting for it: the rest is in the store", async () => {

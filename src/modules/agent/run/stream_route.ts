@@ -10,9 +10,8 @@ import type { RunAccess } from "./access.ts";
 import { RunNotices, type StreamPosition, type UiPart, UiStream } from "./ui_stream.ts";
 import type { RunWaiter } from "./waiter.ts";
 
-/** Streams of one principal and its agents on a node, and of all. */
-const STREAMS_PER_OWNER = 8;
-const STREAMS_PER_NODE = 512;
+/** Streams on a node: of one principal and its agents, of a tenant, and of all. */
+const STREAMS = { perOwner: 8, perTenant: 128, perNode: 512 } as const;
 /** How soon a run is read again where nothing is published; what is missing in between is read at once. */
 const RECHECK_MS = 5000;
 const PING_MS = 15_000;
@@ -32,7 +31,6 @@ const encoder = new TextEncoder();
 export class RunStreams {
   readonly #deps: Deps;
   readonly #open = new Map<string, number>();
-  #total = 0;
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -92,7 +90,7 @@ export class RunStreams {
     after: StreamPosition | undefined,
     signal: AbortSignal,
   ): ReadableStream<Uint8Array> {
-    const place = this.#enter(chargedTo(actor));
+    const place = this.#enter(actor);
     const left = new AbortController();
     const events = this.#events(actor, run, after, AbortSignal.any([signal, left.signal]));
     const end = () => place[Symbol.dispose]();
@@ -168,22 +166,26 @@ export class RunStreams {
     }
   }
 
-  #enter(owner: string): Disposable {
-    const open = this.#open.get(owner) ?? 0;
-    if (open >= STREAMS_PER_OWNER || this.#total >= STREAMS_PER_NODE) {
+  #enter(actor: Actor): Disposable {
+    const places = [
+      { key: `owner ${chargedTo(actor)}`, max: STREAMS.perOwner },
+      { key: `tenant ${actor.tenantId}`, max: STREAMS.perTenant },
+      { key: "node", max: STREAMS.perNode },
+    ];
+    if (places.some(({ key, max }) => (this.#open.get(key) ?? 0) >= max)) {
       throw new Fault("rate_limited", "Too many streams of runs at the same time", { retryAfterMs: 1000 });
     }
-    this.#open.set(owner, open + 1);
-    this.#total++;
+    for (const { key } of places) this.#open.set(key, (this.#open.get(key) ?? 0) + 1);
     let isOpen = true;
     return {
       [Symbol.dispose]: () => {
         if (!isOpen) return;
         isOpen = false;
-        const left = (this.#open.get(owner) ?? 1) - 1;
-        if (left === 0) this.#open.delete(owner);
-        else this.#open.set(owner, left);
-        this.#total--;
+        for (const { key } of places) {
+          const left = (this.#open.get(key) ?? 1) - 1;
+          if (left === 0) this.#open.delete(key);
+          else this.#open.set(key, left);
+        }
       },
     };
   }
