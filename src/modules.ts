@@ -259,6 +259,7 @@ export function createModules(
     members,
     pictures: file.attachments,
     files: file.writer,
+    filter,
     sender,
     interactions,
     revalidate: (credential) => authenticator.revalidate(credential),

@@ -267,6 +267,25 @@ testOnEngines("a filter decides on what tools of an agent send and edit", async 
   assert.equal(ok(await alice.get(`/v1/messages/${sentId}`)).text, "It was ****");
 });
 
+testOnEngines("a filter decides on what hooks post", async (environment) => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway({ ...environment, ...ALLOW });
+  const { alice, roomId } = await openFixture(gateway, filterManifest(server));
+  server.respond = ({ data: { text } }) =>
+    text.includes("forbidden")
+      ? { kind: "refuse", reason: "Not here" }
+      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  const { path } = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "CI" }));
+  const post = (body: string) => {
+    const headers = { "content-type": "text/plain" };
+    return gateway.send(new Request(`http://gateway.test${path}`, { method: "POST", headers, body }));
+  };
+  assert.equal((await post("It is 4111")).body, "ok");
+  assertProblem(await post("forbidden"), 422, "plugin_refused");
+  const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["It is ****"]);
+});
+
 testOnEngines("a filter decides on what an agent outside says", async (environment) => {
   await using server = new PluginServer();
   await using gateway = await openGateway({ ...environment, ...ALLOW });

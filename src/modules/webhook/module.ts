@@ -8,7 +8,7 @@ import { Slots } from "@/core/slots.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import type { FileAttachments, FileWriter } from "@/modules/file/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
-import type { MessageSender } from "@/modules/message/mod.ts";
+import type { MessageFilter, MessageSender } from "@/modules/message/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
@@ -51,6 +51,7 @@ type Deps = {
   members: RoomMembers;
   pictures: FileAttachments;
   files: Pick<FileWriter, "write">;
+  filter: MessageFilter;
   sender: MessageSender;
   interactions: Interactions;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
@@ -99,6 +100,7 @@ export function webhookModule(
     encryptor,
     identity,
     sender: messageSender,
+    filter: deps.filter,
     files: deps.files,
     consumeRate,
   });

@@ -12,7 +12,13 @@ import { readBytes } from "@/core/request.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { contentOfText, countCommitted, MessageId, type MessageSender } from "@/modules/message/mod.ts";
+import {
+  contentOfText,
+  countCommitted,
+  type MessageFilter,
+  MessageId,
+  type MessageSender,
+} from "@/modules/message/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { hookActor, runCharged } from "../hook_principal.ts";
 import { type HookMessage, readHookMessage } from "./body.ts";
@@ -33,6 +39,7 @@ type Deps = {
   encryptor: Encryptor;
   identity: Pick<IdentityService, "findEnabled">;
   sender: Pick<MessageSender, "send">;
+  filter: MessageFilter;
   files: Pick<FileWriter, "write">;
   /** `undefined` when rate limits are off. */
   consumeRate: ConsumeRate | undefined;
@@ -86,7 +93,7 @@ export class HookReceiver {
   }
 
   async #post(row: HookRow, actor: Actor, said: HookMessage, text: string, requestId: string): Promise<string> {
-    const { sender, files, metrics } = this.#deps;
+    const { sender, filter, files, metrics } = this.#deps;
     const context: Context = {
       actor,
       requestId,
@@ -94,24 +101,27 @@ export class HookReceiver {
       operation: "message.send",
       isReadOnly: false,
     };
+    const roomId = row.room_id;
     const threadId = MessageId.safeParse(said.threadId);
     const startedAt = performance.now();
     metrics.messagesReceived.inc();
     try {
-      const content = await contentOfText(files, actor, { text, roomId: row.room_id, fileName: "message.md" });
-      const send = (mentionsAll: boolean) => {
-        const message = {
-          roomId: row.room_id,
-          text,
-          type: "text",
-          format: "markdown",
-          mentions: { principalIds: [], room: mentionsAll },
-          metadata: { hook: row.id, source: said.source },
-          ...(threadId.success ? { threadId: threadId.data } : {}),
-          ...(said.deliveryId === undefined ? {} : { clientMessageId: said.deliveryId }),
-        } as const;
+      const given = {
+        roomId,
+        text,
+        type: "text",
+        format: "markdown",
+        metadata: { hook: row.id, source: said.source },
+        ...(threadId.success ? { threadId: threadId.data } : {}),
+        ...(said.deliveryId === undefined ? {} : { clientMessageId: said.deliveryId }),
+      } as const;
+      const whole = { ...given, ...await contentOfText(files, actor, { text, roomId, fileName: "message.md" }) };
+      const isFiltered = filter.appliesTo(actor.tenantId, roomId);
+      const filtered = isFiltered ? await filter.apply(context, roomId, whole) : whole;
+      const send = (room: boolean) => {
+        const mentions = { principalIds: [], room };
         // A repeated delivery has the same text, and another file.
-        return sender.send(context, { ...message, ...content }, message);
+        return sender.send(context, { ...filtered, mentions }, { ...given, mentions });
       };
       const mentionsAll = said.mentionsAll && row.may_mention_all === 1;
       const { message, isNew } = await send(mentionsAll).catch((thrown) => {

@@ -51,6 +51,8 @@ export function hookRoute(receiver: HookReceiver): Route {
       "client_message_id_conflict",
       "rate_limited",
       "quota_exceeded",
+      "plugin_refused",
+      "plugin_unavailable",
     ],
     document: {
       parameters: [{
