@@ -7,7 +7,7 @@ import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import { Slots } from "@/core/slots.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
-import { allowHostOf, type Outbound, type OutboundOptions } from "@/ports/outbound.ts";
+import { allowHostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { Spool, SPOOL_MEMORY_BYTES } from "./blob_spool.ts";
 
 /** Larger contents are uploaded in parts of this size; S3 requires at least 5 MiB. */
@@ -20,7 +20,7 @@ const MIN_UPLOAD_BYTES_PER_MS = 16;
 /** Longest part of a response that is read; only errors may be longer. */
 const TEXT_MAX_BYTES = 65_536;
 const PARTIAL_CONTENT = 206;
-/** Retries of a busy store, and the longest first delay; later ones double. */
+/** Retries where the store is busy or the connection is lost, and the longest first delay; later ones double. */
 const RETRIES = 3;
 const RETRY_MS = 50;
 
@@ -150,14 +150,19 @@ export class S3Blobs implements Blobs {
   async #requestOptional(method: string, path: string, ask: S3Request = {}): Promise<Response | undefined> {
     try {
       for (let retry = 0;; retry++) {
-        const response = await this.#send(method, path, ask);
-        if (response.ok) return response;
-        const text = await this.#text(response);
-        // Without this code it is not the store that says so, but what is before it, or the bucket is missing.
-        if (response.status === 404 && text.includes("NoSuchKey")) return undefined;
-        const isBusy = response.status >= 500 || response.status === 429;
-        if (!isBusy || retry === RETRIES) {
-          throw new Error(`${method} returned ${response.status}: ${text.slice(0, 500)}`);
+        const isLast = retry === RETRIES;
+        const response = await this.#send(method, path, ask).catch((cause) => {
+          // Each request can be repeated, also where only its response was lost.
+          if (!isLast && isConnectionFailure(cause)) return undefined;
+          throw cause;
+        });
+        if (response?.ok === true) return response;
+        if (response !== undefined) {
+          const text = await this.#text(response);
+          // Without this code it is not the store that says so, but what is before it, or the bucket is missing.
+          if (response.status === 404 && text.includes("NoSuchKey")) return undefined;
+          const isBusy = response.status >= 500 || response.status === 429;
+          if (!isBusy || isLast) throw new Error(`${method} returned ${response.status}: ${text.slice(0, 500)}`);
         }
         await delay(Math.random() * RETRY_MS * 2 ** retry);
       }
@@ -244,6 +249,10 @@ function xmlText(xml: string, name: string): string {
     throw unavailable(new Error(`Expected ${name} in the response, received ${xml.slice(0, 500)}`));
   }
   return text;
+}
+
+function isConnectionFailure(error: unknown): boolean {
+  return error instanceof OutboundError && error.code === "connection_failed";
 }
 
 function unavailable(cause: unknown): Fault {

@@ -95,6 +95,28 @@ Deno.test("a 404 that is not the store's own is no content that is missing", asy
   await server.shutdown();
 });
 
+Deno.test("a request whose connection is lost is repeated, a few times", async () => {
+  const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  let [asked, lost] = [0, 2];
+  const serving = (async () => {
+    for await (const connection of listener) {
+      await connection.read(new Uint8Array(4096));
+      const response = 'HTTP/1.1 200 OK\r\nETag: "e"\r\nContent-Length: 0\r\n\r\n';
+      if (++asked > lost) await connection.write(new TextEncoder().encode(response));
+      connection.close();
+    }
+  })();
+  const blobs = openS3Blobs(`http://127.0.0.1:${listener.addr.port}`);
+  // Without a content, all of the request is read before the connection ends.
+  await blobs.put("x", chunksOf(0));
+  assert.equal(asked, 3);
+  [asked, lost] = [0, 100];
+  await assert.rejects(blobs.put("x", chunksOf(0)), isUnavailable);
+  assert.equal(asked, 4);
+  listener.close();
+  await serving;
+});
+
 Deno.test("a range of which only a part is sent is unavailable, not shorter", async () => {
   const server = answering(() => new Response("01234", { status: 206 }));
   const blobs = openS3Blobs(`http://127.0.0.1:${server.addr.port}`);
