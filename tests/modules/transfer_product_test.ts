@@ -64,6 +64,37 @@ Deno.test("guests of Slack and Mattermost are guests here, and see no public roo
   });
 });
 
+Deno.test("actions, comments on files and deleted files of Slack are imported as Slack shows them", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const post = (n: number, more: Record<string, unknown>) => ({
+      type: "message",
+      ts: `160000000${n}.000100`,
+      ...more,
+    });
+    const archive = createZip({
+      "users.json": JSON.stringify([{ id: "U1", name: "ann" }]),
+      "channels.json": JSON.stringify([{ id: "C1", name: "all", members: ["U1"], creator: "U1" }]),
+      "all/2020-09-13.json": JSON.stringify([
+        post(1, { subtype: "me_message", user: "U1", text: "is away" }),
+        post(2, { subtype: "file_comment", text: "nice", comment: { user: "U1", comment: "nice" } }),
+        post(3, { user: "U1", text: "see", files: [{ id: "F1", mode: "tombstone" }] }),
+      ]),
+    });
+    const { state, report } = await importArchive(gateway, boss, "slack", archive);
+    assert.deepEqual([state, report.map(({ code }: { code: string }) => code)], ["done", ["file_not_copied"]]);
+    const ann = await gateway.as("slack:U1");
+    const { body: rooms } = await ann.get("/v1/rooms");
+    const { body } = await ann.get(`/v1/messages?roomId=${rooms.items[0].id}`);
+    const shown = body.items.map(({ senderId, text }: { senderId: string; text: string }) => [senderId, text]);
+    assert.deepEqual(shown, [
+      ["slack:U1", "_is away_"],
+      ["slack:U1", "nice"],
+      ["slack:U1", "see\n_This file was deleted._"],
+    ]);
+  });
+});
+
 Deno.test("messages of integrations and bots of Mattermost are imported, and archived channels are archived", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });

@@ -55,6 +55,8 @@ const Posted = z.looseObject({
   blocks: z.unknown().optional(),
   attachments: z.unknown().optional(),
   text: z.string().nullish(),
+  /** Of a comment on a file, who wrote it. */
+  comment: z.looseObject({ user: z.string().nullish() }).nullish(),
   thread_ts: z.string().optional(),
   edited: z.looseObject({ ts: z.string().optional() }).optional(),
   reactions: listOf(z.looseObject({ name: z.string(), users: listOf(z.string()) })).default([]),
@@ -62,6 +64,7 @@ const Posted = z.looseObject({
     z.looseObject({
       name: z.string().nullish(),
       title: z.string().nullish(),
+      mode: z.string().nullish(),
       permalink: z.string().optional(),
       url_private: z.string().optional(),
     }),
@@ -199,13 +202,12 @@ export class SlackReader {
       report.skip("unknown_type", `${where}: ${post.type}`);
       return undefined;
     }
-    const sender = this.#principal(post.user || post.bot_id || post.username || "unknown") ?? "slack:unknown";
-    const { text, mentions } = this.#content(post);
-    const links = post.files.map((one) => {
-      const url = one.permalink ?? one.url_private ?? "";
-      const label = (one.title || one.name || "file").replaceAll(/[[\]]/g, "");
-      return url === "" ? label : `[${label}](${url})`;
-    });
+    const author = post.user || post.bot_id || post.username || post.comment?.user || "unknown";
+    const sender = this.#principal(author) ?? "slack:unknown";
+    const { text: content, mentions } = this.#content(post);
+    // An action, such as of `/me is late`, which Slack shows in italics.
+    const text = post.subtype === "me_message" && content !== "" ? `_${content}_` : content;
+    const links = post.files.map(linkOf);
     if (links.length > 0) report.skip("file_not_copied", where, links.length);
     const whole = [...text === "" ? [] : [text], ...links].join("\n");
     const isDeleted = post.subtype === "tombstone";
@@ -287,6 +289,14 @@ export class SlackReader {
     report.done += this.#archive.packedSize(name);
     return items;
   }
+}
+
+/** A file as a link; of one that was deleted Slack has nothing but that. */
+function linkOf({ title, name, mode, permalink, url_private }: Posted["files"][number]): string {
+  if (mode === "tombstone") return "_This file was deleted._";
+  const url = permalink ?? url_private ?? "";
+  const label = (title || name || "file").replaceAll(/[[\]]/g, "");
+  return url === "" ? label : `[${label}](${url})`;
 }
 
 function isoOf(seconds: number): string {
