@@ -301,10 +301,10 @@ function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
     }
   }
   const isObject = issue.code === "invalid_type" && issue.expected === "object";
-  const shapes = isObject ? fieldNamesAt(schema, issue.path).slice(0, SHAPES_MAX).map(describeShape) : [];
+  const shapes = isObject ? fieldNamesAt(schema, issue.path) : [];
   const detail = shapes.length === 0
     ? issue.message
-    : issue.message.replace("expected object", `expected object ${shapes.join(" or ")}`);
+    : issue.message.replace("expected object", `expected object ${describeShapes(shapes)}`);
   return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
 }
 
@@ -315,12 +315,17 @@ function unknownField(key: string, path: readonly PropertyKey[], shapes: readonl
   if (!known.includes(key)) {
     return { pointer, code: "unknown_field", detail: `Unknown field${suggestionFor(key, known)}` };
   }
-  const expected = shapes.slice(0, SHAPES_MAX).map(describeShape).join(" or ");
-  return { pointer, code: "invalid_combination", detail: `Not allowed beside the others; expected ${expected}` };
+  const detail = `Not allowed beside the others; expected ${describeShapes(shapes)}`;
+  return { pointer, code: "invalid_combination", detail };
 }
 
 function countUnknown(issues: readonly z.core.$ZodIssue[]): number {
   return issues.reduce((sum, issue) => sum + (issue.code === "unrecognized_keys" ? issue.keys.length : 0), 0);
+}
+
+/** `{dateTime, timeZone} or {date}`; options of a union may have the same fields. */
+function describeShapes(shapes: readonly (readonly string[])[]): string {
+  return [...new Set(shapes.map(describeShape))].slice(0, SHAPES_MAX).join(" or ");
 }
 
 /** `{dateTime, timeZone}` */

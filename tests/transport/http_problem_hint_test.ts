@@ -57,6 +57,11 @@ Deno.test("a missing field is said to be required, with what is expected", async
         { ...event, end: "2026-03-02T09:00:00Z" },
         "/end: Invalid input: expected object {dateTime, timeZone} or {date}, received string",
       ],
+      [
+        "/v1/collaboration/memory/items",
+        { scope: "room", text: "A fact" },
+        "/scope: Invalid input: expected object {type, id} or {type}, received string",
+      ],
     ] as const
   ) {
     const { status, body: problem } = await alice.post(path, body);
