@@ -22,12 +22,17 @@ Deno.test("the same key and body returns the same response and executes once", a
   assert.equal(sample.runs, 2);
 });
 
-Deno.test("a key reused with another body or query returns 422", async () => {
+Deno.test("a key reused with another body, query or If-Match returns 422", async () => {
   const { call } = createSampleGateway();
   await call("/v1/rooms", keyed("k"));
   const body = await call("/v1/rooms", keyed("k", { name: "y" }));
   assert.deepEqual([body.status, (await body.json()).code], [422, "idempotency_key_reused"]);
   assert.equal((await call("/v1/rooms?isDraft=true", keyed("k"))).status, 422);
+  const based = (ifMatch: string) =>
+    call("/v1/rooms/room_1", jsonRequest({ name: "y" }, "PATCH", { "Idempotency-Key": "k", "If-Match": ifMatch }));
+  assert.deepEqual([(await based('"2"')).status, (await based('"2"')).status], [412, 412]);
+  const other = await based('"3"');
+  assert.deepEqual([other.status, (await other.json()).code], [422, "idempotency_key_reused"]);
 });
 
 Deno.test("a key in flight returns 409 with Retry-After", async () => {

@@ -74,10 +74,13 @@ function scopeOf(
 
 /** Detects a different request with the same key. */
 function fingerprintOf(
-  { request: { method }, path, query }: RequestContext,
+  { request: { method, headers }, path, query }: RequestContext,
   ...parts: (string | Uint8Array)[]
 ): string {
   const hash = createHash("sha256").update(`${method} ${path}?${query}\n`);
+  // Based on another version, it is another request: the response would be about the old version.
+  const ifMatch = headers.get("If-Match");
+  if (ifMatch !== null) hash.update(`If-Match: ${ifMatch}\n`);
   for (const part of parts) hash.update(part);
   return hash.digest("hex");
 }
