@@ -5,6 +5,7 @@ import type { S3Options } from "@/adapters/blob_s3.ts";
 import { isHost } from "@/adapters/host_list.ts";
 import { aiModels, type OperatorProvider, operatorProvider } from "@/ai_settings.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
+import { suggestionFor } from "@/core/suggestion.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "@/secret.ts";
 import { isAddressRange } from "@/transport/shared/client_address.ts";
@@ -251,7 +252,7 @@ export function readConfig(environ: EnvironmentSource): Config {
   }
   const warnings = [...environ.names?.() ?? []]
     .filter((name) => name.startsWith("SVC_") && !known.has(name) && environ.get(name))
-    .map((name) => `${name} is not a known setting`);
+    .map((name) => `${name} is not a known setting${suggestionFor(name, [...known])}`);
   if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
     settings.SVC_PUBLIC_URL = "https://localhost";
     warnings.push("SVC_PUBLIC_URL is not set: HTTP requests are redirected to https://localhost");

@@ -161,8 +161,8 @@ Deno.test("a refused page is named in the log with the setting that would let it
 Deno.test("an unknown setting is reported, and what replaces a setting is not", () => {
   const unknown = { SVC_POTR: "1", SVC_PUBLIC_URL_FILE: "/run/url", SVC_REDIS_URL_FILE: "", RUST_BACKTRACE: "1" };
   assert.deepEqual(read(unknown).warnings, [
-    "SVC_POTR is not a known setting",
-    "SVC_PUBLIC_URL_FILE is not a known setting",
+    "SVC_POTR is not a known setting; did you mean SVC_PORT?",
+    "SVC_PUBLIC_URL_FILE is not a known setting; did you mean SVC_PUBLIC_URL?",
   ]);
 });
 
