@@ -128,7 +128,9 @@ export function createModules(
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
       const entry = await roomAccess.find(who, roomId);
-      return entry && { kind: entry.room.kind, role: entry.role, isMuted: isMuted(who, entry.room) };
+      if (entry === undefined) return undefined;
+      const { room: { kind, state }, role } = entry;
+      return { kind, role, isMuted: isMuted(who, entry.room), isArchived: state === "archived" };
     },
     subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
   }));

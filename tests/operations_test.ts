@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import { isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { DAY_MS } from "@/core/clock.ts";
+import { isReadOnly } from "@/core/operation.ts";
 import { BODY_MAX_BYTES } from "@/transport/http/endpoint.ts";
 import { type Harness, openGateway } from "./harness.ts";
 import { createResources, openResourceGateway, withOwnIds } from "./resource_fixture.ts";
@@ -130,6 +131,21 @@ Deno.test("permission.check says what the operations do", async () => {
       });
       assert.equal(body.results[0].allowed, isAtLeast(ROOM_ROLES, role, least), `${operation.name} as ${role}`);
     }
+  }
+});
+
+Deno.test("permission.check says what an archived room refuses", async () => {
+  await using gateway = await openGateway();
+  const { members: { owner }, roomId } = await openFixture(gateway);
+  ok(await owner.patch(`/v1/rooms/${roomId}`, { state: "archived" }));
+  assert.equal((await owner.post("/v1/messages", { roomId, text: "late" })).body.code, "room_archived");
+  for (const operation of gateway.app.operations.values()) {
+    if (operation.access.room === undefined) continue;
+    const { body } = await owner.post("/v1/collaboration/permissions/check", {
+      checks: [{ action: operation.name, resource: { type: "room", id: roomId } }],
+    });
+    const isAllowed = isReadOnly(operation) || operation.access.archived === true;
+    assert.equal(body.results[0].reason, isAllowed ? "allowed" : "room_archived", operation.name);
   }
 });
 

@@ -14,6 +14,9 @@ export function permissionApi(permissions: PermissionService): ModuleApi {
       defineOperation({
         name: "permission.check",
         summary: "Check whether actions are allowed, up to 50 at once",
+        description:
+          "By scope, role and state of the room. An action may require more of its input: to edit a message, for " +
+          "example, to be its author.",
         access: { scope: "permission.read" },
         http: { method: "POST", path: "/v1/collaboration/permissions/check", status: 200 },
         input: z.strictObject({ checks: z.array(PermissionCheck).min(1).max(50).describe("Checks to evaluate") }),

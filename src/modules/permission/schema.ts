@@ -15,12 +15,20 @@ export type PermissionCheck = z.output<typeof PermissionCheck>;
 
 export const PermissionResult = z.object({
   allowed: z.boolean().describe("Whether the action is allowed"),
-  reason: z.enum(["allowed", "unknown_action", "scope_missing", "tenant_role", "room_role", "agent_muted", "not_found"])
-    .describe("Rule that decided"),
+  reason: z.enum([
+    "allowed",
+    "unknown_action",
+    "scope_missing",
+    "tenant_role",
+    "room_role",
+    "agent_muted",
+    "room_archived",
+    "not_found",
+  ]).describe("Rule that decided"),
   needs: z.object({
     scope: z.string().nullable().describe("Scope the token needs; null if any token is sufficient"),
     tenantRole: z.string().describe("Lowest sufficient role in the tenant"),
     roomRole: z.string().nullable().describe("Lowest sufficient role in the room; null if none is needed"),
-  }).nullable().describe("Kind of resource the action needs; null if the action is unknown"),
+  }).nullable().describe("What the action requires; null if the action is unknown"),
 }).meta({ id: "PermissionResult" });
 export type PermissionResult = z.output<typeof PermissionResult>;

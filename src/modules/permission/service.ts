@@ -1,4 +1,4 @@
-// Checks permissions by the operations' own access declarations: tenant role, room role and token scope.
+// Checks permissions by the operations' own access declarations: tenant role, room role, token scope, state of the room.
 import { type Actor, hasScope, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
@@ -13,7 +13,7 @@ export type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId
 export type RoomRoleLookup = (
   subject: Subject,
   roomId: string,
-) => Promise<{ kind: string; role: RoomRole | null; isMuted: boolean } | undefined>;
+) => Promise<{ kind: string; role: RoomRole | null; isMuted: boolean; isArchived: boolean } | undefined>;
 
 type Deps = {
   operations: () => ReadonlyMap<string, Operation>;
@@ -49,14 +49,16 @@ export class PermissionService {
     }
     const grant = await this.#deps.lookUpRoomRole(subject, check.resource.id);
     if (grant === undefined) return { allowed: false, reason: "not_found", needs };
-    const { kind, role, isMuted } = grant;
+    const { kind, role, isMuted, isArchived } = grant;
     const room = requiredRoomRole(kind, operation.access) ?? null;
     const needsInRoom = { ...needs, roomRole: room };
     const isReading = isReadOnly(operation);
     const isAllowed = room === null ||
       (role === null ? room === "observer" && isReading : isAtLeast(ROOM_ROLES, role, room));
-    if (isAllowed && isMuted && room !== null && !isReading && operation.access.muted !== true) {
-      return { allowed: false, reason: "agent_muted", needs: needsInRoom };
+    if (isAllowed && room !== null && !isReading) {
+      const { muted: isAllowedMuted = false, archived: isAllowedArchived = false } = operation.access;
+      if (isMuted && !isAllowedMuted) return { allowed: false, reason: "agent_muted", needs: needsInRoom };
+      if (isArchived && !isAllowedArchived) return { allowed: false, reason: "room_archived", needs: needsInRoom };
     }
     return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs: needsInRoom };
   }
