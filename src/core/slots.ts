@@ -1,5 +1,6 @@
 // Bounds how much work runs at once, so that what one owner asks for leaves room for others. What waits starts in a fair order.
-import { Fault } from "./fault.ts";
+import { tenantOfCharged } from "./actor.ts";
+import { Fault, type FaultCode } from "./fault.ts";
 
 /** How many slots there are: in all, and for each key of a level. */
 type SlotLimits = { total?: number; perKey?: readonly number[] };
@@ -87,9 +88,9 @@ export class Slots {
       else this.#taken.delete(key);
     }
     if (this.#waiting.length === 0) return;
-    // Owners take turns: what the owner of this one still waits for is behind all others.
-    const isOwn = (waiting: Waiting): boolean => waiting.keys.at(-1) === keys.at(-1);
-    this.#waiting = [...this.#waiting.filter((waiting) => !isOwn(waiting)), ...this.#waiting.filter(isOwn)];
+    // Tenants and owners take turns: what has more keys in common with this one is behind.
+    const common = new Map(this.#waiting.map((one) => [one, one.keys.filter((key, at) => key === keys[at]).length]));
+    this.#waiting.sort((one, other) => (common.get(one) ?? 0) - (common.get(other) ?? 0));
     this.#startNext();
   }
 
@@ -109,13 +110,13 @@ function isLess(one: readonly number[], other: readonly number[]): boolean {
 const OWNER_SHARE = 4;
 const RETRY_MS = 2000;
 
-/** Work that runs one piece at a time on a node, such as in a worker that takes a core. Owners take turns. */
+/** Work that runs one piece at a time on a node, such as in a worker that takes a core. Tenants take turns, and owners in them. */
 export class FairQueue {
   readonly #name: string;
   readonly #places: number;
   readonly #slots = new Slots({ total: 1 });
 
-  /** `places` counts the running work too. */
+  /** `places` are those of a tenant, and count the running work too. */
   constructor(name: string, places: number) {
     this.#name = name;
     this.#places = places;
@@ -123,22 +124,78 @@ export class FairQueue {
 
   /**
    * What `work` resolves to, once it had its turn. `owner` is a key as returned by `chargedTo`. Throws `rate_limited` if the owner
-   * has no place left, and `unavailable` if nobody has.
+   * has no place left, and `unavailable` if its tenant has none.
    */
   async run<Result>(owner: string, work: () => Promise<Result>): Promise<Result> {
     this.assertPlace(owner);
-    using _slot = await this.#slots.acquire([owner]);
+    using _slot = await this.#slots.acquire([tenantOfCharged(owner), owner]);
     return await work();
   }
 
   /** Throws what `run` would throw instead of waiting. */
   assertPlace(owner: string): void {
-    if (this.#slots.load(owner) >= this.#places / OWNER_SHARE) {
+    const own = this.#slots.load(owner);
+    if (own >= this.#places / OWNER_SHARE) {
       const detail = `This principal and its agents have too many requests in the ${this.#name} queue`;
       throw new Fault("rate_limited", detail, { retryAfterMs: RETRY_MS });
     }
-    if (this.#slots.load() >= this.#places) {
+    // A few who fill the places refuse none to those who have nothing in the queue, nor do those of one tenant to another.
+    const places = own === 0 ? 2 * this.#places : this.#places;
+    if (this.#slots.load(tenantOfCharged(owner)) >= places || this.#slots.load() >= 2 * places) {
       throw new Fault("unavailable", `The ${this.#name} queue is full`, { retryAfterMs: RETRY_MS });
+    }
+  }
+}
+
+const PLACE_RETRY_MS = 1000;
+/** `perOwner`: of a principal and its agents. */
+type PlaceLimits = { perOwner: number; perTenant: number; perNode: number };
+
+/** Places for work that mostly waits, such as streams. A tenant has a part of those of a node, so that none takes all. */
+export class Places {
+  readonly #what: string;
+  readonly #limits: PlaceLimits;
+  readonly #code: FaultCode;
+  /** Places that are taken, by owner and by tenant. */
+  readonly #taken = new Map<string, number>();
+  #total = 0;
+
+  /** `what` they are for, in the plural; `code` is that of the fault if there is none left. */
+  constructor(what: string, limits: PlaceLimits, code: FaultCode = "rate_limited") {
+    this.#what = what;
+    this.#limits = limits;
+    this.#code = code;
+  }
+
+  /** A place until it is disposed. `owner` is a key as returned by `chargedTo`. */
+  enter(owner: string): Disposable {
+    const { perOwner, perTenant, perNode } = this.#limits;
+    const tenant = tenantOfCharged(owner);
+    const isOwners = this.#countOf(owner) >= perOwner;
+    if (isOwners || this.#countOf(tenant) >= perTenant || this.#total >= perNode) {
+      const who = isOwners ? `At most ${perOwner}` : "Too many";
+      throw new Fault(this.#code, `${who} ${this.#what} at the same time`, { retryAfterMs: PLACE_RETRY_MS });
+    }
+    this.#add(owner, tenant, 1);
+    let isTaken = true;
+    return {
+      [Symbol.dispose]: () => {
+        if (isTaken) this.#add(owner, tenant, -1);
+        isTaken = false;
+      },
+    };
+  }
+
+  #countOf(key: string): number {
+    return this.#taken.get(key) ?? 0;
+  }
+
+  #add(owner: string, tenant: string, change: 1 | -1): void {
+    this.#total += change;
+    for (const key of [owner, tenant]) {
+      const count = this.#countOf(key) + change;
+      if (count > 0) this.#taken.set(key, count);
+      else this.#taken.delete(key);
     }
   }
 }

@@ -1,6 +1,6 @@
 // A queue whose owners take turns: one who fills its part delays others by one piece of work each, and refuses nobody.
 import assert from "node:assert/strict";
-import { FairQueue } from "@/core/slots.ts";
+import { FairQueue, Places } from "@/core/slots.ts";
 import { Fault } from "@/core/fault.ts";
 
 /** A queue whose work ends when the test says so. */
@@ -75,11 +75,41 @@ Deno.test("one owner has a quarter of the slots, and blocks no other owner", asy
   const works = rig.addMany("m", 2);
   assert.equal(await rig.add("m", "more"), "rate_limited 2000");
   works.push(...rig.addMany("a", 2), ...rig.addMany("b", 2), ...rig.addMany("c", 2));
-  assert.equal(await rig.add("d", "more"), "unavailable 2000");
   assert.equal(await rig.add("a", "more"), "rate_limited 2000");
   assert.deepEqual(await rig.endAll(works), "m0 m1 a0 a1 b0 b1 c0 c1".split(" "));
   // All places are free again.
   assert.deepEqual(await rig.endAll(rig.addMany("m", 2)), ["m0", "m1"]);
+});
+
+Deno.test("a few owners who fill the queue refuse none who has nothing in it, and one tenant refuses no other", async () => {
+  const rig = new Rig(8);
+  const works = ["a", "b", "c", "d"].flatMap((name) => rig.addMany(`large/${name}`, 2));
+  for (let n = 0; n < 8; n++) works.push(rig.add(`large/other${n}`, `other${n}`));
+  assert.equal(await rig.add("large/other0", "more"), "unavailable 2000");
+  assert.equal(await rig.add("large/late", "more"), "unavailable 2000");
+  works.push(rig.add("small/x", "x"));
+  const results = await rig.endAll(works);
+  assert.ok(!results.some((result) => result.startsWith("unavailable")));
+  assert.equal(rig.started[1], "x");
+  assert.deepEqual(new Set(rig.started.slice(2, 5)), new Set(["large/b0", "large/c0", "large/d0"]));
+});
+
+Deno.test("an owner and a tenant have a part of the places of a node", () => {
+  const places = new Places("streams", { perOwner: 2, perTenant: 4, perNode: 8 });
+  const enter = (owner: string, count: number): Disposable[] =>
+    Array.from({ length: count }, () => places.enter(owner));
+  const first = enter("large/a", 2);
+  assert.throws(() => places.enter("large/a"), /At most 2 streams at the same time/);
+  const second = enter("large/b", 2);
+  assert.throws(() => places.enter("large/c"), /Too many streams at the same time/);
+  const others = [...enter("small/a", 2), ...enter("tiny/a", 2)];
+  assert.throws(() => places.enter("new/a"), /Too many streams at the same time/);
+  for (const place of [...first, ...others, ...first]) place[Symbol.dispose]();
+  // Each was free once.
+  assert.equal(enter("large/c", 2).length, 2);
+  assert.throws(() => places.enter("large/d"), /Too many/);
+  for (const place of second) place[Symbol.dispose]();
+  assert.equal(enter("large/d", 2).length, 2);
 });
 
 Deno.test("work that fails gives its turn to the next", async () => {

@@ -320,10 +320,12 @@ Deno.test("requests beyond the queue limit fail with unavailable and a retry tim
   const { read, open } = closedThumbnails();
   const waiting = Array.from({ length: 20 }, (_, at) => read("default/mallory", `file_${at}`));
   assert.equal(await read("default/mallory", "file_one_more"), "rate_limited 2000");
-  for (const owner of ["default/alice", "default/bob", "other/mallory"]) {
+  for (const owner of ["default/alice", "default/bob", "default/carol", "other/mallory"]) {
     waiting.push(...Array.from({ length: 20 }, (_, at) => read(owner, `file_${owner}_${at}`)));
   }
-  assert.equal(await read("default/eve", "file_one_more"), "unavailable 2000");
+  // Who has none in the queue is not refused for theirs, but for a second one.
+  waiting.push(read("default/eve", "file_one_more"));
+  assert.equal(await read("default/eve", "file_and_another"), "unavailable 2000");
   open();
   assert.deepEqual([...new Set(await Promise.all(waiting))], ["gone "]);
 });

@@ -31,6 +31,19 @@ Deno.test("a long body is sent in pieces, whole, and is counted until it is sent
   unread.assertRead("a");
 });
 
+Deno.test("what many members of a tenant do not read is bounded, and refuses no response to who reads", () => {
+  const unread = new UnreadResponses();
+  const text = "x".repeat(31 * MIB);
+  for (let n = 0; n < 5; n++) unread.bodyOf(`large/${n}`, text, READ);
+  assert.throws(() => unread.bodyOf("large/0", text, READ), { code: "rate_limited", message: /this tenant/ });
+  unread.assertRead("large/who reads");
+  unread.assertRead("other/0");
+  for (let n = 5; n < 9; n++) unread.bodyOf(`large/${n}`, text, READ);
+  assert.throws(() => unread.assertRead("large/who reads"), { code: "rate_limited", message: /this tenant/ });
+  for (let tenant = 0; tenant < 8; tenant++) unread.bodyOf(`tenant${tenant}/0`, text, READ);
+  assert.throws(() => unread.assertRead("new/0"), { code: "rate_limited", message: /other callers/ });
+});
+
 Deno.test("a body that is cancelled or not read for long no longer counts", async () => {
   const unread = new UnreadResponses();
   const { body } = unread.bodyOf("a", "x".repeat(40 * MIB), READ);

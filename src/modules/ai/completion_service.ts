@@ -1,19 +1,18 @@
 // Completions for callers of the API: one step of a model, as a whole or as a stream.
 import { type Actor, chargedId, chargedTo } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
+import { Places } from "@/core/slots.ts";
 import { ModelError, type ModelPart, type ModelToolCall } from "@/ports/model.ts";
 import type { Completion, CompletionCreate } from "./schema.ts";
 import { type AiService, type AiStepEnd, MODEL_FAILURES } from "./service.ts";
 
-/** Completions of a principal and its agents at the same time, on one node; and of all. */
-const RUNNING_PER_OWNER = 4;
-const RUNNING_PER_NODE = 64;
+/** Completions at the same time, on one node. */
+const RUNNING = { perOwner: 4, perTenant: 64, perNode: 128 };
 
 export class CompletionService {
   readonly #ai: AiService;
   readonly #draining = new AbortController();
-  readonly #running = new Map<string, number>();
-  #total = 0;
+  readonly #places = new Places("completions", RUNNING);
 
   constructor(ai: AiService) {
     this.#ai = ai;
@@ -42,7 +41,7 @@ export class CompletionService {
   ): AsyncGenerator<ModelPart, AiStepEnd> {
     const { tenantId, principalId, kind } = actor;
     const charge = { tenantId, principalId: chargedId(actor), agentId: kind === "agent" ? principalId : undefined };
-    using _place = this.#enter(chargedTo(actor));
+    using _place = this.#places.enter(chargedTo(actor));
     const all = signal === undefined ? this.#draining.signal : AbortSignal.any([this.#draining.signal, signal]);
     try {
       return yield* this.#ai.step(charge, input, all);
@@ -54,24 +53,6 @@ export class CompletionService {
   /** Ends all completions; their clients may repeat them on another node. */
   drain(): void {
     this.#draining.abort();
-  }
-
-  #enter(owner: string): Disposable {
-    const running = this.#running.get(owner) ?? 0;
-    if (running >= RUNNING_PER_OWNER || this.#total >= RUNNING_PER_NODE) {
-      const who = running >= RUNNING_PER_OWNER ? `At most ${RUNNING_PER_OWNER}` : "Too many";
-      throw new Fault("rate_limited", `${who} completions at the same time`, { retryAfterMs: 1000 });
-    }
-    this.#running.set(owner, running + 1);
-    this.#total++;
-    return {
-      [Symbol.dispose]: () => {
-        const left = (this.#running.get(owner) ?? 1) - 1;
-        if (left === 0) this.#running.delete(owner);
-        else this.#running.set(owner, left);
-        this.#total--;
-      },
-    };
   }
 }
 

@@ -1,21 +1,35 @@
 // Bounds the memory of long responses that nobody reads: what waits to be sent belongs to an owner, who may have only so much of it.
 import { Buffer } from "node:buffer";
+import { tenantOfCharged } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { LONG_BYTES, pieceStream } from "../shared/piece_stream.ts";
 
 const MIB = 1024 * 1024;
-/** Bytes of an owner that may wait. One more response may begin, whatever its length. */
-const WAITING_MAX_BYTES = 32 * MIB;
+/**
+ * Bytes that may wait: of an owner, of all owners of a tenant, and of all. One more response may begin, whatever its length. Who has
+ * none that waits is refused at twice as much: a few who do not read refuse no response to those who do.
+ */
+const WAITING_MAX_MIB = { owner: 32, tenant: 128, node: 256 };
 
 export class UnreadResponses {
-  /** Bytes that wait, by owner. */
+  /** Bytes that wait, by owner and by tenant. Addresses, which own responses to strangers, are of one. */
   readonly #waiting = new Map<string, number>();
+  #total = 0;
 
-  /** Throws `rate_limited` if too much of the owner waits to be read. */
+  /** Throws `rate_limited` if too much of the owner waits to be read, or of its tenant or the node. `owner` as of `chargedTo`. */
   assertRead(owner: string): void {
-    if ((this.#waiting.get(owner) ?? 0) < WAITING_MAX_BYTES) return;
-    const detail = `Responses of ${WAITING_MAX_BYTES / MIB} MiB wait to be read; read them, or close their connections`;
-    throw new Fault("rate_limited", detail, { retryAfterMs: 1000 });
+    const own = this.#waitingOf(owner);
+    const { owner: ownMax, tenant: tenantMax, node: nodeMax } = WAITING_MAX_MIB;
+    if (own >= ownMax * MIB) {
+      const detail = `Responses of ${ownMax} MiB wait to be read; read them, or close their connections`;
+      throw new Fault("rate_limited", detail, { retryAfterMs: 1000 });
+    }
+    const allowed = own === 0 ? 2 * MIB : MIB;
+    const isTenantFull = this.#waitingOf(tenantOf(owner)) >= tenantMax * allowed;
+    if (isTenantFull || this.#total >= nodeMax * allowed) {
+      const whose = isTenantFull ? "members of this tenant" : "other callers";
+      throw new Fault("rate_limited", `Too many responses wait to be read by ${whose}`, { retryAfterMs: 1000 });
+    }
   }
 
   /**
@@ -35,9 +49,20 @@ export class UnreadResponses {
     return { body: pieceStream(bytes, (taken) => this.#add(owner, -taken)), length: bytes.length };
   }
 
-  #add(owner: string, bytes: number): void {
-    const waiting = (this.#waiting.get(owner) ?? 0) + bytes;
-    if (waiting > 0) this.#waiting.set(owner, waiting);
-    else this.#waiting.delete(owner);
+  #waitingOf(key: string): number {
+    return this.#waiting.get(key) ?? 0;
   }
+
+  #add(owner: string, bytes: number): void {
+    this.#total += bytes;
+    for (const key of [owner, tenantOf(owner)]) {
+      const waiting = this.#waitingOf(key) + bytes;
+      if (waiting > 0) this.#waiting.set(key, waiting);
+      else this.#waiting.delete(key);
+    }
+  }
+}
+
+function tenantOf(owner: string): string {
+  return owner.includes("/") ? tenantOfCharged(owner) : "";
 }

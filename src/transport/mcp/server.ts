@@ -11,6 +11,7 @@ import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
 import { parseQuery, type Route, type RouteCall } from "@/core/route.ts";
+import { Places } from "@/core/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { originNotAllowed, type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
 import { ResourceListener } from "./listener.ts";
@@ -21,8 +22,7 @@ import { TOOLSETS } from "./verbs.ts";
 
 const BODY_MAX_BYTES = 256 * 1024;
 const FIELDS_MAX = 200;
-const LISTENERS_PER_OWNER = 10;
-const LISTENERS_PER_NODE = 1000;
+const LISTENERS = { perOwner: 10, perTenant: 1000, perNode: 2000 };
 const TARGETS_MAX = 50;
 /** Labels of the metric; others are one. */
 const METHODS: ReadonlySet<string> = new Set([
@@ -66,6 +66,7 @@ export class McpEndpoint {
   readonly #tools: Tools;
   readonly #resources: Resources;
   readonly #listeners = new Set<ResourceListener>();
+  readonly #places = new Places("requests that listen", LISTENERS, "limit_reached");
 
   constructor(deps: McpDeps) {
     this.#deps = deps;
@@ -181,14 +182,15 @@ export class McpEndpoint {
   }
 
   async #listen(request: Request, message: Message, context: ToolContext): Promise<Response> {
-    this.#assertMayListen(context.actor);
     const sdk = await loadSdk();
+    const place = this.#places.enter(chargedTo(context.actor));
     const parts = { tools: this.#tools, resources: this.#resources, version: this.#deps.version };
     let end = (): void => {};
     const listener = new ResourceListener(context.actor, {
       ...this.#deps,
       canRead: (actor, uri) => this.#canRead({ ...context, actor }, uri),
       onEnd: () => {
+        place[Symbol.dispose]();
         this.#listeners.delete(listener);
         end();
       },
@@ -239,17 +241,6 @@ export class McpEndpoint {
       const fault = Fault.from(thrown);
       if (fault.spec.status >= 500 || fault.code === "rate_limited") throw fault;
       return false;
-    }
-  }
-
-  #assertMayListen(actor: Actor): void {
-    const owner = chargedTo(actor);
-    const own = [...this.#listeners].filter((listener) => chargedTo(listener.actor) === owner).length;
-    if (own >= LISTENERS_PER_OWNER || this.#listeners.size >= LISTENERS_PER_NODE) {
-      throw new Fault(
-        "limit_reached",
-        `At most ${LISTENERS_PER_OWNER} requests of a principal and its agents may listen`,
-      );
     }
   }
 }

@@ -1,8 +1,8 @@
 // `GET /ai/runs/:id/stream`: a run as server-sent events, from its beginning or from where a client was cut off.
 import { type Actor, chargedTo } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Route } from "@/core/route.ts";
+import { Places } from "@/core/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -10,8 +10,8 @@ import type { RunAccess } from "./access.ts";
 import { RunNotices, type StreamPosition, type UiPart, UiStream } from "./ui_stream.ts";
 import type { RunWaiter } from "./waiter.ts";
 
-/** Streams on a node: of one principal and its agents, of a tenant, and of all. */
-const STREAMS = { perOwner: 8, perTenant: 128, perNode: 512 } as const;
+/** Streams on a node. */
+const STREAMS = { perOwner: 8, perTenant: 128, perNode: 512 };
 /** How soon a run is read again where nothing is published; what is missing in between is read at once. */
 const RECHECK_MS = 5000;
 const PING_MS = 15_000;
@@ -30,7 +30,7 @@ const encoder = new TextEncoder();
 
 export class RunStreams {
   readonly #deps: Deps;
-  readonly #open = new Map<string, number>();
+  readonly #places = new Places("streams of runs", STREAMS);
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -90,7 +90,7 @@ export class RunStreams {
     after: StreamPosition | undefined,
     signal: AbortSignal,
   ): ReadableStream<Uint8Array> {
-    const place = this.#enter(actor);
+    const place = this.#places.enter(chargedTo(actor));
     const left = new AbortController();
     const events = this.#events(actor, run, after, AbortSignal.any([signal, left.signal]));
     const end = () => place[Symbol.dispose]();
@@ -164,30 +164,6 @@ export class RunStreams {
         yield ": ping\n\n";
       }
     }
-  }
-
-  #enter(actor: Actor): Disposable {
-    const places = [
-      { key: `owner ${chargedTo(actor)}`, max: STREAMS.perOwner },
-      { key: `tenant ${actor.tenantId}`, max: STREAMS.perTenant },
-      { key: "node", max: STREAMS.perNode },
-    ];
-    if (places.some(({ key, max }) => (this.#open.get(key) ?? 0) >= max)) {
-      throw new Fault("rate_limited", "Too many streams of runs at the same time", { retryAfterMs: 1000 });
-    }
-    for (const { key } of places) this.#open.set(key, (this.#open.get(key) ?? 0) + 1);
-    let isOpen = true;
-    return {
-      [Symbol.dispose]: () => {
-        if (!isOpen) return;
-        isOpen = false;
-        for (const { key } of places) {
-          const left = (this.#open.get(key) ?? 1) - 1;
-          if (left === 0) this.#open.delete(key);
-          else this.#open.set(key, left);
-        }
-      },
-    };
   }
 }
 
