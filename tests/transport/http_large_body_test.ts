@@ -9,7 +9,11 @@ import { type Caller, openGateway, SECRET, signToken } from "../harness.ts";
 import { createCallers, ok } from "../modules/fixtures.ts";
 import { slowTest } from "../tier.ts";
 
-const actorOf = (principalId: string, ownerId: string | null = null) => ({ tenantId: "t", principalId, ownerId });
+const actorOf = (principalId: string, ownerId: string | null = null, tenantId = "t") => ({
+  tenantId,
+  principalId,
+  ownerId,
+});
 
 async function enter(bodies: LargeBodies, actor: ReturnType<typeof actorOf>): Promise<LargeBody> {
   const body = bodies.bodyOf(actor);
@@ -56,6 +60,22 @@ Deno.test("of all that were read, four are handled at a time; slow senders delay
   // All places are free again.
   for (const body of slow.slice(0, 4)) await body.beginHandling();
   for (const body of slow) body[Symbol.dispose]();
+});
+
+Deno.test("large bodies of many members of a tenant delay those of another tenant by one", async () => {
+  const bodies = new LargeBodies();
+  const crowd = await Promise.all(Array.from({ length: 12 }, (_, n) => enter(bodies, actorOf(`p${n}`))));
+  const begins = crowd.map((body) => body.beginHandling());
+  const other = await enter(bodies, actorOf("bob", null, "small"));
+  const otherBegins = other.beginHandling();
+  assert.equal(await isSettled(otherBegins), false);
+  crowd[0]?.[Symbol.dispose]();
+  await otherBegins;
+  other[Symbol.dispose]();
+  for (const [n, body] of crowd.entries()) {
+    await begins[n];
+    body[Symbol.dispose]();
+  }
 });
 
 Deno.test("many large requests of a caller are handled one after the other, and too many are refused", async () => {

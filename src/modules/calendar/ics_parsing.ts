@@ -1,4 +1,5 @@
 // Parses iCalendar files in a worker with a timeout, so that no file blocks the event loop.
+import { tenantOfCharged } from "@/core/actor.ts";
 import { currentAccount } from "@/core/caller.ts";
 import { MINUTE_MS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -14,7 +15,7 @@ const INLINE_MAX_CHARS = 16_384;
 const PARSE_TIMEOUT_MS = MINUTE_MS;
 const WORKER = new URL("./ics_worker.ts", import.meta.url);
 
-/** One file at a time, since each takes a core. Owners take turns; what waits is a job, so it is little. */
+/** One file at a time, since each takes a core. Tenants take turns, and owners in them; what waits is a job, so it is little. */
 const slots = new Slots({ total: 1 });
 
 /** Throws `validation_failed` for a file that is invalid or exceeds the timeout. */
@@ -29,6 +30,7 @@ export async function parseFile(request: ParseRequest, timeoutMs = PARSE_TIMEOUT
 async function parseInWorker(request: ParseRequest, timeoutMs: number): Promise<ParseResult> {
   // A dependency reads this variable when it is loaded.
   const permissions = { env: ["NODE_ENV"] };
-  using _slot = await slots.acquire([currentAccount()?.key ?? ""]);
+  const owner = currentAccount()?.key ?? "";
+  using _slot = await slots.acquire([tenantOfCharged(owner), owner]);
   return await runInWorker(WORKER, "calendar", request, { timeoutMs, permissions });
 }

@@ -1,7 +1,7 @@
 // Bounds how many large request bodies are handled at the same time. Each takes several times its size until it is collected, so a
 // few callers with many requests at once would fill the memory. A principal and its agents have one at a time, and so cannot keep
 // others from reading theirs by sending slowly; of those that are read, a few are parsed and handled at once.
-import { type Actor, chargedTo } from "@/core/actor.ts";
+import { type Actor, chargedTo, tenantOfCharged } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { type Slot, Slots } from "@/core/slots.ts";
 
@@ -27,9 +27,9 @@ export class LargeBodies {
     return await this.#read.acquire([owner]);
   }
 
-  /** Resolves when one may be parsed. */
-  beginHandling(): Promise<Slot> {
-    return this.#handled.acquire([]);
+  /** Resolves when one may be parsed. Those of a tenant that has fewer are first. */
+  beginHandling(owner: string): Promise<Slot> {
+    return this.#handled.acquire([tenantOfCharged(owner), owner]);
   }
 }
 
@@ -53,7 +53,7 @@ export class LargeBody implements Disposable {
 
   /** Resolves when the body, which has been read, may be parsed. */
   async beginHandling(): Promise<void> {
-    if (this.#isLarge) this.#add(await this.#bodies.beginHandling());
+    if (this.#isLarge) this.#add(await this.#bodies.beginHandling(this.#owner));
   }
 
   [Symbol.dispose](): void {
