@@ -121,7 +121,7 @@ function openHub(
   { platform, operations, tenant, identity }: TransportDeps,
   stack: AsyncDisposableStack,
 ): Hub {
-  const { store, bus, presence, clock, metrics, modules, dispatch, eventFilterOf } = platform;
+  const { store, bus, presence, clock, cpu, metrics, modules, dispatch, eventFilterOf } = platform;
   const { authenticator } = identity;
   const hub = new Hub({
     bus,
@@ -129,6 +129,7 @@ function openHub(
     presence,
     metrics,
     clock,
+    cpu,
     channels: modules.flatMap((module) => module.channels ?? []),
     operations,
     dispatch,

@@ -2,7 +2,9 @@
 import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
+import { chargeTo } from "@/core/caller.ts";
 import { type Clock, delay, iso } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -46,6 +48,8 @@ type CommandHandlerDeps = {
   operations: ReadonlyMap<string, Operation>;
   dispatch: Dispatch;
   clock: Clock;
+  /** CPU time of callers; absent where it is not limited. */
+  cpu: CpuBudget | undefined;
   outboxMaxBytes: number;
   publish: (event: EphemeralEvent) => void;
 };
@@ -86,22 +90,34 @@ export class CommandHandler {
       case "refresh":
         return this.#deps.connectHandler.refresh(connection, command);
       case "subscribe":
-        return this.#subscribe(connection, command);
+        return this.#onAccount(connection, () => this.#subscribe(connection, command));
       case "unsubscribe":
         return this.#unsubscribe(connection, command);
       case "publish":
-        return this.#publish(connection, command);
+        return this.#onAccount(connection, () => this.#publish(connection, command));
       case "presence":
       case "presence_stats":
-        return this.#presence(connection, command);
+        return this.#onAccount(connection, () => this.#presence(connection, command));
       case "history":
-        return this.#history(connection, command);
+        return this.#onAccount(connection, () => this.#history(connection, command));
       case "rpc":
         return this.#rpc(connection, command);
       case "sub_refresh":
       case "ping":
         throw new ProtocolError(ERRORS.notAvailable);
     }
+  }
+
+  /** Charges the caller for a command about a channel, which has its turn on the thread first, as dispatch does for operations. */
+  async #onAccount(connection: Connection, work: () => Promise<void>): Promise<void> {
+    const { actor } = connection;
+    const account = actor && this.#deps.cpu?.accountOf(actor);
+    if (account === undefined) return await work();
+    const turn = account.takeTurn();
+    if (turn !== undefined) await turn;
+    // It does not wait for its share: a client sends these for all of its channels at once, with a timeout for each.
+    account.assertAvailable();
+    await chargeTo(account, () => account.measure(work));
   }
 
   async #subscribe(connection: Connection, { id, body }: CommandOf<"subscribe">): Promise<void> {

@@ -2,6 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import { type Clock, delay } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent, Signal } from "@/core/event.ts";
 import type { EventFilter, EventFilterOf } from "@/core/event_view.ts";
@@ -38,6 +39,8 @@ export type HubDeps = Identity & {
   eventFilterOf: EventFilterOf;
   metrics: Metrics;
   clock: Clock;
+  /** CPU time of callers; absent where it is not limited. */
+  cpu?: CpuBudget | undefined;
   limits: WsLimits;
   version: string;
 };
@@ -119,6 +122,7 @@ export class Hub implements ConnectionHost {
       operations: deps.operations,
       dispatch: deps.dispatch,
       clock,
+      cpu: deps.cpu,
       outboxMaxBytes: limits.outboxMaxBytes,
       publish: (event) => this.publish(event),
     });
