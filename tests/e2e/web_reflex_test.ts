@@ -1,14 +1,17 @@
 // What people try because other applications have it.
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
-import { eventually } from "../wait.ts";
+import { eventually, WAIT_MS } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
 import { assertNoReports, openClient, sees, signIn, write } from "./web_page.ts";
 
 /** Not a secure page, as that of a gateway in a local network. */
 const LOCAL = "gateway.test";
+/** More than a page of messages, each of another day. */
+const DAYS = 80;
 const DOCUMENTS = "/v1/collaboration/documents";
 
 /** Pastes something of these types; returns whether the page took it instead of the browser. */
@@ -37,7 +40,9 @@ async function pastePicture(page: Page, into: string, name: string): Promise<voi
 }
 
 browserTest("what people are used to works as elsewhere", async (t) => {
-  await using target = await openTarget({ isOwn: true });
+  const folder = await Deno.makeTempDir({ prefix: "gateway-reflex-" });
+  const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
+  await using target = await openTarget({ isOwn: true, environment });
   const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
   const bob = await target.token({ sub: "bob", name: "Bob" });
   for (const token of [ada, bob]) await target.call(token, "GET", "/v1/collaboration/me");
@@ -166,6 +171,50 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await more.click();
       await page.locator(".week").getByRole("button", { name: /Talk at 13/ }).waitFor();
     });
+    await t.step("Escape closes what is beside the conversation, and leaves the search", async () => {
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await composer.fill("Half a message");
+      await page.getByRole("button", { name: "2 members" }).click();
+      await page.locator(".pane").getByRole("button", { name: "Close" }).focus();
+      await page.keyboard.press("Escape");
+      await page.locator(".pane").waitFor({ state: "detached" });
+      await page.locator(`${composerOf}:focus`).waitFor();
+      await page.keyboard.press("Control+k");
+      await page.locator(".search-form input:focus").waitFor();
+      await page.locator(".sidebar .room", { hasText: "team" }).getByRole("img", { name: "draft" }).waitFor();
+      await page.keyboard.type("no such thing");
+      await page.keyboard.press("Escape");
+      await eventually(async () => assert.equal(await page.getByLabel("Search", { exact: true }).inputValue(), ""));
+      await page.keyboard.press("Escape");
+      await page.locator(`${composerOf}:focus`).waitFor();
+      assert.equal(await composer.inputValue(), "Half a message");
+      await composer.fill("");
+    });
+    await t.step("each day of a long conversation is found by its date", async () => {
+      const { id } = await post(ada, "/v1/rooms", { name: "long" });
+      const ids: string[] = [];
+      for (let day = 0; day < DAYS; day++) {
+        ids.push((await post(ada, "/v1/messages", { roomId: id, text: `Day ${day}` })).id);
+      }
+      const dateOf = (day: number): string => new Date(Date.UTC(2024, 0, 5 + 3 * day, 12)).toISOString();
+      using database = new DatabaseSync(`${folder}/gateway.db`, { timeout: WAIT_MS });
+      const update = database.prepare("update message set created_at = ? where id = ?");
+      for (const [day, one] of ids.entries()) update.run(dateOf(day), one);
+      await page.goto(`${target.baseUrl}/#/rooms/${id}`);
+      // The last day, one in the middle, one that nothing was written on, and one before all.
+      for (
+        const [date, day] of [[dateOf(DAYS - 1), DAYS - 1], [dateOf(31), 31], ["2024-02-12", 13], [
+          "2023-01-01",
+          0,
+        ]] as const
+      ) {
+        await page.getByRole("button", { name: "Room menu" }).click();
+        await page.getByRole("menuitem", { name: "Go to a date" }).click();
+        await page.getByLabel("Day").fill(date.slice(0, 10));
+        await page.getByRole("button", { name: "Go", exact: true }).click();
+        await page.locator(`.marked[data-id="${ids[day]}"]`).waitFor();
+      }
+    });
     await t.step("half a comment is there after its pane was closed, and after the page was left", async () => {
       const { id } = await post(ada, DOCUMENTS, { roomId, title: "Plan" });
       await page.goto(`${target.baseUrl}/#/documents/${id}`);
@@ -234,5 +283,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
     await assertNoReports(page);
   } finally {
     await browser.close();
+    await target.process?.stop();
+    await Deno.remove(folder, { recursive: true });
   }
 });

@@ -5,7 +5,10 @@ type Route = { path: readonly string[]; query: URLSearchParams };
 
 export const route = signal(parse(location.hash));
 
+let moves = 0;
+
 addEventListener("hashchange", () => {
+  moves++;
   route.value = parse(location.hash);
 });
 
@@ -17,6 +20,12 @@ export function hrefOf(path: readonly string[], query: Readonly<Record<string, s
 
 export function go(path: readonly string[], query: Readonly<Record<string, string>> = {}): void {
   location.hash = hrefOf(path, query);
+}
+
+/** Back to what was shown before; to the start if that was another site. */
+export function goBack(): void {
+  if (moves > 0) history.back();
+  else go([]);
 }
 
 /** The same without a trace in the history. */

@@ -85,6 +85,7 @@ function MessageForm({ room, threadId }: Target): VNode {
     } else if (event.key === "ArrowUp" && text === "") editLast(event, room, threadId);
     else if (event.key === "Escape" && reply !== undefined) setReply(room.id, undefined);
     else if (event.key === "Escape" && threadId !== undefined) {
+      event.preventDefault();
       go(["rooms", room.id]);
       document.getElementById(`message-${threadId}`)?.focus();
     }

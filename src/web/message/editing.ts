@@ -1,5 +1,5 @@
 // What is being written: drafts, which message is being edited, and which one the next message replies to.
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { notify } from "../core/notice.ts";
 import type { MessageFile } from "../core/resources.ts";
 import { token } from "../core/session.ts";
@@ -9,6 +9,9 @@ const DRAFTS = "gateway.drafts";
 
 /** Texts that are not sent yet, by room or thread, or by the message that is being edited. */
 export const drafts = signal<ReadonlyMap<string, string>>(new Map(JSON.parse(sessionStorage.getItem(DRAFTS) ?? "[]")));
+
+/** Their keys, in one text: it changes less often than what is written. */
+const draftKeys = computed(() => [...drafts.value.keys()].join(" "));
 
 effect(() => {
   const text = JSON.stringify([...drafts.value]);
@@ -33,6 +36,11 @@ export function setReply(roomId: string, messageId: string | undefined): void {
   if (messageId === undefined) next.delete(roomId);
   else next.set(roomId, messageId);
   replyTo.value = next;
+}
+
+/** Whether something is written for a room or thread, and not sent yet. */
+export function hasDraft(key: string): boolean {
+  return draftKeys.value.split(" ").includes(key);
 }
 
 export function setDraft(key: string, text: string): void {

@@ -221,7 +221,11 @@ function Editor({ message }: { message: Message }): VNode {
     <div class="edit">
       <textarea ref=${box} rows=${Math.min(12, (message.text ?? "").split("\n").length + 1)} aria-label="Edit message"
         dir="auto" onKeyDown=${(event: KeyboardEvent) => {
-          if (event.key === "Escape") close();
+          if (event.key === "Escape") {
+            // What is around it stays open.
+            event.preventDefault();
+            close();
+          }
           if (
             formatKey(event, (text) => setDraft(key, text)) || event.key !== "Enter" || event.shiftKey ||
             event.isComposing

@@ -166,7 +166,8 @@ function Chat({ room }: { room: Room }): VNode {
     ? html`<${PinsPane} room=${room} />`
     : null;
   return html`
-    <div class=${classes("columns", beside !== null && "has-pane")}>
+    <div class=${classes("columns", beside !== null && "has-pane")} onKeyDown=${(event: KeyboardEvent) =>
+      closePane(event, room.id, threadId)}>
       <section class=${classes("chat", isOver && "drop")} aria-label="Conversation" ...${handlers}>
         <${MessageList} key=${room.id} room=${room} jumpTo=${query.get("message") ?? undefined} />
         <${RunsPanel} room=${room} />
@@ -176,6 +177,16 @@ function Chat({ room }: { room: Room }): VNode {
       ${beside}
     </div>
   `;
+}
+
+/** Escape closes the pane, unless it is in a field with something to clear. */
+function closePane(event: KeyboardEvent, roomId: string, threadId: string | undefined): void {
+  const target = event.target as HTMLInputElement;
+  const isElsewhere = target.closest(".pane") === null || Boolean(target.value);
+  if (event.key !== "Escape" || event.defaultPrevented || isElsewhere) return;
+  go(["rooms", roomId]);
+  const back = document.getElementById(`message-${threadId}`) ?? document.querySelector(".chat .composer textarea");
+  (back as HTMLElement | null)?.focus();
 }
 
 function Tab({ room, tab }: { room: Room; tab: string }): VNode {

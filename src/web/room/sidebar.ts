@@ -9,6 +9,7 @@ import { go, route } from "../core/route.ts";
 import { online } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
 import { isAdmin, isGuest, me, myId } from "../core/session.ts";
+import { hasDraft } from "../message/editing.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 import { Avatar } from "../part/avatar.ts";
 import { Icon, type IconName } from "../part/icon.ts";
@@ -135,6 +136,9 @@ function RoomLink({ room }: { room: Room }): VNode {
         ? html`<b class="badge" aria-label=${`${badge} unread`}>${badge > 99 ? "99+" : badge}</b>`
         : isUnread
         ? html`<i class="dot" aria-label="unread"></i>`
+        : null}
+      ${!isOpen && hasDraft(room.id)
+        ? html`<span class="draft" role="img" aria-label="draft" title="Draft"><${Icon} name="edit" /></span>`
         : null}
     </a>
   `;

@@ -6,7 +6,7 @@ import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
-import { replaceRoute, route } from "../core/route.ts";
+import { goBack, replaceRoute, route } from "../core/route.ts";
 import type { Message, Person } from "../core/resources.ts";
 import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
@@ -61,7 +61,7 @@ export default function SearchPage(): VNode {
   return html`
     <${PlaceHead} title="Search" />
     <div class="body">
-      <div class="narrow" onKeyDown=${onArrow}>
+      <div class="narrow" onKeyDown=${onKey}>
       <form class="search-form" role="search" onSubmit=${(event: SubmitEvent) => {
         event.preventDefault();
         isWanted.current = true;
@@ -104,8 +104,9 @@ function keyOfSearch(q: string, filters: Filters): string {
   return JSON.stringify([q, filters]);
 }
 
-/** Up and down move between the field and the results. */
-function onArrow(event: KeyboardEvent): void {
+/** Up and down move between the field and the results. Escape leaves, once the field is empty. */
+function onKey(event: KeyboardEvent): void {
+  if (event.key === "Escape" && !(event.target as HTMLInputElement).value) return goBack();
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const stops = [...document.querySelectorAll<HTMLElement>(".search-form input, .narrow .cards a")];
   const at = stops.indexOf(event.target as HTMLElement);
