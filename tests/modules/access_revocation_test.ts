@@ -4,7 +4,7 @@ import { testOnPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { pause, until } from "../wait.ts";
-import { assertProblem, completeSearch, createCallers, createRoom, ok } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 
 /** An authenticated socket, and a way to call operations over it. */
 async function connect(gateway: Harness, who: Caller) {
@@ -44,7 +44,7 @@ Deno.test("a newer token with a lower role lowers older tokens and their sockets
   const before = await gateway.as("carol", { role: "admin" });
   const { connection } = await connect(gateway, before);
   gateway.clock.advance(2000);
-  ok(await (await gateway.as("carol", { role: "guest" })).get("/v1/collaboration/me"));
+  await createCaller(gateway, "carol", { role: "guest" });
   await until(() => connection.actor?.role === "guest");
   assertProblem(await before.post("/v1/rooms", { name: "x" }), 403, "forbidden");
 });
@@ -52,8 +52,7 @@ Deno.test("a newer token with a lower role lowers older tokens and their sockets
 Deno.test("an agent's sockets end when its owner is disabled", async () => {
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const robo = await connect(gateway, await gateway.as("robo", { kind: "agent", owner: "alice" }));
   const other = await connect(gateway, await gateway.as("other", { kind: "agent", owner: "boss" }));
   ok(await boss.patch("/v1/collaboration/principals/alice", { disabled: true }));
@@ -89,7 +88,7 @@ Deno.test("a stored response is not returned to a token that lacks the scope", a
 
 Deno.test("a stored secret is not returned to a token with other rights than the one that created it", async () => {
   await using gateway = await openGateway();
-  ok(await (await gateway.as("alice", { role: "admin" })).get("/v1/collaboration/me"));
+  await createCaller(gateway, "alice", { role: "admin" });
   const once = { "idempotency-key": "one" };
   const body = { name: "bot", scopes: ["*"] };
   const maker = await gateway.as("alice", { role: "admin", jti: "1" });
@@ -157,8 +156,8 @@ Deno.test("members cannot choose ids of agents, so that a later person never bec
 
 Deno.test("a token never exceeds the lower role of the token that created it", async () => {
   await using gateway = await openGateway();
-  ok(await (await gateway.as("carol", { role: "admin" })).get("/v1/collaboration/me"));
-  ok(await (await gateway.as("robo", { kind: "agent", owner: "carol", role: "admin" })).get("/v1/collaboration/me"));
+  await createCaller(gateway, "carol", { role: "admin" });
+  await createCaller(gateway, "robo", { kind: "agent", owner: "carol", role: "admin" });
   // Older than the role, so it bounds nothing but itself.
   const low = await gateway.as("carol", { role: "guest", iat: gateway.clock.now() / 1000 - 60 });
   assert.deepEqual(ok(await low.get("/v1/collaboration/me")).roles, ["guest"]);
@@ -175,8 +174,7 @@ Deno.test("a token never exceeds the lower role of the token that created it", a
 Deno.test("an agent can restore a room only if its owner can", async () => {
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice", "bob");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "bob" });
   const roomId = await createRoom(alice, ["bob"]);
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`, { role: "owner" }));
   ok(await alice.delete(`/v1/rooms/${roomId}`));
@@ -201,8 +199,7 @@ Deno.test("a room created by an agent belongs to its owner as well", async () =>
 
 testOnPostgres("what was read of a principal just before it was disabled is not cached", async (environment) => {
   await using gateway = await openGateway(environment);
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   for (let round = 0; round < 15; round++) {
     const sub = `alice${round}`;
     const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => gateway.as(sub, { jti: `${n}` })));

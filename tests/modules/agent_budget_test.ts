@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { eventually, pause, until } from "../wait.ts";
 import { AgentFixture } from "./agent_fixture.ts";
-import { ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { createCaller, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const RUNS = "/v1/collaboration/ai/runs";
 const BUDGETS = "/v1/collaboration/ai/budgets";
@@ -101,8 +101,7 @@ testOnEngines("for an agent that asks, its owner pays", async (environment) => {
   const usage = { inputTokens: 1000, outputTokens: 1000 };
   await using fixture = await AgentFixture.open(() => ({ parts: ["ok"], usage }), { environment });
   const { alice, bob, roomId, gateway } = fixture;
-  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "bob" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
   await fixture.mention(robo, "One");
   assert.deepEqual((await fixture.settled()).askerIds, ["robo", "bob"]);

@@ -4,12 +4,11 @@ import { testOnEngines } from "../engines.ts";
 import type { Caller } from "../harness.ts";
 import { until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { createRoom, ok, sendMessage } from "./fixtures.ts";
+import { createCaller, createRoom, ok, sendMessage } from "./fixtures.ts";
 import type { ScriptedStep } from "../scripted_models.ts";
 
 async function join({ gateway, alice, roomId }: AgentFixture, name: string): Promise<Caller> {
-  const caller = await gateway.as(name);
-  ok(await caller.get("/v1/collaboration/me"));
+  const caller = await createCaller(gateway, name);
   ok(await alice.put(`/v1/rooms/${roomId}/members/${name}`));
   return caller;
 }

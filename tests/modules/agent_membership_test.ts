@@ -4,7 +4,7 @@ import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 type AgentFixture = { gateway: Harness; alice: Caller; bob: Caller; robo: Caller; roomId: string };
 
@@ -17,7 +17,7 @@ async function openFixture(
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const agents = { robo: "bob", zeta: "bob", ada: "alice" };
   for (const [name, owner] of Object.entries(agents)) {
-    ok(await (await gateway.as(name, { kind: "agent", owner })).get("/v1/collaboration/me"));
+    await createCaller(gateway, name, { kind: "agent", owner });
   }
   const roomId = await createRoom(alice, ["bob", ...Object.keys(agents)], more);
   return { gateway, alice, bob, robo: await gateway.as("robo", { kind: "agent", owner: "bob" }), roomId };

@@ -7,7 +7,7 @@ import { type Harness, openGateway } from "../harness.ts";
 import { ScriptedModels } from "../scripted_models.ts";
 import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { ok, sendMessage } from "./fixtures.ts";
+import { createCaller, ok, sendMessage } from "./fixtures.ts";
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
@@ -139,8 +139,7 @@ for (const isIdempotent of [false, true]) {
       return last?.role === "tool" ? { parts: [`Result: ${last.result}`] } : callTools(["mail", {}]);
     });
     const first = await openNode(environment, models, tool);
-    const alice = await first.as("alice");
-    ok(await alice.get("/v1/collaboration/me"));
+    const alice = await createCaller(first, "alice");
     const roomId = ok(await alice.post("/v1/rooms", { name: "Team" })).id;
     const { id } = ok(await alice.post("/v1/collaboration/agents", { displayName: "Helper", tools: ["mail"] }));
     ok(await alice.put(`/v1/rooms/${roomId}/members/${id}`));

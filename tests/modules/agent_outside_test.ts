@@ -6,14 +6,13 @@ import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { eventually } from "../wait.ts";
 import { RunExpiry } from "@/modules/agent/run/expiry.ts";
 import { ScriptedModels } from "../scripted_models.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const RUNS = "/v1/collaboration/ai/runs";
 
 async function openRoom(gateway: Harness): Promise<{ alice: Caller; robo: Caller; roomId: string }> {
   const { alice } = await createCallers(gateway, "alice");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "alice", name: "Robo" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice", name: "Robo" });
   const roomId = await createRoom(alice, ["robo"]);
   return { alice, robo, roomId };
 }

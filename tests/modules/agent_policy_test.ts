@@ -4,12 +4,11 @@ import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { ok, RoomFixture } from "./room_fixture.ts";
-import { assertProblem } from "./fixtures.ts";
+import { assertProblem, createCaller } from "./fixtures.ts";
 
 /** An agent of the owner, in the room as a moderator. */
 async function addAgent(fixture: RoomFixture, name: string): Promise<Caller> {
-  const agent = await fixture.gateway.as(name, { kind: "agent", owner: "owner" });
-  ok(await agent.get("/v1/collaboration/me"));
+  const agent = await createCaller(fixture.gateway, name, { kind: "agent", owner: "owner" });
   ok(await fixture.as("owner").put(`/v1/rooms/${fixture.roomId}/members/${name}`, { role: "moderator" }), 201);
   return agent;
 }

@@ -5,7 +5,7 @@ import type { Caller } from "../harness.ts";
 import { captureLog } from "../log_capture.ts";
 import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 testOnEngines("a mention is answered in one message, with three events", async (environment) => {
   await using fixture = await AgentFixture.open(() => ({ parts: ["It is ", "Friday."] }), { environment });
@@ -369,8 +369,7 @@ Deno.test("outsiders and those who joined later do not see a run", async () => {
   ok(await alice.patch(`/v1/rooms/${roomId}`, { historyVisibility: "joined" }));
   await fixture.mention(fixture.bob, "Secret?");
   const { id } = await fixture.settled();
-  const carol = await gateway.as("carol");
-  ok(await carol.get("/v1/collaboration/me"));
+  const carol = await createCaller(gateway, "carol");
   assertProblem(await carol.get(`/v1/collaboration/ai/runs/${id}`), 404, "not_found");
   ok(await alice.put(`/v1/rooms/${roomId}/members/carol`));
   assertProblem(await carol.get(`/v1/collaboration/ai/runs/${id}`), 404, "not_found");

@@ -6,7 +6,7 @@ import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const AI = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small" };
 const RUNS = "/v1/collaboration/ai/runs";
@@ -27,8 +27,7 @@ async function joinCarol(
   { alice, gateway, roomId: own }: AgentFixture,
   { roomId = own, role }: { roomId?: string; role?: string } = {},
 ): Promise<Caller> {
-  const carol = await gateway.as("carol");
-  ok(await carol.get("/v1/collaboration/me"));
+  const carol = await createCaller(gateway, "carol");
   ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, role === undefined ? undefined : { role }));
   return carol;
 }

@@ -5,7 +5,7 @@ import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FIELDS, ScriptedCommands } from "./command_fixture.ts";
 import { until } from "../wait.ts";
-import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 
 const COMMANDS = "/v1/collaboration/commands";
 const INTERACTIONS = "/v1/collaboration/interactions";
@@ -27,8 +27,7 @@ async function openFixture(
   const modules = [commands, ...others].map((source) => () => source.module());
   const gateway = await openGateway(environment, { modules });
   const { alice } = await createCallers(gateway, "alice", "bob");
-  const robot = await gateway.as("robot", { kind: "service" });
-  ok(await robot.get("/v1/collaboration/me"));
+  const robot = await createCaller(gateway, "robot", { kind: "service" });
   const roomId = await createRoom(alice, ["bob", "robot"]);
   return {
     gateway,
@@ -116,8 +115,7 @@ Deno.test("command.run asks for the source where two offer one name", async () =
 Deno.test("command.run refuses a muted agent, an archived room and a token without the scope", async () => {
   await using fixture = await openFixture();
   const { gateway, alice, roomId, run } = fixture;
-  const agent = await gateway.as("helper", { kind: "agent", owner: "alice" });
-  ok(await agent.get("/v1/collaboration/me"));
+  const agent = await createCaller(gateway, "helper", { kind: "agent", owner: "alice" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/helper`, { role: "member" }));
   ok(await run({ text: "/poll x" }, agent));
   ok(await alice.patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "off" } }));

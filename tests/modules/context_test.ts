@@ -4,7 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { estimateTokens } from "@/core/tokens.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, openGateway } from "../harness.ts";
-import { assertProblem, completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, remember } from "./memory_fixture.ts";
 
 const CONTEXT = "/v1/collaboration/context";
@@ -41,8 +41,7 @@ function textsOf({ items }: Context, section: string): string[] {
 testOnEngines("context.assemble puts the stable prefix first, then thread, room, memory and search", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice" });
   const roomId = await createRoom(alice, ["bob", "robo"], { name: "Launch", topic: "The launch in May" });
   const other = await createRoom(alice, ["bob", "robo"], { name: "Ideas" });
   await sendMessage(bob, other, "The balloons for the launch are at Nina's");
@@ -169,8 +168,7 @@ testOnEngines("what an agent reads in a room is what all of its members may read
     "The parrot budget is five",
     "The parrot eats nuts",
   ]);
-  const gus = await gateway.as("gus", { role: "guest" });
-  ok(await gus.get("/v1/collaboration/me"));
+  await createCaller(gateway, "gus", { role: "guest" });
   ok(await alice.put(`/v1/rooms/${shared}/members/gus`));
   assert.deepEqual(await parrots(robo, { roomId: shared }), [], "a guest is in none of the other rooms");
   void [bob, carol];
@@ -179,8 +177,7 @@ testOnEngines("what an agent reads in a room is what all of its members may read
 testOnEngines("hidden history of one reader is hidden from the context of an agent", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice" });
   const roomId = await createRoom(alice, ["robo"], { historyVisibility: "joined" });
   const root = await sendMessage(alice, roomId, "Secrets of otters");
   await remember(alice, inRoom(roomId), "Otters are secret", { sourceMessageIds: [root.id], pinned: true });

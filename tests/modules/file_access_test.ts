@@ -4,7 +4,7 @@ import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { download, FILES, listFiles, openFileHarness, pngHeader, upload } from "./file_harness.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -417,8 +417,7 @@ Deno.test("an agent can read the files of a room only while its owner can", asyn
   const { gateway } = rig;
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
-  const agent = await gateway.as("bot", { kind: "agent", owner: "bob" });
-  ok(await agent.get("/v1/collaboration/me"));
+  const agent = await createCaller(gateway, "bot", { kind: "agent", owner: "bob" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/bot`));
   const id = await uploadFile(gateway, alice);
   await sendMessage(alice, roomId, "x", { fileIds: [id] });

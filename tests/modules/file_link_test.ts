@@ -6,7 +6,7 @@ import { captureLog } from "../log_capture.ts";
 import { until } from "../wait.ts";
 import { GIF } from "./file_images.ts";
 import { FILES, openFileHarness, sha256, upload, uploadPicture } from "./file_harness.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { TokenFamily, TOKENS } from "./refresh_token_fixture.ts";
 
 const MINUTE_MS = 60_000;
@@ -131,8 +131,7 @@ testOnEngines("a link ends with the access of its creator", async (environment) 
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const boss = await gateway.as("boss", { role: "owner" });
   const roomId = await createRoom(alice, ["bob", "carol"]);
-  const agent = await gateway.as("bot", { kind: "agent", owner: "carol" });
-  ok(await agent.get("/v1/collaboration/me"));
+  const agent = await createCaller(gateway, "bot", { kind: "agent", owner: "carol" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/bot`));
   const id = await uploadFile(gateway, alice);
   await sendMessage(alice, roomId, "see", { fileIds: [id] });

@@ -17,7 +17,7 @@ import {
   upload,
   uploadPicture,
 } from "./file_harness.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const MIB = 1024 * 1024;
 const DAY_MS = 86_400_000;
@@ -187,8 +187,7 @@ testFilesOnPostgres("a picture that is deleted while it is set is nobody's pictu
 testFilesOnPostgres(
   "files are deleted with their message, after a day without one, and with their room",
   async ({ gateway, folder }) => {
-    const admin = await gateway.as("root", { role: "admin" });
-    ok(await admin.get("/v1/collaboration/me"));
+    const admin = await createCaller(gateway, "root", { role: "admin" });
     const roomId = await createRoom(admin, []);
     const put = async (): Promise<string> => ok(await upload(gateway, admin, { name: "x" }, new Uint8Array(1000))).id;
     const [withMessage, withDay, withRoom] = [await put(), await put(), await put()];

@@ -22,12 +22,15 @@ export async function createCallers<Name extends string>(
   gateway: Harness,
   ...names: Name[]
 ): Promise<Record<Name, Caller>> {
-  const entries = await Promise.all(names.map(async (name) => {
-    const caller = await gateway.as(name);
-    ok(await caller.get("/v1/collaboration/me"));
-    return [name, caller] as const;
-  }));
+  const entries = await Promise.all(names.map(async (name) => [name, await createCaller(gateway, name)] as const));
   return Object.fromEntries(entries) as Record<Name, Caller>; // exactly these names, as just made
+}
+
+/** A caller whose principal exists. */
+export async function createCaller(gateway: Harness, ...of: Parameters<Harness["as"]>): Promise<Caller> {
+  const caller = await gateway.as(...of);
+  ok(await caller.get("/v1/collaboration/me"));
+  return caller;
 }
 
 /** The body of a response that must be a success. */

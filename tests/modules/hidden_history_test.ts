@@ -4,7 +4,7 @@ import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { openFileHarness, upload } from "./file_harness.ts";
-import { createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const HIDDEN = "message.hidden";
 
@@ -122,8 +122,7 @@ Deno.test("a mention in a hidden message does not notify", async () => {
 Deno.test("an agent sees no more history than its owner, whichever of the two joined later", async () => {
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice", "bob");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "bob" });
   const roomId = await createRoom(alice, ["bob"], { historyVisibility: "joined" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
   const secret = await sendMessage(alice, roomId, "secret");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type ApiResponse, openGateway } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 
 const CALENDAR = "/v1/collaboration/calendar";
 const EVENTS = `${CALENDAR}/events`;
@@ -233,8 +233,7 @@ function fileOf(...uids: string[]): string {
 testOnEngines("exports of a room that an admin cannot see do not name it", async (environment) => {
   await using gateway = await openGateway(environment);
   const { alice } = await createCallers(gateway, "alice");
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const roomId = await createRoom(alice, []);
   const EXPORTS = "/v1/collaboration/exports";
   const { id } = ok(await alice.post(EXPORTS, { kind: "room", roomId }));
@@ -254,8 +253,7 @@ testOnEngines("exports of a room that an admin cannot see do not name it", async
 
 Deno.test("a calendar feed ends with the token that created it, and with the rights of its creator", async () => {
   await using gateway = await openGateway();
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const anyone = gateway.withToken(undefined);
   const feedBy = async (caller: typeof boss) => ok(await caller.post(FEEDS, {})).path;
 

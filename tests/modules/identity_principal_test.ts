@@ -6,7 +6,7 @@ import { testOnPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { pause } from "../wait.ts";
 import { callConcurrently, sortedStatuses } from "./concurrency.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 const PRINCIPALS = "/v1/collaboration/principals";
 const TENANT = "/v1/collaboration/tenant";
@@ -126,8 +126,7 @@ Deno.test("feeds and scheduled messages of an agent end with its owner", async (
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
-  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "bob" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`, {}));
   const { path } = ok(await robo.post("/v1/collaboration/calendar/feeds", {}));
   const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();

@@ -6,7 +6,7 @@ import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { assertProblem, ok } from "./fixtures.ts";
+import { assertProblem, createCaller, ok } from "./fixtures.ts";
 
 const PATH = "/v1/collaboration/jobs";
 const DAY_MS = 86_400_000;
@@ -74,8 +74,7 @@ testOnEngines(
 testOnEngines("job.discard deletes a dead job, and no other", async (environment) => {
   const { create, enqueue } = failingModule();
   await using gateway = await openGateway(environment, { modules: [create] });
-  const admin = await gateway.as("ada", { role: "admin", exp: 4_000_000_000 });
-  ok(await admin.get("/v1/collaboration/me"));
+  const admin = await createCaller(gateway, "ada", { role: "admin", exp: 4_000_000_000 });
   await enqueue("default");
   await gateway.runJobs();
   const [waiting] = ok(await admin.get(PATH)).items;

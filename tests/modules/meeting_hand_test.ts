@@ -4,7 +4,7 @@ import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { type Caller, openGateway } from "../harness.ts";
 import { type MeetingFixture, openMeetingFixture, PATH } from "./meeting_fixture.ts";
 import { ok } from "./room_fixture.ts";
-import { assertProblem } from "./fixtures.ts";
+import { assertProblem, createCaller } from "./fixtures.ts";
 
 type Participation = { participantId: string };
 type SeenParticipant = { principalId: string; handRaisedAt: string | null };
@@ -36,8 +36,7 @@ testOnEngines(
   async (environment) => {
     await using fixture = await openMeetingFixture(environment);
     const { gateway, roomId } = fixture;
-    const guest = await gateway.as("guest", { role: "guest" });
-    ok(await guest.get("/v1/collaboration/me"));
+    const guest = await createCaller(gateway, "guest", { role: "guest" });
     ok(await fixture.as("owner").put(`/v1/rooms/${roomId}/members/guest`), 201);
     const [member, other, owner] = [fixture.as("member"), fixture.as("other"), fixture.as("owner")];
     const meeting = await fixture.start();

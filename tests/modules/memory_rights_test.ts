@@ -5,6 +5,7 @@ import { type Caller, openGateway } from "../harness.ts";
 import {
   assertProblem,
   completeSearch,
+  createCaller,
   createCallers,
   createRoom,
   ok,
@@ -120,8 +121,7 @@ testOnEngines("facts of a principal, an agent and the tenant are for these", asy
 testOnEngines("a fact with sources is for readers of one of them, who see no other", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
-  const boss = await gateway.as("boss", { role: "admin" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "admin" });
   const [first, second] = [await createRoom(alice, ["boss", "bob"]), await createRoom(alice, ["boss", "carol"])];
   const [one, two] = [await sendMessage(alice, first, "It is Nina"), await sendMessage(alice, second, "Nina has it")];
   const scope = { type: "tenant" } as const;
@@ -241,8 +241,7 @@ testOnEngines("hidden history hides facts about it, in lists, searches and event
 testOnEngines("a public room's facts are for who may browse it", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
-  const gus = await gateway.as("gus", { role: "guest" });
-  ok(await gus.get("/v1/collaboration/me"));
+  const gus = await createCaller(gateway, "gus", { role: "guest" });
   const roomId = await createRoom(alice, [], { visibility: "public" });
   const { id } = await remember(alice, inRoom(roomId), TEXT);
   assert.deepEqual([await sees(bob, id), await sees(gus, id)], [true, false]);
@@ -252,8 +251,7 @@ testOnEngines("a public room's facts are for who may browse it", async (engine) 
 testOnEngines("an agent reads no more facts than its owner", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "bob" });
   const roomId = await createRoom(alice, ["bob", "robo"]);
   const message = await sendMessage(alice, roomId, "source");
   const { id } = await remember(alice, inRoom(roomId), TEXT, { sourceMessageIds: [message.id] });
@@ -310,8 +308,7 @@ Deno.test("scopes and owners have a limited number of facts, and a message is th
 testOnEngines("neither scores nor counts of a search disclose facts that the caller may not read", async (engine) => {
   await using gateway = await openGateway(engine);
   const { bob } = await createCallers(gateway, "bob");
-  const boss = await gateway.as("boss", { role: "admin" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "admin" });
   const secret = await createRoom(boss, []);
   const { id: source } = await sendMessage(boss, secret, "source");
   const own = { type: "principal" } as const;

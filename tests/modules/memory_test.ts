@@ -5,6 +5,7 @@ import { openGateway } from "../harness.ts";
 import {
   assertProblem,
   completeSearch,
+  createCaller,
   createCallers,
   createRoom,
   ok,
@@ -123,8 +124,7 @@ testOnEngines("memory.create with supersedes retires the older fact, which is ne
 testOnEngines("an agent proposes, and people decide", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "bob" });
   const roomId = await createRoom(alice, ["bob", "robo"]);
   const fact = await remember(alice, inRoom(roomId), "The logo is green");
   const message = await sendMessage(bob, roomId, "The logo shall be blue");
@@ -162,8 +162,7 @@ testOnEngines("an agent proposes, and people decide", async (engine) => {
 testOnEngines("a proposal whose fact was replaced meanwhile is not activated", async (engine) => {
   await using gateway = await openGateway(engine);
   const { alice } = await createCallers(gateway, "alice");
-  const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice" });
   const roomId = await createRoom(alice, ["robo"]);
   const old = await remember(alice, inRoom(roomId), "Lunch is at noon");
   const { id: source } = await sendMessage(alice, roomId, "Lunch at one");

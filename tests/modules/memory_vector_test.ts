@@ -1,7 +1,7 @@
 // Facts with an embedding model: found by meaning, with the same rights, and deleted with their vectors.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
-import { completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { completeSearch, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, ITEMS, remember } from "./memory_fixture.ts";
 import { countVectors, embedAll, openVectorGateway, search } from "./vector_fixture.ts";
 
@@ -11,8 +11,7 @@ testOnEngines(
     await using fixture = await openVectorGateway(environment);
     const { gateway } = fixture;
     const { alice, bob, eve } = await createCallers(gateway, "alice", "bob", "eve");
-    const boss = await gateway.as("boss", { role: "admin" });
-    ok(await boss.get("/v1/collaboration/me"));
+    const boss = await createCaller(gateway, "boss", { role: "admin" });
     const roomId = await createRoom(alice, ["bob", "boss"]);
     const message = await sendMessage(alice, roomId, "source");
     const old = await remember(alice, inRoom(roomId), "The server room is on the first floor");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 import { exportTenant, importArchive } from "./transfer_fixture.ts";
 
 const ELEMENTS = [
@@ -29,8 +29,7 @@ const actionPath = (id: string, elementId: string) => `/v1/messages/${id}/elemen
 
 async function openFixture(gateway: Harness): Promise<{ alice: Caller; robot: Caller; roomId: string }> {
   const { alice } = await createCallers(gateway, "alice", "bob");
-  const robot = await gateway.as("robot", { kind: "service" });
-  ok(await robot.get("/v1/collaboration/me"));
+  const robot = await createCaller(gateway, "robot", { kind: "service" });
   return { alice, robot, roomId: await createRoom(alice, ["bob", "robot"]) };
 }
 

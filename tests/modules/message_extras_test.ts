@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { eventually } from "../wait.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -381,8 +381,7 @@ Deno.test("message.update of an agent that streams its response has the rate of 
     SVC_LIMIT_WRITES_BURST: "5",
   });
   const alice = await gateway.as("alice");
-  const agent = await gateway.as("agent", { kind: "agent" });
-  ok(await agent.get("/v1/collaboration/me"));
+  const agent = await createCaller(gateway, "agent", { kind: "agent" });
   const roomId = await createRoom(alice, ["agent"]);
   const { id } = await sendMessage(agent, roomId, "…");
   // At once: the limit is refilled as time passes.

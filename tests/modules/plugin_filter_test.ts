@@ -4,7 +4,7 @@ import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { eventually, pause, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { ALLOW, installPlugin, manifestOf, PLUGINS, PluginServer, PluginSocket } from "./plugin_fixture.ts";
 
 const ID = "org.example.filter";
@@ -294,8 +294,7 @@ testOnEngines("a filter decides on what an agent outside says", async (environme
     text.includes("forbidden")
       ? { kind: "refuse", reason: "Not here" }
       : { kind: "replace", text: text.replaceAll("4111", "****") };
-  const robo = await gateway.as("robo", { kind: "agent", owner: "alice", name: "Robo" });
-  ok(await robo.get("/v1/collaboration/me"));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice", name: "Robo" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
   const start = async (text: string): Promise<string> => {
     const { id } = ok(await robo.post("/v1/collaboration/ai/runs", { roomId }));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
 
 const ID = "org.example.poll";
@@ -222,6 +222,6 @@ Deno.test("plugin.install refuses manifests that are not complete, not bounded o
 Deno.test("a person whose token has the id of a plugin is not taken over by it", async () => {
   await using gateway = await openGateway();
   const { admin } = await openFixture(gateway);
-  ok(await (await gateway.as(`plugin:${ID}`)).get("/v1/collaboration/me"));
+  await createCaller(gateway, `plugin:${ID}`);
   assertProblem(await admin.post(PLUGINS, { manifest: manifestOf() }), 409, "conflict");
 });

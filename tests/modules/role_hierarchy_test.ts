@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 
 /** The roles that each role decides about, written out. */
 const BELOW_IN_ROOM: Readonly<Record<string, readonly string[]>> = {
@@ -46,7 +46,7 @@ Deno.test("in a room none can grant, revoke or remove a role that is not below t
 
 Deno.test("in a tenant none can create, change or act for a role that is not below their own, except owners", async () => {
   await using gateway = await openGateway();
-  ok(await (await gateway.as("boss", { role: "owner" })).get("/v1/collaboration/me"));
+  await createCaller(gateway, "boss", { role: "owner" });
   const API = "/v1/collaboration";
   for (const own of TENANT_ROLES) {
     const caller = await gateway.as(`a-${own}`, { role: own });
@@ -120,7 +120,6 @@ Deno.test("room.create rejects a retention for a direct room", async () => {
 
 async function withDirect(gateway: Harness) {
   const { bob } = await createCallers(gateway, "bob", "carol", "dora");
-  const alice = await gateway.as("alice", { role: "admin" });
-  ok(await alice.get("/v1/collaboration/me"));
+  const alice = await createCaller(gateway, "alice", { role: "admin" });
   return { alice, bob };
 }

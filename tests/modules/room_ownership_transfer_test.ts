@@ -3,13 +3,12 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { pause } from "../wait.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 type Role = "observer" | "member" | "moderator" | "owner";
 
 async function createTenantOwner(gateway: Harness): Promise<Caller> {
-  const caller = await gateway.as("boss", { role: "owner" });
-  ok(await caller.get("/v1/collaboration/me"));
+  const caller = await createCaller(gateway, "boss", { role: "owner" });
   return caller;
 }
 
@@ -71,9 +70,9 @@ testOnEngines(
   async (environment) => {
     await using gateway = await openGateway(environment);
     const { alice } = await createCallers(gateway, "alice", "bob", "olga", "carl");
-    ok(await (await gateway.as("gus", { role: "guest" })).get("/v1/collaboration/me"));
-    ok(await (await gateway.as("sam", { kind: "service" })).get("/v1/collaboration/me"));
-    ok(await (await gateway.as("robo", { kind: "agent", owner: "bob" })).get("/v1/collaboration/me"));
+    await createCaller(gateway, "gus", { role: "guest" });
+    await createCaller(gateway, "sam", { kind: "service" });
+    await createCaller(gateway, "robo", { kind: "agent", owner: "bob" });
     const roomId = await createRoom(alice, []);
     await addMembers(alice, roomId, ["olga", "observer"], ["gus", "moderator"], ["sam", "moderator"]);
     await addMembers(alice, roomId, ["bob", "member"], ["robo", "moderator"], ["carl", "member"]);

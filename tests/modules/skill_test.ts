@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { AgentFixture } from "./agent_fixture.ts";
-import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 import { exportTenant, importArchive } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
@@ -23,8 +23,7 @@ const asZip = (files: Record<string, string | Uint8Array>, modes: Record<string,
 });
 
 async function openFixture(gateway: Harness): Promise<{ admin: Caller; alice: Caller; bob: Caller }> {
-  const admin = await gateway.as("admin", { role: "admin" });
-  ok(await admin.get("/v1/collaboration/me"));
+  const admin = await createCaller(gateway, "admin", { role: "admin" });
   return { admin, ...await createCallers(gateway, "alice", "bob") };
 }
 

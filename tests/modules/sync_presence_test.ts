@@ -5,7 +5,7 @@ import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { pause, until } from "../wait.ts";
-import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const SYNC = "/v1/collaboration/sync";
 
@@ -56,8 +56,7 @@ async function assertListsPresent(gateway: Harness): Promise<void> {
   assert.deepEqual(await present(bob), ["alice"]);
 
   // An agent receives no more than its owner does.
-  const agent = await gateway.as("robot", { kind: "agent", owner: "bob" });
-  ok(await agent.get("/v1/collaboration/me"));
+  const agent = await createCaller(gateway, "robot", { kind: "agent", owner: "bob" });
   for (const id of [one, two]) ok(await alice.put(`/v1/rooms/${id}/members/robot`));
   assert.deepEqual(await present(agent), ["alice"]);
   ok(await bob.delete(`/v1/rooms/${two}/members/me`));

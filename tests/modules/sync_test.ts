@@ -4,7 +4,7 @@ import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../harness.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
 import { pause, until } from "../wait.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { SdkClient, serveGateway } from "./http_server.ts";
 
 // deno-lint-ignore no-explicit-any -- untyped responses
@@ -143,8 +143,7 @@ Deno.test("a member removed while waiting is notified, and receives nothing of t
 Deno.test("an agent's sync ends where its owner's rights end", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
-  const bot = await gateway.as("bot", { kind: "agent", owner: "bob" });
-  ok(await bot.get("/v1/collaboration/me"));
+  const bot = await createCaller(gateway, "bot", { kind: "agent", owner: "bob" });
   const roomId = await createRoom(alice, ["bob", "bot"]);
   const left = await createRoom(alice, ["bob", "bot"]);
   ok(await bob.delete(`/v1/rooms/${left}/members/me`));
@@ -161,8 +160,7 @@ Deno.test("an agent whose owner is disabled while it waits receives nothing more
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice", "bob");
   const boss = await gateway.as("boss", { role: "owner" });
-  const bot = await gateway.as("bot", { kind: "agent", owner: "bob" });
-  ok(await bot.get("/v1/collaboration/me"));
+  const bot = await createCaller(gateway, "bot", { kind: "agent", owner: "bob" });
   const roomId = await createRoom(alice, ["bob", "bot"]);
   await gateway.runJobs();
   const { cursor } = await start(bot);

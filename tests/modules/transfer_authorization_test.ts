@@ -5,7 +5,7 @@ import * as Y from "yjs";
 import type { Caller } from "../harness.ts";
 import { pause } from "../wait.ts";
 import { download as downloadFile, pngHeader, sha256, upload } from "./file_harness.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import {
   type Any,
   crashAfterWrites,
@@ -21,13 +21,13 @@ import {
   toArchive,
   uploadArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 import { CREATED_AT, END, HEADER, member, message, principal, room } from "./transfer_records.ts";
 import { createZip } from "./transfer_zip.ts";
 
 Deno.test("an archive gives no principal more rights than who requested the import, or who uploaded it", async () => {
-  await withGateway(async (gateway) => {
-    const owner = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, owner) => {
     const admin = await gateway.as("adm", { role: "admin" });
     const { body: made } = await owner.post(IMPORTS, { kind: "gateway" });
     const archive = toArchive([HEADER, principal("mallory", { role: "owner" }), END]);
@@ -38,8 +38,7 @@ Deno.test("an archive gives no principal more rights than who requested the impo
 });
 
 Deno.test("a file of an archive cannot take the place of a content that is not its own", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann } = await createCallers(gateway, "ann");
     const picture = ok(await upload(gateway, ann, { name: "p.png" }, pngHeader(700, 700))).id;
     // It ends after its head, so nothing can be made of it.
@@ -72,8 +71,7 @@ Deno.test("a file of an archive cannot take the place of a content that is not i
 });
 
 Deno.test("direct rooms of an archive stay apart, and those that are here keep their members", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann, bob } = await createCallers(gateway, "ann", "bob", "cyd");
     const direct = (id: string, memberIds: string[]): Any => room(id, { kind: "direct", memberIds });
     // Of each somebody has left.
@@ -112,8 +110,7 @@ Deno.test("direct rooms of an archive stay apart, and those that are here keep t
 });
 
 Deno.test("a room of an archive has the limits of every room", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann } = await createCallers(gateway, "ann");
     const lines = [
       HEADER,
@@ -133,8 +130,7 @@ Deno.test("a room of an archive has the limits of every room", async () => {
 });
 
 Deno.test("times of an archive are imported in the form in which times are compared", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     await createCallers(gateway, "ann", "bob");
     const lines = [
       HEADER,
@@ -160,8 +156,7 @@ Deno.test("times of an archive are imported in the form in which times are compa
 });
 
 Deno.test("principals of an archive have no invalid handle or time zone", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const lines = [HEADER, principal("ann", { handle: "me", timezone: "Mars/Olympus" }), END];
     assert.deepEqual(skipCounts(await importArchive(gateway, boss, "gateway", toArchive(lines))), {
       handle_invalid: 1,
@@ -173,8 +168,7 @@ Deno.test("principals of an archive have no invalid handle or time zone", async 
 
 for (const [size, filler] of [["small", ""], ["large", "x".repeat(300_000)]]) {
   Deno.test(`an item of a ${size} file of Slack that no store takes costs that item, and what does not fit is named by its field`, async () => {
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       const post = (n: number, text: unknown): Any => ({
         type: "message",
         user: "U1",
@@ -201,8 +195,7 @@ for (const [size, filler] of [["small", ""], ["large", "x".repeat(300_000)]]) {
 }
 
 Deno.test("a large file of Slack that is not a JSON array is reported, and the others are imported", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const filler = "x".repeat(300_000);
     const archive = createZip({
       "users.json": JSON.stringify([{ id: "U1", name: "ann" }]),
@@ -218,8 +211,7 @@ Deno.test("a large file of Slack that is not a JSON array is reported, and the o
 });
 
 Deno.test("names of users that objects know too are names, and what does not fit is named by its field", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const lines = [
       { type: "version", version: 1 },
       { type: "channel", channel: { team: "t", name: "c", type: "O" } },
@@ -237,8 +229,7 @@ Deno.test("names of users that objects know too are names, and what does not fit
 });
 
 Deno.test("a map of principals is refused where it would have no effect", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (_gateway, boss) => {
     const answer = await boss.post(IMPORTS, { kind: "gateway", principalMap: { ann: "bob" } });
     assertProblem(answer, 422, "validation_failed");
     assert.equal(answer.body.errors[0].pointer, "/principalMap");
@@ -246,8 +237,7 @@ Deno.test("a map of principals is refused where it would have no effect", async 
 });
 
 Deno.test("a message that was edited often is exported with its last texts, in a line that can be imported", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann } = await createCallers(gateway, "ann");
     const roomId = await createRoom(ann, []);
     const { id } = await sendMessage(ann, roomId, "0");
@@ -273,8 +263,7 @@ Deno.test("a message that was edited often is exported with its last texts, in a
 });
 
 Deno.test("a message with more reactions than a line can contain is exported in one that can be imported", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann } = await createCallers(gateway, "ann");
     const { id } = await sendMessage(ann, await createRoom(ann, []), "Do you agree?");
     const rows = Array.from({ length: 36_000 }, (_, n) => ({
@@ -299,8 +288,7 @@ Deno.test("a message with more reactions than a line can contain is exported in 
 });
 
 Deno.test("who is named in an archive may be more than one statement can ask for", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const many = Array.from({ length: 40_000 }, (_, n) => `p${n}`);
     const reactions = many.map((principalId) => ({ key: "+", principalId, at: CREATED_AT }));
     const lines = [
@@ -318,8 +306,7 @@ Deno.test("who is named in an archive may be more than one statement can ask for
 });
 
 Deno.test("long messages do not wait for others until they fill the memory", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const edits = [{ version: 1, text: "x".repeat(700_000), editorId: "ann", at: CREATED_AT }];
     const lines = [
       HEADER,
@@ -348,8 +335,7 @@ Deno.test("long messages do not wait for others until they fill the memory", asy
 });
 
 Deno.test("a post with many replies waits in the table without being there with each of them", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const text = "x".repeat(100_000);
     const replies = Array.from({ length: 600 }, (_, n) => ({ user: "bob", message: `${n}`, create_at: 2000 + n }));
     const lines = [
@@ -373,8 +359,7 @@ Deno.test("a post with many replies waits in the table without being there with 
 });
 
 Deno.test("an import notices that it is cancelled also where an archive has nothing to import", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const junk = Array.from({ length: 150_000 }, () => ({ type: "mystery" }));
     const id = await uploadArchive(gateway, boss, "gateway", toArchive([HEADER, ...junk, END]));
     const running = gateway.runJobs();
@@ -392,8 +377,7 @@ Deno.test("an import notices that it is cancelled also where an archive has noth
 });
 
 Deno.test("earlier revisions may be left out of an export, and a later import completes an import of it", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann } = await createCallers(gateway, "ann");
     const roomId = await createRoom(ann, []);
     const { id } = ok(await ann.post("/v1/collaboration/documents", { roomId, title: "Plan", text: "one\n" }));
@@ -405,8 +389,7 @@ Deno.test("earlier revisions may be left out of an export, and a later import co
     const out = await (await downloadExport(gateway, ann, made.id)).text();
     assert.deepEqual([recordsOfType(out, "revision"), parseRecords(out).at(-1).counts.revisions], [[], 0]);
     const whole = await exportTenant(gateway, boss);
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const first = await importArchive(empty, newBoss, "gateway", out);
       assert.deepEqual([first.report, first.progress.added.documents], [[], 1]);
       assert.equal(
@@ -420,8 +403,7 @@ Deno.test("earlier revisions may be left out of an export, and a later import co
 });
 
 Deno.test("a room whose owner is disabled where it comes from passes on to who can manage it", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const user = (username: string, roles: string, more: Any = {}): Any => ({
       type: "user",
       user: { username, teams: [{ name: "t", channels: [{ name: "c", roles }] }], ...more },
@@ -452,8 +434,7 @@ Deno.test("an export of a room names its creator, who may have left", async () =
 });
 
 Deno.test("a message that is deleted in an archive has no text", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const gone = {
       text: "for ever",
       deletedAt: CREATED_AT,
@@ -480,8 +461,7 @@ Deno.test("a message that is deleted in an archive has no text", async () => {
 
 Deno.test("an agent alone does not own imported rooms: a person does, or the importer", async () => {
   await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
-    ok(await boss.get("/v1/collaboration/me"));
+    const boss = await createCaller(gateway, "boss", { role: "owner" });
     const bot = principal("bot", { kind: "agent", ownerId: "ann" });
     const document = {
       type: "document",
@@ -533,8 +513,7 @@ Deno.test("an agent alone does not own imported rooms: a person does, or the imp
 
 Deno.test("an export of a room names the owners of the agents in it", async () => {
   await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
-    ok(await boss.get("/v1/collaboration/me"));
+    const boss = await createCaller(gateway, "boss", { role: "owner" });
     const { ann } = await createCallers(gateway, "ann", "bob");
     const bot = ok(
       await boss.post("/v1/collaboration/principals", { id: "bot", kind: "agent", displayName: "Bot", ownerId: "bob" }),
@@ -554,8 +533,7 @@ Deno.test("an export of a room names the owners of the agents in it", async () =
 });
 
 Deno.test("a post of more replies than most is imported with all of them, whatever comes after it", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const time = Date.parse(CREATED_AT);
     const replies = Array.from({ length: 10_001 }, (_, n) => ({ user: "ann", message: `${n}`, create_at: time }));
     const post = (message: string, more: Any = {}): Any => ({

@@ -5,7 +5,7 @@ import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { slowTest } from "../tier.ts";
 import { listEvents } from "./calendar_fixture.ts";
-import { completeSearch, createCallers, createRoom, ok } from "./fixtures.ts";
+import { completeSearch, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
   assertIdempotent,
@@ -20,6 +20,7 @@ import {
   skipCounts,
   toArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 
 /** The first event that is found. */
@@ -34,8 +35,7 @@ const RANGE = `from=${FROM}&to=${TO}`;
 
 /** A series with everything, an event of the day, one for its guests only, one that only shows time, and a personal one. */
 async function createContent(gateway: Harness) {
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const { ann, bob, cyd } = await createCallers(gateway, "ann", "bob", "cyd");
   const roomId = await createRoom(ann, ["bob"], { name: "Team" });
   const make = async (who: Caller, title: string, more: Any = {}): Promise<Any> => {
@@ -186,8 +186,7 @@ Deno.test("imported events are exported again without a difference, an older arc
   await withGateway(async (gateway) => {
     const { boss, ann, series } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const old = toArchive(parseRecords(out).filter(({ type }) => !/^(event|meeting)/.test(type)));
       const first = await importArchive(empty, newBoss, "gateway", old);
       assert.deepEqual([first.report, first.progress.added.events], [[], 0]);
@@ -215,8 +214,7 @@ Deno.test("an export of a room has the events that all of it may see, and no oth
     const named = new Set(recordsOfType(out, "principal").map((one) => one.id));
     for (const name of ["ann", "bob", "cyd"]) assert.ok(named.has(name), name);
     // On its own it is imported as well.
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", out);
       assert.deepEqual([done.report, done.progress.added.events], [[], 3]);
     });
@@ -292,8 +290,7 @@ testOnEngines("lines of events are not believed", async (engine) => {
     ];
     const at = lines.findIndex(({ id }) => id === own.id);
     const bad = [...lines.slice(0, at), ...invalid, ...extra, ...lines.slice(at)];
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(

@@ -6,7 +6,7 @@ import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { slowTest } from "../tier.ts";
 import { download as downloadFile, FILES, pngHeader, sha256, upload } from "./file_harness.ts";
-import { assertProblem, completeSearch, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import {
   type Any,
   beforeEmit,
@@ -24,6 +24,7 @@ import {
   toArchive,
   uploadArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 
 const DOCUMENTS = "/v1/collaboration/documents";
@@ -37,8 +38,7 @@ function noise(bytes: number): Uint8Array<ArrayBuffer> {
 
 /** A team with a tree of documents, a private one, and files: one shown twice, one a picture, one deleted, one never shown. */
 async function createContent(gateway: Harness) {
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const { ann, bob } = await createCallers(gateway, "ann", "bob");
   const roomId = await createRoom(ann, ["bob", "boss"]);
   const other = await createRoom(ann, ["bob"]);
@@ -102,8 +102,7 @@ Deno.test("documents and files go out, and come into an empty gateway without a 
       [3, 4, false],
     );
 
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const back = await importArchive(empty, newBoss, "gateway", out);
       assert.deepEqual([back.state, back.report], ["done", []], JSON.stringify(back));
       assert.deepEqual([back.progress.added.documents, back.progress.added.files], [3, 4]);
@@ -269,8 +268,7 @@ Deno.test("an archive is not believed: what is damaged, too large or refused sta
       }
       return [line];
     });
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
@@ -335,8 +333,7 @@ slowTest("an import of documents and files that crashes at every turn ends as on
     });
     let crashes = 0;
     for (let isDone = false; !isDone; crashes++) {
-      await withGateway(async (broken) => {
-        const newBoss = await broken.as("boss", { role: "owner" });
+      await withOwner(async (broken, newBoss) => {
         const id = await uploadArchive(broken, newBoss, "gateway", out);
         await crashAfterWrites(broken, 2 + 3 * crashes);
         isDone = (await newBoss.get(`${IMPORTS}/${id}`)).body.state === "done";
@@ -366,8 +363,7 @@ Deno.test("an older export without documents and files is still imported, and a 
     const out = await exportTenant(gateway, boss);
     const isOld = ({ type }: Any): boolean => !["document", "revision", "file", "content"].includes(type);
     const before = toArchive(parseRecords(out).filter(isOld));
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", before);
       assert.deepEqual([done.state, done.report, done.progress.added.messages], ["done", [], 2]);
       const bob = await empty.as("bob");
@@ -398,8 +394,7 @@ Deno.test("pictures of principals go along, to those who have changed nothing of
     );
     assert.equal(lines.filter(({ type, of }) => type === "content" && of === files.picture).length, 1, "told once");
     assert.equal(lines.at(-1).counts.files, 5);
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const cyd = await empty.as("cyd");
       const done = await importArchive(empty, newBoss, "gateway", out);
       assert.deepEqual([done.state, done.report, done.progress.added.files], ["done", [], 5]);
@@ -443,8 +438,7 @@ Deno.test("what could be no picture through the API becomes none through an arch
     for (const forged of [{ id: files.big }, { id: files.bound }, { ...picture, id: "file_absent" }]) {
       const file = lines.find(({ type, id }) => type === "file" && id === forged.id);
       const archive = toArchive(lines.with(at, { ...file, ...forged, type: "picture" }));
-      await withGateway(async (empty) => {
-        const newBoss = await empty.as("boss", { role: "owner" });
+      await withOwner(async (empty, newBoss) => {
         const done = await importArchive(empty, newBoss, "gateway", archive);
         const code = forged.id === "file_absent" ? "file_corrupt" : "file_rejected";
         assert.deepEqual([done.state, skipCounts(done)], ["done", { [code]: 1 }], JSON.stringify(done));
@@ -486,8 +480,7 @@ Deno.test("an import that was only asleep while it stored a file takes nothing f
   await withGateway(async (gateway) => {
     const { boss, files } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const id = await uploadArchive(empty, newBoss, "gateway", out);
       const { store } = empty.app;
       const write = store.write;

@@ -21,6 +21,7 @@ import {
   summarizeImport,
   uploadArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
@@ -107,8 +108,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
   Deno.test(`an import from ${kind} that crashes ends as one that does not`, async () => {
     let whole: unknown;
     let lines: string[] = [];
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       whole = summarizeImport(await importArchive(gateway, boss, kind, archive));
       lines = withoutTimes(normalizedRecords(await exportTenant(gateway, boss)));
     });
@@ -276,8 +276,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
         await importArchive(gateway, await gateway.as("boss", { role: "owner" }), kind, archive),
       );
     });
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       const id = await uploadArchive(gateway, boss, kind, archive);
       const { store } = gateway.app;
       const { promise: awake, resolve: wake } = Promise.withResolvers<void>();
@@ -312,8 +311,7 @@ Deno.test("an import whose transactions are run twice, as the store may, counts 
   for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", mattermostArchive()]] as const) {
     const results: unknown[] = [];
     for (const isTwice of [false, true]) {
-      await withGateway(async (gateway) => {
-        const boss = await gateway.as("boss", { role: "owner" });
+      await withOwner(async (gateway, boss) => {
         const back = isTwice ? runWritesTwice(gateway) : undefined;
         const done = await importArchive(gateway, boss, kind, archive);
         back?.();
@@ -354,8 +352,7 @@ slowTest("a gateway that stops leaves a running import to the next, however ofte
 });
 
 Deno.test("names, topics and descriptions that are too long are cut, and the report says which", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const archive = createZip({
       "users.json": JSON.stringify([{ id: "U1", name: "ann", real_name: "n".repeat(150) }, { id: "U2", name: "B@d" }]),
       "channels.json": JSON.stringify([{

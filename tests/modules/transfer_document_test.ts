@@ -5,7 +5,7 @@ import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { slowTest } from "../tier.ts";
-import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 import {
   type Any,
   assertIdempotent,
@@ -24,6 +24,7 @@ import {
   toArchive,
   uploadArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 
 const DOCUMENTS = "/v1/collaboration/documents";
@@ -45,8 +46,7 @@ async function editLive(gateway: Harness, who: Caller, id: string, text: string)
 
 /** A document with a past and a discussion, a private one with a note, and a member who is banned from the room. */
 async function createContent(gateway: Harness) {
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const { ann, bob, cyd } = await createCallers(gateway, "ann", "bob", "cyd", "eve");
   const roomId = await createRoom(ann, ["bob", "cyd", "eve"], { visibility: "public" });
   ok(await ann.delete(`/v1/rooms/${roomId}/members/eve?ban=true&reason=noise`));
@@ -178,8 +178,7 @@ Deno.test("imported content is exported again without a difference, and a later 
   await withGateway(async (gateway) => {
     const { boss, id } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", out);
       assert.deepEqual([done.state, done.report], ["done", []], JSON.stringify(done));
       assert.deepEqual(comparableRecords(await exportTenant(empty, newBoss)), comparableRecords(out));
@@ -187,8 +186,7 @@ Deno.test("imported content is exported again without a difference, and a later 
     const old = toArchive(
       parseRecords(out).filter(({ type }) => !PARTS.includes(type)).map(({ origin: _origin, ...line }) => line),
     );
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", old);
       assert.deepEqual([done.state, done.report, done.progress.added.documents], ["done", [], 2]);
       const ann = await empty.as("ann");
@@ -302,8 +300,7 @@ Deno.test("lines of revisions, comments and bans are not believed", async () => 
       if (line.type === "ban") return [line, { ...line, principalId: "bob" }, { ...line, reason: "x".repeat(501) }];
       return [line];
     });
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
@@ -384,8 +381,7 @@ slowTest("an import of revisions, comments and bans that crashes at every turn e
     );
     let whole: unknown;
     let lines: string[] = [];
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       whole = summarizeImport(await importArchive(empty, newBoss, "gateway", out));
       lines = comparableRecords(await exportTenant(empty, newBoss));
       const told = await readRoomEvents(
@@ -396,8 +392,7 @@ slowTest("an import of revisions, comments and bans that crashes at every turn e
     });
     let crashes = 0;
     for (let isDone = false; !isDone; crashes++) {
-      await withGateway(async (broken) => {
-        const newBoss = await broken.as("boss", { role: "owner" });
+      await withOwner(async (broken, newBoss) => {
         const importId = await uploadArchive(broken, newBoss, "gateway", out);
         await crashAfterWrites(broken, 2 + CRASH_STEP * crashes);
         isDone = (await newBoss.get(`${IMPORTS}/${importId}`)).body.state === "done";

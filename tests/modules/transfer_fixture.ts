@@ -10,8 +10,7 @@ export const LEASE_MS = 61_000;
 
 export async function withGateway(
   work: (gateway: Harness, folder: string) => Promise<void>,
-  environment: Record<string, string> = {},
-  options: Parameters<typeof openGateway>[1] = {},
+  ...[environment, options]: Parameters<typeof openGateway>
 ): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
@@ -20,6 +19,14 @@ export async function withGateway(
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** The same with its owner. */
+export function withOwner(
+  work: (gateway: Harness, owner: Caller) => Promise<void>,
+  ...options: Parameters<typeof openGateway>
+): Promise<void> {
+  return withGateway(async (gateway) => await work(gateway, await gateway.as("boss", { role: "owner" })), ...options);
 }
 
 /** Asks for an import and uploads its archive; it has not run yet. */

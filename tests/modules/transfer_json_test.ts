@@ -13,7 +13,7 @@ import {
   skipCounts,
   toArchive,
   uploadArchive,
-  withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 import { END, HEADER, message, room } from "./transfer_records.ts";
 import { createZip } from "./transfer_zip.ts";
@@ -95,8 +95,7 @@ Deno.test("lines come apart however they are cut into chunks, and each that is t
 });
 
 Deno.test("lines of an archive that exceed a limit are reported by their numbers, and the others are imported", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const archive = [
       ...[HEADER, ROOM].map((line) => JSON.stringify(line)),
       withJson(MESSAGE, "reactions", arrayOf("{}", LINE_BYTES - 10_000)),
@@ -141,8 +140,7 @@ Deno.test("a Mattermost zip whose lines go to the worker in chunks is imported l
   const plain = toArchive(lines);
   assert.ok(plain.length > 3 * CHUNK_BYTES, `${plain.length}`);
   for (const archive of [plain, createZip({ "import.jsonl": plain, "data/picture.png": "-" })]) {
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       const done = await importArchive(gateway, boss, "mattermost", archive);
       assert.deepEqual([done.state, done.progress.added.messages, skipCounts(done)], ["done", 2000, {
         invalid_record: 1,
@@ -158,8 +156,7 @@ Deno.test("a Mattermost zip whose lines go to the worker in chunks is imported l
 });
 
 slowTest("values without end in one line or item cost the thread that serves others little", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const affordable = await measureReferenceMs();
     const spent = async (kind: string, archive: Uint8Array<ArrayBuffer> | string): Promise<Any> => {
       const before = cpuTimeMs();

@@ -15,7 +15,7 @@ import { splitText } from "@/modules/archive/split_text.ts";
 import * as taskLines from "@/modules/task/archive_records.ts";
 import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../cpu_time.ts";
 import { slowTest } from "../tier.ts";
-import { type Any, importArchive, skipCounts, withGateway } from "./transfer_fixture.ts";
+import { type Any, importArchive, skipCounts, withOwner } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
 const LINES = { ...gatewayLines, ...documentLines, ...taskLines, ...meetingLines, ...calendarLines };
@@ -59,8 +59,7 @@ Deno.test("a line reports one item that does not fit, however many of them there
 });
 
 slowTest("items that do not fit, as many as a line may have, cost the thread that serves others little", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const bad = Array(MANY).fill(0);
     const lines = (...all: Any[]): string => all.map((line) => JSON.stringify(line)).join("\n");
     const post = { team: "t", channel: "c", user: "ann", message: "a", create_at: 1 };

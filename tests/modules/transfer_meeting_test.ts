@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { slowTest } from "../tier.ts";
-import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { createCaller, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 import {
   type Any,
   assertSurvivesCrashes,
@@ -18,6 +18,7 @@ import {
   skipCounts,
   toArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 
 const MEETINGS = "/v1/collaboration/meetings";
@@ -29,8 +30,7 @@ const SFU = {
 
 /** A meeting that is over, with a recording asked for and words, a future one, and one in progress. */
 async function createContent(gateway: Harness) {
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const { ann, bob } = await createCallers(gateway, "ann", "bob", "cyd");
   const roomId = await createRoom(ann, ["bob"], { name: "Team" });
   const otherId = await createRoom(ann, ["bob"], { name: "Other" });
@@ -130,8 +130,7 @@ Deno.test("imported meetings are exported again without a difference, and what a
     const home = await importArchive(gateway, boss, "gateway", out);
     assert.ok(Object.values(home.progress.added).every((count) => count === 0), JSON.stringify(home));
     assert.deepEqual([home.report, await readContent(ann, roomId)], [[], before]);
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const lines = parseRecords(out);
       const bare = toArchive(lines.filter(({ type }) => !type.startsWith("meeting_")));
       const first = await importArchive(empty, newBoss, "gateway", bare);
@@ -201,8 +200,7 @@ testOnEngines("lines of meetings are not believed", async (engine) => {
     ];
     const at = lines.findLastIndex((line) => line.type === "meeting_participant") + 1;
     const bad = [...lines.slice(0, at), ...invalid, ...extra, ...lines.slice(at)];
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { foundTexts, inRoom, ITEMS, listedTexts, myTexts, remember } from "./memory_fixture.ts";
 import {
   downloadExport,
@@ -19,7 +19,7 @@ testOnEngines("facts are exported and imported with their sources, scopes and re
   const folder = await Deno.makeTempDir();
   await using source = await openGateway({ ...engine, SVC_DATA_DIR: folder });
   const { alice, bob } = await createCallers(source, "alice", "bob");
-  ok(await (await source.as("robo", { kind: "agent", owner: "alice" })).get("/v1/collaboration/me"));
+  await createCaller(source, "robo", { kind: "agent", owner: "alice" });
   const boss = await source.as("boss", { role: "owner" });
   const roomId = await createRoom(alice, ["bob"]);
   const [one, two] = [await sendMessage(bob, roomId, "one"), await sendMessage(bob, roomId, "two")];

@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { withTimeout } from "@/core/clock.ts";
 import { testOnPostgres } from "../engines.ts";
 import type { Harness } from "../harness.ts";
-import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
   beforeEmit,
@@ -15,6 +15,7 @@ import {
   toArchive,
   uploadArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 
 /** Runs `meanwhile` once, in a transaction that is about to publish this; and waits for it, unless it waits for us. */
@@ -38,8 +39,7 @@ function runDuringWrite(
 
 testOnPostgres("of imports asked for at once one is made, and of exports of one principal", async (engine) => {
   await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
-    ok(await boss.get("/v1/collaboration/me"));
+    const boss = await createCaller(gateway, "boss", { role: "owner" });
     for (const [path, ask] of [[IMPORTS, { kind: "slack" }], [EXPORTS, { kind: "tenant" }]] as const) {
       const answers = await Promise.all(Array.from({ length: 8 }, () => boss.post(path, ask)));
       const made = answers.filter(({ status }) => status < 300);
@@ -52,8 +52,7 @@ testOnPostgres("of imports asked for at once one is made, and of exports of one 
 testOnPostgres(
   "an import that ends while it is cancelled has ended, or was cancelled, for everybody",
   async (engine) => {
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       const id = await uploadArchive(gateway, boss, "gateway", '{"type":"export","version":1}\n{"type":"end"}\n');
       const cancelled = runDuringWrite(
         gateway,
@@ -68,8 +67,7 @@ testOnPostgres(
 );
 
 testOnPostgres("who joins a room while an import lets members in is counted", async (engine) => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann, bob } = await createCallers(gateway, "ann", "bob", "cyd");
     const roomId = await createRoom(ann, [], { visibility: "public" });
     const lines = parseRecords(await exportTenant(gateway, boss));
@@ -89,8 +87,7 @@ testOnPostgres("who joins a room while an import lets members in is counted", as
 });
 
 testOnPostgres("an import that is cancelled while it sets lines aside leaves none of them", async (engine) => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const lines = [
       { type: "version", version: 1 },
       { type: "channel", channel: { team: "t", name: "c", type: "O" } },

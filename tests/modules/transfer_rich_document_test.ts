@@ -1,6 +1,6 @@
 // Rich documents in archives: their nodes, revisions and anchored comments, and archives that contain something else.
 import assert from "node:assert/strict";
-import { createCallers, createRoom, ok } from "./fixtures.ts";
+import { createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
   exportTenant,
@@ -16,8 +16,7 @@ const DOCUMENTS = "/v1/collaboration/documents";
 
 Deno.test("a rich document is imported as it was exported, with its revisions and comments", async () => {
   await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
-    ok(await boss.get("/v1/collaboration/me"));
+    const boss = await createCaller(gateway, "boss", { role: "owner" });
     const { ann } = await createCallers(gateway, "ann");
     const roomId = await createRoom(ann, []);
     const text = "# Foxes\n\nThe **quick** fox.\n";

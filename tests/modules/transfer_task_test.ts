@@ -7,6 +7,7 @@ import { slowTest } from "../tier.ts";
 import {
   assertProblem,
   completeSearch,
+  createCaller,
   createCallers,
   createRoom,
   ok,
@@ -27,6 +28,7 @@ import {
   skipCounts,
   toArchive,
   withGateway,
+  withOwner,
 } from "./transfer_fixture.ts";
 
 const TASKS = "/v1/collaboration/tasks";
@@ -34,8 +36,7 @@ const PARTS = ["task", "task_board", "task_activity", "task_relation"];
 
 /** A board with a tree, a series, a reminder to come, relations also to another room, and something deleted. */
 async function createContent(gateway: Harness) {
-  const boss = await gateway.as("boss", { role: "owner" });
-  ok(await boss.get("/v1/collaboration/me"));
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
   const { ann, bob } = await createCallers(gateway, "ann", "bob", "cyd");
   const otherId = await createRoom(ann, ["bob"], { name: "Other" });
   const roomId = await createRoom(ann, ["bob"], { name: "Operations", slug: "ops" });
@@ -172,14 +173,12 @@ Deno.test("imported tasks are exported again without a difference, and a later a
   await withGateway(async (gateway) => {
     const { boss, first } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", out);
       assert.deepEqual([done.state, done.report], ["done", []], JSON.stringify(done));
       assert.deepEqual(comparableRecords(await exportTenant(empty, newBoss)), comparableRecords(out));
     });
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const old = toArchive(parseRecords(out).filter(({ type }) => !PARTS.includes(type)));
       assert.deepEqual((await importArchive(empty, newBoss, "gateway", old)).report, []);
       const bare = toArchive(parseRecords(out).filter(({ type }) => !PARTS.includes(type) || type === "task"));
@@ -234,8 +233,7 @@ Deno.test("an imported board keeps its prefix; of keys and places that are taken
   await withGateway(async (gateway) => {
     const { boss } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
-    await withGateway(async (other) => {
-      const newBoss = await other.as("boss", { role: "owner" });
+    await withOwner(async (other, newBoss) => {
       const { zoe } = await createCallers(other, "zoe");
       const roomId = await createRoom(zoe, [], { name: "Opposite Pole Side", slug: "ops" });
       assert.equal(ok(await zoe.post(TASKS, { roomId, title: "Mine" })).key, "OPS-1");
@@ -250,8 +248,7 @@ Deno.test("an imported board keeps its prefix; of keys and places that are taken
       assert.equal(ok(await ann.post(TASKS, { roomId: room, title: "Next" })).key, "OPS-8");
     });
     // What is made here between two archives keeps its key and place.
-    await withGateway(async (other) => {
-      const newBoss = await other.as("boss", { role: "owner" });
+    await withOwner(async (other, newBoss) => {
       const lines = parseRecords(out);
       const isLater = ({ type, key, taskId, otherId }: Any): boolean => {
         const later = lines.find((one) => one.key === "OPS-5")?.id;
@@ -351,8 +348,7 @@ testOnEngines("lines of tasks are not believed", async (engine) => {
     ];
     const at = lines.findLastIndex((line) => line.type === "task_relation" && line.roomId === roomId) + 1;
     const bad = [...lines.slice(0, at), ...invalid, ...extra, ...lines.slice(at)];
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
+    await withOwner(async (empty, newBoss) => {
       const done = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(

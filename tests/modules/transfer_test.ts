@@ -1,6 +1,6 @@
 // A team's history is imported whole, exported whole, and imported again without a difference; bad archives are refused by name.
 import assert from "node:assert/strict";
-import { exportTenant, importArchive, normalizedRecords, putArchive, withGateway } from "./transfer_fixture.ts";
+import { exportTenant, importArchive, normalizedRecords, putArchive, withOwner } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 import { startStopwatch } from "../cpu_time.ts";
 import { slowTest } from "../tier.ts";
@@ -64,8 +64,7 @@ function slackExport(count: number): Uint8Array<ArrayBuffer> {
 slowTest(
   "a Slack export is imported once, is found, is exported, and is imported into another tenant without a difference",
   async () => {
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       const archive = slackExport(MESSAGES);
       const took = startStopwatch();
       const first = await importArchive(gateway, boss, "slack", archive);
@@ -98,8 +97,7 @@ slowTest(
 );
 
 Deno.test("what was pinned in Slack or Mattermost is pinned here, in the order it was", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const ts = (n: number) => `160000000${n}.000100`;
     const channel = { id: "C1", name: "general", members: ["U1"], creator: "U1" };
     const pins = [{ id: ts(3), type: "C", created: 1600000100 }, { id: ts(1), type: "C", created: 1600000200 }];
@@ -137,8 +135,7 @@ Deno.test("what was pinned in Slack or Mattermost is pinned here, in the order i
 });
 
 Deno.test("posts of people and apps are imported as Slack shows them", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const section = (elements: unknown[]) => [{
       type: "rich_text",
       elements: [{ type: "rich_text_section", elements }],
@@ -180,8 +177,7 @@ Deno.test("posts of people and apps are imported as Slack shows them", async () 
 });
 
 Deno.test("archives that are unsafe, broken or no archives are refused by name", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const entries = {
       "users.json": "[]",
       ...Object.fromEntries(Array.from({ length: 512 }, (_, n) => [`a/${n}`, ""])),
@@ -208,8 +204,7 @@ Deno.test("archives that are unsafe, broken or no archives are refused by name",
 });
 
 Deno.test("lines and items that do not fit are left out and reported, the others are imported", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const post = (create_at: number, message: string, more = {}) => ({
       type: "post",
       post: { team: "t", channel: "c", user: "ann", message, create_at, ...more },
@@ -268,8 +263,7 @@ Deno.test("lines and items that do not fit are left out and reported, the others
 });
 
 Deno.test("imports are for those who run the tenant, exports for owners; a cancelled import takes no archive", async () => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const member = await gateway.as("member");
     assert.equal((await member.post("/v1/collaboration/imports", { kind: "slack" })).status, 403);
     assert.equal((await member.post("/v1/collaboration/exports", { kind: "tenant" })).status, 403);

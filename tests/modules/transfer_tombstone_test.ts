@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import type { Harness } from "../harness.ts";
 import { createCallers, createRoom, ok } from "./fixtures.ts";
-import { type Any, exportTenant, importArchive, withGateway } from "./transfer_fixture.ts";
+import { type Any, exportTenant, importArchive, withOwner } from "./transfer_fixture.ts";
 
 const prefix = "/v1/collaboration";
 const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
@@ -28,12 +28,10 @@ async function createContent(gateway: Harness) {
 testOnEngines(
   "imported content that was deleted or left since is not imported again, unless the whole room is deleted",
   async (engine) => {
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       const { roomId, comment, relation, event } = await createContent(gateway);
       const out = await exportTenant(gateway, boss);
-      await withGateway(async (other) => {
-        const newBoss = await other.as("boss", { role: "owner" });
+      await withOwner(async (other, newBoss) => {
         const bring = async (): Promise<Any> => {
           const { state, report, progress: { added } } = await importArchive(other, newBoss, "gateway", out);
           assert.deepEqual([state, report], ["done", []]);
@@ -55,8 +53,7 @@ testOnEngines(
 testOnEngines(
   "exported content that was deleted or left since is not imported again either",
   async (engine) => {
-    await withGateway(async (gateway) => {
-      const boss = await gateway.as("boss", { role: "owner" });
+    await withOwner(async (gateway, boss) => {
       const { ann, roomId, comments, comment, relation, event } = await createContent(gateway);
       ok(await ann.post(comments, { text: "kept" }));
       const { id: own } = ok(await ann.post(`${prefix}/calendar/events`, { title: "Dentist", start }));
@@ -85,8 +82,7 @@ testOnEngines(
 );
 
 testOnEngines("content imported under another id is not imported again under its own", async (engine) => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
+  await withOwner(async (gateway, boss) => {
     const { ann } = await createCallers(gateway, "ann");
     const roomId = await createRoom(ann, []);
     const { id } = ok(await ann.post(`${prefix}/documents`, { roomId, title: "Plan", text: "one\n" }));

@@ -4,7 +4,7 @@ import { type ApiResponse, openGateway } from "../harness.ts";
 import { testOnEngines } from "../engines.ts";
 import { until } from "../wait.ts";
 import { listFiles, openFileHarness, upload } from "./file_harness.ts";
-import { createCallers, createRoom, ok } from "./fixtures.ts";
+import { createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 import { EXPORTS, putArchive } from "./transfer_fixture.ts";
 
 const TASKS = "/v1/collaboration/tasks";
@@ -25,8 +25,7 @@ Deno.test("written bytes count per minute for the owner, including writes of age
   await using gateway = await openGateway({ ...LIMITED, SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE: "500000" });
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
-  const robot = await gateway.as("robot", { kind: "agent", owner: "alice" });
-  ok(await robot.get("/v1/collaboration/me"));
+  const robot = await createCaller(gateway, "robot", { kind: "agent", owner: "alice" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robot`));
   let made = 0;
   let refusal: ApiResponse | undefined;

@@ -16,16 +16,16 @@ import { openWriteRaceFixture, TOKEN_ID, type WriteRaceFixture } from "./write_r
 
 /** Writes that have nothing to do with a room that is there, or write nothing in it, and why. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  "room.create": "makes another room",
-  "room.restore": "has a room that nobody writes in, whose rights are asked with its stream locked",
-  "read.put": "moves a column of the caller's own membership, which goes with it",
+  "room.create": "creates another room",
+  "room.restore": "has a room without writers, whose rights are checked with its stream locked",
+  "read.put": "moves a column of the caller's own membership, which is deleted with it",
   "unread.read_all": "as read.put",
   "room_settings.update": "as read.put",
   "scheduled_message.cancel": "is of the caller's own",
   "job.retry": "is of no room",
   "job.discard": "is of no room",
   "feed.delete": "is of the caller's own",
-  "transfer_export.create": "is of the caller's own; the download asks again",
+  "transfer_export.create": "is of the caller's own; the download checks again",
   "document.share": "is of private documents",
   "document.unshare": "is of private documents",
   "skill.import": "is of the tenant",
@@ -33,14 +33,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "skill.update": "is of the tenant",
   "skill.remove": "is of the tenant",
   "skill.approve": "is of the tenant",
-  "interaction.respond": "is of the caller's own; a message that it sends comes through the door of message.send",
-  "run.reply": "as run.cancel, of a run that a model has asked in",
+  "interaction.respond": "is of the caller's own; a message that it sends is checked as by message.send",
+  "run.reply": "as run.cancel, of a run whose model has asked",
   "run.append": "is of the caller's own run, whose access is checked in the same transaction",
   "run.step": "as run.append",
-  "run.finish": "as run.append; its message comes through the door of message.send",
+  "run.finish": "as run.append; its message is checked as by message.send",
   "approval.decide": "as run.cancel, of a run that waits",
   "grant.revoke": "as run.cancel, of what was decided in a run",
-  "meeting.record": "takes a media server; comes through the same door as all of a meeting",
+  "meeting.record": "takes a media server; is checked as all of a meeting",
   "meeting.stop_recording": "as meeting.record",
   "meeting.consent": "as meeting.record",
   "meeting.transcribe": "as meeting.record",
@@ -158,7 +158,7 @@ testOnPostgres("nobody writes in a room after the commit that took the right awa
   assert.deepEqual(
     operations.map(({ name }) => name).sort(),
     Object.keys(world.inputs).sort(),
-    "each operation that writes has an input in write_race_world.ts, or a reason here",
+    "each operation that writes has an input in write_race_fixture.ts, or a reason here",
   );
   const options = { onnotice: () => {}, connection: { application_name: "other-node" } };
   const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { ...options, max: 2 });
