@@ -1,10 +1,10 @@
-// Events for search, and their deletion when a room is purged.
+// Events as searchables, and their deletion when a room is purged.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
-import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { CalendarAccess } from "./access.ts";
 import { eventFileOwner } from "./files.ts";
 import { presentEntry } from "./presenter.ts";
@@ -16,7 +16,7 @@ const PURGE_BATCH = 100;
 
 type Deps = { store: Store<CalendarTables>; roomAccess: RoomAccess };
 
-export class CalendarSource implements Searchable {
+export class CalendarSearchable implements Searchable {
   readonly kind = KIND;
   readonly scope = "calendar.read";
   readonly item = CalendarEntry;
@@ -70,7 +70,7 @@ export async function purgeCalendar(
       const calendar = new CalendarStore(tx.db);
       const ids = await calendar.idsOfRoom(tenantId, roomId, PURGE_BATCH);
       for (const id of ids) await calendar.remove(tenantId, id);
-      await files.detach(tx as AnyTransaction, tenantId, ...ids.map(eventFileOwner));
+      await files.detach(tx, tenantId, ...ids.map(eventFileOwner));
       if (ids.length === 0) await calendar.purge(tenantId, roomId);
       return ids.length;
     });

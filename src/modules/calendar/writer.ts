@@ -7,7 +7,7 @@ import { type MayShow, type NamedFiles, uploadedBy } from "@/modules/file/mod.ts
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
-import { type AnyTransaction, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { AgendaStore } from "./agenda_store.ts";
 import { type AccessLevel, notifiable, participantIds, viewersOfEvents } from "./access.ts";
 import { busyTimes } from "./busy.ts";
@@ -103,7 +103,7 @@ export class EventWriter {
     }
     await addEvents(tx, writes.flatMap(({ event, before }) => before === undefined ? [event] : []));
     for (const { event, change: { actor, original } } of writes) {
-      await attachNamedFiles(tx as AnyTransaction, this.#deps.files, event, uploadedBy(actor?.principalId), original);
+      await attachNamedFiles(tx, this.#deps.files, event, uploadedBy(actor?.principalId), original);
     }
     const written = writes.map(({ event }) => event);
     await this.#indexAndSchedule(tx, written);
@@ -189,7 +189,7 @@ export class EventWriter {
     });
     await this.#publish(tx, events.map((event) => ({ what: "created", event, change: { scope: "all" } })));
     await addEvents(tx, events);
-    for (const event of events) await attachNamedFiles(tx as AnyTransaction, this.#deps.files, event, mayShow);
+    for (const event of events) await attachNamedFiles(tx, this.#deps.files, event, mayShow);
     await this.#indexAndSchedule(tx, events);
   }
 
@@ -197,7 +197,7 @@ export class EventWriter {
     const { tenant_id, id } = event.row;
     await this.#deps.meetings.cancel(change.actor, event.row);
     await new CalendarStore(tx.db).remove(tenant_id, id);
-    await this.#deps.files.detach(tx as AnyTransaction, tenant_id, eventFileOwner(id));
+    await this.#deps.files.detach(tx, tenant_id, eventFileOwner(id));
     await this.#deps.index?.remove(tenant_id, KIND, [id]);
     await this.publishCancelled(tx, event, change);
   }

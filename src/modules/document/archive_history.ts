@@ -1,6 +1,6 @@
 // Exports and imports the history of a document: its stored revisions, and its comments.
 import { type MayShow, type NamedFiles, namedFiles } from "@/modules/file/mod.ts";
-import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import { lockDocument } from "./access.ts";
 import { commentEntries } from "./comment_searchable.ts";
 import { CommentStore } from "./comment_store.ts";
@@ -109,7 +109,7 @@ export class DocumentHistoryArchive {
     }
     await tx.insertMany("document_comment", rows);
     const named = new Set(rows.flatMap(({ text }) => [...namedFiles(text)]));
-    await attachNamedFiles(tx as AnyTransaction, this.#deps.files, row, named, mayShow);
+    await attachNamedFiles(tx, this.#deps.files, row, named, mayShow);
     await this.#deps.index?.put(...await commentEntries(tx.db, tenantId, rows));
     const { doc } = await this.#deps.log.open(tenantId, id, { db: tx.db });
     const content = anchoredTextOf(doc, row);

@@ -6,7 +6,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";
-import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { Store } from "@/ports/store.ts";
 import { type DocumentAccess, isModerator, type LockedDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
 import { type AnchoredText, anchoredTextOf } from "./content/representation.ts";
@@ -157,7 +157,7 @@ export class CommentService {
 
   async #attachFiles({ actor }: Context, { tx, row }: LockedDocument, { text }: CommentRow): Promise<void> {
     const { files } = this.#deps;
-    await attachNamedFiles(tx as AnyTransaction, files, row, namedFiles(text), uploadedBy(actor.principalId));
+    await attachNamedFiles(tx, files, row, namedFiles(text), uploadedBy(actor.principalId));
   }
 
   async #index({ tx, row }: LockedDocument, comment: CommentRow): Promise<void> {

@@ -9,7 +9,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import { readerOf, RESTORE_WINDOW_MS } from "@/modules/room/mod.ts";
-import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, lockDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
 import { applyChange, encode, openDocument, spliceText } from "./content/crdt.ts";
@@ -214,7 +214,7 @@ export class DocumentService {
   async #purge(tx: Transaction<DocumentTables>, tenantId: string, ids: readonly string[]): Promise<void> {
     await this.#deps.index?.remove(tenantId, COMMENT_KIND, await new CommentStore(tx.db).idsOf(tenantId, ids));
     await new DocumentStore(tx.db).purge(tenantId, ids);
-    await this.#deps.files.detach(tx as AnyTransaction, tenantId, ...ids.map(documentFileOwner));
+    await this.#deps.files.detach(tx, tenantId, ...ids.map(documentFileOwner));
   }
 
   async #save(tx: Transaction<DocumentTables>, row: DocumentRow): Promise<void> {

@@ -48,7 +48,7 @@ export class FileAttachments {
   }
 
   /** Locks a file that becomes a picture; throws `validation_failed` unless it is an image that the caller may show to all. */
-  async requirePicture(tx: Tx, { tenantId, principalId }: Uploader, id: string): Promise<void> {
+  async requirePicture(tx: AnyTransaction, { tenantId, principalId }: Uploader, id: string): Promise<void> {
     const files = new FileStore(tx.db);
     const row = await files.lockUpload(tenantId, principalId, id);
     if (row === undefined || row.room_id !== null) {
@@ -66,7 +66,11 @@ export class FileAttachments {
   }
 
   /** Attaches files that `findAttachable` returned; readers of the resource may then read them. */
-  async attach(tx: Tx, { tenantId, owner, roomId, seq }: AttachmentTarget, ids: readonly string[]): Promise<void> {
+  async attach(
+    tx: AnyTransaction,
+    { tenantId, owner, roomId, seq }: AttachmentTarget,
+    ids: readonly string[],
+  ): Promise<void> {
     const files = new FileStore(tx.db);
     if (await files.markLinked(tenantId, ids) < ids.length) {
       throw new Fault("validation_failed", "/fileIds: a file was deleted concurrently");
@@ -97,7 +101,7 @@ export class FileAttachments {
   }
 
   /** Detaches files from deleted resources; deletes files that are not referenced elsewhere. */
-  async detach(tx: Tx, tenantId: string, ...owners: readonly string[]): Promise<void> {
+  async detach(tx: AnyTransaction, tenantId: string, ...owners: readonly string[]): Promise<void> {
     const files = new FileStore(tx.db);
     const ids = await files.idsByOwner(tenantId, owners);
     if (ids.length === 0) return;

@@ -126,7 +126,7 @@ export class FileService {
         throw new Fault("forbidden", detail);
       }
       await deleteFiles(tx, tenantId, [row]);
-      await this.#clearPicture(tx as AnyTransaction, tenantId, id);
+      await this.#clearPicture(tx, tenantId, id);
       if (rooms.length === 0 && owners.all === 0) await files.remove(tenantId, [id]);
       if (rooms.length > 0) await tx.emit(...rooms.map(({ room_id, seq }) => roomDeletedEvent(row, room_id, seq)));
     });

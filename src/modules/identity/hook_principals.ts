@@ -2,15 +2,14 @@
 import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { presentPrincipal } from "./presenter.ts";
-import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
-import type { Transaction } from "@/ports/store.ts";
+import { IdentityStore, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
+import type { AnyTransaction } from "@/ports/store.ts";
 
-type Tx = Transaction<IdentityTables>;
 type ServiceProfile = { displayName: string; avatarFileId: string | null };
 
 /** Creates the principal of a hook, with the lowest role in the tenant: it reaches only rooms that it is added to. */
 export async function addHookPrincipal(
-  tx: Tx,
+  tx: AnyTransaction,
   clock: Clock,
   { tenantId, id, displayName, avatarFileId }: ServiceProfile & { tenantId: string; id: string },
 ): Promise<PrincipalRow> {
@@ -29,7 +28,7 @@ export async function addHookPrincipal(
 
 /** Changes a principal's name and picture, or disables it. The caller enqueues what depends on a profile. */
 export async function changeProfile(
-  tx: Tx,
+  tx: AnyTransaction,
   clock: Clock,
   { tenantId, id }: { tenantId: string; id: string },
   change: Partial<ServiceProfile> & { isDisabled?: boolean },

@@ -7,7 +7,7 @@ import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type IdentityService, type PrincipalRow, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
-import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { isMuted, type RoomAccess, type RoomGrant } from "./room_access.ts";
 import { newRoomData, profileFields, roomEvent } from "./presenter.ts";
 import { ReadReceiptStore } from "./read_receipt_store.ts";
@@ -69,7 +69,7 @@ export class RoomMembers {
   }
 
   /** Adds a principal that the caller has just created, as a member; for a moderator. */
-  async addCreated(tx: Transaction<RoomTables>, context: Context, id: string, principal: PrincipalRow): Promise<void> {
+  async addCreated(tx: AnyTransaction, context: Context, id: string, principal: PrincipalRow): Promise<void> {
     const grant = await this.#authorize(tx, context, id, false);
     await this.#add(tx, context.actor, grant, principal.id, "member", principal);
   }

@@ -5,7 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { shorten } from "@/core/event_data.ts";
 import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
-import type { AnyTransaction, Transaction } from "@/ports/store.ts";
+import type { Transaction } from "@/ports/store.ts";
 import { attachNamedFiles } from "./files.ts";
 import { isOpen, presentTask } from "./presenter.ts";
 import { INVERSE } from "./relations.ts";
@@ -121,7 +121,7 @@ export class ImportedTaskWriter {
     }
     if (rows.length === 0) return results;
     await this.#insert(tx, rows);
-    for (const row of rows) await attachNamedFiles(tx as AnyTransaction, files, row, mayShow);
+    for (const row of rows) await attachNamedFiles(tx, files, row, mayShow);
     await tx.emit(...rows.map((row) => ({
       tenantId,
       stream: roomStream(roomId),

@@ -8,7 +8,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import { readerOf, RESTORE_WINDOW_MS, type RoomAccess } from "@/modules/room/mod.ts";
-import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import { nextPosition } from "./board.ts";
 import type { TaskUpdater } from "./updater.ts";
 import { taskFileOwner } from "./files.ts";
@@ -274,7 +274,7 @@ export class TaskService {
 
   async #purge(tx: Transaction<TaskTables>, tenantId: string, ids: readonly string[]): Promise<void> {
     await new TaskStore(tx.db).purge(tenantId, ids);
-    await this.#deps.files.detach(tx as AnyTransaction, tenantId, ...ids.map(taskFileOwner));
+    await this.#deps.files.detach(tx, tenantId, ...ids.map(taskFileOwner));
   }
 }
 

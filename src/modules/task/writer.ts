@@ -9,7 +9,7 @@ import { type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess, RoomGrant } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
-import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import { attachNamedFiles } from "./files.ts";
 import { resolveTask } from "./key.ts";
 import type { TaskAssignees } from "./assignees.ts";
@@ -84,7 +84,7 @@ export class TaskWriter {
     }
     await tasks.add(row);
     await attachNamedFiles(
-      tx as AnyTransaction,
+      tx,
       this.#deps.files,
       row,
       uploadedBy(actor.principalId),
@@ -117,7 +117,7 @@ export class TaskWriter {
     }
     await tasks.put(before, row);
     if (row.description !== before.description) {
-      await attachNamedFiles(tx as AnyTransaction, this.#deps.files, row, uploadedBy(actor.principalId));
+      await attachNamedFiles(tx, this.#deps.files, row, uploadedBy(actor.principalId));
     }
     const isCompleted = is.status === "done" && was.status !== "done";
     await this.#record(tx, row, type === "updated" && isCompleted ? "completed" : type, actor.principalId, changes);

@@ -50,7 +50,7 @@ export class HookService {
     const { actor } = context;
     const { tenantId } = actor;
     return await store.write(async (tx) => {
-      if (input.avatarFileId !== null) await pictures.requirePicture(tx as AnyTransaction, actor, input.avatarFileId);
+      if (input.avatarFileId !== null) await pictures.requirePicture(tx, actor, input.avatarFileId);
       const { room } = await roomAccess.requireForUpdate(tx, context, input.roomId, "moderator");
       if (room.kind === "direct") throw new Fault("conflict", "A direct room has no hooks");
       const hooks = new HookStore(tx.db);
@@ -80,12 +80,12 @@ export class HookService {
         created_at: now,
         updated_at: now,
       };
-      const principal = await addHookPrincipal(tx as AnyTransaction, clock, {
+      const principal = await addHookPrincipal(tx, clock, {
         tenantId,
         id: row.principal_id,
         ...input,
       });
-      await members.addCreated(tx as AnyTransaction, context, room.id, principal);
+      await members.addCreated(tx, context, room.id, principal);
       await hooks.add(row);
       await this.#publish(tx, context, row, "hook.created");
       return { ...present(row), path: pathOf(token), signingSecret };
@@ -173,7 +173,7 @@ export class HookService {
     await store.write(async (tx) => {
       const hooks = new HookStore(tx.db);
       await disablePrincipals(
-        tx as AnyTransaction,
+        tx,
         clock,
         await hooks.list(tenantId, roomId, undefined, HOOKS_PER_ROOM),
       );
@@ -190,7 +190,7 @@ export class HookService {
   ): Promise<Result> {
     const { store, roomAccess, pictures } = this.#deps;
     return await store.write(async (tx) => {
-      if (avatarFileId !== null) await pictures.requirePicture(tx as AnyTransaction, context.actor, avatarFileId);
+      if (avatarFileId !== null) await pictures.requirePicture(tx, context.actor, avatarFileId);
       return await changeInRoom(tx, { roomAccess, context, what: "hook" }, {
         find: () => new HookStore(tx.db).find(context.actor.tenantId, id),
         work: (row) => work(tx, row),

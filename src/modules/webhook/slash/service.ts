@@ -77,12 +77,12 @@ export class SlashCommandService {
       };
       if (!await commands.add(row)) throw nameTaken(input.name);
       const profile = { displayName: input.displayName, avatarFileId: null };
-      const principal = await addHookPrincipal(tx as AnyTransaction, clock, {
+      const principal = await addHookPrincipal(tx, clock, {
         tenantId,
         id: row.principal_id,
         ...profile,
       });
-      await members.addCreated(tx as AnyTransaction, context, room.id, principal);
+      await members.addCreated(tx, context, room.id, principal);
       await publish(tx, context, row, "slash_command.created");
       return { ...present(row), secret };
     });
@@ -173,7 +173,7 @@ export class SlashCommandService {
     await store.write(async (tx) => {
       const commands = new SlashCommandStore(tx.db);
       const rows = await commands.list(tenantId, roomId, undefined, SLASH_COMMANDS_PER_ROOM);
-      await disablePrincipals(tx as AnyTransaction, clock, rows);
+      await disablePrincipals(tx, clock, rows);
       await commands.removeOfRoom(tenantId, roomId);
     });
   }
