@@ -31,7 +31,7 @@ import {
 } from "./limits.ts";
 import { EventId } from "./schema.ts";
 import { CalendarService } from "./service.ts";
-import { CalendarSource, purgeCalendar } from "./searchable.ts";
+import { CalendarSearchable, purgeCalendar } from "./searchable.ts";
 import { CHANGE_NOTIFICATIONS, EventWriter } from "./writer.ts";
 
 type Deps = {
@@ -61,7 +61,7 @@ export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: D
     notify,
     advanceMeeting: (tx, event) => writer.advanceMeeting(tx, event),
   });
-  const search = new CalendarSource({ store, roomAccess });
+  const search = new CalendarSearchable({ store, roomAccess });
   return {
     name: "calendar",
     migrations,

@@ -1,4 +1,4 @@
-// The search source of comments. Who reads a document finds its comments: where it is and who reads it is checked at each search.
+// Comments as searchables. Who reads a document finds its comments: where it is and who reads it is checked at each search.
 import type { RowSelection } from "@/core/page.ts";
 import { paginate } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
@@ -20,7 +20,7 @@ const SETTLE_MS = 30_000;
 
 type Deps = { store: Store<DocumentTables>; documentAccess: DocumentAccess };
 
-export class CommentSource implements Searchable {
+export class CommentSearchable implements Searchable {
   readonly kind = COMMENT_KIND;
   readonly scope = "document.read";
   readonly item = FoundComment;
@@ -63,7 +63,7 @@ export class CommentSource implements Searchable {
     const ids = [...new Set(comments.map(({ document_id }) => document_id))];
     const readable = await documentAccess.filterReadable(actor, ids);
     const rows = await new DocumentStore(store.db).findUndeleted(actor.tenantId, { ids: [...readable] });
-    // An agent whose response others read finds nothing in private documents, as in `DocumentSource`.
+    // An agent whose response others read finds nothing in private documents, as in `DocumentSearchable`.
     return new Map(
       rows.filter((row) => row.room_id !== null || actor.bounds === undefined).map((row) => [row.id, row]),
     );

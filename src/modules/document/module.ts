@@ -13,7 +13,7 @@ import { DocumentAccess } from "./access.ts";
 import { documentArchive } from "./archive.ts";
 import { commentOperations, contentOperations, documentOperations } from "./api.ts";
 import { CommentNotifier } from "./comment_notifier.ts";
-import { CommentSource, INDEX_COMMENTS_JOB, indexComments } from "./comment_searchable.ts";
+import { CommentSearchable, INDEX_COMMENTS_JOB, indexComments } from "./comment_searchable.ts";
 import { CommentService } from "./comment_service.ts";
 import { COMMIT_REVISION_JOB, ContentLog } from "./content/log.ts";
 import { ContentService } from "./content/service.ts";
@@ -41,7 +41,7 @@ import {
   TITLE_MAX,
   UPDATE_MAX_BYTES_OF,
 } from "./schema.ts";
-import { DocumentSource } from "./searchable.ts";
+import { DocumentSearchable } from "./searchable.ts";
 import { DocumentService, PURGE_JOB } from "./service.ts";
 import { type CollaborationOptions, CollaborationService } from "./collaboration/service.ts";
 import { installStepCounter } from "./content/merge_cost.ts";
@@ -131,7 +131,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
         branch: BRANCH_MAX,
       },
     }),
-    search: [new DocumentSource({ store }), new CommentSource({ store, documentAccess })],
+    search: [new DocumentSearchable({ store }), new CommentSearchable({ store, documentAccess })],
     drain: () => collaboration.close(),
     onFailover: () => collaboration.disconnectAll(),
     collaboration,

@@ -1,4 +1,4 @@
-// The search source of documents. Live edits are indexed when they are committed to a revision.
+// Documents as searchables. Live edits are indexed when they are committed to a revision.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
@@ -15,7 +15,7 @@ const KIND = "document";
 /** The part of the search index that documents use. */
 export type DocumentIndex = Pick<SearchIndex, "put" | "remove">;
 
-export class DocumentSource implements Searchable {
+export class DocumentSearchable implements Searchable {
   readonly kind = KIND;
   readonly scope = "document.read";
   readonly item = Document;

@@ -17,7 +17,7 @@ import { ERASE_JOB, MemoryErasure } from "./erasure.ts";
 import { migrations } from "./migrations.ts";
 import { MemoryReader } from "./reader.ts";
 import { FACTS_PER_OWNER_MAX, FACTS_PER_SCOPE_MAX, SOURCES_MAX, SUBJECTS_MAX, TEXT_MAX } from "./schema.ts";
-import { MemorySource } from "./searchable.ts";
+import { MemorySearchable } from "./searchable.ts";
 import { MemoryService } from "./service.ts";
 import { MemoryWriter } from "./writer.ts";
 
@@ -72,7 +72,7 @@ export function memoryModule(
         run: ({ tenantId, payload }) => erasure.eraseSources(tenantId, payload.messageIds),
       }),
     ],
-    search: new MemorySource({ store, clock, identity, access }),
+    search: new MemorySearchable({ store, clock, identity, access }),
     archive: memoryArchive({ store, clock, writer }),
     resourceScopes: { memory: "memory.read" },
     canRead: { memory: (actor, ids, db) => reader.filterReadable(actor, ids, db) },

@@ -1,4 +1,4 @@
-// Facts as a search source: active ones, found by who may read their scope and one of their sources.
+// Facts as searchables: active ones, found by who may read their scope and one of their sources.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { RowSelection } from "@/core/page.ts";
@@ -14,7 +14,7 @@ export const SEARCH_KIND = "memory";
 
 type Deps = { store: Store<MemoryTables>; clock: Clock; identity: IdentityService; access: MemoryAccess };
 
-export class MemorySource implements Searchable {
+export class MemorySearchable implements Searchable {
   readonly kind = SEARCH_KIND;
   readonly scope = "memory.read";
   readonly item = Memory;

@@ -1,4 +1,4 @@
-// Messages as a search source. They are indexed from the streams of their rooms, so that sending does not wait for the index.
+// Messages as searchables. They are indexed from the streams of their rooms, so that sending does not wait for the index.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type {

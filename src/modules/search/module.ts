@@ -1,4 +1,4 @@
-// The search module: one index over the resources of all modules with a search source.
+// The search module: one index over the resources of all modules with searchables.
 import type { Module } from "@/core/module.ts";
 
 import type { RoomPeople } from "@/modules/room/mod.ts";
@@ -24,7 +24,7 @@ export type SearchModule = Module & {
   recall: Recall | undefined;
 };
 
-/** Must be built after the modules with search sources. */
+/** Must be built after the modules with searchables. */
 export function searchModule(
   { store, clock, cursors, modules }: Platform,
   { index, vectors, people, isEnabled }: Deps,

@@ -27,7 +27,7 @@ import {
   RELATIONS_MAX,
   TREE_MAX,
 } from "./schema.ts";
-import { TaskSource } from "./searchable.ts";
+import { TaskSearchable } from "./searchable.ts";
 import { TaskService } from "./service.ts";
 import { TaskWriter } from "./writer.ts";
 
@@ -48,7 +48,7 @@ export function taskModule({ store, clock, cursors }: Platform, deps: Deps): Mod
   const recurringTasks = new RecurringTasks({ clock, writer, assignees });
   const updater = new TaskUpdater({ clock, writer, assignees, recurringTasks, readMessage });
   const tasks = new TaskService({ store, clock, cursors, roomAccess, writer, updater, files });
-  const search = new TaskSource({ store, clock });
+  const search = new TaskSearchable({ store, clock });
   return {
     name: "task",
     migrations,

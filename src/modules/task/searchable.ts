@@ -1,4 +1,4 @@
-// The search source of tasks: indexed fields, and tasks as search results.
+// Tasks as searchables: indexed fields, and tasks as search results.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
@@ -11,7 +11,7 @@ import type { TaskRow, TaskTables } from "./tables.ts";
 
 export const SEARCH_KIND = "task";
 
-export class TaskSource implements Searchable {
+export class TaskSearchable implements Searchable {
   readonly kind = SEARCH_KIND;
   readonly scope = "task.read";
   readonly item = Task;

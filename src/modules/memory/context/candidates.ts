@@ -69,7 +69,7 @@ export function roomCandidate({ room }: RoomGrant, names: ReadonlyMap<string, st
 
 /** A search result as background, with its kind, date and room. */
 export function hitCandidate({ kind, id, score, item, excerpt }: RecallHit, roomName: string | undefined): Candidate {
-  const { createdAt, roomId } = item as { createdAt?: string; roomId?: string | null }; // an item of a search source
+  const { createdAt, roomId } = item as { createdAt?: string; roomId?: string | null }; // an item of a searchable
   const parts = [
     kind,
     ...createdAt === undefined ? [] : [`of ${dayOf(createdAt)}`],
