@@ -1,22 +1,27 @@
-// The modules, one factory call each, in the order of their dependencies. A new module adds its line here.
+// The modules, one factory call each, in the order of their dependencies: in groups, each built on those before it. A new module
+// adds its line to a group.
 import type { Config } from "@/config.ts";
 import type { Module } from "@/core/module.ts";
 import { Signer } from "@/core/crypto.ts";
-import type { Actor } from "@/core/actor.ts";
 import type { Limits } from "@/limits.ts";
 import { type AgentModule, agentModule, type ToolSource } from "@/modules/agent/mod.ts";
 import { aiModule } from "@/modules/ai/mod.ts";
 import { calendarModule } from "@/modules/calendar/mod.ts";
 import { commandModule } from "@/modules/command/mod.ts";
 import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
-import { fileModule } from "@/modules/file/mod.ts";
+import { type FileModule, fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
-import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
-import { type McpModule, mcpModule } from "@/modules/mcp/mod.ts";
+import {
+  type CredentialSnapshot,
+  type IdentityModule,
+  identityModule,
+  type IdentityService,
+} from "@/modules/identity/mod.ts";
+import { mcpModule } from "@/modules/mcp/mod.ts";
 import { jobModule } from "@/modules/job/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
-import { type MemoryModule, memoryModule, runContext } from "@/modules/memory/mod.ts";
+import { memoryModule, runContext } from "@/modules/memory/mod.ts";
 import {
   createPreviewReader,
   MessageAccess,
@@ -30,7 +35,7 @@ import { type PluginModule, pluginModule } from "@/modules/plugin/mod.ts";
 import { permissionModule } from "@/modules/permission/mod.ts";
 import { isMuted, RoomAccess, roomModule } from "@/modules/room/mod.ts";
 import { SearchIndex, type SearchModule, searchModule } from "@/modules/search/mod.ts";
-import { type SkillModule, skillModule } from "@/modules/skill/mod.ts";
+import { skillModule } from "@/modules/skill/mod.ts";
 import { syncModule } from "@/modules/sync/mod.ts";
 import { taskModule } from "@/modules/task/mod.ts";
 import { type TenantModule, tenantModule } from "@/modules/tenant/mod.ts";
@@ -63,68 +68,87 @@ type SharedServices = {
 /** Creates a module that is not listed here, such as a plugin. It is treated like those, so its resources can be searched, too. */
 export type ModuleFactory = (platform: Platform, shared: SharedServices) => Module;
 
+/** What every group of modules is built on. */
+type Foundation = Omit<SharedServices, "identity" | "notify"> & {
+  platform: Platform;
+  config: Config;
+  limits: Limits;
+  version: string;
+  /** Decides on messages; it is a later module's, so it is used once all exist. */
+  filter: MessageFilter;
+  add<Added extends Module>(module: Added): Added;
+};
+type Accounts = ReturnType<typeof addAccounts>;
+type Conversation = ReturnType<typeof addConversation>;
+type Agents = ReturnType<typeof addAgents>;
+type Work = ReturnType<typeof addWork>;
+type Integrations = ReturnType<typeof addIntegrations>;
+type Collectors = ReturnType<typeof addCollectors>;
+
 /** Creates the modules in `platform.modules`. Nothing runs yet. */
 export function createModules(
   platform: Omit<Platform, "modules"> & { modules: Module[] },
-  { config, limits, version, more }: {
-    config: Config;
-    limits: Limits;
-    version: string;
-    more: readonly ModuleFactory[];
-  },
+  { more, ...options }: { config: Config; limits: Limits; version: string; more: readonly ModuleFactory[] },
 ): NamedModules {
-  const { settings } = config;
   const { store } = platform;
-  const add = <Added extends Module>(module: Added): Added => {
-    platform.modules.push(module);
-    return module;
+  const { SVC_SEARCH: isSearchEnabled } = options.config.settings;
+  const searchIndex = new SearchIndex(store);
+  const foundation: Foundation = {
+    ...options,
+    platform,
+    roomAccess: new RoomAccess(store),
+    index: isSearchEnabled ? searchIndex : undefined,
+    toolSources: [],
+    filter: filterOf(() => integrations.plugins),
+    add(module) {
+      platform.modules.push(module);
+      return module;
+    },
   };
   // What a module needs of a later one is passed as a function, called once all exist.
-  const roomAccess = new RoomAccess(store);
-  const unreads = new UnreadCounter(store);
-  const searchIndex = new SearchIndex(store);
-  const index = settings.SVC_SEARCH ? searchIndex : undefined;
-  const membersMax = settings.SVC_LIMIT_ROOM_MEMBERS;
-  const revalidate = (actor: Parameters<typeof authenticator.revalidate>[0]): Promise<Actor | undefined> =>
-    authenticator.revalidate(actor);
+  const accounts: Accounts = addAccounts(foundation, { file: () => conversation.file });
+  const conversation: Conversation = addConversation(foundation, accounts, {
+    agents: () => agents.agents,
+    search: () => collectors.search,
+  });
+  const agents: Agents = addAgents(foundation, accounts, conversation, {
+    vector: () => collectors.vector,
+    contexts: () => work.memory.contexts,
+  });
+  const work: Work = addWork(foundation, accounts, conversation, { search: () => collectors.search });
+  const integrations: Integrations = addIntegrations(foundation, accounts, conversation, agents);
+  for (const create of more) foundation.add(create(platform, accounts.shared));
+  const collectors: Collectors = addCollectors(foundation, searchIndex, conversation, agents);
+  return { ...accounts.named, document: work.document };
+}
 
+/** Tenants, principals and their tokens, and what belongs to no room. */
+function addAccounts(
+  { platform, config, limits, version, roomAccess, index, toolSources, add }: Foundation,
+  later: { file: () => FileModule },
+) {
+  const { settings, jwtSecrets } = config;
   add(gatewayModule(platform, { version, commit: settings.SVC_COMMIT, limits: limits.publicLimits }));
-  add(usageModule(platform, { stored: (actor) => files.usage(actor, limits.files) }));
+  add(usageModule(platform, { stored: (actor) => later.file().files.usage(actor, limits.files) }));
   add(jobModule(platform));
   const tenant = add(tenantModule(platform));
-  const { tenants } = tenant;
-  const identityAdded = add(identityModule(platform, {
-    tenants,
-    filterSharingRoom: (who, ids, db) => roomAccess.filterSharingRoom(who, ids, db),
+  const identity = add(identityModule(platform, {
+    ...identitySettings(config, limits),
+    tenants: tenant.tenants,
+    filterSharingRoom: (...of) => roomAccess.filterSharingRoom(...of),
     filterViewersSharingRoom: (...of) => roomAccess.filterViewersSharingRoom(...of),
-    requirePicture: (...of): Promise<void> => file.attachments.requirePicture(...of),
-    secret: config.jwtSecret,
-    secrets: config.jwtSecrets,
-    issuer: settings.SVC_JWT_ISSUER,
-    audience: settings.SVC_JWT_AUDIENCE,
-    reservedAudience: settings.SVC_PUBLIC_URL && `${settings.SVC_PUBLIC_URL}/mcp`,
-    jwksUrl: settings.SVC_JWKS_URL,
-    requiresExpiry: settings.SVC_ENV !== "development",
-    lifetimeMaxHours: settings.SVC_LIMIT_TOKEN_HOURS,
-    refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
-    agentsPerOwner: limits.agentsPerOwner,
-    refreshRate: limits.refreshes,
-    limits: limits.publicLimits,
+    requirePicture: (...of) => later.file().attachments.requirePicture(...of),
   }));
-  const { identity, authenticator, visibility, credentials } = identityAdded;
+  const { identity: identities, authenticator, visibility, credentials, issuedTokens, admission } = identity;
   const oauth = add(oauthModule(platform, {
-    identity,
-    issuedTokens: identityAdded.issuedTokens,
-    secrets: config.jwtSecrets,
+    identity: identities,
+    issuedTokens,
+    secrets: jwtSecrets,
     publicUrl: settings.SVC_PUBLIC_URL,
     provider: settings.SVC_JWKS_URL === undefined ? undefined : settings.SVC_JWT_ISSUER,
     refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
   }));
-  const invitation = add(invitationModule(platform, {
-    identity,
-    admission: identityAdded.admission,
-    joinRate: limits.refreshes,
-  }));
+  const invitation = add(invitationModule(platform, { identity: identities, admission, joinRate: limits.refreshes }));
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
       const entry = await roomAccess.find(who, roomId);
@@ -132,24 +156,42 @@ export function createModules(
       const { room: { kind, state }, role } = entry;
       return { kind, role, isMuted: isMuted(who, entry.room), isArchived: state === "archived" };
     },
-    subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
+    subject: (tenantId, principalId) => identities.subject(tenantId, principalId),
   }));
   const { notifications, notify } = add(notificationModule(platform, {
-    identity,
-    messageTexts: (actor, ids) => new MessageAccess({ store, roomAccess }).readTexts(actor, ids),
+    identity: identities,
+    messageTexts: (actor, ids) => new MessageAccess({ store: platform.store, roomAccess }).readTexts(actor, ids),
   }));
-  const toolSources: ToolSource[] = [
-    { toolsOf: (...of) => mcp.tools.toolsOf(...of), patternsOf: (tenantId) => mcp.tools.patternsOf(tenantId) },
-    { toolsOf: (...of) => skill.tools.toolsOf(...of), patternsOf: () => skill.tools.patternsOf() },
-  ];
-  const shared = { roomAccess, identity, notify, index, toolSources };
+  return {
+    named: { tenant, identity, oauth, invitation },
+    shared: { roomAccess, identity: identities, notify, index, toolSources },
+    tenants: tenant.tenants,
+    identity: identities,
+    servicePrincipals: identity.servicePrincipals,
+    authenticator,
+    visibility,
+    credentials,
+    notifications,
+    notify,
+    revalidate: (who: CredentialSnapshot) => authenticator.revalidate(who),
+  };
+}
+
+/** Rooms, and what is said in them. */
+function addConversation(
+  { platform, config, limits, roomAccess, filter, add }: Foundation,
+  { tenants, identity, visibility, credentials, notifications, revalidate }: Accounts,
+  later: { agents: () => AgentModule; search: () => SearchModule },
+) {
+  const { store } = platform;
+  const unreads = new UnreadCounter(store);
   const { people, views, members } = add(roomModule(platform, {
     roomAccess,
     identity,
     visibility,
     notifications,
-    membersMax,
-    countUnread: (tenantId, principalId, rooms) => unreads.count(tenantId, principalId, rooms),
+    membersMax: config.settings.SVC_LIMIT_ROOM_MEMBERS,
+    countUnread: (...of) => unreads.count(...of),
     previews: createPreviewReader(store),
     exposesRoomIds: config.metricsToken !== undefined,
   }));
@@ -161,15 +203,6 @@ export function createModules(
     limits: limits.files,
     signer: new Signer(config.jwtSecrets, "file link"),
   }));
-  const { files } = file;
-  // Plugins come later.
-  const filter: MessageFilter = {
-    get isActive(): boolean {
-      return plugins.filters.isActive;
-    },
-    appliesTo: (tenantId, roomId) => plugins.filters.appliesTo(tenantId, roomId),
-    apply: (context, roomId, message) => plugins.filters.apply(context, roomId, message),
-  };
   const { messages, sender } = add(messageModule(platform, {
     roomAccess,
     tenants,
@@ -179,31 +212,47 @@ export function createModules(
     people,
     unreads,
     files: file.attachments,
-    unindex: (tenantId, roomId, messageIds): Promise<void> => search.unindex(tenantId, roomId, messageIds),
-    triggerAgents: (tx, trigger): Promise<void> => agents.triggerAgents(tx, trigger),
+    unindex: (...of) => later.search().unindex(...of),
+    triggerAgents: (...of) => later.agents().triggerAgents(...of),
     runMessages: {
-      actorOf: (...of) => agents.runMessages.actorOf(...of),
-      sent: (...what) => agents.runMessages.sent(...what),
+      actorOf: (...of) => later.agents().runMessages.actorOf(...of),
+      sent: (...what) => later.agents().runMessages.sent(...what),
     },
     rate: limits.messages,
     filter,
   }));
-  const { interactions } = add(commandModule(platform, {
-    roomAccess,
-    identity,
-    sender,
-    messages,
-  }));
+  const { interactions } = add(commandModule(platform, { roomAccess, identity, sender, messages }));
+  return { unreads, people, views, members, file, messages, sender, interactions };
+}
+
+/** Plugins decide on messages, and are created after them. */
+function filterOf(plugins: () => PluginModule): MessageFilter {
+  return {
+    get isActive(): boolean {
+      return plugins().filters.isActive;
+    },
+    appliesTo: (...of) => plugins().filters.appliesTo(...of),
+    apply: (...of) => plugins().filters.apply(...of),
+  };
+}
+
+/** Models, and the agents that use them. */
+function addAgents(
+  { platform, config, limits, version, roomAccess, filter, toolSources, add }: Foundation,
+  { identity, notifications, revalidate }: Accounts,
+  { file, messages }: Conversation,
+  later: { vector: () => VectorModule; contexts: Parameters<typeof runContext>[0] },
+) {
   const { ai } = add(aiModule(platform, {
     identity,
     roomAccess,
     operator: config.ai,
-    allowHosts: settings.SVC_AI_ALLOW_HOSTS,
+    allowHosts: config.settings.SVC_AI_ALLOW_HOSTS,
     limits: limits.aiTokens,
-    onModelsChanged: (tx, tenantId): Promise<void> => vector.onModelsChanged(tx, tenantId),
+    onModelsChanged: (...of) => later.vector().onModelsChanged(...of),
     secrets: config.jwtSecrets,
   }));
-  const agents: AgentModule = add(agentModule(platform, {
+  const agents = add(agentModule(platform, {
     roomAccess,
     identity,
     ai,
@@ -213,14 +262,25 @@ export function createModules(
     findMessage: (tx, context, id) => messages.find(tx, context, id),
     revalidate,
     toolSources,
-    assembleContext: runContext(() => memory.contexts),
+    assembleContext: runContext(later.contexts),
   }));
-  const mcp: McpModule = add(mcpModule(platform, { secrets: config.jwtSecrets, version }));
+  toolSources.push(add(mcpModule(platform, { secrets: config.jwtSecrets, version })).tools);
+  return { ai, agents };
+}
+
+/** What people and agents work on in rooms. */
+function addWork(
+  { platform, config, limits, add }: Foundation,
+  { shared, visibility, authenticator, revalidate }: Accounts,
+  { unreads, people, views, file, messages }: Conversation,
+  later: { search: () => SearchModule },
+) {
+  const { settings } = config;
+  const { roomAccess, identity, notify, index } = shared;
+  const files = file.attachments;
   add(syncModule(platform, { roomAccess, identity, visibility, revalidate, unreads, views }));
   const document = add(documentModule(platform, {
-    roomAccess,
-    identity,
-    notify,
+    ...shared,
     authenticate: (token) => authenticator.authenticate(token),
     revalidate,
     collaboration: {
@@ -229,14 +289,9 @@ export function createModules(
       connectionsPerOwner: limits.ws.connectionsPerOwner,
       isShared: settings.SVC_REDIS_URL !== undefined,
     },
-    index,
-    files: file.attachments,
+    files,
   }));
-  add(taskModule(platform, {
-    ...shared,
-    files: file.attachments,
-    readMessage: (tx, context, id) => messages.find(tx, context, id),
-  }));
+  add(taskModule(platform, { ...shared, files, readMessage: (tx, context, id) => messages.find(tx, context, id) }));
   const meeting = add(meetingModule(platform, {
     roomAccess,
     identity,
@@ -245,15 +300,26 @@ export function createModules(
     ice: { stunUrls: settings.SVC_STUN_URLS, turnUrls: settings.SVC_TURN_URLS, turnSecret: config.turnSecret },
     liveKit: config.liveKit,
   }));
-  add(calendarModule(platform, { ...shared, files: file.attachments, revalidate, meetings: meeting.linked }));
-  const memory: MemoryModule = add(memoryModule(platform, {
+  add(calendarModule(platform, { ...shared, files, revalidate, meetings: meeting.linked }));
+  const memory = add(memoryModule(platform, {
     roomAccess,
     identity,
     people,
     listMessages: (context, page) => messages.list(context, page),
     index,
-    recall: () => search.recall,
+    recall: () => later.search().recall,
   }));
+  return { document, memory };
+}
+
+/** What connects other systems, and extends the gateway. */
+function addIntegrations(
+  { platform, config, roomAccess, filter, toolSources, add }: Foundation,
+  { identity, servicePrincipals, notify, revalidate }: Accounts,
+  { file, members, sender, interactions }: Conversation,
+  { agents }: Agents,
+) {
+  const { settings, jwtSecrets: secrets } = config;
   const webhook = add(webhookModule(platform, {
     roomAccess,
     notify,
@@ -264,43 +330,52 @@ export function createModules(
     filter,
     sender,
     interactions,
-    revalidate: (credential) => authenticator.revalidate(credential),
-    secrets: config.jwtSecrets,
+    revalidate,
+    secrets,
     baseUrl: settings.SVC_PUBLIC_URL ??
       (settings.SVC_ENV === "development" ? `http://localhost:${settings.SVC_PORT}` : undefined),
   }));
-  const plugins: PluginModule = add(pluginModule(platform, {
+  const plugins = add(pluginModule(platform, {
     roomAccess,
     interactions,
-    principals: identityAdded.servicePrincipals,
+    principals: servicePrincipals,
     webhooks: webhook.services,
-    secrets: config.jwtSecrets,
+    secrets,
   }));
-  // Before the archive, which is made of the sections of the modules before it.
-  const skill: SkillModule = add(skillModule(platform, { roomAccess, identity, takeover: agents.takeover }));
-  for (const create of more) add(create(platform, shared));
-  add(archiveModule(platform, {
-    roomAccess,
-    archives: {
-      files,
-      writer: file.writer,
-      attachments: file.attachments,
-    },
-    membersMax,
-  }));
-  const vector: VectorModule = add(vectorModule(platform, {
-    ai,
-    hasModel: config.ai?.models.some(({ kind }) => kind === "embedding") ?? false,
-    isEnabled: settings.SVC_SEARCH,
-  }));
+  toolSources.push(add(skillModule(platform, { roomAccess, identity, takeover: agents.takeover })).tools);
+  return { plugins };
+}
+
+/** What is made of what the modules before them register. */
+function addCollectors(
+  { platform, config, roomAccess, add }: Foundation,
+  searchIndex: SearchIndex,
+  { people, file: { files, writer, attachments } }: Conversation,
+  { ai }: Agents,
+) {
+  const { SVC_SEARCH: isEnabled, SVC_LIMIT_ROOM_MEMBERS: membersMax } = config.settings;
+  add(archiveModule(platform, { roomAccess, archives: { files, writer, attachments }, membersMax }));
+  const hasModel = config.ai?.models.some(({ kind }) => kind === "embedding") ?? false;
+  const vector = add(vectorModule(platform, { ai, hasModel, isEnabled }));
   searchIndex.follow(vector.tracker);
-  const search: SearchModule = add(
-    searchModule(platform, {
-      index: searchIndex,
-      vectors: vector.vectors,
-      people,
-      isEnabled: settings.SVC_SEARCH,
-    }),
-  );
-  return { tenant, identity: identityAdded, document, oauth, invitation };
+  const search = add(searchModule(platform, { index: searchIndex, vectors: vector.vectors, people, isEnabled }));
+  return { vector, search };
+}
+
+/** What identity takes from the settings as it is. */
+function identitySettings({ settings, jwtSecret, jwtSecrets }: Config, limits: Limits) {
+  return {
+    secret: jwtSecret,
+    secrets: jwtSecrets,
+    issuer: settings.SVC_JWT_ISSUER,
+    audience: settings.SVC_JWT_AUDIENCE,
+    reservedAudience: settings.SVC_PUBLIC_URL && `${settings.SVC_PUBLIC_URL}/mcp`,
+    jwksUrl: settings.SVC_JWKS_URL,
+    requiresExpiry: settings.SVC_ENV !== "development",
+    lifetimeMaxHours: settings.SVC_LIMIT_TOKEN_HOURS,
+    refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
+    agentsPerOwner: limits.agentsPerOwner,
+    refreshRate: limits.refreshes,
+    limits: limits.publicLimits,
+  };
 }

@@ -1,5 +1,5 @@
 // Files: uploaded once, attached to messages and other resources, readable for readers of these.
-export { fileModule } from "./module.ts";
+export { type FileModule, fileModule } from "./module.ts";
 export { FileArchiveStore } from "./archive_store.ts";
 export { type Attachment, FileAttachments, HIDDEN_SEQ, type NamedFile } from "./attachments.ts";
 export { type MayShow, type NamedFiles, namedFiles, uploadedBy } from "./named_files.ts";

@@ -24,7 +24,7 @@ type Deps = {
   signer: Signer;
 };
 
-type FileModule = Module & { files: FileService; writer: FileWriter; attachments: FileAttachments };
+export type FileModule = Module & { files: FileService; writer: FileWriter; attachments: FileAttachments };
 
 export function fileModule({ store, clock, cursors, blobs, modules }: Platform, deps: Deps): FileModule {
   const { roomAccess, identity, visibility, revalidate, limits, signer } = deps;
