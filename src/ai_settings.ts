@@ -1,7 +1,7 @@
 // The operator's provider of models, from its settings.
 import { z } from "@zod/zod";
 import { ConfigError } from "@/secret.ts";
-import type { ModelConfig, ModelEndpoint } from "@/ports/model.ts";
+import type { ModelConfig, ModelEndpoint, OperatorProvider } from "@/ports/model.ts";
 
 const BASE_URLS: Readonly<Record<ModelEndpoint["kind"], string>> = {
   openai: "https://api.openai.com/v1",
@@ -15,8 +15,6 @@ const PROPERTIES: Readonly<Record<string, keyof ModelConfig>> = {
   cached: "cachedInputPrice",
   output: "outputPrice",
 };
-
-export type OperatorProvider = Omit<ModelEndpoint, "model"> & { models: readonly ModelConfig[] };
 
 type AiSettings = {
   SVC_AI_KIND: ModelEndpoint["kind"];

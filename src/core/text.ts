@@ -1,4 +1,5 @@
-// Checks of texts and JSON before anything parses or stores them: NUL and lone surrogates, length, nesting, number of values.
+// Checks of texts and JSON before anything parses or stores them (NUL and lone surrogates, length, nesting, number of values),
+// and forms of texts.
 import { Buffer } from "node:buffer";
 import { Fault } from "./fault.ts";
 
@@ -36,6 +37,11 @@ export function trimTrailing(text: string, mark: string): string {
   let end = text.length;
   while (end > 0 && text[end - 1] === mark) end--;
   return text.slice(0, end);
+}
+
+/** `text` as HTML: in an element, or in an attribute between double quotes. */
+export function escapeHtml(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }
 
 /** JSON pointer (RFC 6901) of a path. */

@@ -32,6 +32,9 @@ export type ModelConfig = {
   outputPrice?: number | undefined;
 };
 
+/** The provider of the operator, for all tenants. */
+export type OperatorProvider = Omit<ModelEndpoint, "model"> & { models: readonly ModelConfig[] };
+
 /** A message of the prompt. Results of tools follow the message that called them. */
 export type ModelMessage =
   | { role: "system"; text: string; /** Prompt caching may end a stable prefix here. */ isCacheable?: boolean }

@@ -2,15 +2,13 @@
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { suggestionFor } from "@/core/suggestion.ts";
-import type { ModelConfig, ModelEndpoint } from "@/ports/model.ts";
+import type { ModelConfig, ModelEndpoint, OperatorProvider } from "@/ports/model.ts";
 import type { Store } from "@/ports/store.ts";
 import { type ProviderRow, ProviderStore, type ProviderTables } from "./provider_store.ts";
 import { OPERATOR } from "./schema.ts";
 
 /** Label in metrics of what tenants name. */
 const OTHER = "other";
-
-export type OperatorProvider = Omit<ModelEndpoint, "model"> & { models: readonly ModelConfig[] };
 
 /** A model that a tenant can use. */
 export type AiModel = ModelConfig & {

@@ -44,14 +44,14 @@ export async function retireHookPrincipal(
 export async function disablePrincipals(
   tx: AnyTransaction,
   clock: Clock,
-  rows: readonly Pick<Principal, "tenant_id" | "principal_id">[],
+  rows: readonly Pick<HookPrincipal, "tenant_id" | "principal_id">[],
 ): Promise<void> {
   for (const { tenant_id: tenantId, principal_id: id } of rows) {
     await changeProfile(tx, clock, { tenantId, id }, { isDisabled: true });
   }
 }
 
-type Principal = {
+type HookPrincipal = {
   tenant_id: string;
   principal_id: string;
   responsible_id: string;
@@ -60,14 +60,14 @@ type Principal = {
 };
 
 /** What messages of the principal may start, such as runs of agents: what the token could that gave it its address. */
-export function hookScopes({ scopes }: Pick<Principal, "scopes">): Actor["scopes"] {
+export function hookScopes({ scopes }: Pick<HookPrincipal, "scopes">): Actor["scopes"] {
   const given = scopesOf(scopes);
   // To post in its room is what it is for.
   return given && new Set([...given, "message.write"]);
 }
 
 /** The principal as it posts: bounded by who is responsible for it, and charged to that one. */
-export function hookActor(row: Principal): Actor {
+export function hookActor(row: HookPrincipal): Actor {
   return {
     tenantId: row.tenant_id,
     principalId: row.principal_id,

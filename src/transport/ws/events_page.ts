@@ -1,11 +1,12 @@
 // `/docs/events`: the AsyncAPI document as an HTML page without scripts.
 import { createHash } from "node:crypto";
+import { escapeHtml } from "@/core/text.ts";
 import type { Route } from "@/core/route.ts";
 import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
 import { asyncapiDocument, type AsyncDocumentSource } from "./asyncapi.ts";
 import type { Limit, Tables } from "./asyncapi_table.ts";
 import { STYLE } from "./events_style.ts";
-import { escapeHtml, fieldsHtml, namesIn, proseHtml, type Schema, typeHtml } from "./schema_html.ts";
+import { fieldsHtml, namesIn, proseHtml, type Schema, typeHtml } from "./schema_html.ts";
 
 type Message = { name: string; summary: string; payload: Schema; "x-scope"?: string };
 type Channel = {

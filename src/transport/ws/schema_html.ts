@@ -1,4 +1,5 @@
 // JSON Schemas as readable types, in HTML with links to named types.
+import { escapeHtml } from "@/core/text.ts";
 
 /** The keywords of JSON Schema that are rendered. */
 export type Schema = {
@@ -18,11 +19,6 @@ export type Schema = {
 
 const REF = /^#\/components\/schemas\/(.+)$/;
 const ENUM_MAX = 12;
-
-/** Text that is safe in HTML. */
-export function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-}
 
 /** Text with its `code` marked up. */
 export function proseHtml(text: string): string {

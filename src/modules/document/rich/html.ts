@@ -1,4 +1,5 @@
 // HTML of nodes that have the names of TipTap. Only the tags and attributes below are written, whatever a document contains.
+import { escapeHtml } from "@/core/text.ts";
 import { labelOf, languageOf, levelOf } from "./markdown.ts";
 import { plainTextOf, type RichMark, type RichNode } from "./node.ts";
 import { safeUrl } from "./url.ts";
@@ -86,8 +87,4 @@ function span(name: string, value: unknown): string {
   return typeof value === "number" && Number.isInteger(value) && value > 1 && value <= 1000
     ? ` ${name}="${value}"`
     : "";
-}
-
-export function escapeHtml(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }
