@@ -160,14 +160,7 @@ async function openPlatform(
   metrics.buildInfo.set({ version: manifest.version, commit: settings.SVC_COMMIT }, 1);
   const lag = stack.adopt(new LagSampler(), (sampler) => sampler.close());
   metrics.onScrape(metrics.eventLoopLag, (gauge) => gauge.set(lag.takeMax()));
-  stack.use(await lockDatabase(settings.SVC_DATABASE_URL));
-  const clock = "clock" in time ? time.clock : clockFor(settings.SVC_DATABASE_URL, time.timeSource);
-  const store = stack.adopt(await open(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
-  if (clock instanceof DatabaseClock) {
-    await clock.sync(() => readDatabaseTime(store));
-    stack.defer(() => clock.stop());
-    metrics.onScrape(metrics.clockOffset, (gauge) => gauge.set(clock.offsetMs / 1000));
-  }
+  const { store, clock } = await openDatabase(settings.SVC_DATABASE_URL, time, open, metrics, stack);
   const node = stack.adopt(await openNode(settings.SVC_DATABASE_URL, store), (opened) => opened?.close());
   const { bus, presence, limiter } = await openSharedServices(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
@@ -218,6 +211,25 @@ async function openPlatform(
     consumeRate,
     eventFilterOf: createEventFilter(() => modules.flatMap((module) => module.events ?? [])),
   };
+}
+
+/** Opens the database, and the clock, which follows that of a shared database. */
+async function openDatabase(
+  url: string,
+  time: TimeOptions,
+  open: typeof openStore,
+  metrics: Metrics,
+  stack: AsyncDisposableStack,
+): Promise<{ store: AnyStore; clock: Clock }> {
+  stack.use(await lockDatabase(url));
+  const clock = "clock" in time ? time.clock : clockFor(url, time.timeSource);
+  const store = stack.adopt(await open(url, clock), (opened) => opened.close());
+  if (clock instanceof DatabaseClock) {
+    await clock.sync(() => readDatabaseTime(store));
+    stack.defer(() => clock.stop());
+    metrics.onScrape(metrics.clockOffset, (gauge) => gauge.set(clock.offsetMs / 1000));
+  }
+  return { store, clock };
 }
 
 function consumeRateOf(limiter: Limiter): ConsumeRate {

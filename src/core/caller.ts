@@ -170,13 +170,6 @@ export async function runInSlices<Result>(work: Steps<Result>, pause = nextSlice
   }
 }
 
-/** Runs all steps of work at once. */
-export function runSteps<Result>(work: Steps<Result>): Result {
-  let step = work.next();
-  while (step.done !== true) step = work.next();
-  return step.value;
-}
-
 /** Runs synchronous work and charges its time to the current account. */
 export function measureCpu<Result>(work: () => Result): Result {
   const account = currentAccount();

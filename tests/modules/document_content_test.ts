@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
-import { runSteps } from "@/core/caller.ts";
 import { recordChange, spliceText } from "@/modules/document/content/crdt.ts";
 import { applySplices, diffText } from "@/modules/document/content/text_edits.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
+import { runSteps } from "./steps.ts";
 
 Deno.test("document.write requires the current revision as its base", async () => {
   await using fixture = await DocumentFixture.open();

@@ -3,7 +3,7 @@
 // Measures the work of its thread.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import { runInSlices, runSteps } from "@/core/caller.ts";
+import { runInSlices } from "@/core/caller.ts";
 import { inspectContent } from "@/modules/document/archive_content.ts";
 import { applyChange, encode, openDocument, recordChange } from "@/modules/document/content/crdt.ts";
 import { readFragment } from "@/modules/document/rich/fragment.ts";
@@ -14,6 +14,7 @@ import { slowTest } from "../tier.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { createCallers, openWithLimits } from "./fixtures.ts";
 import { ok } from "./room_fixture.ts";
+import { runSteps } from "./steps.ts";
 
 const fragmentOf = (doc: Y.Doc): Y.XmlFragment => doc.getXmlFragment("default");
 

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
-import { runSteps } from "@/core/caller.ts";
 import { updateFault } from "@/modules/document/content/crdt.ts";
 import { FragmentText, readFragment } from "@/modules/document/rich/fragment.ts";
 import { completeIds, isWritten, writeFragment } from "@/modules/document/rich/fragment_writer.ts";
 import { parseNodes, type RichNode } from "@/modules/document/rich/node.ts";
 import { checkShape } from "@/modules/document/rich/update_shape.ts";
+import { runSteps } from "./steps.ts";
 
 const name = fc.constantFrom("paragraph", "heading", "list", "custom-node", "blockContainer", "constructor");
 const value = fc.oneof(

@@ -1,11 +1,11 @@
 // The cost of search for other callers: hostile queries and long texts do not block them.
 // Measures the work of its thread.
 import assert from "node:assert/strict";
-import { runSteps } from "@/core/caller.ts";
 import { normalizeText, normalizeWithOffsets } from "@/core/normalize.ts";
 import { Matcher } from "@/modules/search/matcher.ts";
 import { fillRoom, testSearch } from "../conformance/search_engines.ts";
 import { assertYields, measureCpuMs } from "../cpu_time.ts";
+import { runSteps } from "./steps.ts";
 
 /** Far above the measured time, and far below that of exponential backtracking. */
 const MATCH_MAX_MS = 1000;

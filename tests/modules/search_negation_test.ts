@@ -1,10 +1,10 @@
 // Exclusions in queries: `-word` and `-"words in order"`.
 import assert from "node:assert/strict";
-import { runSteps } from "@/core/caller.ts";
 import { Matcher } from "@/modules/search/matcher.ts";
 import { fillRoom, testSearch, waitForIndex } from "../conformance/search_engines.ts";
 import type { Caller } from "../harness.ts";
 import { completeSearch, search } from "./fixtures.ts";
+import { runSteps } from "./steps.ts";
 
 async function find(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<string[]> {
   const { items } = await search(who, { query, ...more });

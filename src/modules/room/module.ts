@@ -35,7 +35,7 @@ type Deps = {
   exposesRoomIds: boolean;
 };
 
-type RoomModule = Module & { rooms: RoomService; members: RoomMembers; people: RoomPeople; views: RoomViews };
+type RoomModule = Module & { members: RoomMembers; people: RoomPeople; views: RoomViews };
 
 export function roomModule(platform: Platform, deps: Deps): RoomModule {
   const { store, clock, bus, cursors, metrics, eventFilterOf, modules } = platform;
@@ -98,7 +98,6 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
     jobsOn: { disabled: ownershipTransferJob, profile: profileJob },
     canRead: { room: async (actor, ids, db) => new Set((await roomAccess.findMany(actor, ids, db)).keys()) },
     gauges: [memberGauge(platform, deps.exposesRoomIds)],
-    rooms,
     members,
     people,
     views,

@@ -16,7 +16,7 @@ import { SkillWriter } from "./writer.ts";
 
 type Deps = { roomAccess: RoomAccess; identity: IdentityService; takeover: ScheduleTakeover };
 
-export type SkillModule = Module & { skills: SkillService; tools: SkillTools };
+export type SkillModule = Module & { tools: SkillTools };
 
 export function skillModule({ store, clock, metrics }: Platform, deps: Deps): SkillModule {
   const attachments = new SkillAttachments({ store, clock, ...deps });
@@ -36,7 +36,6 @@ export function skillModule({ store, clock, metrics }: Platform, deps: Deps): Sk
       },
     }],
     capability: () => ({ skills: SKILLS_MAX, versions: VERSIONS_MAX, files: FILES_MAX, bytes: SKILL_MAX_BYTES }),
-    skills,
     tools: new SkillTools({ store, metrics }),
   };
 }

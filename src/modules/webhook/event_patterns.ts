@@ -5,7 +5,7 @@ import { suggestionFor } from "@/core/suggestion.ts";
 
 const LAST_PART = /\.[^.]+$/;
 
-export function matchesPattern(pattern: string, type: string): boolean {
+function matchesPattern(pattern: string, type: string): boolean {
   if (pattern === "*" || pattern === type) return true;
   return pattern.endsWith(".*") && type.startsWith(pattern.slice(0, -1));
 }
