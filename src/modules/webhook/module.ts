@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import { appearsOn, type EventType } from "@/core/event.ts";
-import type { Module } from "@/core/module.ts";
+import type { Module, ModuleApi } from "@/core/module.ts";
 import { Slots } from "@/core/slots.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import type { FileAttachments, FileWriter } from "@/modules/file/mod.ts";
@@ -62,94 +62,25 @@ type Deps = {
 };
 
 type WebhookModule = Module & { services: ServiceWebhooks };
+/** One of the three features, and how it ends with a room. */
+type Part = ModuleApi & Required<Pick<Module, "purgeRoom">>;
 
-export function webhookModule(
-  { store, clock, cursors, outbound, metrics, cpu, writeBudget, consumeRate, modules, eventFilterOf, nodeId }: Platform,
-  deps: Deps,
-): WebhookModule {
-  const { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets } = deps;
-  const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
-  const sender = new WebhookSender({ outbound, clock });
-  const slots = new Slots(CALLS);
-  const reader = new WebhookReader({ roomAccess, revalidate, eventFilterOf });
-  const releaser = new WebhookReleaser({ store, clock, notify });
-  const dispatcher = new WebhookDispatcher({
-    store,
-    clock,
-    cpu,
-    metrics,
-    sender,
-    secrets,
-    slots,
-    reader,
-    releaser,
-    nodeId,
-  });
-  const wake = (key: { tenant_id: string; id: string }): void => dispatcher.wake(key);
-  const roomEvents = (): EventType[] =>
-    modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")));
-  const webhooks = new WebhookService({ store, clock, cursors, outbound, roomAccess, secrets, roomEvents, wake });
-  const encryptor = new Encryptor(gatewaySecrets, "hook");
-  const hooks = new HookService({ store, clock, cursors, encryptor, roomAccess, members, pictures: deps.pictures });
-  const receiver = new HookReceiver({
-    store,
-    clock,
-    cpu,
-    metrics,
-    writeBudget,
-    encryptor,
-    identity,
-    sender: messageSender,
-    filter: deps.filter,
-    files: deps.files,
-    consumeRate,
-  });
-  const outgoing = webhookApi({
-    webhooks,
-    deliveries: new WebhookDeliveryService({ store, clock, cursors, secrets, sender, roomEvents, wake }),
-  });
-  const incoming = hookApi(hooks, receiver);
-  const slashDeps = { store, clock, outbound, secrets: new Secrets(new Encryptor(gatewaySecrets, "slash command")) };
-  const commands = new SlashCommandService({ ...slashDeps, roomAccess, cursors, members });
-  const access = new SlashCommandAccess({ store, identity, roomAccess });
-  const late = new LateResponses({
-    cpu,
-    writeBudget,
-    encryptor: new Encryptor(gatewaySecrets, "slash command response"),
-    interactions: deps.interactions,
-    access,
-    baseUrl: deps.baseUrl,
-  });
-  const slash = slashCommandApi(commands, late);
+export function webhookModule(platform: Platform, deps: Deps): WebhookModule {
+  const webhooks = createWebhooks(platform, deps);
+  const slashCommands = createSlashCommands(platform, deps);
+  const parts: readonly Part[] = [webhooks, createHooks(platform, deps), slashCommands];
   return {
+    ...webhooks,
     name: "webhook",
     migrations,
-    tags: { ...outgoing.tags, ...incoming.tags, ...slash.tags },
-    events: [...outgoing.events ?? [], ...incoming.events ?? [], ...slash.events ?? []],
-    operations: [...outgoing.operations, ...incoming.operations, ...slash.operations],
-    commands: new SlashCommandSource({ ...slashDeps, access, late }),
-    routes: [...incoming.routes ?? [], ...slash.routes ?? []],
-    notificationKinds: { [DISABLED_NOTIFICATION]: null },
-    resourceScopes: { webhook: "webhook.read" },
-    leases: dispatcher.leases,
-    onCommit: (events) => dispatcher.onCommit(events),
-    start: () => dispatcher.start(),
-    drain: () => dispatcher.stop(),
-    stop: () => dispatcher.stop(),
+    tags: Object.assign({}, ...parts.map(({ tags }) => tags)),
+    events: parts.flatMap(({ events }) => events ?? []),
+    operations: parts.flatMap(({ operations }) => operations),
+    routes: parts.flatMap(({ routes }) => routes ?? []),
+    commands: slashCommands.commands,
     async purgeRoom(tenantId, roomId) {
-      await webhooks.purgeRoom(tenantId, roomId);
-      await hooks.purgeRoom(tenantId, roomId);
-      await commands.purgeRoom(tenantId, roomId);
+      for (const part of parts) await part.purgeRoom(tenantId, roomId);
     },
-    gauges: [{
-      gauge: metrics.webhookLag,
-      async collect(gauge) {
-        const now = clock.now();
-        const oldest = await new DeliveryStore(store.db).oldestWaiting(iso(now));
-        gauge.set(oldest === undefined ? 0 : Math.max(0, now - Date.parse(oldest)) / 1000);
-      },
-    }],
-    services: new ServiceWebhooks({ store, clock, secrets, roomEvents, wake }),
     capability: () => ({
       webhooks: WEBHOOKS_PER_TENANT,
       perOwner: WEBHOOKS_PER_OWNER,
@@ -160,5 +91,91 @@ export function webhookModule(
       hooksPerRoom: HOOKS_PER_ROOM,
       hookBytes: HOOK_BODY_MAX_BYTES,
     }),
+  };
+}
+
+/** Events delivered to endpoints. */
+function createWebhooks(
+  { store, clock, cursors, outbound, metrics, cpu, modules, eventFilterOf, nodeId }: Platform,
+  { roomAccess, notify, revalidate, secrets: gatewaySecrets }: Deps,
+): Part & Omit<WebhookModule, "name"> {
+  const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
+  const sender = new WebhookSender({ outbound, clock });
+  const dispatcher = new WebhookDispatcher({
+    store,
+    clock,
+    cpu,
+    metrics,
+    sender,
+    secrets,
+    slots: new Slots(CALLS),
+    reader: new WebhookReader({ roomAccess, revalidate, eventFilterOf }),
+    releaser: new WebhookReleaser({ store, clock, notify }),
+    nodeId,
+  });
+  const wake = (key: { tenant_id: string; id: string }): void => dispatcher.wake(key);
+  const roomEvents = (): EventType[] =>
+    modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")));
+  const webhooks = new WebhookService({ store, clock, cursors, outbound, roomAccess, secrets, roomEvents, wake });
+  const deliveries = new WebhookDeliveryService({ store, clock, cursors, secrets, sender, roomEvents, wake });
+  return {
+    ...webhookApi({ webhooks, deliveries }),
+    notificationKinds: { [DISABLED_NOTIFICATION]: null },
+    resourceScopes: { webhook: "webhook.read" },
+    leases: dispatcher.leases,
+    onCommit: (events) => dispatcher.onCommit(events),
+    start: () => dispatcher.start(),
+    drain: () => dispatcher.stop(),
+    stop: () => dispatcher.stop(),
+    purgeRoom: (tenantId, roomId) => webhooks.purgeRoom(tenantId, roomId),
+    gauges: [{
+      gauge: metrics.webhookLag,
+      async collect(gauge) {
+        const now = clock.now();
+        const oldest = await new DeliveryStore(store.db).oldestWaiting(iso(now));
+        gauge.set(oldest === undefined ? 0 : Math.max(0, now - Date.parse(oldest)) / 1000);
+      },
+    }],
+    services: new ServiceWebhooks({ store, clock, secrets, roomEvents, wake }),
+  };
+}
+
+/** Hooks that post into rooms. */
+function createHooks(
+  { store, clock, cursors, metrics, cpu, writeBudget, consumeRate }: Platform,
+  { roomAccess, identity, members, pictures, files, filter, sender, secrets }: Deps,
+): Part {
+  const encryptor = new Encryptor(secrets, "hook");
+  const hooks = new HookService({ store, clock, cursors, encryptor, roomAccess, members, pictures });
+  const receiver = new HookReceiver({
+    store,
+    clock,
+    cpu,
+    metrics,
+    writeBudget,
+    encryptor,
+    identity,
+    sender,
+    files,
+    filter,
+    consumeRate,
+  });
+  return { ...hookApi(hooks, receiver), purgeRoom: (tenantId, roomId) => hooks.purgeRoom(tenantId, roomId) };
+}
+
+/** Commands of rooms that endpoints run. */
+function createSlashCommands(
+  { store, clock, cursors, outbound, cpu, writeBudget }: Platform,
+  { roomAccess, identity, members, interactions, secrets, baseUrl }: Deps,
+): Part & { commands: SlashCommandSource } {
+  const calls = { store, clock, outbound, secrets: new Secrets(new Encryptor(secrets, "slash command")) };
+  const commands = new SlashCommandService({ ...calls, roomAccess, cursors, members });
+  const access = new SlashCommandAccess({ store, identity, roomAccess });
+  const encryptor = new Encryptor(secrets, "slash command response");
+  const late = new LateResponses({ cpu, writeBudget, encryptor, interactions, access, baseUrl });
+  return {
+    ...slashCommandApi(commands, late),
+    commands: new SlashCommandSource({ ...calls, access, late }),
+    purgeRoom: (tenantId, roomId) => commands.purgeRoom(tenantId, roomId),
   };
 }
