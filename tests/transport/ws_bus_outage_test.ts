@@ -91,7 +91,7 @@ Deno.test("ephemeral messages wait for the comparison of heads after a reconnect
   const { reads } = log;
   heads = 0;
   await sendCommand(alice, 4, typing);
-  assert.equal(countTyping(carol), 2);
+  await until(() => countTyping(carol) === 2);
   assert.deepEqual([log.reads, heads], [reads, 0]);
   await hub.drain();
 });

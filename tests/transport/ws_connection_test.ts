@@ -70,12 +70,15 @@ Deno.test("connect revalidates the actor once no event can be missed", async () 
 });
 
 Deno.test("after an error reply to connect input is ignored, and the deadline closes the socket", async () => {
-  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, authTimeoutMs: 60 } });
+  const clock = { at: Date.now(), now: () => clock.at };
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, authTimeoutMs: 60 }, clock });
   const peer = await connect("expired");
   peer.connection.receive(`{"id":2,"rpc":{"method":"test.echo","data":{"text":"x"}}}`);
   await pause(20);
   assert.equal(peer.socket.messages.length, 1);
-  await until(() => peer.socket.closedWith !== undefined);
+  assert.equal(peer.socket.closedWith, undefined);
+  clock.at += 60;
+  hub.tick();
   assert.equal(peer.socket.closedWith?.code, 3502);
   await hub.drain();
 });
@@ -502,7 +505,7 @@ Deno.test("drain closes all connections for reconnect, waits for running command
   const idle = await connect("alice");
   const busy = await connect("bob");
   busy.connection.receive(JSON.stringify({ id: 2, rpc: { method: "test.alone", data: { name: "a" } } }));
-  await pause(5);
+  await until(() => trace.steps.includes("start a"));
   const drained = hub.drain();
   const late = new FakeSocket();
   hub.open(late, { ip: "::1" });
@@ -632,8 +635,9 @@ Deno.test("replies wait for capacity in the outbox", async () => {
     peer.socket.isStalled = true;
     // Almost full: less capacity than any reply needs.
     for (const upTo of [4000, 7980]) {
-      emit("room:a", "z".repeat(upTo - peer.socket.bufferedAmount - 110));
-      await pause(5);
+      const { bufferedAmount } = peer.socket;
+      emit("room:a", "z".repeat(upTo - bufferedAmount - 110));
+      await until(() => peer.socket.bufferedAmount > bufferedAmount);
     }
     assert.ok(peer.socket.bufferedAmount > 7950 && peer.socket.isOpen, `${peer.socket.bufferedAmount} bytes wait`);
     proceed.resolve();
