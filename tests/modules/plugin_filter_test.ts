@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { eventually, pause, until } from "../wait.ts";
+import { allEnded, eventually, pause, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { ALLOW, installPlugin, manifestOf, PLUGINS, PluginServer, PluginSocket } from "./plugin_fixture.ts";
@@ -167,7 +167,7 @@ Deno.test("a filter that hangs delays the messages of its room by its deadline, 
     await until(() => server.calls.length === length + 1);
     const second = sendMessage(alice, roomId, `Second ${round}`);
     await until(() => server.calls.length === length + 2);
-    for (let n = 0; n < 20; n++) await sendMessage(alice, otherId, `Elsewhere ${n}`);
+    await allEnded(Array.from({ length: 20 }, (_, n) => sendMessage(alice, otherId, `Elsewhere ${n}`)));
     await pause(20);
     const sent = (await textsOf()).filter((text) => text.endsWith(` ${round}`));
     slow.resolve();
