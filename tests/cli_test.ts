@@ -186,9 +186,14 @@ Deno.test("one Ctrl-C, which can come twice, waits for a request that runs; anot
   await until(() => gateway.log.includes(`"stopping"`));
   Deno.kill(gateway.pid, "SIGINT");
   const early = await Promise.race([gateway.waitForExit(), pause(1000)]);
+  // Signals that come while a busy process has not read the last one are one with it.
+  for (let exit = early; exit === undefined; exit = await Promise.race([gateway.waitForExit(), pause(1000)])) {
+    Deno.kill(gateway.pid, "SIGINT");
+  }
   // On a machine so busy that it comes late, it is another one.
-  if (early === undefined) Deno.kill(gateway.pid, "SIGINT");
-  else assert.ok(timeOf(gateway, "second signal") - timeOf(gateway, "stopping") >= ECHO_MS, `it waits: ${gateway.log}`);
+  if (early !== undefined) {
+    assert.ok(timeOf(gateway, "second signal") - timeOf(gateway, "stopping") >= ECHO_MS, `it waits: ${gateway.log}`);
+  }
   assert.equal((await gateway.waitForExit())?.code, 130);
   assert.match(gateway.log, /"second signal received; exiting immediately".*"SIGINT"/);
 });
