@@ -101,8 +101,9 @@ Deno.test("an editor over its daily quota is disconnected with the reason, and a
   bob.insert(0, "Bob goes on. ");
   await bob.waitUntilSaved();
   await alice.disconnect();
+  const { length } = alice.authFailures;
   await alice.reconnect();
-  await until(() => alice.authFailures.length === 2, "it is still over its quota when it reconnects");
+  await until(() => alice.authFailures.length > length, "it is still over its quota when it reconnects");
   assert.equal(alice.isSaved, false);
   assert.equal(await documents.readText(id), `Bob goes on. ${stored}`);
 
