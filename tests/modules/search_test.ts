@@ -470,7 +470,8 @@ testSearch(
     const roomId = await createRoom(alice);
     const id = await sendMessage(alice, roomId, "kumquat");
     const ask = async (): Promise<unknown[]> => {
-      const { items, degraded } = (await alice.post("/v1/search", { query: "kumquat" })).body;
+      // A busy machine may not get to it in time.
+      const { items, degraded } = await search(alice, { query: "kumquat" }, []);
       return [degraded, ...items.map((item: { message: { id: string } }) => item.message.id)];
     };
     assert.deepEqual(await find(alice, "kumquat"), [id]);
