@@ -207,6 +207,10 @@ async function openPlatform(
       serviceFactor: limits.serviceFactor,
       writeBudget,
       cpu,
+      revalidate: async (actor) => {
+        const identity = modules.find((module) => module.revalidate !== undefined);
+        return identity?.revalidate === undefined ? actor : await identity.revalidate(actor);
+      },
     }),
     consumeRate,
     eventFilterOf: createEventFilter(() => modules.flatMap((module) => module.events ?? [])),

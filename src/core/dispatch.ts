@@ -10,6 +10,7 @@ import type { Count, Distribution } from "./metric_family.ts";
 import type { Metrics } from "./metrics.ts";
 import {
   type Access,
+  type AccessCheck,
   type Context,
   isReadOnly,
   nounOf,
@@ -36,6 +37,8 @@ export type Call = {
   signal?: AbortSignal | undefined;
   /** The transport has begun the call on the caller's CPU account, and ends it. */
   isCpuAccounted?: true;
+  /** When the transport began it, before it authenticated the caller, by `performance.now()`; default: when it is dispatched. */
+  startedAt?: number;
   /** What `prepare` of the dispatcher returned for it, or for the same call with the rights of that moment. */
   preparation?: Preparation | undefined;
   /** It had its turn on the thread before, since it is part of a transaction, for which others wait. */
@@ -67,6 +70,8 @@ type Deps = {
   writeBudget?: WriteBudget;
   /** Limits the CPU time of callers; absent where it is not counted. */
   cpu?: CpuBudget;
+  /** The actor with its current rights; `undefined` if its principal or its token has ended. */
+  revalidate?: (actor: Actor) => Promise<Actor | undefined>;
 };
 
 /** What is created once for an operation: its input's parser, and its metrics with resolved labels. */
@@ -77,6 +82,11 @@ type Known = {
   latency: Distribution;
 };
 
+/**
+ * A read that took longer is authorized again before its result leaves. What it read may be newer than its check: a process that was
+ * frozen in between would return what was written after its caller was removed.
+ */
+const READ_GRANT_MAX_MS = 1000;
 const PROTO_KEY = "__proto__";
 /** Compiled inputs, by their schemas. Further gateways in a process, as tests have them, use those of the first. */
 const compiledInputs = new WeakMap<z.ZodType, z.ZodType>();
@@ -92,7 +102,7 @@ const log = logOf("operation");
 
 /** Builds the dispatcher. */
 export function createDispatch(
-  { metrics, consumeRate, writeRate, serviceFactor = 1, writeBudget, cpu }: Deps,
+  { metrics, consumeRate, writeRate, serviceFactor = 1, writeBudget, cpu, revalidate }: Deps,
 ): Dispatcher {
   const known = new Map<Operation, Known>();
   const rates = { writeRate, serviceFactor };
@@ -150,10 +160,14 @@ export function createDispatch(
         if (turn !== undefined) await turn;
       }
       // Parsing, and what the operation does before its first wait, is the part that grows with the input.
-      const run = () => runPrepared(operation, call, parse(input, call.input));
+      const checks: AccessCheck[] | undefined = isReadOnly(operation) ? [] : undefined;
+      const run = () => runPrepared(operation, call, parse(input, call.input), checks);
       const work = account === undefined ? run : () => account.measure(run);
       if (!isReadOnly(operation)) scope = new CallScope(call.actor, account);
       const result = await (scope === undefined ? chargeTo(account, work) : scope.run(work));
+      if (checks !== undefined && performance.now() - (call.startedAt ?? startedAt) > READ_GRANT_MAX_MS) {
+        await authorizeAgain(operation, call, checks, revalidate);
+      }
       ok.inc();
       if (log.isEnabledFor("debug")) log.debug("operation completed", logFields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
@@ -176,10 +190,30 @@ export function createDispatch(
   return Object.assign(dispatch, { prepare });
 }
 
+/** Throws unless the caller of a read may still have its result. */
+async function authorizeAgain(
+  operation: Operation,
+  { actor }: Call,
+  checks: readonly AccessCheck[],
+  revalidate: Deps["revalidate"],
+): Promise<void> {
+  const current = revalidate === undefined ? actor : await revalidate(actor);
+  if (current === undefined) throw new Fault("token_revoked", "The token or its principal ended during the call");
+  authorize(operation, current);
+  // Others bound what an agent may do for them, not its token.
+  const bounded = { ...current, bounds: actor.bounds };
+  for (const check of checks) await check(bounded);
+}
+
 /** Runs an operation, after its preparation. */
-function runPrepared(operation: Operation, call: Call, input: unknown): Promise<unknown> {
+function runPrepared(
+  operation: Operation,
+  call: Call,
+  input: unknown,
+  checks: AccessCheck[] | undefined,
+): Promise<unknown> {
   const { preparation } = call;
-  const context = new CallContext(operation, call);
+  const context = new CallContext(operation, call, checks);
   if (preparation !== undefined) {
     if ("thrown" in preparation) throw preparation.thrown;
     return operation.run(context, input, preparation.result);
@@ -225,14 +259,16 @@ class CallContext implements Context {
   readonly access: Access;
   readonly operation: string;
   readonly isReadOnly: boolean;
+  readonly checks: AccessCheck[] | undefined;
   readonly #call: Call;
 
-  constructor(operation: Operation, call: Call) {
+  constructor(operation: Operation, call: Call, checks?: AccessCheck[]) {
     this.actor = call.actor;
     this.requestId = call.requestId;
     this.access = operation.access;
     this.operation = operation.name;
     this.isReadOnly = isReadOnly(operation);
+    this.checks = checks;
     this.#call = call;
   }
 

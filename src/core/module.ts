@@ -56,6 +56,8 @@ export type Module = ModuleApi & {
   canRead?: Readonly<Record<string, CanRead>>;
   /** The scope that reads a resource, by type of resource as in notifications. */
   resourceScopes?: Readonly<Record<string, string>>;
+  /** The actor with its current rights; `undefined` if its principal or its token has ended. */
+  revalidate?: (actor: Actor) => Promise<Actor | undefined>;
   /** Deletes what the module stores for a room that is purged; safe to repeat. */
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
   /** Called in the transaction that deletes messages of a room: to delete, or enqueue to delete, what was derived from them. */

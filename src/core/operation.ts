@@ -62,6 +62,9 @@ type HttpBinding = {
 
 export type TextBody = { type: string; field: string };
 
+/** Throws unless the actor, with the rights that it has now, still has the access that a read was granted. */
+export type AccessCheck = (actor: Actor) => Promise<unknown>;
+
 /** What every call of `run` receives besides its input. */
 export type Context = {
   actor: Actor;
@@ -72,6 +75,8 @@ export type Context = {
   operation: string;
   /** Whether the operation only reads. */
   isReadOnly: boolean;
+  /** Of a read: what granted access adds its check, which is repeated before the result leaves if the read was slow. */
+  readonly checks?: AccessCheck[] | undefined;
   /** Aborts when the caller disconnects or the request times out; long polls listen to it. Created on first use; copies lack it. */
   readonly signal?: AbortSignal | undefined;
 };

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { createDispatch, parse } from "@/core/dispatch.ts";
-import { type Fault, RetryTransaction } from "@/core/fault.ts";
+import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { testOnPostgres } from "../engines.ts";
@@ -44,6 +44,45 @@ Deno.test("work that runs again is not a failure, and is counted against the rat
   const text = await metrics.registry.metrics();
   assert.doesNotMatch(text, /^svc_operation_errors_total\{/m);
   assert.match(text, /^svc_operation_throughput_total\{.*"test.write"\} 2$/m);
+});
+
+Deno.test("the result of a slow read is returned only to a caller that may still have it", async () => {
+  let current: Actor | undefined = { ...ALICE, role: "owner" };
+  let isMember = true;
+  const dispatch = createDispatch({
+    metrics: new Metrics(),
+    consumeRate: undefined,
+    writeRate: { perSecond: 1, burst: 1 },
+    revalidate: () => Promise.resolve(current),
+  });
+  const read = defineOperation({
+    name: "test.read",
+    summary: "Read something of a room",
+    access: { scope: "test.read", tenant: "member" },
+    http: { method: "GET", path: "/v1/test", status: 200 },
+    input: z.strictObject({}),
+    output: z.strictObject({}),
+    example: {},
+    run(context) {
+      context.checks?.push((actor) => {
+        assert.equal(actor.role, "owner", "the check has the rights of now");
+        return isMember ? Promise.resolve() : Promise.reject(new Fault("not_found", "No such room"));
+      });
+      return Promise.resolve({});
+    },
+  });
+  const call = { actor: ALICE, input: {}, requestId: "1", via: "test" };
+  const slow = { ...call, startedAt: performance.now() - 60_000 };
+  const codeOf = (started: typeof call): Promise<string> =>
+    dispatch(read, started).then(() => "ok", (fault: Fault) => fault.code);
+  assert.equal(await codeOf(slow), "ok");
+  isMember = false;
+  assert.equal(await codeOf(slow), "not_found");
+  isMember = true;
+  current = { ...ALICE, role: "guest" };
+  assert.equal(await codeOf(slow), "forbidden");
+  current = undefined;
+  assert.equal(await codeOf(slow), "token_revoked");
 });
 
 testOnPostgres(

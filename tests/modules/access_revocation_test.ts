@@ -1,10 +1,11 @@
 // Revoked rights end on open connections and for stored responses as well.
 import assert from "node:assert/strict";
-import { testOnPostgres } from "../engines.ts";
+import { MessageStore } from "@/modules/message/store.ts";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { pause, until } from "../wait.ts";
-import { assertProblem, completeSearch, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
+import { assertProblem, completeSearch, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 /** An authenticated socket, and a way to call operations over it. */
 async function connect(gateway: Harness, who: Caller) {
@@ -234,3 +235,45 @@ Deno.test("search returns only resources of types that the token may read", asyn
   const wide = await gateway.as("alice", { scope: "search.read message.read" });
   assert.equal((await completeSearch(() => wide.get("/v1/search?q=papaya"))).items.length, 1);
 });
+
+testOnEngines(
+  "a read that is interrupted after its check returns nothing that was written after a removal",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const { log } = gateway.app.store;
+    const [page, read, now] = [MessageStore.prototype.page, log.read, performance.now];
+    for (const path of ["/v1/messages?roomId=ROOM", "/v1/rooms/ROOM/events?after=0"]) {
+      const roomId = await createRoom(alice, ["bob"]);
+      let isInterrupted = false;
+      const interrupt = async (): Promise<void> => {
+        if (isInterrupted) return;
+        isInterrupted = true;
+        await freeze(roomId);
+      };
+      MessageStore.prototype.page = async function (this: MessageStore, ...args) {
+        await interrupt();
+        return await page.apply(this, args);
+      };
+      log.read = async (...args) => {
+        await interrupt();
+        return await read.apply(log, args);
+      };
+      try {
+        assertProblem(await bob.get(path.replace("ROOM", roomId)), 404, "not_found");
+        assert.ok(isInterrupted);
+      } finally {
+        Object.assign(MessageStore.prototype, { page });
+        Object.assign(log, { read });
+        Reflect.deleteProperty(performance, "now");
+      }
+    }
+
+    /** What others do while the process of the read is frozen for a minute. */
+    async function freeze(roomId: string): Promise<void> {
+      ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+      await sendMessage(alice, roomId, "without bob");
+      Object.defineProperty(performance, "now", { configurable: true, value: () => now.call(performance) + 60_000 });
+    }
+  },
+);

@@ -102,6 +102,7 @@ export function identityModule(
     name: "identity",
     migrations,
     ...identityApi({ identity, modules, refreshTokens, tenants, limits: deps.limits, refreshRate: deps.refreshRate }),
+    revalidate: (actor) => authenticator.revalidate(actor),
     maintenance: { tokens: () => identity.purgeExpired() },
     identity,
     authenticator,

@@ -48,6 +48,7 @@ export class RoomAccess {
   async require(context: Context, roomId: string, { tx, least }: AccessOptions = {}): Promise<RoomGrant> {
     const grant = await this.#authorize(context, roomId, least, tx?.db);
     if (tx !== undefined) this.#recheckBeforeCommit(tx, context, roomId, least);
+    else context.checks?.push((actor) => this.#authorize({ ...context, actor }, roomId, least, undefined));
     return grant;
   }
 

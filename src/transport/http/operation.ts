@@ -133,6 +133,7 @@ class HttpCall implements Call {
   readonly requestId: string;
   readonly via = "http";
   readonly isCpuAccounted = true;
+  readonly startedAt: number;
   preparation: Preparation | undefined = undefined;
   readonly hasTurn: boolean;
   readonly #context: RequestContext;
@@ -142,6 +143,7 @@ class HttpCall implements Call {
     this.input = input;
     this.hasTurn = hasTurn;
     this.requestId = context.requestId;
+    this.startedAt = context.startedAt;
     this.#context = context;
   }
 
