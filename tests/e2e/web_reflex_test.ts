@@ -115,12 +115,14 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await composer.press("Enter");
       await page.locator(".chat .message pre", { hasText: "const x = 1;" }).waitFor();
       assert.equal(await composer.inputValue(), "");
-      await page.locator(".unsent").waitFor({ state: "detached" });
+      await page.locator(`.chat .message[data-id^="msg_"] pre`, { hasText: "const x = 1;" }).waitFor();
     });
     await t.step("an own message without any text is deleted, if its author wants that", async () => {
       await composer.press("ArrowUp");
-      await page.getByLabel("Edit message").fill("");
-      await page.keyboard.press("Enter");
+      const editor = page.getByLabel("Edit message");
+      await page.locator(".edit textarea:focus").waitFor();
+      await editor.fill("");
+      await editor.press("Enter");
       await page.getByRole("dialog", { name: "Delete this message?" }).getByRole("button", { name: "Cancel" }).click();
       await page.locator(".chat .message pre", { hasText: "const x = 1;" }).waitFor();
     });
