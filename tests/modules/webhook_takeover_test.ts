@@ -30,12 +30,13 @@ testOnEngines(
       const firstEnds = stack.adopt({ isOpen: true }, async (state) => {
         if (state.isOpen) await first[Symbol.asyncDispose]();
       });
-      const other = isShared ? stack.use(await openWithEndpoints(settings)) : undefined;
       const { alice } = await createCallers(first, "alice");
       const roomId = await createRoom(alice, []);
       await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
       for (const text of ["one", "two", "three", "four"]) await sendMessage(alice, roomId, text);
       await until(() => endpoint.requests.length === 2);
+      // Only now, when the first has the lease: a node that starts looks for work as well.
+      const other = isShared ? stack.use(await openWithEndpoints(settings)) : undefined;
       await first.app.drain();
       assert.deepEqual(textsAsked().slice(0, 2), ["one", "two"]);
       if (other === undefined) assert.equal(endpoint.requests.length, 2);
