@@ -5,7 +5,7 @@ import { ProcessTransport } from "@/modules/plugin/process_transport.ts";
 import type { ActivePlugin } from "@/modules/plugin/registry.ts";
 import { openGateway } from "../harness.ts";
 import { slowTest } from "../tier.ts";
-import { eventually, pause } from "../wait.ts";
+import { eventually, pause, WAIT_MS } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
 
@@ -86,7 +86,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 slowTest(
   "idle processes release their slots; those that hoard, read files or write unasked end",
   async () => {
-    const transport = new ProcessTransport(1);
+    const transport = new ProcessTransport(1, WAIT_MS);
     let n = 0;
     const call = async (id: string, text: string, deadlineMs = 60_000, code = COUNTING): Promise<unknown> => {
       const plugin = { tenantId: "t", id, manifest: { code }, row: { version: 1 } } as unknown as ActivePlugin;
@@ -144,7 +144,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 `;
 
 Deno.test("a plugin in a process computes only while a call waits for it", async () => {
-  const transport = new ProcessTransport();
+  const transport = new ProcessTransport(undefined, WAIT_MS);
   const plugin = {
     tenantId: "t",
     id: "p",

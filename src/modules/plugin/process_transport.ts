@@ -51,15 +51,17 @@ export class ProcessTransport {
   /** Those that were called least recently first. */
   readonly #running = new Map<string, PluginProcess>();
   readonly #processesMax: number;
+  readonly #responseMs: number;
 
-  constructor(processesMax = PROCESSES_MAX) {
+  constructor(processesMax = PROCESSES_MAX, responseMs = RESPONSE_MS) {
     this.#processesMax = processesMax;
+    this.#responseMs = responseMs;
   }
 
   readonly call: PluginTransport = async (plugin, call) => {
     const child = this.#processOf(plugin);
     try {
-      return await child.call(call);
+      return await child.call({ ...call, deadlineMs: Math.min(call.deadlineMs, this.#responseMs) });
     } catch (thrown) {
       // What does not respond may loop: it would keep a processor busy.
       if (thrown instanceof Fault && thrown.code === "plugin_timeout") child.stop();
@@ -161,7 +163,7 @@ class PluginProcess {
     waiting.promise.catch(() => {});
     this.#pending.set(id, { kind, ...waiting });
     const onAbort = (): void => waiting.reject(timedOut());
-    const timer = setTimeout(onAbort, Math.min(deadlineMs, RESPONSE_MS));
+    const timer = setTimeout(onAbort, deadlineMs);
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       const line = new TextEncoder().encode(`${JSON.stringify({ id, call: kind, data })}\n`);
