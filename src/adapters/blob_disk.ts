@@ -1,8 +1,8 @@
 // Blobs as local files: written to a part file, synced, then renamed.
 import { dirname, join } from "node:path";
 import { DAY_MS } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
+import { translateErrors, writeAll } from "./blob_files.ts";
 
 const CHUNK_BYTES = 65_536;
 /** A part file this old belongs to a process that ended; also the interval of the check for them. */
@@ -34,7 +34,7 @@ export class DiskBlobs implements Blobs {
     try {
       try {
         for await (const chunk of content) {
-          for (let at = 0; at < chunk.length;) at += await translateErrors(file.write(chunk.subarray(at)));
+          await translateErrors(writeAll(file, chunk));
         }
         await translateErrors(file.sync());
       } finally {
@@ -111,13 +111,5 @@ async function ignoreNotFound<Result>(work: Promise<Result>): Promise<Result | u
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
-  }
-}
-
-async function translateErrors<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work;
-  } catch (cause) {
-    throw new Fault("unavailable", "The file store is unavailable", { cause });
   }
 }

@@ -2,12 +2,12 @@
 import { Buffer } from "node:buffer";
 import { AwsClient } from "aws4fetch";
 import { delay, withTimeout } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import { Slots } from "@/core/slots.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
 import { allowHostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
+import { storeUnavailable } from "./blob_files.ts";
 import { Spool, SPOOL_MEMORY_BYTES } from "./blob_spool.ts";
 
 /** Larger contents are uploaded in parts of this size; S3 requires at least 5 MiB. */
@@ -92,7 +92,7 @@ export class S3Blobs implements Blobs {
     if (response === undefined) return undefined;
     if (range !== undefined && response.status !== PARTIAL_CONTENT) {
       await discardBody(response);
-      throw unavailable(
+      throw storeUnavailable(
         new Error(`Expected a partial response to a range request, received status ${response.status}`),
       );
     }
@@ -135,14 +135,14 @@ export class S3Blobs implements Blobs {
     await discardBody(response);
     const etag = response.headers.get("ETag");
     // Each store names what it has stored. A response without a name is that of a proxy, and nothing was stored.
-    if (etag === null) throw unavailable(new Error("PUT: expected an ETag in the response, received none"));
+    if (etag === null) throw storeUnavailable(new Error("PUT: expected an ETag in the response, received none"));
     return etag;
   }
 
   /** The response; throws when the resource does not exist. */
   async #request(method: string, path: string, ask?: S3Request): Promise<Response> {
     const response = await this.#requestOptional(method, path, ask);
-    if (response === undefined) throw unavailable(new Error(`${method}: object not found`));
+    if (response === undefined) throw storeUnavailable(new Error(`${method}: object not found`));
     return response;
   }
 
@@ -167,7 +167,7 @@ export class S3Blobs implements Blobs {
         await delay(Math.random() * RETRY_MS * 2 ** retry);
       }
     } catch (cause) {
-      throw unavailable(cause);
+      throw storeUnavailable(cause);
     }
   }
 
@@ -216,7 +216,7 @@ export class S3Blobs implements Blobs {
         } catch (cause) {
           // The relevant failure is thrown below.
           reader.cancel().catch(() => {});
-          throw unavailable(cause);
+          throw storeUnavailable(cause);
         }
       },
       cancel: (reason) => reader.cancel(reason),
@@ -246,17 +246,13 @@ function xmlText(xml: string, name: string): string {
   const [, rest = ""] = xml.split(`<${name}>`, 2);
   const [text = ""] = rest.split(`</${name}>`, 1);
   if (text === "" || text.includes("<")) {
-    throw unavailable(new Error(`Expected ${name} in the response, received ${xml.slice(0, 500)}`));
+    throw storeUnavailable(new Error(`Expected ${name} in the response, received ${xml.slice(0, 500)}`));
   }
   return text;
 }
 
 function isConnectionFailure(error: unknown): boolean {
   return error instanceof OutboundError && error.code === "connection_failed";
-}
-
-function unavailable(cause: unknown): Fault {
-  return new Fault("unavailable", "The file store is unavailable", { cause });
 }
 
 async function discardBody(response: Response): Promise<void> {

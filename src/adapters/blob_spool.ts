@@ -1,7 +1,7 @@
 // Bytes that wait for more of them: a few in memory, the others in a file. Clients may be slow, and many may send at once.
 import { join } from "node:path";
 import { Buffer } from "node:buffer";
-import { Fault } from "@/core/fault.ts";
+import { translateErrors, writeAll } from "./blob_files.ts";
 
 /** Most files are smaller, and never reach the disk. */
 export const SPOOL_MEMORY_BYTES = 256 * 1024;
@@ -46,7 +46,7 @@ export class Spool implements Disposable {
     this.#file ??= await openUnnamed(this.#folder);
     const bytes = Buffer.concat(this.#chunks);
     this.#chunks = [];
-    for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
+    await writeAll(this.#file, bytes);
     this.#written += bytes.length;
   }
 }
@@ -75,12 +75,4 @@ async function readBack(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
   }
   await file.truncate(0);
   await file.seek(0, Deno.SeekMode.Start);
-}
-
-async function translateErrors<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work;
-  } catch (cause) {
-    throw new Fault("unavailable", "The file store is unavailable", { cause });
-  }
 }

@@ -1,6 +1,7 @@
 // Bounds how much work runs at once, so that what one owner asks for leaves room for others. What waits starts in a fair order.
 import { tenantOfCharged } from "./actor.ts";
 import { Fault, type FaultCode } from "./fault.ts";
+import { OwnerTally } from "./owner_tally.ts";
 
 /** How many slots there are: in all, and for each key of a level. */
 type SlotLimits = { total?: number; perKey?: readonly number[] };
@@ -156,9 +157,7 @@ export class Places {
   readonly #what: string;
   readonly #limits: PlaceLimits;
   readonly #code: FaultCode;
-  /** Places that are taken, by owner and by tenant. */
-  readonly #taken = new Map<string, number>();
-  #total = 0;
+  readonly #taken = new OwnerTally();
 
   /** `what` they are for, in the plural; `code` is that of the fault if there is none left. */
   constructor(what: string, limits: PlaceLimits, code: FaultCode = "rate_limited") {
@@ -170,32 +169,18 @@ export class Places {
   /** A place until it is disposed. `owner` is a key as returned by `chargedTo`. */
   enter(owner: string): Disposable {
     const { perOwner, perTenant, perNode } = this.#limits;
-    const tenant = tenantOfCharged(owner);
-    const isOwners = this.#countOf(owner) >= perOwner;
-    if (isOwners || this.#countOf(tenant) >= perTenant || this.#total >= perNode) {
+    const isOwners = this.#taken.ofOwner(owner) >= perOwner;
+    if (isOwners || this.#taken.ofTenant(owner) >= perTenant || this.#taken.total >= perNode) {
       const who = isOwners ? `At most ${perOwner}` : "Too many";
       throw new Fault(this.#code, `${who} ${this.#what} at the same time`, { retryAfterMs: PLACE_RETRY_MS });
     }
-    this.#add(owner, tenant, 1);
+    this.#taken.add(owner, 1);
     let isTaken = true;
     return {
       [Symbol.dispose]: () => {
-        if (isTaken) this.#add(owner, tenant, -1);
+        if (isTaken) this.#taken.add(owner, -1);
         isTaken = false;
       },
     };
-  }
-
-  #countOf(key: string): number {
-    return this.#taken.get(key) ?? 0;
-  }
-
-  #add(owner: string, tenant: string, change: 1 | -1): void {
-    this.#total += change;
-    for (const key of [owner, tenant]) {
-      const count = this.#countOf(key) + change;
-      if (count > 0) this.#taken.set(key, count);
-      else this.#taken.delete(key);
-    }
   }
 }

@@ -11,6 +11,11 @@ const ID = "org.example.filter";
 
 type Fixture = { admin: Caller; alice: Caller; roomId: string; otherId: string };
 
+const refuseOrMask: PluginServer["respond"] = ({ data: { text } }) =>
+  text.includes("forbidden")
+    ? { kind: "refuse", reason: "Not here" }
+    : { kind: "replace", text: text.replaceAll("4111", "****") };
+
 function filterManifest(server: PluginServer | undefined, hook: Record<string, unknown> = {}, more = {}) {
   return manifestOf({
     id: ID,
@@ -255,10 +260,7 @@ testOnEngines("a filter decides on what tools of an agent send and edit", async 
     { environment: { ...environment, ...ALLOW }, agent: { tools: ["message.send", "message.update"] } },
   );
   const { alice, roomId, gateway } = fixture;
-  server.respond = ({ data: { text } }) =>
-    text.includes("forbidden")
-      ? { kind: "refuse", reason: "Not here" }
-      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  server.respond = refuseOrMask;
   await installPlugin(await gateway.as("admin", { role: "admin" }), filterManifest(server));
   ok(await alice.put(`/v1/rooms/${roomId}/filters/${ID}`));
   await fixture.mention(alice, "Say it");
@@ -271,10 +273,7 @@ testOnEngines("a filter decides on what hooks post", async (environment) => {
   await using server = new PluginServer();
   await using gateway = await openGateway({ ...environment, ...ALLOW });
   const { alice, roomId } = await openFixture(gateway, filterManifest(server));
-  server.respond = ({ data: { text } }) =>
-    text.includes("forbidden")
-      ? { kind: "refuse", reason: "Not here" }
-      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  server.respond = refuseOrMask;
   const { path } = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "CI" }));
   const post = (body: string) => {
     const headers = { "content-type": "text/plain" };
@@ -290,10 +289,7 @@ testOnEngines("a filter decides on what an agent outside says", async (environme
   await using server = new PluginServer();
   await using gateway = await openGateway({ ...environment, ...ALLOW });
   const { alice, roomId } = await openFixture(gateway, filterManifest(server));
-  server.respond = ({ data: { text } }) =>
-    text.includes("forbidden")
-      ? { kind: "refuse", reason: "Not here" }
-      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  server.respond = refuseOrMask;
   const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice", name: "Robo" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
   const start = async (text: string): Promise<string> => {

@@ -12,9 +12,8 @@ export function fitsMessage(text: string): boolean {
     new TextEncoder().encode(text).length <= TEXT_MAX_BYTES;
 }
 
-/** The text of a message, or the beginning of a longer one. */
+/** The beginning of a text that is too long for a message. */
 function cutToMessage(text: string): string {
-  if (fitsMessage(text)) return text;
   const max = TEXT_MAX_CODE_POINTS - CUT_NOTE.length;
   // No character has more than four bytes.
   return `${truncateCodePoints(text, Math.min(max, (TEXT_MAX_BYTES - CUT_NOTE.length * 4) / 4))}${CUT_NOTE}`;

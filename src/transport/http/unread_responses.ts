@@ -1,7 +1,7 @@
 // Bounds the memory of long responses that nobody reads: what waits to be sent belongs to an owner, who may have only so much of it.
 import { Buffer } from "node:buffer";
-import { tenantOfCharged } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
+import { OwnerTally } from "@/core/owner_tally.ts";
 import { LONG_BYTES, pieceStream } from "../shared/piece_stream.ts";
 
 const MIB = 1024 * 1024;
@@ -12,21 +12,20 @@ const MIB = 1024 * 1024;
 const WAITING_MAX_MIB = { owner: 32, tenant: 128, node: 256 };
 
 export class UnreadResponses {
-  /** Bytes that wait, by owner and by tenant. Addresses, which own responses to strangers, are of one. */
-  readonly #waiting = new Map<string, number>();
-  #total = 0;
+  /** Bytes that wait. */
+  readonly #waiting = new OwnerTally();
 
   /** Throws `rate_limited` if too much of the owner waits to be read, or of its tenant or the node. `owner` as of `chargedTo`. */
   assertRead(owner: string): void {
-    const own = this.#waitingOf(owner);
+    const own = this.#waiting.ofOwner(owner);
     const { owner: ownMax, tenant: tenantMax, node: nodeMax } = WAITING_MAX_MIB;
     if (own >= ownMax * MIB) {
       const detail = `Responses of ${ownMax} MiB wait to be read; read them, or close their connections`;
       throw new Fault("rate_limited", detail, { retryAfterMs: 1000 });
     }
     const allowed = own === 0 ? 2 * MIB : MIB;
-    const isTenantFull = this.#waitingOf(tenantOf(owner)) >= tenantMax * allowed;
-    if (isTenantFull || this.#total >= nodeMax * allowed) {
+    const isTenantFull = this.#waiting.ofTenant(owner) >= tenantMax * allowed;
+    if (isTenantFull || this.#waiting.total >= nodeMax * allowed) {
       const whose = isTenantFull ? "members of this tenant" : "other callers";
       throw new Fault("rate_limited", `Too many responses wait to be read by ${whose}`, { retryAfterMs: 1000 });
     }
@@ -45,24 +44,7 @@ export class UnreadResponses {
     if (content.length < LONG_BYTES) return { body: content };
     if (isReading) this.assertRead(owner);
     const bytes = typeof content === "string" ? Buffer.from(content) : content;
-    this.#add(owner, bytes.length);
-    return { body: pieceStream(bytes, (taken) => this.#add(owner, -taken)), length: bytes.length };
+    this.#waiting.add(owner, bytes.length);
+    return { body: pieceStream(bytes, (taken) => this.#waiting.add(owner, -taken)), length: bytes.length };
   }
-
-  #waitingOf(key: string): number {
-    return this.#waiting.get(key) ?? 0;
-  }
-
-  #add(owner: string, bytes: number): void {
-    this.#total += bytes;
-    for (const key of [owner, tenantOf(owner)]) {
-      const waiting = this.#waitingOf(key) + bytes;
-      if (waiting > 0) this.#waiting.set(key, waiting);
-      else this.#waiting.delete(key);
-    }
-  }
-}
-
-function tenantOf(owner: string): string {
-  return owner.includes("/") ? tenantOfCharged(owner) : "";
 }

@@ -2,12 +2,12 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { addressOf, call, listAll, post } from "../core/api.ts";
-import { copyText } from "../core/clipboard.ts";
 import { count, fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
-import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { DialogForm, openDialog } from "../part/dialog.ts";
+import { showOnce } from "../part/shown_once.ts";
 
 type Invitation = { id: string; name: string; role: string; usesLeft: number; createdBy: string; expiresAt: string };
 
@@ -51,7 +51,12 @@ function openNew(onCreated: () => void): void {
           expiresInSeconds: Number(fields.get("days")) * DAY_SECONDS,
         });
         onCreated();
-        openDialog(() => html`<${Created} address=${addressOf("") + path} />`);
+        showOnce({
+          title: "Share this address",
+          warning: "Anyone who opens it joins your team.",
+          label: "Address of the invitation",
+          value: addressOf("") + path,
+        });
       }}>
         <label>For <input name="name" required maxlength="100" autofocus placeholder="Design team" /></label>
         <label>Role <select name="role"><option>member</option><option>guest</option><option>admin</option></select></label>
@@ -61,17 +66,4 @@ function openNew(onCreated: () => void): void {
         <//>
     `
   );
-}
-
-function Created({ address }: { address: string }): VNode {
-  return html`
-    <div class="fields">
-      <${Heading} title="Share this address" onClose=${closeDialog} />
-      <p class="dim">It is shown only now. Whoever opens it joins your team.</p>
-      <input readonly value=${address} aria-label="Address of the invitation" onFocus=${(event: FocusEvent) =>
-        (event.target as HTMLInputElement).select()} />
-      <footer><button type="button" class="primary" onClick=${() =>
-        void attempt(() => copyText(address, "Copied"))}>Copy</button></footer>
-    </div>
-  `;
 }

@@ -1,5 +1,7 @@
 // Events of the calendar.
 import { listAll } from "../core/api.ts";
+import { colorOf } from "../core/format.ts";
+import { classes } from "../core/html.ts";
 
 type EventTime = { dateTime: string; timeZone: string } | { date: string };
 export type Rsvp = "accepted" | "tentative" | "declined";
@@ -75,6 +77,21 @@ export function isOn({ startAt, endAt, allDay, start, end }: Entry, day: Date): 
   }
   const next = addDays(day, 1);
   return Date.parse(startAt) < next.getTime() && Date.parse(endAt) > day.getTime();
+}
+
+/** What is shown of one whose title the caller may not see. */
+export function titleOf({ title }: Entry): string {
+  return title ?? "Busy";
+}
+
+/** The classes of an event: its color, and what the caller has responded. */
+export function classesOf({ roomId, myStatus }: Entry): string {
+  return classes(
+    "event",
+    colorOf(roomId ?? "own"),
+    myStatus === "declined" && "declined",
+    myStatus === "needs_action" && "open-invitation",
+  );
 }
 
 export function addDays(day: Date, days: number): Date {

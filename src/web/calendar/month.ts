@@ -1,8 +1,8 @@
 // A month of the calendar: what is on each day, in short.
 import type { VNode } from "preact";
-import { colorOf, fullDayOf, timeOf } from "../core/format.ts";
+import { fullDayOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { dateText, type Entry, isOn } from "./events.ts";
+import { classesOf, dateText, type Entry, isOn, titleOf } from "./events.ts";
 
 /** Of a day; the week has the others. */
 const SHOWN_MAX = 3;
@@ -50,15 +50,10 @@ export function Month({ days, wanted, entries, onOpen, onCreate, onWeek }: {
 }
 
 function Line({ entry, day, onOpen }: { entry: Entry; day: Date; onOpen: (entry: Entry) => void }): VNode {
-  const title = entry.title ?? "Busy";
+  const title = titleOf(entry);
   const hasTime = !entry.allDay && Date.parse(entry.startAt) >= day.getTime();
   return html`
-    <button type="button" class=${classes(
-      "event",
-      colorOf(entry.roomId ?? "own"),
-      entry.myStatus === "declined" && "declined",
-      entry.myStatus === "needs_action" && "open-invitation",
-    )} title=${title}
+    <button type="button" class=${classesOf(entry)} title=${title}
       onClick=${() => onOpen(entry)}><span>${hasTime
         ? html`
           <time>${timeOf(entry.startAt)}</time>

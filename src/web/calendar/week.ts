@@ -5,7 +5,7 @@ import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { route } from "../core/route.ts";
 import { roomName, rooms } from "../room/rooms.ts";
-import { addDays, dateText, type Entry, isOn } from "./events.ts";
+import { addDays, classesOf, dateText, type Entry, isOn, titleOf } from "./events.ts";
 
 type Placed = { entry: Entry; top: number; height: number; lane: number; lanes: number };
 
@@ -60,7 +60,7 @@ export function Week({ monday, wanted, entries, onOpen, onCreate }: {
               (entry) =>
                 html`<button type="button" key=${entry.id} class=${
                   classes("event all-day", colorOf(entry.roomId ?? "own"))
-                } onClick=${() => onOpen(entry)}>${entry.title ?? "Busy"}</button>`,
+                } onClick=${() => onOpen(entry)}>${titleOf(entry)}</button>`,
             )}</div>
             <div class="day-grid" style=${{ height: `${24 * HOUR_PX}px` }} onDblClick=${(event: MouseEvent) => {
               if (event.target !== event.currentTarget) return;
@@ -82,20 +82,15 @@ function EventBox({ placed, onOpen }: { placed: Placed; onOpen: (entry: Entry) =
   const room = entry.roomId === null ? undefined : rooms.value.get(entry.roomId);
   const width = 100 / lanes;
   return html`
-    <button type="button" class=${classes(
-      "event",
-      colorOf(entry.roomId ?? "own"),
-      entry.myStatus === "declined" && "declined",
-      entry.myStatus === "needs_action" && "open-invitation",
-    )}
+    <button type="button" class=${classesOf(entry)}
       style=${{
         top: `${top}px`,
         height: `${height}px`,
         insetInlineStart: `${lane * width}%`,
         width: `calc(${width}% - 3px)`,
       }}
-      onClick=${() => onOpen(entry)} title=${entry.title ?? "Busy"}>
-      <b dir="auto">${entry.title ?? "Busy"}</b><span>${timeOf(entry.startAt)}${room === undefined
+      onClick=${() => onOpen(entry)} title=${titleOf(entry)}>
+      <b dir="auto">${titleOf(entry)}</b><span>${timeOf(entry.startAt)}${room === undefined
         ? ""
         : ` · ${roomName(room)}`}</span>
     </button>

@@ -2,11 +2,11 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, get, listAll, post } from "../core/api.ts";
-import { copyText } from "../core/clipboard.ts";
 import { fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
-import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
+import { showOnce } from "../part/shown_once.ts";
 
 type Used = { id: string; scopes: string[]; createdAt: string; lastUsedAt: string | null };
 type Token = Used & { name: string };
@@ -79,7 +79,12 @@ function openNewToken(onCreated: () => void): void {
           expiresInSeconds: Number(fields.get("days")) * DAY_SECONDS,
         });
         onCreated();
-        openDialog(() => html`<${Created} token=${token} />`);
+        showOnce({
+          title: "Copy this token",
+          warning: "Anyone who has it can act for you.",
+          label: "Token",
+          value: token,
+        });
       }}>
         <label>Name <input name="name" required maxlength="100" autofocus autocomplete="off" placeholder="Deploy script" /></label>
         <label>Scopes <input name="scopes" required maxlength="2000" defaultValue="*" autocomplete="off" spellcheck="false" /></label>
@@ -89,17 +94,4 @@ function openNewToken(onCreated: () => void): void {
         <//>
     `
   );
-}
-
-function Created({ token }: { token: string }): VNode {
-  return html`
-    <div class="fields">
-      <${Heading} title="Copy this token" onClose=${closeDialog} />
-      <p class="dim">It is shown only now. Whoever has it can act for you.</p>
-      <input readonly value=${token} aria-label="Token" onFocus=${(event: FocusEvent) =>
-        (event.target as HTMLInputElement).select()} />
-      <footer><button type="button" class="primary" onClick=${() =>
-        void attempt(() => copyText(token, "Copied"))}>Copy</button></footer>
-    </div>
-  `;
 }
