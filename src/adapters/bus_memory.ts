@@ -9,6 +9,7 @@ const log = logOf("bus");
 /** Delivers within the process. What a listener publishes during a delivery is queued, so the order is preserved. */
 export class MemoryBus implements Bus {
   readonly isHealthy = true;
+  readonly isCurrent = true;
   onLost: () => void = () => {};
   onRecovered: () => void = () => {};
   readonly #listeners = new Map<string, Set<Listener>>();

@@ -10,6 +10,8 @@ const IN_FLIGHT_MAX_CHARS = 16 * 1024 * 1024;
 const CHANNELS_PER_COMMAND = 1000;
 /** Nodes reconnect together; one catch-up serves all of their notices. */
 const RECOVERY_DELAY_MS = 50;
+/** Twice the interval of liveness checks, so that only a missing response exceeds it. */
+const CURRENT_MAX_MS = 1000;
 const KINDS: readonly unknown[] = ["events", "ephemeral", "signal"] satisfies BusMessage["kind"][];
 
 const warnNotSubscribed = rateLimitedWarning(
@@ -71,6 +73,11 @@ export class RedisBus implements Bus {
 
   get isHealthy(): boolean {
     return this.#publisher.isReady && this.#isSubscribed;
+  }
+
+  /** Not until listeners have been notified of what they missed. */
+  get isCurrent(): boolean {
+    return this.isHealthy && this.#recovery === undefined && this.#subscriber.silentMs < CURRENT_MAX_MS;
   }
 
   publish(topic: string, message: BusMessage): void {
@@ -183,7 +190,10 @@ export class RedisBus implements Bus {
 
   #scheduleRecovery(): void {
     clearTimeout(this.#recovery);
-    this.#recovery = setTimeout(() => this.onRecovered(), RECOVERY_DELAY_MS);
+    this.#recovery = setTimeout(() => {
+      this.#recovery = undefined;
+      this.onRecovered();
+    }, RECOVERY_DELAY_MS);
   }
 }
 

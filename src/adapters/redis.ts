@@ -6,8 +6,8 @@ import { inThisContext } from "@/runtime/root_context.ts";
 const CONNECT_TIMEOUT_MS = 2000;
 const RETRY_STEP_MS = 50;
 const RETRY_MAX_MS = 1000;
-const LIVENESS_CHECK_MS = 1000;
-const SILENT_CHECKS_MAX = 3;
+const LIVENESS_CHECK_MS = 500;
+const SILENT_CHECKS_MAX = 7;
 /** An unused key. Deleting it changes nothing, needs no memory, and is rejected by a server that accepts no writes. */
 const PROBE_KEY = "svc:probe";
 /** A server that became a replica, has lost its master or is still loading. Its name may resolve to another one. */
@@ -35,7 +35,7 @@ type Outage = {
 type RedisConnectionOptions = {
   /** Longest wait for one reply; absent = until the connection is dropped. */
   commandTimeoutMs?: number;
-  /** Interval of liveness checks; a connection without a response for four times as long is dropped. */
+  /** Interval of liveness checks; a connection without a response for eight times as long is dropped. */
   livenessCheckMs?: number;
   /** For subscriptions. Such a connection can only ping, not check whether its server still is the master. */
   isSubscriber?: boolean;
@@ -58,6 +58,8 @@ export class RedisConnection {
   #failedAttempts = 0;
   #isClosed = false;
   #silentChecks = 0;
+  /** When the last command was sent that the server responded to. */
+  #heardAt = -Infinity;
   readonly #isSubscriber: boolean;
   /** Whether the server accepted a write over this connection, and has rejected none since. */
   #isUsable = false;
@@ -131,6 +133,11 @@ export class RedisConnection {
     return this.#isUsable && this.client.status === "ready";
   }
 
+  /** How old what was received may be: a subscription has everything that was published before its last check was sent. */
+  get silentMs(): number {
+    return performance.now() - this.#heardAt;
+  }
+
   /** Replaces the connection, if there is one, by a new one to the server that the name resolves to now. */
   reconnect(): void {
     this.#isUsable = false;
@@ -185,10 +192,16 @@ export class RedisConnection {
       this.#silentChecks = 0;
       this.#disconnect();
     } else if (this.isReady) {
+      const sentAt = performance.now();
       // Without a response the silent checks add up until the connection is dropped.
       const sign = this.#isSubscriber ? this.client.ping().then(() => true, () => false) : this.#acceptsWrites();
-      sign.then((isAlive) => isAlive && (this.#silentChecks = 0));
+      sign.then((isAlive) => isAlive && this.#onResponse(sentAt));
     }
+  }
+
+  #onResponse(sentAt: number): void {
+    this.#silentChecks = 0;
+    this.#heardAt = sentAt;
   }
 
   /** Any other rejection, such as missing memory or permissions, is a response of a live master. */

@@ -23,6 +23,8 @@ export interface Bus {
   subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription>;
   /** False while other nodes cannot be reached; readiness shows it. */
   readonly isHealthy: boolean;
+  /** Whether everything that others published up to a second ago has arrived here; not so while the server is silent. */
+  readonly isCurrent: boolean;
   /** Called when the bus becomes unavailable; may be called again before it recovers. */
   onLost: () => void;
   /** Called when the bus is available again after an outage: any message may have been missed. */

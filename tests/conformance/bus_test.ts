@@ -358,6 +358,34 @@ redisTest("a Redis that hangs for so long that it is given up more than once is 
   await Promise.all(connections.map((connection) => connection.close()));
 });
 
+redisTest("while Redis hangs, the bus is not current; it is healthy, for the hang may be short", async () => {
+  await using server = await startRedis();
+  await withNodes(server.url, "svc:", async ({ there }) => {
+    let losses = 0;
+    there.onLost = () => losses++;
+    await until(() => there.isCurrent);
+    server.freeze();
+    await until(() => !there.isCurrent);
+    assert.equal(losses, 0);
+    server.unfreeze();
+    await until(() => there.isCurrent);
+  });
+});
+
+redisTest("after an outage the bus is current only once listeners have been notified", async () => {
+  await using server = await startRedis();
+  await withNodes(server.url, "svc:", async ({ there }) => {
+    let recoveries = 0;
+    there.onRecovered = () => recoveries++;
+    await until(() => there.isCurrent);
+    await server.stop();
+    await until(() => !there.isCurrent);
+    await server.start();
+    await until(() => there.isCurrent);
+    assert.ok(recoveries > 0);
+  });
+});
+
 redisTest("what waits for a Redis that hangs is bounded, and the loss is told", async () => {
   await using server = await startRedis();
   await withNodes(server.url, "svc:", async ({ here, there }) => {

@@ -35,6 +35,7 @@ const step: fc.Arbitrary<Step> = fc.record({
 /** One node's end of the bus. */
 class UnreliableBus implements Bus {
   readonly isHealthy = true;
+  readonly isCurrent = true;
   onLost: () => void = () => {};
   onRecovered: () => void = () => {};
   readonly #inner = new MemoryBus();

@@ -336,7 +336,7 @@ Deno.test("a node without a bus accepts a revoked token for a second at most, an
   const { store } = gateway.app;
   const { clock } = gateway;
   // Another node on the same database, which no signal reaches.
-  const bus = { isHealthy: true };
+  const bus = { isCurrent: true };
   const secrets = [new TextEncoder().encode(SECRET)];
   const elsewhere = new Authenticator({
     store,
@@ -368,7 +368,7 @@ Deno.test("a node without a bus accepts a revoked token for a second at most, an
     }
   };
   const [one, other] = [await mint(), await mint()];
-  bus.isHealthy = false;
+  bus.isCurrent = false;
   await revoke(one.id);
   clock.advance(999);
   assert.equal(await isServed(one.token), true);
@@ -377,7 +377,7 @@ Deno.test("a node without a bus accepts a revoked token for a second at most, an
 
   assert.equal(await isServed(other.token), true);
   await revoke(other.id);
-  bus.isHealthy = true;
+  bus.isCurrent = true;
   assert.equal(await isServed(other.token), true);
   elsewhere.invalidateAll();
   assert.equal(await isServed(other.token), false);

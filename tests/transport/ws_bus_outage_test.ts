@@ -12,6 +12,7 @@ const typing = { publish: { channel: room, data: { type: "typing", data: { isTyp
 /** A bus with simulated outages: the node still receives its harness messages, as with Redis. */
 class InterruptibleBus implements Bus {
   isHealthy = true;
+  readonly isCurrent = true;
   onLost: () => void = () => {};
   onRecovered: () => void = () => {};
   readonly #inner = new MemoryBus();

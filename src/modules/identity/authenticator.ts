@@ -33,8 +33,8 @@ export const API_TOKEN_PREFIX = "svcpat_";
 const CACHE_MAX = 20_000;
 /** Maximum age of a cached actor, in case the signal of a change was lost. */
 const RECHECK_MS = 30_000;
-/** The same while the bus is unhealthy. */
-const RECHECK_UNHEALTHY_MS = 1000;
+/** The same while the bus may lack such a signal. */
+const RECHECK_UNCERTAIN_MS = 1000;
 const LAST_USED_PRECISION_MS = MINUTE_MS;
 
 const log = logOf("identity");
@@ -47,7 +47,7 @@ type Deps = {
   agentsPerOwner: number;
   /** Jobs to enqueue when a token changes the name. */
   jobsOnRename: (tenantId: string, principalId: string) => readonly JobDraft[];
-  bus: Pick<Bus, "isHealthy">;
+  bus: Pick<Bus, "isCurrent">;
 };
 /** What is needed of an actor to revalidate its rights later, for a connection or a link. */
 export type CredentialSnapshot = Pick<Actor, "tenantId" | "principalId" | "role" | "scopes" | "tokenId" | "expiresAt">;
@@ -123,7 +123,7 @@ export class Authenticator {
   }
 
   #recheckMs(): number {
-    return this.#deps.bus.isHealthy ? RECHECK_MS : RECHECK_UNHEALTHY_MS;
+    return this.#deps.bus.isCurrent ? RECHECK_MS : RECHECK_UNCERTAIN_MS;
   }
 
   async #resolve(token: string, resource: string | undefined, key: string): Promise<Actor> {

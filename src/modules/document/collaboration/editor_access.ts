@@ -24,7 +24,7 @@ const log = logOf("document");
 const warnRevalidationFailed = rateLimitedWarning(log, "revalidating an editor failed; will retry");
 
 export type EditorAccessDeps = {
-  bus: Pick<Bus, "isHealthy">;
+  bus: Pick<Bus, "isCurrent">;
   store: Store<DocumentTables>;
   clock: Clock;
   documentAccess: DocumentAccess;
@@ -119,11 +119,11 @@ export class EditorAccess {
   }
 
   /**
-   * To be awaited before editors of this node receive anything: while the bus is unavailable, and until access has been
-   * checked after that, a removal may have been missed. Otherwise `undefined`.
+   * To be awaited before editors of this node receive anything: while the bus is unavailable or silent, and until access has
+   * been checked after that, a removal may have been missed. Otherwise `undefined`.
    */
   verify(replica: DocumentReplica): Promise<void> | undefined {
-    if (!this.#deps.bus.isHealthy) this.suspect(replica);
+    if (!this.#deps.bus.isCurrent) this.suspect(replica);
     return this.#uncertain.has(replica) ? this.#revalidateReplica(replica) : undefined;
   }
 
@@ -209,7 +209,7 @@ export class EditorAccess {
 
   /** Revalidates the editors of these documents whose access may have changed, then catches up with the log. */
   async #revalidateAll(open: readonly DocumentReplica[]): Promise<void> {
-    const { store, bus: { isHealthy } } = this.#deps;
+    const { store, bus: { isCurrent } } = this.#deps;
     const before = open.map((replica) => this.#uncertain.get(replica));
     const heads = await new DocumentStore(store.db).heads(
       open.map(({ tenantId, document }) => ({ tenantId, id: document.name })),
@@ -222,7 +222,7 @@ export class EditorAccess {
         versions.set(stream, streams.get(streamKey(tenantId, stream))?.head);
       }
       await this.#revalidateChanged(replica, versions);
-      if (isHealthy && this.#uncertain.get(replica) === before[index]) this.#uncertain.delete(replica);
+      if (isCurrent && this.#uncertain.get(replica) === before[index]) this.#uncertain.delete(replica);
       if (head !== undefined) replica.onRevision(head.revision);
     }));
   }
