@@ -10,7 +10,7 @@ import { addPeople } from "./core/people.ts";
 import { route } from "./core/route.ts";
 import type { Me } from "./core/resources.ts";
 import { me, token } from "./core/session.ts";
-import { CallBanner, ConnectionBanner, Notices } from "./part/banner.ts";
+import { CallBanner, ConnectionBanner } from "./part/banner.ts";
 import { DialogHost } from "./part/dialog.ts";
 import { isView, later, Lazy } from "./part/lazy.ts";
 import { RoomPage } from "./room/page.ts";
@@ -27,7 +27,6 @@ export function App(): VNode {
   return html`
     ${token.value === "" ? html`<${SignIn} />` : html`<${Workspace} key=${token.value} />`}
     <${DialogHost} />
-    <${Notices} />
   `;
 }
 

@@ -51,9 +51,7 @@ function openNew(onCreated: () => void): void {
           expiresInSeconds: Number(fields.get("days")) * DAY_SECONDS,
         });
         onCreated();
-        showOnce({
-          title: "Share this address",
-          warning: "Anyone who opens it joins your team.",
+        showOnce("Share this address", "Anyone who opens it joins your team.", {
           label: "Address of the invitation",
           value: addressOf("") + path,
         });

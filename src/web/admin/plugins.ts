@@ -4,7 +4,8 @@ import { call, get, post } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import type { FormField } from "../core/resources.ts";
 import { Field, valuesOf } from "../message/elements.ts";
-import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
+import { showOnce } from "../part/shown_once.ts";
 import { useList } from "./list.ts";
 
 type Plugin = {
@@ -89,20 +90,13 @@ function openInstall(onInstalled: () => void): void {
           const manifest = JSON.parse(String(fields.get("manifest")));
           const { token, secret } = await post<{ token: string; secret: string | null }>(PATH, { manifest });
           onInstalled();
-          openDialog(() => html`<${Secrets} token=${token} secret=${secret} />`);
+          showOnce(
+            "Give these to the plugin",
+            "It is disabled until you grant its scopes and enable it.",
+            { label: "Token", value: token },
+            ...secret === null ? [] : [{ label: "Secret that signs calls", value: secret }],
+          );
         }}><label>Manifest, as JSON <textarea name="manifest" rows="12" required autofocus spellcheck="false"></textarea></label><//>
     `
   );
-}
-
-function Secrets({ token, secret }: { token: string; secret: string | null }): VNode {
-  const select = (event: FocusEvent): void => (event.target as HTMLInputElement).select();
-  return html`
-    <div class="fields"><${Heading} title="Give these to the plugin" onClose=${closeDialog} />
-      <p class="dim">They are shown only now. The plugin is disabled until you grant its scopes and enable it.</p>
-      <label>Token <input readonly value=${token} onFocus=${select} /></label>
-      ${secret === null
-        ? null
-        : html`<label>Secret that signs calls <input readonly value=${secret} onFocus=${select} /></label>`}</div>
-  `;
 }

@@ -7,6 +7,7 @@ import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { Menu } from "../part/menu.ts";
+import { showOnce } from "../part/shown_once.ts";
 import { useList } from "./list.ts";
 
 type Webhook = {
@@ -138,15 +139,8 @@ function openNew(onCreated: () => void): void {
   );
 }
 
-function showSecret(secret: string): void {
-  openDialog(() =>
-    html`
-      <div class="fields"><${Heading} title="Secret of the webhook" onClose=${closeDialog} />
-        <p class="dim">It signs every delivery, and is shown only now.</p>
-        <input readonly value=${secret} aria-label="Secret" onFocus=${(event: FocusEvent) =>
-          (event.target as HTMLInputElement).select()} /></div>
-    `
-  );
+function showSecret(value: string): void {
+  showOnce("Secret of the webhook", "It signs every delivery.", { label: "Secret", value });
 }
 
 function Deliveries({ id }: { id: string }): VNode {

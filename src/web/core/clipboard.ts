@@ -3,8 +3,9 @@ import { notify } from "./notice.ts";
 
 export async function copyText(text: string, done: string): Promise<void> {
   const { clipboard } = navigator as { clipboard?: Clipboard };
-  if (clipboard !== undefined) await clipboard.writeText(text);
-  else if (!copyByEvent(text)) throw new Error("This browser does not let the page copy");
+  // A secure page may still be refused: by the person, or by a policy of the browser.
+  const isDone = await clipboard?.writeText(text).then(() => true, () => false);
+  if (isDone !== true && !copyByEvent(text)) throw new Error("Your browser does not let this page copy");
   notify(done);
 }
 

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
+import { Notices } from "./banner.ts";
 import { Icon } from "./icon.ts";
 
 type Opened = { id: number; view: () => VNode };
@@ -30,10 +31,13 @@ function leaveField(): void {
   if (dialog.value !== undefined && activeElement instanceof HTMLElement) activeElement.blur();
 }
 
-/** Where the open dialog is rendered; each has an element of its own, so that the focus is placed in it. */
-export function DialogHost(): VNode | null {
+/**
+ * Where the open dialog is rendered; each has an element of its own, so that the focus is placed in it. Notices are in it:
+ * what is outside is below, and inert.
+ */
+export function DialogHost(): VNode {
   const opened = dialog.value;
-  return opened === undefined ? null : html`<${Modal} key=${opened.id} view=${opened.view} />`;
+  return opened === undefined ? html`<${Notices} />` : html`<${Modal} key=${opened.id} view=${opened.view} />`;
 }
 
 function Modal({ view }: { view: () => VNode }): VNode {
@@ -43,14 +47,15 @@ function Modal({ view }: { view: () => VNode }): VNode {
     element.current?.showModal();
     return giveBack;
   }, []);
-  /** A click beside a dialog closes it, unless that would lose what is in its form. */
+  /** A click beside a dialog closes it, unless that would lose what is in its form, or is shown only now. */
   function onBackdrop({ target }: MouseEvent): void {
-    if (target === element.current && element.current?.querySelector("form.fields") === null) closeDialog();
+    if (target === element.current && element.current?.querySelector("form.fields, .secret") === null) closeDialog();
   }
   return html`
     <dialog ref=${element} onClose=${closeDialog} onCancel=${closeDialog}
       onMouseDown=${onBackdrop}>
       <div class="dialog">${view()}</div>
+      <${Notices} />
     </dialog>
   `;
 }

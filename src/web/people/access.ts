@@ -79,12 +79,7 @@ function openNewToken(onCreated: () => void): void {
           expiresInSeconds: Number(fields.get("days")) * DAY_SECONDS,
         });
         onCreated();
-        showOnce({
-          title: "Copy this token",
-          warning: "Anyone who has it can act for you.",
-          label: "Token",
-          value: token,
-        });
+        showOnce("Copy this token", "Anyone who has it can act for you.", { label: "Token", value: token });
       }}>
         <label>Name <input name="name" required maxlength="100" autofocus autocomplete="off" placeholder="Deploy script" /></label>
         <label>Scopes <input name="scopes" required maxlength="2000" defaultValue="*" autocomplete="off" spellcheck="false" /></label>

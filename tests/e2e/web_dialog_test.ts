@@ -1,0 +1,143 @@
+// Dialogs: what is shown only once can be copied, and notices are a part of the dialog that is open.
+import assert from "node:assert/strict";
+import type { Page } from "npm:playwright-core@1.65.1";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, openClient, signIn } from "./web_page.ts";
+
+/** Not a secure page, as that of a gateway in a local network. */
+const LOCAL = "gateway.test";
+const SECRET = /^\S{20,}$/;
+
+/** What is selected in the field that has the focus. */
+function selected(page: Page): Promise<string> {
+  return page.evaluate(`(() => {
+    const { value, selectionStart, selectionEnd } = document.activeElement;
+    return value?.slice(selectionStart, selectionEnd) ?? "";
+  })()`);
+}
+
+/** Lets the page copy in one of the two ways, or not at all. */
+async function letCopy(page: Page, { clipboard, event }: { clipboard: boolean; event: boolean }): Promise<void> {
+  await page.evaluate(`(() => {
+    globalThis.copied = "";
+    const writeText = async (text) => {
+      if (!${clipboard}) throw new Error("Write permission denied.");
+      globalThis.copied = text;
+    };
+    Object.defineProperty(navigator, "clipboard", { configurable: true, value: { writeText } });
+    document.execCommand = () => {
+      if (!${event}) return false;
+      const clipboardData = new DataTransfer();
+      document.dispatchEvent(new ClipboardEvent("copy", { clipboardData }));
+      globalThis.copied = clipboardData.getData("text/plain");
+      return true;
+    };
+  })()`);
+}
+
+browserTest("dialogs show what is shown once, and what failed", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
+  const browser = await launchBrowser(`--host-resolver-rules=MAP ${LOCAL} 127.0.0.1`);
+  try {
+    const page = await signIn(browser, target, ada);
+    const dialog = page.getByRole("dialog");
+    const create = async (place: string, button: string, fields: Record<string, string>): Promise<void> => {
+      await page.goto(`${target.baseUrl}/#/${place}`);
+      await page.getByRole("button", { name: button, exact: true }).click();
+      for (const [label, value] of Object.entries(fields)) await dialog.getByLabel(label).fill(value);
+      await dialog.getByRole("button", { name: /^(Create|Install)$/ }).click();
+    };
+    const secretOf = async (label: string): Promise<string> => {
+      const field = dialog.getByLabel(label, { exact: true });
+      await field.waitFor();
+      const value = await field.inputValue();
+      assert.match(value, SECRET);
+      return value;
+    };
+
+    await t.step("a secret is selected, and copied where the browser lets the page", async () => {
+      await create("profile", "New token", { Name: "Deploy" });
+      const secret = await secretOf("Token");
+      await eventually(async () => assert.equal(await selected(page), secret));
+      for (const way of [{ clipboard: true, event: false }, { clipboard: false, event: true }]) {
+        await letCopy(page, way);
+        await dialog.getByRole("button", { name: "Copy" }).click();
+        // In the dialog: what is outside of it is below, and no screen reader says it.
+        await dialog.getByRole("status").getByText("Copied").first().waitFor();
+        await eventually(async () => assert.equal(await page.evaluate("globalThis.copied"), secret));
+      }
+    });
+
+    await t.step("where it does not, that is said, and the secret can be copied by hand", async () => {
+      await letCopy(page, { clipboard: false, event: false });
+      await dialog.getByRole("button", { name: "Copy" }).click();
+      await dialog.getByRole("status").getByText("does not let this page copy").waitFor();
+      const secret = await secretOf("Token");
+      await eventually(async () => assert.equal(await selected(page), secret));
+    });
+
+    await t.step("a click beside it does not lose it", async () => {
+      await page.mouse.click(5, 5);
+      await secretOf("Token");
+      await dialog.getByRole("button", { name: "Close" }).click();
+      await dialog.waitFor({ state: "detached" });
+    });
+
+    await t.step("so are addresses of invitations, and secrets of webhooks and plugins", async () => {
+      await create("admin/invitations", "New invitation", { For: "Design" });
+      assert.match(await secretOf("Address of the invitation"), /^http:.+#invite=/);
+      await page.keyboard.press("Escape");
+      await create("admin/webhooks", "New webhook", { Address: "https://example.com/events" });
+      const before = await secretOf("Secret");
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: /^Menu of/ }).click();
+      await page.getByRole("menuitem", { name: "New secret" }).click();
+      assert.notEqual(await secretOf("Secret"), before);
+      await page.keyboard.press("Escape");
+      const manifest = {
+        id: "org.example.helper",
+        name: "helper",
+        version: "1.0.0",
+        apiVersion: 1,
+        transport: "http",
+        endpoint: "https://example.com/plugin",
+        scopes: ["command.read"],
+        commands: [{ name: "hello", description: "Says hello" }],
+      };
+      await create("admin/plugins", "Install", { Manifest: JSON.stringify(manifest) });
+      const secrets = [await secretOf("Token"), await secretOf("Secret that signs calls")];
+      await letCopy(page, { clipboard: true, event: false });
+      for (const [at, secret] of secrets.entries()) {
+        await dialog.getByRole("button", { name: "Copy" }).nth(at).click();
+        await eventually(async () => assert.equal(await page.evaluate("globalThis.copied"), secret));
+      }
+      await page.keyboard.press("Escape");
+    });
+
+    await t.step("why a form was refused is in its dialog", async () => {
+      await create("admin/plugins", "Install", { Manifest: "nonsense" });
+      await dialog.getByRole("status").getByText(/JSON/).waitFor();
+      assert.equal(await dialog.getByLabel("Manifest").inputValue(), "nonsense");
+      await page.keyboard.press("Escape");
+    });
+
+    await t.step("in a local network, without https, a secret is copied", async () => {
+      const local = await openClient(browser, target.baseUrl.replace("127.0.0.1", LOCAL));
+      await local.getByLabel("Access token").fill(ada);
+      await local.getByRole("button", { name: "Sign in" }).click();
+      await local.locator(".sidebar .me", { hasText: "Ada" }).click();
+      await local.getByRole("button", { name: "New token" }).click();
+      await local.getByRole("dialog").getByLabel("Name").fill("Backup");
+      await local.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+      await local.getByRole("dialog").getByRole("button", { name: "Copy" }).click();
+      await local.getByRole("dialog").getByText("Copied").waitFor();
+      await local.context().close();
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
