@@ -57,7 +57,7 @@ function Row({ principal, onChange }: {
       <a class="person-link" href=${`#/people/${
         encodeURIComponent(id)
       }`}><${Avatar} id=${id} isSmall hasPresence /><span
-        dir="auto">${displayName} <span class="dim">${handle === null ? id : `@${handle}`}</span></span></a>
+        dir="auto">${displayName} <bdi class="dim">${handle === null ? id : `@${handle}`}</bdi></span></a>
       ${kind === "human" ? null : html`<span class="tag">${kind}</span>`}
       ${disabled ? html`<span class="tag danger-text">disabled</span>` : null}
       <select class="inline" aria-label=${`Role of ${displayName}`} value=${role} disabled=${isMe}

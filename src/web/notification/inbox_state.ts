@@ -11,7 +11,7 @@ const SHOWN = 50;
 /** Of one page of the API. */
 const PAGE_MAX = 200;
 
-export const notifications = signal<readonly Notification[]>([]);
+export const notifications = signal<readonly Notification[] | undefined>(undefined);
 export const unreadCount = signal(0);
 /** Whether there are older ones than those that are shown. */
 export const hasOlder = signal(false);
@@ -45,7 +45,7 @@ export function forgetOlder(): void {
 }
 
 export async function readOlder(): Promise<void> {
-  wanted = notifications.value.length + SHOWN;
+  wanted = (notifications.value ?? []).length + SHOWN;
   await readNotifications();
 }
 

@@ -8,7 +8,7 @@ import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Notification } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
-import { PlaceHead } from "../part/place.ts";
+import { PlaceHead, Placeholder } from "../part/place.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import {
   forgetOlder,
@@ -31,7 +31,7 @@ export default function InboxPage(): VNode {
   /** The first of them has the focus: the button may not be there any more. */
   const more = (): Promise<boolean> =>
     attempt(async () => {
-      const { length } = items;
+      const { length } = items ?? [];
       await readOlder();
       requestAnimationFrame(() => list.current?.children[length]?.querySelector("a")?.focus());
     });
@@ -42,10 +42,10 @@ export default function InboxPage(): VNode {
         : html`<button type="button" onClick=${() => void attempt(markAllNotifications)}>Mark all as read</button>`}
     <//>
     <div class="body"><div class="narrow">
-      ${items.length === 0
-        ? html`<p class="empty">Nothing here. Mentions, replies and reminders arrive in this list.</p>`
-        : null}
-      <ul class="rows" ref=${list}>${items.map((one) => html`<${Entry} key=${one.id} notification=${one} />`)}</ul>
+      <${Placeholder} items=${items} text="Nothing here. Mentions, replies and reminders arrive in this list." />
+      <ul class="rows" ref=${list}>${(items ?? []).map((one) =>
+        html`<${Entry} key=${one.id} notification=${one} />`
+      )}</ul>
       ${hasOlder.value ? html`<button type="button" onClick=${() => void more()}>Show more</button>` : null}
     </div></div>
   `;

@@ -72,7 +72,7 @@ function DirectPicker(): VNode {
             open(id)}><${Avatar} id=${id}
             isSmall hasPresence /><span dir="auto"><b>${displayName}</b> ${handle === null
               ? null
-              : html`<span class="dim">@${handle}</span>`}</span></button>
+              : html`<bdi class="dim">@${handle}</bdi>`}</span></button>
             <button type="button" aria-pressed=${chosen.includes(id)} onClick=${() => toggle(id)}>${chosen.includes(id)
               ? "Added"
               : "Add"}</button></li>

@@ -37,8 +37,9 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   // Events change the list by themselves.
   useLive(() => void attempt(() => list.read()), () => false, [list]);
   const tasks = list.tasks.value;
-  const labels = [...new Set((tasks ?? []).flatMap((task) => task.labels))].toSorted();
-  const assignees = [...new Set((tasks ?? []).flatMap(({ assigneeIds }) => assigneeIds))];
+  // With those that are chosen, although no task may have them any more.
+  const labels = valuesOf([label, ...(tasks ?? []).flatMap((task) => task.labels)]).toSorted();
+  const assignees = valuesOf([assignee, ...(tasks ?? []).flatMap(({ assigneeIds }) => assigneeIds)]);
   const shown = (tasks ?? []).filter((task) =>
     (label === "" || task.labels.includes(label)) && (assignee === "" || task.assigneeIds.includes(assignee))
   );
@@ -74,4 +75,8 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
         : html`<${Board} tasks=${shown} isEditable=${room === undefined || canWrite(room)} />`}
     </div>
   `;
+}
+
+function valuesOf(all: readonly string[]): string[] {
+  return [...new Set(all)].filter((one) => one !== "");
 }

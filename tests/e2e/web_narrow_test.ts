@@ -1,0 +1,89 @@
+// Every page on a phone: nothing is beyond its edges but what can be scrolled into view.
+import assert from "node:assert/strict";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, signIn } from "./web_page.ts";
+
+const WIDTHS = [390, 320];
+const LONG = "Großkleckersdorf-Hinterwäldlingen";
+
+/** What is beyond an edge of the screen, and in nothing that scrolls. */
+const BEYOND = `(() => {
+  const scrolls = (element) => element !== null && (/auto|scroll/.test(getComputedStyle(element).overflowX) ||
+    scrolls(element.parentElement));
+  return [...document.querySelectorAll("#app *")].filter((element) => {
+    const { left, right, width, height } = element.getBoundingClientRect();
+    const isBeyond = left < -1 || right > innerWidth + 1;
+    return width > 0 && height > 0 && isBeyond && !scrolls(element.parentElement);
+  }).map(({ tagName, className, textContent }) => [tagName, className, textContent.trim().slice(0, 40)].join(" "));
+})()`;
+
+browserTest("every page fits a narrow screen", async () => {
+  await using target = await openTarget({ isOwn: true });
+  const ada = await target.token({ sub: "ada", name: `Ada ${LONG} von und zu ${LONG}`, role: "owner" });
+  const bob = await target.token({ sub: "bob", name: `كارول العربية ${LONG}` });
+  const post = (path: string, body: unknown, by = ada) => target.call(by, "POST", `/v1/${path}`, body);
+  for (const token of [ada, bob]) await target.call(token, "GET", "/v1/collaboration/me");
+  await target.call(bob, "PATCH", "/v1/collaboration/me", { status: { text: `In ${LONG}${LONG}` } });
+  const { id: roomId } = await post("rooms", { name: `Room ${LONG}${LONG}`, topic: LONG, memberIds: ["bob"] });
+  const text = `@ada ${LONG}${LONG}${LONG} [link](https://example.com/${LONG}${LONG})\n\n> ${LONG}${LONG}`;
+  const { id } = await post("messages", { roomId, text, parseMentions: true }, bob);
+  await post("messages", { roomId, text, threadId: id }, bob);
+  await target.call(ada, "PUT", `/v1/messages/${id}/pin`);
+  const task = await post("collaboration/tasks", { roomId, title: `Task ${LONG}${LONG}`, assigneeIds: ["ada"] });
+  const document = await post("collaboration/documents", { roomId, title: `Page ${LONG}${LONG}`, text });
+  await post("collaboration/webhooks", { url: `https://example.com/${LONG}${LONG}${LONG}` });
+  await post("collaboration/invitations", { name: `For ${LONG}${LONG}` });
+  await post("collaboration/tokens", { name: `Token ${LONG}${LONG}`, scopes: ["*"] });
+  await post("collaboration/agents", { displayName: `Agent ${LONG}${LONG}` });
+  /** Pages, each with what is in it once it has been read. */
+  const pages: readonly (readonly [place: string, text: string])[] = [
+    ["", "Room "],
+    [`search?q=${LONG}`, "Page "],
+    ["inbox", "mentioned you"],
+    ["tasks", "Task "],
+    [`tasks/${task.id}`, "Assignees"],
+    ["documents", "Page "],
+    [`documents/${document.id}`, "link"],
+    ["calendar", "New event"],
+    ["people", "كارول"],
+    ["people/bob", "كارول"],
+    ["profile", "Token "],
+    ["admin", "Online in your rooms"],
+    ["admin/people", "كارول"],
+    ["admin/invitations", "For "],
+    ["admin/agents", "Agent "],
+    ["admin/skills", "No skills"],
+    ["admin/plugins", "Install"],
+    ["admin/webhooks", "example.com"],
+    ["admin/jobs", "Refresh"],
+    ["admin/api", "action.invoke"],
+    [`rooms/${roomId}`, "1 reply"],
+    [`rooms/${roomId}?thread=${id}`, "1 reply"],
+    [`rooms/${roomId}?pane=members`, "owner"],
+    [`rooms/${roomId}?pane=files`, "No files yet"],
+    [`rooms/${roomId}?pane=pins`, LONG],
+    [`rooms/${roomId}/tasks`, "Task "],
+    [`rooms/${roomId}/documents`, "Page "],
+    [`rooms/${roomId}/calendar`, "New event"],
+    [`rooms/${roomId}/call`, "Join"],
+  ];
+  const browser = await launchBrowser();
+  try {
+    const page = await signIn(browser, target, ada);
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 780 });
+      for (const [place, shown] of pages) {
+        await page.goto(`${target.baseUrl}/#/${place}`);
+        const root = page.locator(place === "" ? ".sidebar" : /^tasks\/./.test(place) ? "dialog" : "main");
+        const seen = root.getByText(shown).locator("visible=true").first();
+        await eventually(async () => assert.ok(await seen.isVisible(), `/${place} at ${width}`));
+        await eventually(async () => assert.deepEqual(await page.evaluate(BEYOND), [], `/${place} at ${width}`));
+      }
+    }
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
