@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { publishEphemeral } from "../core/live.ts";
-import { go } from "../core/route.ts";
+import { hrefOf, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { canWrite, joinRoom, roomName } from "../room/rooms.ts";
@@ -13,9 +13,20 @@ import { Menu } from "../part/menu.ts";
 import { runCommand } from "./commands.ts";
 import { Completion, completionAttributes, completionKey } from "./completion.ts";
 import { formatKey } from "./format_keys.ts";
-import { drafts, editedId, replyTo, setDraft, setReply, takeDraft, type Taken } from "./editing.ts";
+import {
+  draftKey,
+  drafts,
+  editedId,
+  replyTo,
+  setDraft,
+  setReply,
+  takeDraft,
+  type Taken,
+  threadWithDraft,
+} from "./editing.ts";
 import { EmojiPicker } from "./emoji.ts";
 import { sendMessage } from "./outbox.ts";
+import { leavePane } from "./row.ts";
 import { timelineOf } from "./timeline.ts";
 import { Attachments, upload } from "./uploads.ts";
 
@@ -37,7 +48,7 @@ export function Composer({ room, threadId }: Target): VNode {
 }
 
 function MessageForm({ room, threadId }: Target): VNode {
-  const key = threadId ?? room.id;
+  const key = draftKey(room.id, threadId);
   const text = drafts.value.get(key) ?? "";
   const box = useRef<HTMLTextAreaElement>(null);
   const typedAt = useRef(0);
@@ -86,8 +97,7 @@ function MessageForm({ room, threadId }: Target): VNode {
     else if (event.key === "Escape" && reply !== undefined) setReply(room.id, undefined);
     else if (event.key === "Escape" && threadId !== undefined) {
       event.preventDefault();
-      go(["rooms", room.id]);
-      document.getElementById(`message-${threadId}`)?.focus();
+      leavePane(room.id, threadId);
     }
   }
 
@@ -120,6 +130,7 @@ function MessageForm({ room, threadId }: Target): VNode {
       event.preventDefault();
       send();
     }}>
+      ${threadId === undefined ? html`<${ThreadDraft} roomId=${room.id} />` : null}
       ${reply === undefined ? null : html`<${ReplyBar} room=${room} id=${reply} />`}
       <${Attachments} target=${key} />
       <${Completion} room=${room} text=${text} box=${box} onPick=${setText} />
@@ -185,6 +196,14 @@ function sendTaken(
 function JoinBar({ room }: { room: Room }): VNode {
   return html`<p class="composer-note">You are not a member of this room.
     <button type="button" class="primary" onClick=${() => void attempt(() => joinRoom(room.id))}>Join</button></p>`;
+}
+
+/** Leads to what is written in a thread: nothing else does, once that is closed. */
+function ThreadDraft({ roomId }: { roomId: string }): VNode | null {
+  const thread = threadWithDraft(roomId, route.value.query.get("thread"));
+  if (thread === undefined) return null;
+  return html`<a class="reply-bar" href=${hrefOf(["rooms", roomId], { thread })}><${Icon} name="thread" />
+    <span dir="auto">Draft in a thread: ${drafts.value.get(draftKey(roomId, thread))}</span></a>`;
 }
 
 function ReplyBar({ room, id }: { room: Room; id: string }): VNode {

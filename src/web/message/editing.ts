@@ -7,11 +7,11 @@ import { uploads } from "./uploads.ts";
 
 const DRAFTS = "gateway.drafts";
 
-/** Texts that are not sent yet, by room or thread, or by the message that is being edited. */
+/** Texts that are not sent yet, by their `draftKey`, or by the message that is being edited. */
 export const drafts = signal<ReadonlyMap<string, string>>(new Map(JSON.parse(sessionStorage.getItem(DRAFTS) ?? "[]")));
 
 /** Their keys, in one text: it changes less often than what is written. */
-const draftKeys = computed(() => [...drafts.value.keys()].join(" "));
+const draftKeys = computed(() => [...drafts.value.keys()].join("\n"));
 
 effect(() => {
   const text = JSON.stringify([...drafts.value]);
@@ -38,9 +38,20 @@ export function setReply(roomId: string, messageId: string | undefined): void {
   replyTo.value = next;
 }
 
-/** Whether something is written for a room or thread, and not sent yet. */
-export function hasDraft(key: string): boolean {
-  return draftKeys.value.split(" ").includes(key);
+/** The key of what is written in a room, or in a thread of it. */
+export function draftKey(roomId: string, threadId?: string): string {
+  return threadId === undefined ? roomId : `${roomId} ${threadId}`;
+}
+
+/** Whether something is written in a room or its threads, and not sent yet. */
+export function hasDraft(roomId: string): boolean {
+  return draftKeys.value.split("\n").some((key) => key.startsWith(roomId));
+}
+
+/** A thread of a room in which something is written, and not sent yet; `except` the one that is open. */
+export function threadWithDraft(roomId: string, except: string | null): string | undefined {
+  const threads = draftKeys.value.split("\n").filter((key) => key.startsWith(`${roomId} `));
+  return threads.map((key) => key.slice(roomId.length + 1)).find((id) => id !== except);
 }
 
 export function setDraft(key: string, text: string): void {
@@ -59,7 +70,7 @@ export function takeDraft(key: string, roomId: string): Taken | undefined {
   setDraft(key, "");
   // What could not be uploaded is not forgotten.
   uploads.value = new Map(uploads.value).set(key, files.filter(({ state }) => state === "failed"));
-  setReply(roomId, undefined);
+  if (key === roomId) setReply(roomId, undefined);
   const giveBack = (): void => {
     if (!drafts.value.has(key)) setDraft(key, text);
     uploads.value = new Map(uploads.value).set(key, files);

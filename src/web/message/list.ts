@@ -284,5 +284,5 @@ function onKey(event: KeyboardEvent, items: readonly Message[]): void {
 }
 
 function rowOf(element: HTMLElement, id: string): HTMLElement | null {
-  return id === "" ? null : element.querySelector<HTMLElement>(`#message-${CSS.escape(id)}`);
+  return id === "" ? null : element.querySelector<HTMLElement>(`[data-id="${CSS.escape(id)}"]`);
 }

@@ -39,7 +39,7 @@ function Row({ message, room, isContinued, isInThread, isMarked }: Props): VNode
   const isDeleted = message.deletedAt !== null;
   const isMention = message.mentions.room || message.mentions.principalIds.includes(myId());
   return html`
-    <article id=${`message-${message.id}`} tabindex="-1" data-id=${message.id} data-seq=${message.seq}
+    <article tabindex="-1" data-id=${message.id} data-seq=${message.seq}
       class=${classes(
         "message",
         isContinued && "continued",
@@ -244,6 +244,13 @@ export function openThread({ roomId, id, threadId }: Message): void {
   const query = Object.fromEntries(route.value.query);
   delete query["message"];
   go(["rooms", roomId], { ...query, thread: threadId ?? id });
+}
+
+/** Closes a thread, whose message has the focus then, or another pane. */
+export function leavePane(roomId: string, threadId?: string): void {
+  go(["rooms", roomId]);
+  const row = document.querySelector<HTMLElement>(`.chat [data-id="${threadId}"]`);
+  (row ?? document.querySelector<HTMLElement>(".chat .composer textarea"))?.focus();
 }
 
 /** Renders a component again only if its properties changed, or signals that it reads. */

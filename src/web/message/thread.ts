@@ -6,13 +6,14 @@ import { count } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { addPeople } from "../core/people.ts";
-import { go, route } from "../core/route.ts";
+import { route } from "../core/route.ts";
 import type { Message, Person, Room } from "../core/resources.ts";
 import { Heading } from "../part/dialog.ts";
 import { later } from "../part/lazy.ts";
 import { Composer } from "./composer.ts";
+import { draftKey } from "./editing.ts";
 import { MessageList } from "./list.ts";
-import { MessageRow } from "./row.ts";
+import { leavePane, MessageRow } from "./row.ts";
 import { timelineOf } from "./timeline.ts";
 import { Typing } from "./typing.ts";
 import { useDrop } from "./uploads.ts";
@@ -31,10 +32,10 @@ export function ThreadPane({ room, threadId }: { room: Room; threadId: string })
       setRead(message);
     });
   }, [threadId]);
-  const { isOver, handlers } = useDrop(threadId, room.id);
+  const { isOver, handlers } = useDrop(draftKey(room.id, threadId), room.id);
   return html`
     <aside class=${classes("pane", isOver && "drop")} aria-label="Thread" ...${handlers}>
-      <${Heading} title="Thread" onClose=${() => go(["rooms", room.id])}>
+      <${Heading} title="Thread" onClose=${() => leavePane(room.id, threadId)}>
         <span class="dim">${root === undefined ? "" : count(root.replyCount, "reply", "replies")}</span>
       <//>
       ${root === undefined ? null : html`

@@ -5,14 +5,14 @@ import { classes, html } from "../core/html.ts";
 import { nameOf } from "../core/people.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
-import { drafts, setDraft } from "./editing.ts";
+import { draftKey, drafts, setDraft } from "./editing.ts";
 import { Files } from "./files.ts";
 import { markdown } from "./markdown.ts";
 import { discard, retry, type Unsent } from "./outbox.ts";
 
 export function UnsentRow({ message }: { message: Unsent }): VNode {
   const { clientMessageId: id, failure, text, files } = message;
-  const key = message.threadId ?? message.roomId;
+  const key = draftKey(message.roomId, message.threadId);
   const edit = (): void => {
     setDraft(key, [drafts.value.get(key) ?? "", text].join("\n").trim());
     discard(id);

@@ -7,9 +7,9 @@ import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
-import { go } from "../core/route.ts";
 import type { MessageFile, Page, Room } from "../core/resources.ts";
 import { Files } from "../message/files.ts";
+import { leavePane } from "../message/row.ts";
 import { Heading } from "../part/dialog.ts";
 
 type StoredFile = MessageFile & { uploaderId: string; createdAt: string };
@@ -36,7 +36,7 @@ export default function FilesPane({ room }: { room: Room }): VNode {
     });
   return html`
     <aside class="pane" aria-label="Files">
-      <${Heading} title="Files" onClose=${() => go(["rooms", room.id])} />
+      <${Heading} title="Files" onClose=${() => leavePane(room.id)} />
       ${page === undefined || items.length > 0
         ? null
         : html`<p class="empty">No files yet. Attach one to a message, or drop it in the conversation.</p>`}

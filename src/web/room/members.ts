@@ -6,9 +6,9 @@ import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, useLatest } from "../core/notice.ts";
 import { online } from "../core/people.ts";
-import { go } from "../core/route.ts";
 import type { Member, Room, RoomRole } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
+import { leavePane } from "../message/row.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
@@ -30,7 +30,7 @@ export default function MembersPane({ room }: { room: Room }): VNode {
   );
   return html`
     <aside class="pane" aria-label="Members">
-      <${Heading} title="Members" onClose=${() => go(["rooms", room.id])}>
+      <${Heading} title="Members" onClose=${() => leavePane(room.id)}>
         ${canModerate(room) && room.kind !== "direct"
           ? html`<button type="button" onClick=${() =>
             openDialog(() => html`<${Inviter} room=${room} />`)}>Add</button>`

@@ -10,6 +10,7 @@ import { go, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
 import { Composer } from "../message/composer.ts";
 import { MessageList } from "../message/list.ts";
+import { leavePane } from "../message/row.ts";
 import { ThreadPane } from "../message/thread.ts";
 import { Typing } from "../message/typing.ts";
 import { useDrop } from "../message/uploads.ts";
@@ -184,9 +185,7 @@ function closePane(event: KeyboardEvent, roomId: string, threadId: string | unde
   const target = event.target as HTMLInputElement;
   const isElsewhere = target.closest(".pane") === null || Boolean(target.value);
   if (event.key !== "Escape" || event.defaultPrevented || isElsewhere) return;
-  go(["rooms", roomId]);
-  const back = document.getElementById(`message-${threadId}`) ?? document.querySelector(".chat .composer textarea");
-  (back as HTMLElement | null)?.focus();
+  leavePane(roomId, threadId);
 }
 
 function Tab({ room, tab }: { room: Room; tab: string }): VNode {

@@ -7,9 +7,9 @@ import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
-import { go } from "../core/route.ts";
 import type { Message, Person, Room } from "../core/resources.ts";
 import { markdown, mentionNames } from "../message/markdown.ts";
+import { leavePane } from "../message/row.ts";
 import { Heading } from "../part/dialog.ts";
 
 export default function PinsPane({ room }: { room: Room }): VNode {
@@ -27,7 +27,7 @@ export default function PinsPane({ room }: { room: Room }): VNode {
   ]);
   return html`
     <aside class="pane" aria-label="Pinned messages">
-      <${Heading} title="Pinned" onClose=${() => go(["rooms", room.id])} />
+      <${Heading} title="Pinned" onClose=${() => leavePane(room.id)} />
       ${items?.length === 0 ? html`<p class="empty">Nothing is pinned. Pin a message from its menu.</p>` : null}
       <ul class="cards scroll">${(items ?? []).map((message) =>
         html`<li key=${message.id}><a href=${`#/rooms/${room.id}?pane=pins&message=${message.id}`}>

@@ -112,8 +112,10 @@ function sendRead(id: string, seq: number): void {
   });
 }
 
-function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount }: Unread): void {
+function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount, lastSeq }: Unread): void {
   patchRoom(roomId, { lastReadSeq, unreadCount, mentionCount });
+  // What was sent since then is not counted.
+  if (lastSeq < (rooms.value.get(roomId)?.lastSeq ?? 0)) readAgain(roomId);
 }
 
 export function patchRoom(id: string, change: Partial<Room>): void {

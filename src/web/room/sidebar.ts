@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
@@ -12,6 +13,7 @@ import { isAdmin, isGuest, me, myId } from "../core/session.ts";
 import { hasDraft } from "../message/editing.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 import { Avatar } from "../part/avatar.ts";
+import { confirmThen } from "../part/dialog.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { isView } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
@@ -41,6 +43,12 @@ export function Sidebar(): VNode {
           "link-state",
           connection.value,
         )} title=${`Connection: ${connection.value}`} role="img" aria-label=${connection.value}></span>
+        ${all.some(({ unreadCount }) => unreadCount > 0)
+          ? html`
+            <button type="button" class="plain" aria-label="Mark all rooms as read" title="Mark all rooms as read"
+              onClick=${confirmReadAll}><${Icon} name="check" /></button>
+          `
+          : null}
         ${isGuest() ? null : html`
           <${Menu} label="New" icon="add" items=${[
             { label: "New room", icon: "hash", onSelect: open("openCreate") },
@@ -152,6 +160,16 @@ export function RoomIcon({ room }: { room: Room }): VNode {
     }><${Avatar} id=${other.id} isSmall hasPresence /></span>`;
   }
   return html`<${Icon} name=${room.visibility === "public" ? "hash" : "lock"} />`;
+}
+
+/** Events say what that has changed. */
+function confirmReadAll(): void {
+  confirmThen(
+    "Mark all rooms as read?",
+    "No message in them is new then, and no mention either.",
+    "Mark as read",
+    () => post("v1/collaboration/unreads/read"),
+  );
 }
 
 /** Opens one of the dialogs about rooms. */

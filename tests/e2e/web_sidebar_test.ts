@@ -1,0 +1,126 @@
+// What the list of rooms says: what is unread, and what is written and not sent yet.
+import assert from "node:assert/strict";
+import type { Page } from "npm:playwright-core@1.65.1";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { message } from "./web_round.ts";
+import { assertNoReports, sees, signIn, write } from "./web_page.ts";
+
+/** Ids that more than one element has. */
+function repeatedIds(page: Page): Promise<unknown> {
+  return page.evaluate(`(() => {
+    const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
+    return ids.filter((id, at) => ids.indexOf(id) < at);
+  })()`);
+}
+
+browserTest("the list of rooms says what is unread and what is unfinished", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
+  const bob = await target.token({ sub: "bob", name: "Bob" });
+  await target.call(bob, "GET", "/v1/collaboration/me");
+  const post = (path: string, body: unknown, by = bob) => target.call(by, "POST", path, body);
+  const [plans, garden] = [
+    await post("/v1/rooms", { name: "Plans", memberIds: ["bob"] }, ada),
+    await post("/v1/rooms", { name: "Garden", memberIds: ["bob"] }, ada),
+  ];
+  await post("/v1/messages", { roomId: plans.id, text: "The question" });
+  const browser = await launchBrowser();
+  try {
+    const page = await signIn(browser, target, ada);
+    const room = (name: string) => page.locator(".sidebar .room", { hasText: name });
+    const composer = page.locator(".chat .composer textarea");
+    const reply = page.locator(".pane .composer textarea");
+
+    await t.step("a thread is closed to the message that it is about, and is not there twice", async () => {
+      await room("Plans").click();
+      await sees(page, "The question");
+      await message(page, "The question").hover();
+      await message(page, "The question").getByRole("button", { name: "Reply in thread" }).click();
+      await reply.waitFor();
+      await page.locator(".pane .thread-root", { hasText: "The question" }).waitFor();
+      assert.deepEqual(await repeatedIds(page), []);
+      await reply.fill("Half a reply");
+      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
+      await page.locator(".chat .message:focus", { hasText: "The question" }).waitFor();
+    });
+
+    await t.step("what is written in a thread is known in its room, and in the list of rooms", async () => {
+      await page.getByRole("link", { name: "Draft in a thread: Half a reply" }).waitFor();
+      await room("Garden").click();
+      await page.getByRole("heading", { name: "# Garden" }).waitFor();
+      await room("Plans").getByRole("img", { name: "draft" }).waitFor();
+      assert.equal(await room("Garden").getByRole("img", { name: "draft" }).count(), 0);
+      await page.reload();
+      await room("Plans").getByRole("img", { name: "draft" }).waitFor();
+      await room("Plans").click();
+      await page.getByRole("link", { name: "Draft in a thread: Half a reply" }).click();
+      await eventually(async () => assert.equal(await reply.inputValue(), "Half a reply"));
+      assert.equal(await page.getByRole("link", { name: /^Draft in a thread/ }).count(), 0, "it is open");
+    });
+
+    await t.step("a reply that is sent in a thread leaves the room's own as it is", async () => {
+      await message(page, "The question").first().hover();
+      await page.locator(".chat").getByRole("button", { name: "Reply", exact: true }).click();
+      await page.getByRole("button", { name: "Do not reply" }).waitFor();
+      await composer.fill("For all");
+      await write(page, "A whole reply", ".pane");
+      await sees(page, "A whole reply", ".pane");
+      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
+      await composer.press("Enter");
+      await message(page, "For all").getByText("in reply to Bob").waitFor();
+      await room("Garden").click();
+      await page.getByRole("heading", { name: "# Garden" }).waitFor();
+      assert.equal(await page.locator(".sidebar .draft").count(), 0);
+    });
+
+    await t.step("what arrives while a room is being marked as read is unread", async () => {
+      let release = (): void => undefined;
+      const released = new Promise<void>((resolve) => release = resolve);
+      const path = `**/v1/rooms/${garden.id}/read`;
+      const held = page.waitForRequest(path);
+      await page.route(path, async (route) => {
+        const response = await route.fetch();
+        await released;
+        await route.fulfill({ response });
+      });
+      await post("/v1/messages", { roomId: garden.id, text: "Water them" });
+      await sees(page, "Water them");
+      await held;
+      await page.goto(`${target.baseUrl}/#/inbox`);
+      // Once the position is stored: the next message is not a part of it.
+      await eventually(async () => {
+        const { items } = await target.call(ada, "GET", "/v1/collaboration/unreads");
+        const { unreadCount } = items.find(({ roomId }: { roomId: string }) => roomId === garden.id);
+        assert.equal(unreadCount, 0);
+      });
+      await post("/v1/messages", { roomId: garden.id, text: "Again" });
+      await page.locator(".sidebar .room.unread", { hasText: "Garden" }).waitFor();
+      const isReadAgain = page.waitForResponse(new RegExp(`/rooms/${garden.id}\\?`));
+      release();
+      await isReadAgain;
+      await page.locator(".sidebar .room.unread", { hasText: "Garden" }).waitFor();
+      await page.unroute(path);
+    });
+
+    await t.step("all rooms are marked as read at once, if a person wants that", async () => {
+      await post("/v1/messages", { roomId: plans.id, text: "@ada look", parseMentions: true });
+      await room("Plans").locator(".badge").waitFor();
+      const readAll = page.getByRole("button", { name: "Mark all rooms as read" });
+      await readAll.click();
+      await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+      await room("Plans").locator(".badge").waitFor();
+      await readAll.click();
+      await page.getByRole("dialog").getByRole("button", { name: "Mark as read" }).click();
+      await eventually(async () => assert.equal(await page.locator(".sidebar .room.unread").count(), 0));
+      await readAll.waitFor({ state: "detached" });
+      const { items } = await target.call(ada, "GET", "/v1/collaboration/unreads");
+      assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
+      await eventually(async () => assert.equal(await page.title(), "Inbox"));
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
