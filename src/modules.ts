@@ -221,7 +221,7 @@ function addConversation(
     rate: limits.messages,
     filter,
   }));
-  const { interactions } = add(commandModule(platform, { roomAccess, identity, sender, messages }));
+  const { interactions } = add(commandModule(platform, { roomAccess, identity, sender, messages, filter }));
   return { unreads, people, views, members, file, messages, sender, interactions };
 }
 

@@ -318,3 +318,83 @@ testOnEngines("a filter decides on what an agent outside says", async (environme
   const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
   assert.deepEqual(items.map(({ text }: { text: string }) => text), ["It is ****", "And ****", "It was ****"]);
 });
+
+testOnEngines("a filter decides on responses to commands and actions, at once and later", async (environment) => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway({ ...environment, ...ALLOW });
+  const { admin, alice, roomId } = await openFixture(gateway, filterManifest(server));
+  let response: Record<string, unknown> = {};
+  server.respond = (call) => {
+    if (call.type === "message.before_send") return refuseOrMask(call);
+    return response["kind"] === "accepted" ? new Response(null, { status: 202 }) : response;
+  };
+  const manifest = manifestOf({
+    transport: "http",
+    endpoint: server.url,
+    scopes: ["command.read", "command.write", "message.write"],
+  });
+  const { token } = await installPlugin(admin, manifest, [[alice, roomId]]);
+  const run = () => alice.post("/v1/collaboration/commands/run", { roomId, text: "/poll" });
+  const textOf = async (id: string) => ok(await alice.get(`/v1/messages/${id}`)).text;
+  response = { kind: "message", text: "It is 4111", elements: [{ kind: "button", id: "vote-a", label: "A" }] };
+  const { messageId } = ok(await run()).response;
+  assert.equal(await textOf(messageId), "It is ****");
+  const press = () => alice.post(`/v1/messages/${messageId}/elements/vote-a/action`);
+  response = { kind: "update", text: "Now 4111" };
+  ok(await press());
+  assert.equal(await textOf(messageId), "Now ****");
+  response = { kind: "update", text: "forbidden" };
+  const refused = await press();
+  assertProblem(refused, 502, "command_failed");
+  assert.match(refused.body.detail, /Not here/);
+  response = { kind: "ephemeral", text: "Only you: 4111" };
+  assert.equal(ok(await run()).response.text, "Only you: 4111");
+  response = { kind: "accepted" };
+  const poll = gateway.withToken(token);
+  for (const path of ["/v1/collaboration/interactions", "/v1/collaboration/plugin_calls"]) {
+    const { id } = ok(await run());
+    const respond = (text: string) =>
+      poll.post(`${path}/${id}/response`, { response: { kind: "message", text } }, {
+        "idempotency-key": `${id} ${text}`,
+      });
+    assertProblem(await respond("forbidden"), 422, "plugin_refused");
+    ok(await respond(`Later 4111 of ${id}`));
+    assert.equal(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.at(-1).text, `Later **** of ${id}`);
+    assertProblem(await respond("Twice"), 409, "conflict");
+  }
+});
+
+testOnEngines("a filter decides on all of a text that becomes a file", async (environment) => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway({ ...environment, ...ALLOW });
+  const { alice, roomId } = await openFixture(gateway, filterManifest(server));
+  server.respond = refuseOrMask;
+  const { path } = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "CI" }));
+  const headers = { "content-type": "text/plain" };
+  const post = (body: string) =>
+    gateway.send(new Request(`http://gateway.test${path}`, { method: "POST", headers, body }));
+  const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice", name: "Robo" });
+  ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
+  const finish = async (text: string) => {
+    const { id } = ok(await robo.post("/v1/collaboration/ai/runs", { roomId }));
+    return await robo.post(`/v1/collaboration/ai/runs/${id}/finish`, { text });
+  };
+  const log = `${"a line of 4111\n".repeat(2500)}${"4111 ".repeat(3500)}`.trim();
+  assert.equal((await post(log)).body, "ok");
+  ok(await finish(log));
+  const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+  assert.equal(items.length, 2);
+  for (const { text, files: [file], metadata } of items) {
+    assert.match(text, /^a line of \*{4}\n.*the whole text is in the file\)$/s);
+    assert.equal(ok(await alice.get(`/v1/collaboration/files/${file.id}/content`)), log.replaceAll("4111", "****"));
+    assert.equal(metadata.unfiltered, undefined);
+  }
+  for (const say of [post, finish]) assertProblem(await say(`${log}\nforbidden`), 422, "plugin_refused");
+  // A filter that fails is not asked again for the rest of the text.
+  const { length } = server.calls;
+  server.respond = () => new Response("broken", { status: 500 });
+  assert.equal((await post(log)).body, "ok");
+  assert.equal(server.calls.length, length + 1);
+  const after = ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items;
+  assert.deepEqual(after.at(-1).metadata.unfiltered, [ID]);
+});

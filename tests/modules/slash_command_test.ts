@@ -6,6 +6,7 @@ import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
+import { ALLOW, installPlugin, manifestOf, PluginServer } from "./plugin_fixture.ts";
 import { openWithEndpoints } from "./webhook_fixture.ts";
 
 const PATH = "/v1/collaboration/slash-commands";
@@ -198,6 +199,32 @@ testOnEngines("a caller who left the room gets no further responses of its comma
   assert.deepEqual(await textsOf(alice, roomId), ["for all"]);
   assert.doesNotMatch(JSON.stringify(await responsesOf(gateway, "bob")), /secret/);
   assert.equal((await bob.get(`/v1/messages?roomId=${roomId}`)).status, 404);
+});
+
+testOnEngines("a filter of the room decides on what an endpoint responds, at once and later", async (environment) => {
+  await using server = new PluginServer();
+  server.respond = ({ data: { text } }) =>
+    text.includes("forbidden")
+      ? { kind: "refuse", reason: "Not here" }
+      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  await using fixture = await openFixture({ ...environment, ...ALLOW });
+  const { gateway, alice, roomId, calls, endpoint, run, respond } = fixture;
+  const hooks = [{ on: "message.before_send" }];
+  const scopes = ["message.read"];
+  const manifest = manifestOf({ transport: "http", endpoint: server.url, scopes, commands: [], actions: [], hooks });
+  const { id } = await installPlugin(await gateway.as("admin", { role: "admin" }), manifest);
+  ok(await alice.put(`/v1/rooms/${roomId}/filters/${id}`));
+  const inChannel = (text: string) => ({ text, response_type: "in_channel" });
+  ok(await run());
+  assert.equal((await respond(calls[0], inChannel("forbidden"))).status, 422);
+  assert.equal((await respond(calls[0], inChannel("later 4111"))).status, 200);
+  assert.equal((await respond(calls[0], { text: "only you: 4111" })).status, 200);
+  endpoint.answer = () => Response.json(inChannel("at once 4111"));
+  ok(await run());
+  endpoint.answer = () => Response.json(inChannel("forbidden"));
+  assertProblem(await run(), 502, "command_failed");
+  const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["later ****", "at once ****"]);
 });
 
 Deno.test("an endpoint may respond at its response_url before it returns from the call", async () => {

@@ -173,8 +173,8 @@ function createParts(platform: Platform, deps: Deps) {
   const access = new RunAccess({ store, roomAccess });
   const deciders = new Deciders({ identity, roomAccess, access, operations });
   const gate = new ApprovalGate({ clock, identity, access, deciders });
-  const poster = new RunPoster({ store, clock, actors, filter, callOperation });
-  const ending = new RunEnding({ store, clock, actors, lifecycle, files, poster });
+  const poster = new RunPoster({ store, clock, actors, filter, callOperation, files });
+  const ending = new RunEnding({ store, clock, actors, lifecycle, poster });
   const executor = new RunExecutor({
     store,
     clock,

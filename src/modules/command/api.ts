@@ -99,12 +99,13 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
         http: { method: "POST", path: "/v1/collaboration/interactions/:id/response", status: 200 },
         input: InteractionRespond,
         output: Response,
-        faults: ["not_found", "conflict", "gone", "room_archived"],
+        faults: ["not_found", "conflict", "gone", "room_archived", "plugin_refused", "plugin_unavailable"],
         example: {
           id: "itx_0190c5d2e7f07b1c9d0a1b2c3d4e5f60",
           response: { kind: "ephemeral", text: "The poll is open." },
         },
-        run: (context, input) => interactions.respond(context, input),
+        prepare: (context, input) => interactions.prepare(context, input),
+        run: (context, input, filtered) => interactions.respond(context, input, filtered),
       }),
     ],
   };

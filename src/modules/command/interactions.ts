@@ -1,7 +1,6 @@
 // Interactions: stored before something is asked to respond, until its response is delivered.
 import { createHash } from "node:crypto";
 import type { Actor } from "@/core/actor.ts";
-import { hasScope } from "@/core/actor.ts";
 import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
@@ -10,10 +9,9 @@ import type { EventDraft } from "@/core/event.ts";
 import type { Interaction, InteractionResponse, Responder } from "@/core/interaction.ts";
 import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { MessageSender, MessageUpdate } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
+import type { Filtered, Given, ResponseDelivery } from "./delivery.ts";
 import {
   type InteractionRespond,
   type InteractionResult,
@@ -30,16 +28,12 @@ const CALL_MS = 10_000;
 const CALL_LOST_MS = CALL_MS + 5000;
 const POLL_MS = 200;
 
-/** A response that can be delivered. */
-type Given = Exclude<InteractionResponse, { kind: "accepted" }>;
 type Tx = Transaction<InteractionTables>;
 type Deps = {
   store: Store<InteractionTables>;
   clock: Clock;
   roomAccess: RoomAccess;
-  identity: IdentityService;
-  sender: MessageSender;
-  updateMessage: (context: Context, input: MessageUpdate) => Promise<unknown>;
+  delivery: ResponseDelivery;
 };
 /** What begins: who is asked to respond, and what would be repeated. */
 export type Draft = {
@@ -142,15 +136,17 @@ export class Interactions {
     responder: Responder,
     given: Given,
   ): Promise<InteractionResult> {
+    const { store, delivery } = this.#deps;
     try {
-      return await this.#deps.store.write(async (tx) => {
+      const filtered = await delivery.filter(row, responder, given);
+      return await store.write(async (tx) => {
         const interactions = new InteractionStore(tx.db);
         if (!await interactions.finish(row.tenant_id, row.id)) {
           const ended = await interactions.find(row.tenant_id, row.id) ?? row;
           // It responded by `interaction.respond` before it returned from its call.
           if (ended.late_count === 0) return resultOf(ended);
         }
-        const response = await this.#deliver(tx, row, responder, given);
+        const response = await delivery.deliver(tx, row, responder, filtered);
         await interactions.setResponse(row.tenant_id, row.id, JSON.stringify(response));
         return { id: row.id, response };
       });
@@ -163,9 +159,25 @@ export class Interactions {
     }
   }
 
-  /** Delivers a response that follows a call. Only the responder of the interaction may, once, within its time. */
-  async respond({ actor }: Context, { id, response }: InteractionRespond): Promise<Response> {
-    const { store, clock } = this.#deps;
+  /** Prepares `respond`, outside of its transaction. What is not accepted is not filtered: the response fails. */
+  async prepare({ actor }: Context, { id, response }: InteractionRespond): Promise<Filtered | undefined> {
+    const { store, clock, delivery } = this.#deps;
+    const row = await new InteractionStore(store.db).find(actor.tenantId, id);
+    const isAccepted = row !== undefined && row.responder_id === actor.principalId && row.state !== "done" &&
+      Date.parse(row.expires_at) > clock.now();
+    return isAccepted ? await delivery.filter(row, responderOf(actor), response) : undefined;
+  }
+
+  /**
+   * Delivers a response that follows a call. Only the responder of the interaction may, once, within its time. `filtered` is what
+   * `prepare` returned.
+   */
+  async respond(
+    { actor }: Context,
+    { id, response }: InteractionRespond,
+    filtered: Filtered = { given: response },
+  ): Promise<Response> {
+    const { store, clock, delivery } = this.#deps;
     return await store.write(async (tx) => {
       const interactions = new InteractionStore(tx.db);
       const row = await interactions.find(actor.tenantId, id);
@@ -176,8 +188,7 @@ export class Interactions {
       if (!await interactions.finish(actor.tenantId, id)) {
         throw new Fault("conflict", "The interaction already has its response");
       }
-      const responder = { principalId: actor.principalId, scopes: actor.scopes };
-      const delivered = await this.#deliver(tx, row, responder, response);
+      const delivered = await delivery.deliver(tx, row, responderOf(actor), filtered);
       await this.#follow(tx, row, actor, delivered);
       return delivered;
     });
@@ -185,11 +196,12 @@ export class Interactions {
 
   /** Delivers a response that follows by the address that an endpoint was given: some of them, within their time. */
   async respondLate({ tenantId, id }: { tenantId: string; id: string }, actor: Actor, response: Given): Promise<void> {
-    const { store, clock } = this.#deps;
+    const { store, clock, delivery } = this.#deps;
+    const row = await new InteractionStore(store.db).find(tenantId, id);
+    if (row === undefined || row.responder_id !== actor.principalId) throw notFound("command that was run");
+    const filtered = await delivery.filter(row, actor, response);
     await store.write(async (tx) => {
       const interactions = new InteractionStore(tx.db);
-      const row = await interactions.find(tenantId, id);
-      if (row === undefined || row.responder_id !== actor.principalId) throw notFound("command that was run");
       const number = await interactions.countLate(tenantId, id, LATE_RESPONSES_MAX);
       if (number === undefined || Date.parse(row.expires_at) <= clock.now()) {
         throw new Fault(
@@ -198,7 +210,7 @@ export class Interactions {
         );
       }
       await interactions.finish(tenantId, id);
-      const delivered = await this.#deliver(tx, row, actor, response, `${id}:${number}`);
+      const delivered = await delivery.deliver(tx, row, actor, filtered, `${id}:${number}`);
       await this.#follow(tx, row, actor, delivered);
     });
   }
@@ -273,60 +285,10 @@ export class Interactions {
       return { row: first, isNew: false };
     });
   }
+}
 
-  async #deliver(
-    tx: Tx,
-    row: InteractionRow,
-    responder: Responder,
-    response: Given,
-    clientMessageId = row.id,
-  ): Promise<Response> {
-    if (response.kind === "ephemeral") {
-      // It may be about the room, which the caller may have left since.
-      const caller = await this.#deps.identity.subject(row.tenant_id, row.caller_id, tx.db);
-      const grant = await this.#deps.roomAccess.find(caller, row.room_id, tx.db);
-      if (grant === undefined) throw new Fault("gone", "The caller can no longer see the room");
-      return { format: "markdown", ...response };
-    }
-    const subject = await this.#deps.identity.subject(row.tenant_id, responder.principalId, tx.db);
-    const actor: Actor = {
-      ...subject,
-      displayName: responder.principalId,
-      scopes: responder.scopes,
-      tokenId: undefined,
-      expiresAt: undefined,
-    };
-    const access = { scope: "message.write", room: "member" } as const;
-    if (!hasScope(actor, access.scope)) {
-      throw new Fault("scope_missing", `The responding principal lacks the scope ${access.scope}`);
-    }
-    const context = { actor, requestId: row.id, access, operation: "message.send", isReadOnly: false };
-    const { text, format, elements } = response;
-    if (response.kind === "update") {
-      if (row.message_id === null) {
-        throw new Fault("validation_failed", "/response: only an action can update a message");
-      }
-      await this.#deps.updateMessage({ ...context, operation: "message.update" }, {
-        id: row.message_id,
-        text,
-        format,
-        elements,
-      });
-      return { kind: "message", messageId: row.message_id };
-    }
-    const { message } = await this.#deps.sender.send(context, {
-      roomId: row.room_id,
-      text: response.text,
-      format: format ?? "markdown",
-      type: "text",
-      ...row.thread_root_id === null ? {} : { threadId: row.thread_root_id },
-      mentions: { principalIds: [], room: false },
-      clientMessageId,
-      metadata: {},
-      ...elements === undefined ? {} : { elements },
-    });
-    return { kind: "message", messageId: message.id };
-  }
+function responderOf({ principalId, scopes }: Actor): Responder {
+  return { principalId, scopes };
 }
 
 /** What the caller of a stored interaction receives. */

@@ -3,12 +3,13 @@ import { FIELDS_MAX } from "@/core/form.ts";
 import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { MessageSender, MessageService } from "@/modules/message/mod.ts";
+import type { MessageFilter, MessageSender, MessageService } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { ActionService } from "./actions.ts";
 import { commandApi } from "./api.ts";
 import { CommandCatalog } from "./catalog.ts";
+import { ResponseDelivery } from "./delivery.ts";
 import { Interactions } from "./interactions.ts";
 import { migrations } from "./migrations.ts";
 import { COMMAND_TEXT_MAX, RESPONSE_MINUTES } from "./schema.ts";
@@ -19,21 +20,20 @@ type Deps = {
   identity: IdentityService;
   sender: MessageSender;
   messages: Pick<MessageService, "read" | "update">;
+  filter: MessageFilter;
 };
 
 type CommandModule = Module & { interactions: Interactions };
 
 export function commandModule(
   { store, clock, metrics, modules }: Platform,
-  { roomAccess, identity, sender, messages }: Deps,
+  { roomAccess, identity, sender, messages, filter }: Deps,
 ): CommandModule {
   const interactions = new Interactions({
     store,
     clock,
     roomAccess,
-    identity,
-    sender,
-    updateMessage: (context, input) => messages.update(context, input),
+    delivery: new ResponseDelivery({ identity, roomAccess, sender, messages, filter }),
   });
   const readMessage = (context: Context, id: string) => messages.read(context, id);
   const commands = new CommandService({

@@ -9,7 +9,7 @@ import type { ModuleApi } from "@/core/module.ts";
 import { type Context, defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import { RoomId, Senders } from "@/modules/room/mod.ts";
-import type { MessageFilter } from "./filter.ts";
+import { filterUpdate, type MessageFilter } from "./filter.ts";
 import type { PinService } from "./pins.ts";
 import type { ReactionService } from "./reactions.ts";
 import { readStateOperations } from "./read_state/api.ts";
@@ -77,14 +77,6 @@ export function messageApi(deps: Deps): ModuleApi {
 }
 
 function messageOperations({ sender, messages, scheduled, metrics, rate, filter }: Deps): Operation[] {
-  const filterUpdate = async (context: Context, input: MessageUpdate): Promise<MessageUpdate> => {
-    const { roomId, metadata } = await messages.read(context, input.id);
-    if (!filter.appliesTo(context.actor.tenantId, roomId)) return input;
-    const filtered = await filter.apply(context, roomId, input);
-    // A mark of the filter is added to the metadata that the message has.
-    const isMarked = input.metadata === undefined && filtered.metadata !== undefined;
-    return isMarked ? { ...filtered, metadata: { ...metadata, ...filtered.metadata } } : filtered;
-  };
   return [
     defineOperation({
       name: "message.send",
@@ -169,7 +161,9 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
       // Agents stream their responses as edits, so updates have the rate of sends.
       rate,
       prepare: (context, input) =>
-        filter.isActive && input.text !== undefined ? filterUpdate(context, input) : undefined,
+        filter.isActive && input.text !== undefined
+          ? messages.read(context, input.id).then((message) => filterUpdate(filter, context, message, input))
+          : undefined,
       async run(context, input, filtered = input) {
         assertMaySend(context.actor, input.elements);
         return await messages.update(context, filtered);

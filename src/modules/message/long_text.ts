@@ -12,6 +12,21 @@ export function fitsMessage(text: string): boolean {
     new TextEncoder().encode(text).length <= TEXT_MAX_BYTES;
 }
 
+/** A text in parts that each fit a message, whole lines where possible, with what separates each from the next one. */
+export function partsOfText(text: string): { text: string; separator: string }[] {
+  const parts: { text: string; separator: string }[] = [];
+  let rest = text;
+  while (!fitsMessage(rest)) {
+    const most = truncateCodePoints(rest, TEXT_MAX_CODE_POINTS);
+    const end = most.lastIndexOf("\n");
+    const part = end > 0 ? most.slice(0, end) : most;
+    const separator = end > 0 ? "\n" : "";
+    parts.push({ text: part, separator });
+    rest = rest.slice(part.length + separator.length);
+  }
+  return [...parts, { text: rest, separator: "" }];
+}
+
 /** The beginning of a text that is too long for a message. */
 function cutToMessage(text: string): string {
   const max = TEXT_MAX_CODE_POINTS - CUT_NOTE.length;

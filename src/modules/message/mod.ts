@@ -1,7 +1,7 @@
 // Messages in rooms, each at one position of the room's stream, with threads, reactions, pins and read positions.
 export { MessageAccess } from "./message_access.ts";
 export { addArchivedMessages, type ExistingMessage, MessageArchiveStore } from "./archive_store.ts";
-export { contentOfText, fitsMessage } from "./long_text.ts";
+export { contentOfText, fitsMessage, partsOfText } from "./long_text.ts";
 export { createPreviewReader } from "./message_preview_store.ts";
 export { namesIn } from "./mentions.ts";
 export { messageModule } from "./module.ts";
@@ -27,8 +27,8 @@ export {
   TEXT_MAX_BYTES,
   TEXT_MAX_CODE_POINTS,
 } from "./schema.ts";
-export type { FilteredMessage, MessageFilter } from "./filter.ts";
+export { type FilteredMessage, filterUpdate, type MessageFilter } from "./filter.ts";
 export type { MessageService } from "./service.ts";
 export { countCommitted } from "./api.ts";
-export { fileOwner, type MessageSender } from "./sender.ts";
+export { fileOwner, type MessageContent, type MessageSender } from "./sender.ts";
 export { type MessageEditRow, type MessageRow, type MessageTables, type ReactionRow } from "./store.ts";

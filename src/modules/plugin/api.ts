@@ -242,9 +242,10 @@ function ownOperations({ plugins, responder }: Deps): Operation[] {
       rate: RESPOND_RATE,
       input: PluginRespond,
       output: z.void(),
-      faults: ["not_found", "conflict", "gone", "room_archived"],
+      faults: ["not_found", "conflict", "gone", "room_archived", "plugin_refused", "plugin_unavailable"],
       example: { id: "itx_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", response: { kind: "ephemeral", text: "Done" } },
-      run: (context, input) => responder.respond(context, input),
+      prepare: (context, input) => responder.prepare(context, input),
+      run: (context, input, filtered) => responder.respond(context, input, filtered),
     }),
   ];
 }

@@ -3,14 +3,14 @@ import { type Actor, chargedTo } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import type { FilteredMessage, MessageFilter } from "@/modules/message/mod.ts";
+import { type FilteredMessage, type MessageFilter, partsOfText } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";
 import type { ActivePlugin, PluginRegistry } from "./registry.ts";
 import { type Decision, FILTERS_MAX } from "./schema.ts";
 
-/** Of all filters of a message together. */
+/** Of all filters of a message together, or of a part of a long text. */
 const TOTAL_MS = 2000;
 
 type Deps = {
@@ -67,16 +67,35 @@ export class MessageFilters implements MessageFilter {
     message: Message,
     plugins: readonly ActivePlugin[],
   ): Promise<Message> {
+    const failed = new Set<string>();
+    let text = "";
+    // Plugins see texts that are as long as messages.
+    for (const part of partsOfText(message.text ?? "")) {
+      text += await this.#filterText(actor, roomId, { ...message, text: part.text }, { plugins, failed });
+      text += part.separator;
+    }
+    const filtered = { ...message, text };
+    if (failed.size === 0) return filtered;
+    return { ...filtered, metadata: { ...filtered.metadata, unfiltered: [...failed] } };
+  }
+
+  /** What a text becomes. Adds plugins that failed to `failed`; those are not asked again. */
+  async #filterText(
+    actor: Actor,
+    roomId: string,
+    message: FilteredMessage & { text: string },
+    { plugins, failed }: { plugins: readonly ActivePlugin[]; failed: Set<string> },
+  ): Promise<string> {
     const until = performance.now() + TOTAL_MS;
-    let filtered = message;
-    const failed: string[] = [];
+    let { text } = message;
     for (const plugin of plugins.slice(0, FILTERS_MAX)) {
-      const decision = await this.#ask(plugin, actor, roomId, filtered, until);
-      if (decision === undefined) failed.push(plugin.id);
-      else if (decision.kind === "replace") filtered = { ...filtered, text: decision.text };
+      if (failed.has(plugin.id)) continue;
+      const decision = await this.#ask(plugin, actor, roomId, { ...message, text }, until);
+      if (decision === undefined) failed.add(plugin.id);
+      else if (decision.kind === "replace") text = decision.text;
       else if (decision.kind === "refuse") throw new Fault("plugin_refused", decision.reason);
     }
-    return failed.length === 0 ? filtered : { ...filtered, metadata: { ...filtered.metadata, unfiltered: failed } };
+    return text;
   }
 
   /** The decision of a plugin; `undefined` if it failed and the message may be sent without it. */

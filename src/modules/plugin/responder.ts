@@ -1,9 +1,9 @@
 // Responses that plugins send by themselves: to commands and actions, and the decisions of filters.
 import { notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Interactions } from "@/modules/command/mod.ts";
+import type { Filtered, Interactions } from "@/modules/command/mod.ts";
 import { principalOf } from "./registry.ts";
-import type { PluginRespond } from "./schema.ts";
+import type { Decision, PluginRespond } from "./schema.ts";
 import type { SocketTransport } from "./socket_transport.ts";
 
 export class PluginResponder {
@@ -13,20 +13,23 @@ export class PluginResponder {
     this.#deps = deps;
   }
 
-  async respond(context: Context, { id, response }: PluginRespond): Promise<void> {
+  /** Filters of the room decide on responses before the transaction that delivers them. */
+  prepare(context: Context, { id, response }: PluginRespond): Promise<Filtered | undefined> | undefined {
+    return isDecision(response) ? undefined : this.#deps.interactions.prepare(context, { id, response });
+  }
+
+  async respond(context: Context, { id, response }: PluginRespond, filtered: Filtered | undefined): Promise<void> {
     const { interactions, socket } = this.#deps;
     const { tenantId, principalId } = context.actor;
     const pluginId = principalId.slice(principalOf("").length);
     if (principalOf(pluginId) !== principalId) throw notFound("call of the caller");
-    switch (response.kind) {
-      case "pass":
-      case "replace":
-      case "refuse":
-        // What nobody waits for any more is dropped.
-        return socket.decide(tenantId, pluginId, id, response);
-      default:
-        await interactions.respond(context, { id, response });
-        socket.responded(tenantId, pluginId, id);
-    }
+    // What nobody waits for any more is dropped.
+    if (isDecision(response)) return socket.decide(tenantId, pluginId, id, response);
+    await interactions.respond(context, { id, response }, filtered);
+    socket.responded(tenantId, pluginId, id);
   }
+}
+
+function isDecision(response: PluginRespond["response"]): response is Decision {
+  return response.kind === "pass" || response.kind === "replace" || response.kind === "refuse";
 }

@@ -2,12 +2,11 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import type { FileWriter } from "@/modules/file/mod.ts";
-import { contentOfText, fitsMessage, type Message } from "@/modules/message/mod.ts";
+import type { Message } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
-import { type Content, noticeOf, type PreparedPost, type RunPoster } from "./poster.ts";
+import { noticeOf, type PreparedPost, type RunPoster } from "./poster.ts";
 import { askersOf, roomsReadBy } from "./presenter.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
@@ -23,7 +22,6 @@ type Deps = {
   clock: Clock;
   actors: RunActors;
   lifecycle: RunLifecycle;
-  files: Pick<FileWriter, "write">;
   poster: RunPoster;
 };
 
@@ -43,10 +41,9 @@ export class RunEnding {
     signal: AbortSignal,
   ): Promise<void> {
     const { poster } = this.#deps;
-    const content = await this.#contentOf(run, text);
     for (let retry = 0;; retry++) {
       try {
-        const post = await poster.prepare(run, content);
+        const post = await poster.prepare(run, { text: text.trim() });
         return await this.#succeed(run, post, text, lastStep, set);
       } catch (thrown) {
         // The response is paid for; what may pass, such as a rate limit, is waited for.
@@ -108,16 +105,7 @@ export class RunEnding {
 
   /** Prepares what a run of an agent outside posts: as the caller, or as the run if it ends without a call. */
   async prepareExternal(run: RunRow, text: string, caller?: Actor): Promise<PreparedPost> {
-    return await this.#deps.poster.prepare(run, await this.#contentOf(run, text, caller), caller);
-  }
-
-  /** The message; of a text that is too long for one, its beginning and a file with all of it. */
-  async #contentOf(run: RunRow, untrimmed: string, caller?: Actor): Promise<Content> {
-    const { store, actors, files } = this.#deps;
-    const text = untrimmed.trim();
-    if (fitsMessage(text)) return { text };
-    const actor = caller ?? await actors.ofPost(run, store.db);
-    return await contentOfText(files, actor, { text, roomId: run.room_id, fileName: "answer.md" });
+    return await this.#deps.poster.prepare(run, { text: text.trim() }, caller);
   }
 
   /** Ends a run of an agent outside, whose text is posted however it ended; part of the transaction. */

@@ -2,8 +2,9 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
-import { NOTHING_PREPARED, type Preparation } from "@/core/operation.ts";
-import type { Message, MessageFilter } from "@/modules/message/mod.ts";
+import { type Context, NOTHING_PREPARED, type Preparation } from "@/core/operation.ts";
+import type { FileWriter } from "@/modules/file/mod.ts";
+import { contentOfText, fitsMessage, type Message, type MessageFilter } from "@/modules/message/mod.ts";
 import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -11,7 +12,8 @@ import type { CallOperation } from "./context.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
-export type Content = { text: string; fileIds?: string[]; type?: "notice" };
+type Said = { text: string; type?: "notice" };
+export type Content = Said & { fileIds?: string[]; metadata?: Message["metadata"] };
 /** What is prepared for the transaction that posts it. */
 export type PreparedPost = { content: Content; preparation: Preparation | undefined };
 
@@ -21,6 +23,7 @@ type Deps = {
   actors: RunActors;
   filter: MessageFilter;
   callOperation: CallOperation;
+  files: Pick<FileWriter, "write">;
 };
 
 export class RunPoster {
@@ -30,18 +33,36 @@ export class RunPoster {
     this.#deps = deps;
   }
 
-  /** Prepares what a run posts, outside of the transaction that does. What filters refuse fails when it is posted. */
-  async prepare(run: RunRow, content: Content, external?: Actor): Promise<PreparedPost> {
+  /** Prepares what a run posts, outside of the transaction that does. What fails here, or filters refuse, fails when it is posted. */
+  async prepare(run: RunRow, said: Said, external?: Actor): Promise<PreparedPost> {
     const { store, actors, filter, callOperation } = this.#deps;
     const isFiltered = filter.appliesTo(run.tenant_id, run.room_id);
-    if (content.text === "" || !isFiltered) return { content, preparation: undefined };
+    const isLong = !fitsMessage(said.text);
+    if (said.text === "" || !isFiltered && !isLong) return { content: said, preparation: undefined };
     try {
       const actor = external ?? await actors.ofPost(run, store.db);
-      const preparation = await callOperation.prepare(actor, "message.send", draftOf(run, content), run.id);
-      return { content, preparation };
+      if (isLong) return await this.#prepareLong(run, said, actor, isFiltered);
+      const preparation = await callOperation.prepare(actor, "message.send", draftOf(run, said), run.id);
+      return { content: said, preparation };
     } catch (thrown) {
-      return { content, preparation: { thrown } };
+      return { content: said, preparation: { thrown } };
     }
+  }
+
+  /** Of a text that is too long for a message, its beginning and a file with all of it, as filters let it through. */
+  async #prepareLong(run: RunRow, said: Said, actor: Actor, isFiltered: boolean): Promise<PreparedPost> {
+    const { filter, files } = this.#deps;
+    const access = { scope: "message.write", room: "member" } as const;
+    const context: Context = { actor, requestId: run.id, access, operation: "message.send", isReadOnly: false };
+    const filtered: Content = isFiltered
+      ? await filter.apply(context, run.room_id, { ...said, ...placeOf(run) })
+      : said;
+    const { text, metadata } = filtered;
+    const content = await contentOfText(files, actor, { text, roomId: run.room_id, fileName: "answer.md" });
+    return {
+      content: { ...said, ...content, ...metadata === undefined ? {} : { metadata } },
+      preparation: isFiltered ? NOTHING_PREPARED : undefined,
+    };
   }
 
   /**
@@ -65,6 +86,7 @@ export class RunPoster {
         // What the message replies to may be hidden as well: sending it would fail for that reason.
         await assertReadable();
         const actor = external ?? await actors.ofPost(run, inner.db);
+        if (preparation !== undefined && "thrown" in preparation) throw preparation.thrown;
         const draft = draftOf(run, content);
         const message: Message = await callOperation(actor, "message.send", draft, run.id, preparation);
         // With the room locked, nobody joins it any more.
@@ -97,7 +119,7 @@ function draftOf(run: RunRow, content: Content) {
     ...content,
     parseMentions: content.type !== "notice",
     ...placeOf(run),
-    metadata: { runId: run.id },
+    metadata: { ...content.metadata, runId: run.id },
   };
 }
 

@@ -115,13 +115,13 @@ export class HookReceiver {
         ...(threadId.success ? { threadId: threadId.data } : {}),
         ...(said.deliveryId === undefined ? {} : { clientMessageId: said.deliveryId }),
       } as const;
-      const whole = { ...given, ...await contentOfText(files, actor, { text, roomId, fileName: "message.md" }) };
       const isFiltered = filter.appliesTo(actor.tenantId, roomId);
-      const filtered = isFiltered ? await filter.apply(context, roomId, whole) : whole;
+      const whole = isFiltered ? await filter.apply(context, roomId, given) : given;
+      const content = await contentOfText(files, actor, { text: whole.text, roomId, fileName: "message.md" });
       const send = (room: boolean) => {
         const mentions = { principalIds: [], room };
         // A repeated delivery has the same text, and another file.
-        return sender.send(context, { ...filtered, mentions }, { ...given, mentions });
+        return sender.send(context, { ...whole, ...content, mentions }, { ...given, mentions });
       };
       const mentionsAll = said.mentionsAll && row.may_mention_all === 1;
       const { message, isNew } = await send(mentionsAll).catch((thrown) => {

@@ -42,6 +42,8 @@ export function lateResponseRoute(responses: LateResponses): Route {
       "validation_failed",
       "rate_limited",
       "quota_exceeded",
+      "plugin_refused",
+      "plugin_unavailable",
     ],
     document: {
       parameters: [{
