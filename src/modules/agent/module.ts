@@ -50,6 +50,7 @@ import { ScheduleTakeover } from "./run/takeover.ts";
 import { ToolStep } from "./run/tool_step.ts";
 import { CHAIN_MAX, QUEUED_MAX, RunTriggers } from "./run/triggers.ts";
 import { RunWaiter } from "./run/waiter.ts";
+import { WaitingRuns } from "./run/waiting_runs.ts";
 import { AGENT_EVENTS, OUTPUT_TOKENS_MAX, STEPS_MAX, TOOLS_MAX } from "./schema.ts";
 import { AgentService } from "./service.ts";
 import type { ToolSource } from "./tool/tool.ts";
@@ -96,7 +97,7 @@ export type AgentModule = Module & {
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const { store, clock, metrics } = platform;
   const { agents, scheduler, triggers, takeover, ...parts } = createParts(platform, deps);
-  const { runner, runs, outside, approvals, streams, expiry, waiter, signals, access, actors } = parts;
+  const { runner, runs, outside, approvals, streams, expiry, waiter, waiting, signals, access, actors } = parts;
   return {
     name: "agent",
     leases: runner.leases,
@@ -132,7 +133,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     ],
     channels: [runChannel(access)],
     gauges: [{ gauge: metrics.aiRunsActive, collect: (gauge) => countRuns(gauge, store) }],
-    maintenance: { agentRuns: () => removeOldRuns({ store, clock }) },
+    onCommit: (events) => waiting.onCommit(events),
+    maintenance: { agentRuns: () => removeOldRuns({ store, clock }), waitingRuns: () => waiting.checkAll() },
     async purgeRoom(tenantId, roomId) {
       await store.write((tx) => new ApprovalStore(tx.db).removeGrants(tenantId, { roomId }));
       while (await store.write((tx) => new RunStore(tx.db).removeOfRoom(tenantId, roomId, BATCH)) === BATCH);
@@ -147,6 +149,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     },
     async stop() {
       await runner.drain();
+      await waiting.stop();
       await signals.stop();
     },
     capability: () => ({ limits: LIMITS }),
@@ -206,12 +209,14 @@ function createParts(platform: Platform, deps: Deps) {
   const streams = new RunStreams({ store, bus, access, waiter, revalidate });
   const approvals = new ApprovalService({ ...common, deciders });
   const expiry = new RunExpiry({ store, clock, lifecycle, ending });
+  const waiting = new WaitingRuns({ store, roomAccess, actors, ending });
   return {
     signals,
     access,
     actors,
     runner,
     waiter,
+    waiting,
     triggers,
     takeover,
     agents,

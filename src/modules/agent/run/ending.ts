@@ -85,6 +85,12 @@ export class RunEnding {
     });
   }
 
+  /** Ends a run that waits and cannot continue, as `fail`; part of the transaction. */
+  async abandon(tx: AnyTransaction, run: RunRow, error: RunFailure): Promise<void> {
+    const outputMessageId = await this.#tellAskers(tx, run, error);
+    await this.#deps.lifecycle.stop(tx, run, "failed", { error, outputMessageId });
+  }
+
   /** People learn of an empty response as well, unless the agent has sent a message meanwhile. */
   async #tellNothing(tx: AnyTransaction, run: RunRow): Promise<string | null> {
     const steps = await new RunStore(tx.db).steps(run.tenant_id, run.id);

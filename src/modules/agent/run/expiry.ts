@@ -6,7 +6,7 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { expiryJob, SILENT_MS } from "./expiry_job.ts";
 import type { RunEnding } from "./ending.ts";
-import type { RunLifecycle } from "./lifecycle.ts";
+import { isWaiting, type RunLifecycle } from "./lifecycle.ts";
 import type { PreparedPost } from "./poster.ts";
 import { RunStore } from "./store.ts";
 
@@ -33,9 +33,7 @@ export class RunExpiry {
     const post = await this.#prepareExternal(await new RunStore(store.db).find(tenantId, runId));
     await store.enclose(async (tx) => {
       const run = await new RunStore(tx.db).find(tenantId, runId);
-      const isWaiting = run?.status === "waiting_approval" || run?.status === "waiting_input" ||
-        run?.status === "running" && run.is_external === 1;
-      if (run === undefined || !isWaiting) return;
+      if (run === undefined || !isWaiting(run) && !(run.status === "running" && run.is_external === 1)) return;
       const next = this.#nextCheck(run);
       if ((next.runAt ?? 0) > clock.now()) return await tx.enqueue(next);
       if (run.is_external === 1) {

@@ -32,6 +32,11 @@ export const WAITING_NOTIFICATIONS = {
   waiting_input: "question_asked",
 } as const;
 
+/** Whether it waits for an approval or a reply. */
+export function isWaiting({ status }: Pick<RunRow, "status">): boolean {
+  return status in WAITING_NOTIFICATIONS;
+}
+
 type Ended = "succeeded" | "failed" | "cancelled" | "expired";
 type EndOptions = { outputMessageId?: string | null; error?: RunFailure; set?: Partial<RunRow> };
 type Deps = {
@@ -90,7 +95,7 @@ export class RunLifecycle {
     // To continue is no further attempt.
     const attempt = Math.max(0, run.attempt - 1);
     const set = { ...given, status: "queued", attempt, question: null, queued_at: now, heartbeat_at: now } as const;
-    if (!(run.status in WAITING_NOTIFICATIONS)) return false;
+    if (!isWaiting(run)) return false;
     const status = [run.status];
     if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, { status })) return false;
     tx.signal(runChanged.create(run.tenant_id, run.id));

@@ -9,6 +9,7 @@ import type { AgentTables, RunRow } from "../tables.ts";
 import { askersOf } from "./presenter.ts";
 import { RunStore } from "./store.ts";
 
+type Subject = Awaited<ReturnType<IdentityService["subject"]>>;
 export type RunActor = Actor & { bounds: Audience };
 
 type Deps = { store: Store<AgentTables>; identity: IdentityService; roomAccess: RoomAccess };
@@ -28,10 +29,10 @@ export class RunActors {
     const { identity, roomAccess } = this.#deps;
     const { tenant_id: tenantId, agent_id: agentId, room_id: roomId } = run;
     const askerIds = askersOf(run);
-    const agent = await identity.subject(tenantId, agentId, db);
+    const agent = await this.#subject(tenantId, agentId, db, "The agent was disabled");
     let { role } = agent;
     for (const askerId of askerIds) {
-      const asker = await identity.subject(tenantId, askerId, db);
+      const asker = await this.#subject(tenantId, askerId, db, "One of those who asked was disabled");
       if (await roomAccess.find(asker, roomId, db) === undefined) {
         throw new Fault("not_found", "One of those who asked can no longer see the room");
       }
@@ -48,6 +49,14 @@ export class RunActors {
       expiresAt: undefined,
       bounds,
     };
+  }
+
+  async #subject(tenantId: string, id: string, db: AnyDatabase, detail: string): Promise<Subject> {
+    try {
+      return await this.#deps.identity.subject(tenantId, id, db);
+    } catch (thrown) {
+      throw thrown instanceof Fault && thrown.code === "not_found" ? new Fault("not_found", detail) : thrown;
+    }
   }
 
   /** Those who asked and can still see the room, if the agent can. */

@@ -5,7 +5,8 @@ import type { MessageTables } from "@/modules/message/mod.ts";
 import type { AgentTables, RunRow, SentRow, StepRow } from "../tables.ts";
 import type { RunStatus } from "./schema.ts";
 
-export const UNFINISHED = ["queued", "running", "waiting_approval", "waiting_input"] as const satisfies RunStatus[];
+const WAITING = ["waiting_approval", "waiting_input"] as const satisfies RunStatus[];
+export const UNFINISHED = ["queued", "running", ...WAITING] as const satisfies RunStatus[];
 
 /** A run that a node may execute. */
 export type ClaimableRun = Pick<
@@ -115,6 +116,19 @@ export class RunStore {
       .where("tenant_id", "=", tenantId);
     return ("agentId" in of ? query.where("agent_id", "=", of.agentId) : query.where("room_id", "=", of.roomId))
       .execute();
+  }
+
+  /** Runs that wait for people, in a tenant or in a room of it. */
+  waiting(tenantId: string, roomId: string | undefined): Promise<Pick<RunRow, "id">[]> {
+    const query = this.#db.selectFrom("agent_run").select("id").where("status", "in", WAITING)
+      .where("tenant_id", "=", tenantId);
+    return (roomId === undefined ? query : query.where("room_id", "=", roomId)).execute();
+  }
+
+  /** A page of those of all tenants. */
+  waitingAfter(id: string, limit: number): Promise<Pick<RunRow, "tenant_id" | "id">[]> {
+    return this.#db.selectFrom("agent_run").select(["tenant_id", "id"]).where("status", "in", WAITING)
+      .where("id", ">", id).orderBy("id").limit(limit).execute();
   }
 
   /** Runs that nodes execute now, and whose lease has not run out. */
