@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { systemClock } from "@/core/clock.ts";
+import { eventBody } from "@/modules/agent/run/event_body.ts";
 import { RunPublisher } from "@/modules/agent/run/publisher.ts";
 import { RunNotices } from "@/modules/agent/run/ui_stream.ts";
-import { eventually, until } from "../wait.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { testOnEngines } from "../engines.ts";
 import type { Caller } from "../harness.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
@@ -200,4 +201,38 @@ Deno.test("a client that does not read has little waiting for it: the rest is in
   for (let n = 5; n < 100; n++) publisher.delta(run, 0, n * text.length, text);
   assert.equal(notices.isInterrupted, true);
   assert.ok((await next()).length < 10);
+});
+
+Deno.test("a client that takes nothing is disconnected; one that waits for events is not, nor is one that takes them", async () => {
+  const ended: string[] = [];
+  const open = (name: string, stallMs: number, draining = new AbortController().signal) => {
+    const events = (async function* (): AsyncGenerator<string, undefined> {
+      try {
+        for (let n = 0;; n++) {
+          if (n === 1) await pause(50);
+          yield `${n}`;
+        }
+      } finally {
+        ended.push(name);
+      }
+    })();
+    return eventBody(events, { stallMs, draining, onEnd: () => ended.push(`place of ${name}`) });
+  };
+  const unread = open("unread", 5);
+  await until(() => ended.length === 2);
+  assert.deepEqual(ended, ["place of unread", "unread"]);
+  await assert.rejects(unread.getReader().read(), /takes nothing/);
+  // For the second event, its client waits for longer than an event may wait for a client.
+  const reader = open("read", 20).getReader();
+  const texts = [await reader.read(), await reader.read()].map(({ value }) => new TextDecoder().decode(value));
+  assert.deepEqual(texts, ["0", "1"]);
+  await reader.cancel();
+  // When the node stops, nothing waits for a client.
+  const drain = new AbortController();
+  const stopped = open("stopped", 60_000, drain.signal);
+  await pause(0);
+  drain.abort();
+  await until(() => ended.length === 6);
+  assert.deepEqual(ended.slice(2), ["place of read", "read", "place of stopped", "stopped"]);
+  assert.equal((await Array.fromAsync(stopped)).length, 1);
 });

@@ -1,12 +1,12 @@
 // `GET /ai/runs/:id/stream`: a run as server-sent events, from its beginning or from where a client was cut off.
 import { type Actor, chargedTo } from "@/core/actor.ts";
-import { failureOf, logOf } from "@/core/log.ts";
 import type { Route } from "@/core/route.ts";
 import { Places } from "@/core/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunAccess } from "./access.ts";
+import { eventBody } from "./event_body.ts";
 import { RunNotices, type StreamPosition, type UiPart, UiStream } from "./ui_stream.ts";
 import type { RunWaiter } from "./waiter.ts";
 
@@ -15,6 +15,8 @@ const STREAMS = { perOwner: 8, perTenant: 128, perNode: 512 };
 /** How soon a run is read again where nothing is published; what is missing in between is read at once. */
 const RECHECK_MS = 5000;
 const PING_MS = 15_000;
+/** A client that takes nothing for twice this time gives its place to others. */
+const STALL_MS = 60_000;
 
 type Deps = {
   store: Store<AgentTables>;
@@ -24,9 +26,6 @@ type Deps = {
   /** The actor with its current rights; `undefined` if its token ended. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
 };
-
-const log = logOf("agent");
-const encoder = new TextEncoder();
 
 export class RunStreams {
   readonly #deps: Deps;
@@ -43,7 +42,7 @@ export class RunStreams {
       description:
         "Speaks the UI message stream protocol of the AI SDK, version 1: all of the run from its beginning, then what it does, " +
         "up to `finish`. After a disconnect, `Last-Event-ID` continues where the last event ended. A response that broke off and starts " +
-        "again is announced by a part `data-reset`. Requires the scope `run.read`.",
+        "again is announced by a part `data-reset`. A client that reads nothing for two minutes is disconnected. Requires the scope `run.read`.",
       tag: "run",
       method: "GET",
       path,
@@ -93,24 +92,12 @@ export class RunStreams {
     const place = this.#places.enter(chargedTo(actor));
     const left = new AbortController();
     const events = this.#events(actor, run, after, AbortSignal.any([signal, left.signal]));
-    const end = () => place[Symbol.dispose]();
-    return new ReadableStream({
-      async pull(stream) {
-        try {
-          const { value, done } = await events.next();
-          if (value !== undefined) stream.enqueue(encoder.encode(value));
-          if (done !== true) return;
-        } catch (thrown) {
-          // Such as a right that ended: the client asks again, and reads why.
-          log.debug("stream of a run ended", { run: run.id, ...failureOf(thrown) });
-        }
-        end();
-        stream.close();
-      },
-      async cancel() {
+    return eventBody(events, {
+      stallMs: STALL_MS,
+      draining: this.#deps.waiter.draining,
+      onEnd() {
         left.abort();
-        await events.return(undefined);
-        end();
+        place[Symbol.dispose]();
       },
     });
   }
