@@ -15,11 +15,12 @@ import type { RunAccess } from "./access.ts";
 import type { CallOperation } from "./context.ts";
 import { expiryJob } from "./expiry_job.ts";
 import type { RunLifecycle } from "./lifecycle.ts";
+import { originOf } from "./origin.ts";
 import { askersOf, presentRun, presentStep } from "./presenter.ts";
 import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore } from "./store.ts";
-import { loopAt, newRun, originOf, QUEUED_MAX } from "./triggers.ts";
+import { loopAt, newRun, QUEUED_MAX } from "./triggers.ts";
 import type { RunWaiter } from "./waiter.ts";
 
 export type FindMessage = (tx: AnyTransaction, context: Context, id: string) => Promise<Message>;

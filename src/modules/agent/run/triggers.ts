@@ -9,14 +9,13 @@ import type { AnyTransaction } from "@/ports/store.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { RunRow } from "../tables.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
+import { CHAIN_MAX, originOf } from "./origin.ts";
 import { askersOf } from "./presenter.ts";
 import type { RunRefusals } from "./refusals.ts";
 import type { RunTrigger } from "./schema.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore } from "./store.ts";
 
-/** A person starts at 1; each run that another one started is one further. */
-export const CHAIN_MAX = 3;
 export const QUEUED_MAX = 10;
 const ASKERS_MAX = 20;
 const FULL: RunFailure = {
@@ -28,7 +27,6 @@ const SAID_FULL = { ...FULL, detail: `${QUEUED_MAX} requests are waiting already
 const SAID_PAUSED: RunFailure = { code: "agent_paused", detail: "I am paused." };
 
 type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle; refusals: RunRefusals };
-type Origin = { askerIds: readonly string[]; chainDepth: number };
 /** Of a token whose message starts a run: an agent reads the message that it responds to, and those before it. */
 const READ_SCOPE = "message.read";
 
@@ -140,28 +138,6 @@ export class RunTriggers {
   ): Promise<string | undefined> {
     return senderKind !== "agent" ? await this.#deps.refusals.post(row, why) : undefined;
   }
-}
-
-/** On whose behalf a message speaks: a person for itself, an agent for those who asked it, and for its owner as well if it was edited. */
-export async function originOf(
-  tx: AnyTransaction,
-  identity: Pick<IdentityService, "findEnabled">,
-  tenantId: string,
-  { id, senderId, senderKind, isEdit }: Pick<AgentTrigger["message"], "id" | "senderId" | "senderKind"> & {
-    isEdit?: boolean;
-  },
-): Promise<Origin> {
-  if (senderKind !== "agent") return { askerIds: [senderId], chainDepth: 1 };
-  const runs = new RunStore(tx.db);
-  const sent = await runs.findSent(tenantId, id);
-  const run = sent === undefined ? undefined : await runs.find(tenantId, sent.run_id);
-  const ownerId = (await identity.findEnabled(tenantId, [senderId], tx.db)).get(senderId)?.owner_id;
-  const owners = ownerId === null || ownerId === undefined ? [] : [ownerId];
-  if (sent === undefined || run === undefined) return { askerIds: [senderId, ...owners], chainDepth: 2 };
-  return {
-    askerIds: [...new Set([...askersOf(run), ...isEdit === true ? owners : []])],
-    chainDepth: sent.chain_depth + 1,
-  };
 }
 
 /** Why a message cannot start a run. */
