@@ -145,15 +145,15 @@ const initialized: Handler = ({ id, method }) => {
   return new Response(null, { status: 202 });
 };
 
-/** A server with these tools, each of which returns `done`. */
-function serveTools(tools: unknown[], call: (input: unknown) => Promise<void> = () => Promise.resolve()) {
+/** A server with these tools, each of which returns `done`, and what `call` adds to that. */
+function serveTools(tools: unknown[], call: (input: unknown) => Promise<unknown> = () => Promise.resolve()) {
   const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
   const server = Deno.serve(options, async (request) => {
     const message = await request.json();
     if (message.method === "tools/list") return result(message.id, { tools });
     if (message.method !== "tools/call") return await initialized(message);
-    await call(message.params.arguments);
-    return result(message.id, { content: [{ type: "text", text: "done" }] });
+    const more = await call(message.params.arguments);
+    return result(message.id, { content: [{ type: "text", text: "done" }], ...Object(more) });
   });
   const url = `http://127.0.0.1:${server.addr.port}/mcp`;
   return { url, [Symbol.asyncDispose]: () => server.shutdown() };
@@ -190,6 +190,22 @@ Deno.test("a server that hangs, is huge, redirects, refuses or talks nonsense fa
     never.resolve(new Response());
     assert.equal(actual, code);
   }
+});
+
+Deno.test("a call of which the tool says that it failed is a failed step, whose text the model reads", async () => {
+  const failure = { content: [{ type: "text", text: "no such page" }], isError: true };
+  await using server = serveTools([{ name: "find", inputSchema: { type: "object" } }], () => Promise.resolve(failure));
+  await using fixture = await AgentFixture.open(
+    ({ number, last }) => number === 1 ? callTools(["wiki_find", {}]) : `It says: ${last}`,
+    { environment: LOOPBACK },
+  );
+  const { gateway, alice, agentId } = fixture;
+  ok(await (await admin(gateway)).put(`${SERVERS}/wiki`, { url: server.url, needsApproval: false }));
+  ok(await alice.patch(`/v1/collaboration/agents/${agentId}`, { tools: ["wiki.find"] }));
+  await fixture.mention(fixture.bob, "Find it");
+  const { steps } = await fixture.settled();
+  assert.deepEqual([steps[1].status, steps[1].result], ["failed", "The tool failed: no such page"]);
+  assert.equal((await fixture.texts()).at(-1), "It says: The tool failed: no such page");
 });
 
 Deno.test("a tool of a server is not called once a requester lost the room, nor without a request for a token without run.write", async () => {

@@ -14,4 +14,4 @@ export type { AgentModule } from "./module.ts";
 export type { AssembleContext } from "./run/context.ts";
 export { systemText } from "./run/context.ts";
 export type { ScheduleTakeover } from "./run/takeover.ts";
-export type { AgentTool, ToolCall, ToolSource } from "./tool/tool.ts";
+export { type AgentTool, type ToolCall, ToolFailed, type ToolSource } from "./tool/tool.ts";

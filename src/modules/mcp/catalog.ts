@@ -5,7 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import type { AgentTool, ToolSource } from "@/modules/agent/mod.ts";
+import { type AgentTool, ToolFailed, type ToolSource } from "@/modules/agent/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type RemoteServers, type RemoteTool, ServerError, type Target } from "./client.ts";
 import { TOOLS_MAX } from "./schema.ts";
@@ -116,7 +116,8 @@ export class ServerCatalog implements ToolSource {
       if (current?.version !== row.version) throw new Fault("not_found", `The server ${id} was changed or deleted`);
       const call = () => this.#deps.servers.callTool(this.#targetOf(current), name, input, signal);
       const { text, isError } = await this.#counted(call);
-      return isError ? `The tool failed: ${text}` : text;
+      if (isError) throw new ToolFailed(text);
+      return text;
     } catch (error) {
       if (error instanceof ServerError) throw new Fault("unavailable", `The server ${id} failed: ${error.code}`);
       throw error;

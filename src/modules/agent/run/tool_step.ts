@@ -11,7 +11,7 @@ import type { ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type ApprovalGate, CallDenied, type CallEffect, type GatedCall, NeedsApproval } from "../approval/gate.ts";
 import { ApprovalStore } from "../approval/store.ts";
-import type { AgentTool } from "../tool/tool.ts";
+import { type AgentTool, ToolFailed } from "../tool/tool.ts";
 import type { ResolvedCall, Toolbox } from "../tool/toolbox.ts";
 import type { AgentTables, RunRow, StepRow, StepStatus } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
@@ -364,6 +364,9 @@ function failed({ code, message }: Fault): Outcome {
 function outcomeOf(thrown: unknown): Outcome {
   if (thrown instanceof LeaseLost) throw thrown;
   if (thrown instanceof CallDenied) return { status: "denied", result: "This call was denied by a person" };
+  if (thrown instanceof ToolFailed) {
+    return { status: "failed", result: truncateText(storableText(`The tool failed: ${thrown.message}`), RESULT_MAX) };
+  }
   const fault = Fault.from(thrown);
   if (!(thrown instanceof Fault)) log.warn("calling a tool failed", failureOf(thrown));
   // Otherwise the model says that nothing is there to a person who sees it.

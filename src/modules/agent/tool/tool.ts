@@ -23,9 +23,14 @@ export type AgentTool = {
   needsApproval?: boolean;
   /** Scope of the tokens of those who ask, without which each call needs an approval in any case. */
   scope?: string;
-  /** Returns what the model reads. The model reads a Fault; of another error, it learns that there was one. */
+  /** Returns what the model reads. The model reads a Fault and `ToolFailed`; of another error, it learns that there was one. */
   call(call: ToolCall): Promise<string>;
 };
+
+/** A call that the tool itself says has failed; the model reads the message. */
+export class ToolFailed extends Error {
+  override readonly name = "ToolFailed";
+}
 
 /** Offers tools to agents that have them in their configuration. */
 export type ToolSource = {
