@@ -49,6 +49,14 @@ export function blockThread(ms: number): void {
   for (const end = performance.now() + ms; performance.now() < end;);
 }
 
+/** Until it is disposed of, no time passes by `performance.now`: nothing is late, however slow the machine is. */
+export function stopTime(): Disposable {
+  const { now } = performance;
+  const stoppedAt = performance.now();
+  performance.now = () => stoppedAt;
+  return { [Symbol.dispose]: () => void (performance.now = now) };
+}
+
 /** Time for something that must not happen to happen, or between the steps of a race. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -9,7 +9,7 @@ import { systemClock } from "@/core/clock.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
 import { postgresUrl } from "../tier.ts";
 import { pause } from "../wait.ts";
-import { createTemporarySchema, type Notes, notes } from "./store_backends.ts";
+import { createTemporarySchema, type Notes, notes, PATIENT } from "./store_backends.ts";
 import { eventDraft } from "./store_suite.ts";
 
 const url = postgresUrl;
@@ -31,7 +31,7 @@ class CountingConnection extends PostgresConnection {
 /** A store on a schema of its own that records what it publishes; `asked` and `refused` say how many statements were. */
 async function openCounted(url: string) {
   const schema = await createTemporarySchema(url);
-  const options = { url: schema.url, connectTimeoutMs: 3000, responseTimeoutMs: 15_000 };
+  const options = { ...PATIENT, url: schema.url };
   const writers = Array.from({ length: 4 }, () => new CountingConnection(options));
   const store = new SqlStore<Notes>({
     dialect: "postgres",

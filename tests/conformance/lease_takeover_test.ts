@@ -13,7 +13,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { testOnPostgres } from "../engines.ts";
 import { TestClock } from "../harness.ts";
 import { until } from "../wait.ts";
-import { openMigratedStore } from "./store_backends.ts";
+import { openMigratedStore, PATIENT } from "./store_backends.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
 
 Deno.test("a node's jobs are taken over when it was disconnected for two seconds, not when it reconnected in time", async () => {
@@ -129,7 +129,7 @@ testOnPostgres(
     const store: AnyStore = stack.adopt(await openStore(url, new TestClock()), (opened) => opened.close());
     const node = stack.adopt(new PostgresNode(url, store.db), (made) => made.close());
     const proxy = stack.use(new TcpProxy(url));
-    const options = { url: proxy.url, connectTimeoutMs: 3000, responseTimeoutMs: 60_000 };
+    const options = { ...PATIENT, url: proxy.url };
     const frozen = stack.adopt(new PostgresConnection(options), (made) => made.close());
     await frozen.begin();
     await frozen.run("select pg_advisory_xact_lock($1)", [77n]);

@@ -169,7 +169,7 @@ redisTest("who left while the connection was cut does not stay behind", async ()
 
 redisTest("what Redis forgot or would not take is told again with a next beat", async () => {
   await using server = await startRedis();
-  await withNodes(server.url, { heartbeatMs: 250, ttlMs: 4000 }, async ({ here, there }) => {
+  await withNodes(server.url, { heartbeatMs: 250, ttlMs: WAIT_MS }, async ({ here, there }) => {
     here.add("room:a", ADA);
     await until(async () => (await there.list("room:a")).length === 1);
     await sendRedisCommand(server.url, "FLUSHALL");

@@ -11,6 +11,7 @@ import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { withAdminConnection } from "../temporary_database.ts";
+import { WAIT_MS } from "../wait.ts";
 
 /** What the suites write to, besides the core tables. */
 export type Notes = { note: { id: string; body: string | null; stars: number } };
@@ -25,6 +26,12 @@ const baseline: Migration = {
       .execute();
   },
 };
+
+/**
+ * Options of connections to PostgreSQL that wait for as long as a test does. To connect has no timeout: the package keeps the timer
+ * of a connection that was ended while it reconnected.
+ */
+export const PATIENT = { connectTimeoutMs: 0, responseTimeoutMs: WAIT_MS };
 
 /** The one module of these databases. */
 export const notes = { name: "note", migrations: [baseline] } satisfies MigrationOwner;

@@ -12,15 +12,12 @@ import { CpuBudget } from "@/core/cpu_budget.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import { UniqueViolation } from "@/ports/store.ts";
 import { postgresUrl } from "../tier.ts";
-import { until } from "../wait.ts";
+import { stopTime, until } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
-import { createTemporarySchema, type Notes, notes, postgresBackend } from "./store_backends.ts";
+import { createTemporarySchema, type Notes, notes, PATIENT, postgresBackend } from "./store_backends.ts";
 import { eventDraft, noteRow, storeSuite, testOnStore } from "./store_suite.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
-
-/** Servers answer at once here; the package keeps the timer of a connection that was ended while it reconnected. */
-const UNTIMED = 0;
 
 const url = postgresUrl;
 if (url !== undefined) {
@@ -150,10 +147,14 @@ if (url !== undefined) {
     await store.checkHealth();
     const full = sql.raw("do $$ begin raise exception 'no' using errcode = '53100'; end $$");
     await assert.rejects(store.write(({ db }) => full.execute(db)), { code: "unavailable" });
-    proxy.refuse();
-    await assert.rejects(store.checkHealth(), { code: "unavailable" });
-    proxy.accept();
-    await assert.rejects(store.checkHealth(), { code: "unavailable" }, "not so soon");
+    {
+      // All of it is within the pause.
+      using _time = stopTime();
+      proxy.refuse();
+      await assert.rejects(store.checkHealth(), { code: "unavailable" });
+      proxy.accept();
+      await assert.rejects(store.checkHealth(), { code: "unavailable" }, "not so soon");
+    }
     await until(() => store.checkHealth().then(() => true, () => false));
     assert.deepEqual(await tablesLike(schema.url, "readiness%"), []);
     await store.close();
@@ -208,8 +209,7 @@ if (url !== undefined) {
   Deno.test("postgres: where the server takes too few connections, everybody reads over those there are", async () => {
     await using own = await ownDatabase(url);
     await own.role("connection limit 1");
-    const options = { url: own.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 60_000 };
-    const pool = new PostgresPool(options, 4, { retryMaxMs: Infinity });
+    const pool = new PostgresPool({ ...PATIENT, url: own.url }, 4, { retryMaxMs: Infinity });
     const read = () => pool.run("select 1 as one", []);
     for (let round = 0; round < 20; round++) await Promise.all(Array.from({ length: 10 }, read));
     await pool.close();
@@ -231,7 +231,7 @@ if (url !== undefined) {
 
   Deno.test("postgres: a reader whose connection is ended reads over another", async () => {
     await using own = await ownDatabase(url);
-    const pool = new PostgresPool({ url: own.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 5000 }, 4);
+    const pool = new PostgresPool({ ...PATIENT, url: own.url }, 4, { retryMaxMs: Infinity });
     const slow = Array.from({ length: 4 }, () => pool.run("select pg_sleep(0.5)", []));
     await until(async () => await own.sessions() >= 4);
     await own.role("login");
@@ -243,7 +243,8 @@ if (url !== undefined) {
     await using own = await ownDatabase(url);
     const admin = postgres(own.url, { max: 1 });
     await admin`select pg_advisory_lock(1)`;
-    const pool = new PostgresPool({ url: own.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 60_000 }, 4);
+    // The server would end what waits for so long as a slow machine takes.
+    const pool = new PostgresPool({ ...PATIENT, url: `${own.url}?statement_timeout=0&lock_timeout=0` }, 4);
     const cpu = new CpuBudget({ percent: 10 });
     const read = (owner: string, sql: string) => chargeTo(cpu.accountOfKey(owner), () => pool.run(sql, []));
     let responses = 0;
@@ -251,7 +252,9 @@ if (url !== undefined) {
       await read("slow", "select pg_advisory_lock_shared(1)");
       responses++;
     });
-    await until(async () => (await admin`select 1 from pg_locks where not granted`).length === 2);
+    const waiting = () =>
+      admin`select 1 from pg_locks join pg_database on oid = database where datname = current_database() and not granted`;
+    await until(async () => (await waiting()).length === 2);
     for (let round = 0; round < 5; round++) {
       await Promise.all(Array.from({ length: 20 }, () => read("other", "select * from generate_series(1, 5)")));
     }
@@ -283,7 +286,7 @@ if (url !== undefined) {
 
   Deno.test("postgres: readers whose access was revoked are unavailable, and read again once it is granted", async () => {
     await using own = await ownDatabase(url);
-    const pool = new PostgresPool({ url: own.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 500 }, 2);
+    const pool = new PostgresPool({ ...PATIENT, url: own.url, responseTimeoutMs: 500 }, 2);
     const read = () => pool.run("select 1 as one", []);
     for (
       const [shut, reopen] of [
@@ -302,7 +305,7 @@ if (url !== undefined) {
 
   Deno.test("postgres: readers on connections that hang read on new ones after one timeout", async () => {
     await using proxy = new TcpProxy(url);
-    const pool = new PostgresPool({ url: proxy.url, connectTimeoutMs: UNTIMED, responseTimeoutMs: 2000 }, 2);
+    const pool = new PostgresPool({ ...PATIENT, url: proxy.url, responseTimeoutMs: 2000 }, 2);
     const read = (seconds: number) => pool.run("select 1 as one from pg_sleep($1)", [seconds]);
     await Promise.all([read(0.05), read(0.05)]);
     proxy.blackhole();
@@ -315,7 +318,7 @@ if (url !== undefined) {
   });
 
   Deno.test("postgres: a connection keeps nothing of what it was asked and has answered", async () => {
-    const connection = new PostgresConnection({ url, connectTimeoutMs: 3000, responseTimeoutMs: 10_000 });
+    const connection = new PostgresConnection({ ...PATIENT, url });
     const text = "x".repeat(10_000);
     await connection.begin();
     const before = Deno.memoryUsage().heapUsed;
@@ -331,7 +334,7 @@ if (url !== undefined) {
   });
 
   Deno.test("postgres: a server keeps few of the statements that lists of many lengths come to", async () => {
-    const connection = new PostgresConnection({ url, connectTimeoutMs: 3000, responseTimeoutMs: 10_000 });
+    const connection = new PostgresConnection({ ...PATIENT, url });
     await connection.begin();
     for (let length = 1; length <= 100; length++) {
       const list = Array.from({ length }, (_, at) => at);
