@@ -6,7 +6,8 @@ import { until } from "./wait.ts";
 Deno.test("spans and log entries reach the collector without tokens, searches and names from URLs", async () => {
   let told = "";
   await using collector = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    told += await request.text();
+    const text = await request.text();
+    told += text;
     return Response.json({});
   });
   await using target = await openTarget({
