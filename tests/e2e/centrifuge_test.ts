@@ -1,7 +1,7 @@
 // The real npm `centrifuge` client, unmodified, against a running gateway.
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
-import { until } from "../wait.ts";
+import { until, WAIT_MS } from "../wait.ts";
 import { openTarget, type Target, testOfParts, uniqueName } from "./target.ts";
 
 const clientTest = testOfParts("the client of npm, unmodified");
@@ -178,7 +178,7 @@ clientTest("the legacy token in the URL works and is called deprecated", async (
   const token = await target.token({ sub: uniqueName("frank") });
   const before = await legacyCount(target);
   const { Centrifuge } = await import("npm:centrifuge@5.8.0");
-  const client = new Centrifuge(`${target.wsUrl}?token=${token}`);
+  const client = new Centrifuge(`${target.wsUrl}?token=${token}`, { timeout: WAIT_MS });
   const connected = new Promise<{ data: { deprecations: unknown[] } }>((resolve) =>
     client.on("connected", (context) => resolve(context as never))
   );
@@ -191,7 +191,8 @@ clientTest("the legacy token in the URL works and is called deprecated", async (
 Deno.test("the legacy token in the URL can be switched off", async () => {
   await using target = await openTarget({ isOwn: true, environment: { SVC_LEGACY_QUERY_TOKEN: "off" } });
   const { Centrifuge } = await import("npm:centrifuge@5.8.0");
-  const legacy = new Centrifuge(`${target.wsUrl}?token=${await target.token({ sub: uniqueName("frank") })}`);
+  const token = await target.token({ sub: uniqueName("frank") });
+  const legacy = new Centrifuge(`${target.wsUrl}?token=${token}`, { timeout: WAIT_MS });
   const refused = new Promise<number>((resolve) => legacy.on("disconnected", ({ code }) => resolve(code)));
   legacy.connect();
   assert.ok([3500, 101, 1].includes(await refused));

@@ -1,5 +1,6 @@
 // The same client from plain Node, as most teams run it.
 import assert from "node:assert/strict";
+import { WAIT_MS } from "../wait.ts";
 import { openTarget, uniqueName } from "./target.ts";
 
 const hasNode = await new Deno.Command("node", { args: ["--version"], stdout: "null", stderr: "null" }).output()
@@ -8,7 +9,11 @@ const hasNode = await new Deno.Command("node", { args: ["--version"], stdout: "n
 const SCRIPT = (entry: string, ws: string) => `
 const { Centrifuge } = await import(${JSON.stringify(entry)});
 const { default: WebSocket } = await import(${JSON.stringify(ws)});
-const client = new Centrifuge(process.env.WS_URL, { token: process.env.TOKEN, websocket: WebSocket });
+const client = new Centrifuge(process.env.WS_URL, {
+  token: process.env.TOKEN,
+  websocket: WebSocket,
+  timeout: ${WAIT_MS},
+});
 client.connect();
 await client.ready();
 const { data: room } = await client.rpc("room.create", { name: "from node" });

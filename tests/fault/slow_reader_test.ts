@@ -99,6 +99,9 @@ class SlowClient {
       websocket: OwnSocket,
       minReconnectDelay: 20,
       maxReconnectDelay: 50,
+      // It is the gateway that closes, however long nothing is read.
+      timeout: WAIT_MS,
+      maxServerPingDelay: WAIT_MS,
     });
     this.#client.connect();
     this.#listening = listen(this.#client, roomId, ({ offset }) => this.seqs.push(offset ?? 0));
