@@ -57,11 +57,19 @@ async function isEmptied(owner: postgres.Sql, name: string, copyUrl: string): Pr
 async function createCopy(owner: postgres.Sql, url: string, template: string, name: string): Promise<void> {
   await owner.unsafe(`drop database if exists ${name} with (force)`);
   const copy = () => owner.unsafe(`create database ${name} template ${template}`);
-  await copy().catch(async (error) => {
+  // Nobody drops the template while it is copied; a lock that is left ends with the connection.
+  await owner`select pg_advisory_lock_shared(${TEMPLATE_LOCK_KEY})`;
+  const isCopied = await copy().then(() => true, (error) => {
     if (error.code !== NO_SUCH_DATABASE) throw error;
+    return false;
+  });
+  await owner`select pg_advisory_unlock_shared(${TEMPLATE_LOCK_KEY})`;
+  if (!isCopied) {
+    await owner`select pg_advisory_lock(${TEMPLATE_LOCK_KEY})`;
     await createTemplate(owner, url, template);
     await copy();
-  });
+    await owner`select pg_advisory_unlock(${TEMPLATE_LOCK_KEY})`;
+  }
   await withAdminConnection(withDatabaseName(url, name), async (sql) => {
     await sql.unsafe(`comment on database ${name} is '${await computeSchemaDigest(sql)}'`);
   });
@@ -118,9 +126,8 @@ async function* readSources(folder: URL): AsyncGenerator<string> {
   }
 }
 
-/** Makes the template, unless another test does so meanwhile, and drops what other sources left and nobody uses. */
+/** Makes the template, unless another test has done so meanwhile, and drops what other sources left and nobody uses. */
 async function createTemplate(admin: postgres.Sql, url: string, template: string): Promise<void> {
-  await admin`select pg_advisory_lock(${TEMPLATE_LOCK_KEY})`;
   const made = await admin`select datname from pg_database where starts_with(datname, ${TEMPLATE_PREFIX})`;
   if (!made.some(({ datname }) => datname === template)) {
     for (const { datname } of made) await admin.unsafe(`drop database if exists ${datname} with (force)`);
@@ -132,7 +139,6 @@ async function createTemplate(admin: postgres.Sql, url: string, template: string
     await createTables(withDatabaseName(url, unfinished));
     await admin.unsafe(`alter database ${unfinished} rename to ${template}`);
   }
-  await admin`select pg_advisory_unlock(${TEMPLATE_LOCK_KEY})`;
 }
 
 async function dropUnusedCopies(admin: postgres.Sql, template: string): Promise<void> {
