@@ -6,20 +6,23 @@ import { encodeFrame } from "@/transport/ws/protobuf.ts";
 import { ReplySchema } from "@/transport/ws/client_pb.js";
 import { captureLog } from "../log_capture.ts";
 import { allEnded, eventually, pause, until } from "../wait.ts";
-import { createHubHarness, FakeSocket, sendCommand, TENANT, TEST_LIMITS } from "./ws_harness.ts";
+import { authenticate, createHubHarness, FakeSocket, sendCommand, TENANT, TEST_LIMITS } from "./ws_harness.ts";
 import { parseCommand } from "@/transport/ws/protocol.ts";
 
 Deno.test("connect replies with all connection data and subscribes to the principal's own stream", async () => {
-  const { hub, connect, log } = createHubHarness();
+  const { hub, connect, log } = createHubHarness({
+    clock: { now: () => 1_000_000 },
+    authenticate: async (token) => ({ ...await authenticate(token), expiresAt: 1_060_000 }),
+  });
   log.append("principal:alice");
-  const { socket } = await connect("alice/60");
+  const { socket } = await connect();
   const [reply] = socket.messages;
   assert.equal(reply.id, 1);
   assert.equal(reply.connect.ping, 25);
   assert.equal(reply.connect.pong, true);
   assert.equal(reply.connect.version, "9.9.9");
   assert.equal(reply.connect.expires, true);
-  assert.ok(reply.connect.ttl >= 59 && reply.connect.ttl <= 60);
+  assert.equal(reply.connect.ttl, 60);
   assert.deepEqual(reply.connect.data, { principal: "alice" });
   const ownStream = reply.connect.subs["principal:alice"];
   assert.equal(ownStream.offset, 1);
