@@ -9,6 +9,9 @@ import { withoutRateLimits, WS_LIMITS, type WsLimits } from "@/transport/shared/
 /** Bytes of a command that recovers one channel, in the first frame after a reconnect. */
 const SUBSCRIBE_BYTES = 240;
 
+/** Connections of all tenants together, as a multiple of those of one: no tenant takes those of the others. */
+const NODE_CONNECTIONS = 1.25;
+
 /** Limits that `SVC_RATE_LIMIT=off` disables. */
 const RATE_SETTING = /_(PER_SECOND|PER_MINUTE|PER_DAY|BURST|CPU_PERCENT)$|_CONNECTIONS/;
 
@@ -113,7 +116,8 @@ function socketLimitsOf(settings: Config["settings"]): WsLimits {
     connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,
     connectionsPerOwner: settings.SVC_LIMIT_CONNECTIONS_PER_OWNER,
     connectionsPerAddress: settings.SVC_LIMIT_CONNECTIONS_PER_ADDRESS,
-    connectionsPerNode: settings.SVC_LIMIT_CONNECTIONS,
+    connectionsPerTenant: settings.SVC_LIMIT_CONNECTIONS,
+    connectionsPerNode: Math.ceil(settings.SVC_LIMIT_CONNECTIONS * NODE_CONNECTIONS),
     // Events can be missed unless this is the only process that writes.
     ...(isAlone ? {} : { compareHeadsMs: 2000 }),
   };

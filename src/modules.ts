@@ -287,6 +287,7 @@ function addWork(
       authTimeoutMs: limits.ws.authTimeoutMs,
       connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
       connectionsPerOwner: limits.ws.connectionsPerOwner,
+      connectionsPerTenant: limits.ws.connectionsPerTenant,
       isShared: settings.SVC_REDIS_URL !== undefined,
     },
     files,

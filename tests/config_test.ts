@@ -246,6 +246,13 @@ Deno.test("a frame that asks for as many channels as a connection may have fits 
   assert.equal(most.frameMaxBytes, most.inboxMaxBytes);
 });
 
+Deno.test("a tenant may have all connections that are set, and all tenants together a quarter more", () => {
+  const { ws, publicLimits } = limitsOf(read({ SVC_LIMIT_CONNECTIONS: "10" }));
+  assert.deepEqual([ws.connectionsPerTenant, ws.connectionsPerNode, publicLimits["connections"]], [10, 13, 10]);
+  const { ws: off } = limitsOf(read({ SVC_LIMIT_CONNECTIONS: "10", SVC_RATE_LIMIT: "off" }));
+  assert.deepEqual([off.connectionsPerTenant, off.connectionsPerNode], [undefined, undefined]);
+});
+
 Deno.test("limits that are switched off are not shown as those in force", () => {
   const namesOf = (more: Record<string, string>): string[] => Object.keys(limitsOf(read(more)).publicLimits);
   const off = namesOf({ SVC_RATE_LIMIT: "off" });

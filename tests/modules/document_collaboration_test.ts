@@ -391,6 +391,20 @@ Deno.test("foreign origins and too many sockets are refused before the upgrade",
   assert.equal(third.authFailures[0], "connection-limit");
 });
 
+Deno.test("the sockets of one tenant leave some to the editors of others", async () => {
+  await using fixture = await EditorFixture.open("", { SVC_RATE_LIMIT: "on", SVC_LIMIT_CONNECTIONS: "2" });
+  const { documents, server, id, token } = fixture;
+  const other = await documents.gateway.as("other", { tenant: "other" });
+  const { body: room } = await other.post("/v1/rooms", { name: "Theirs" });
+  const { body: theirs } = await other.post(PATH, { roomId: room.id, title: "Theirs" });
+  for (const name of ["member", "owner"]) await server.openSyncedEditor(id, token(name));
+  const third = server.openEditor(id, token("observer"));
+  await until(() => third.authFailures.length > 0, "one too many");
+  assert.equal(third.authFailures[0], "connection-limit");
+  await third.close();
+  await server.openSyncedEditor(theirs.id, other.token);
+});
+
 Deno.test("the copy of one document is not merged into another, and its editor is disconnected with the reason", async () => {
   await using fixture = await EditorFixture.open("text");
   const { documents, server, id, token } = fixture;

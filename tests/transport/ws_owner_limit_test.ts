@@ -2,12 +2,23 @@
 import assert from "node:assert/strict";
 import type { Actor } from "@/core/actor.ts";
 import { OwnerSockets } from "@/transport/ws/owner_sockets.ts";
+import { ProtocolError } from "@/transport/ws/protocol.ts";
 import { WS_LIMITS } from "@/transport/shared/socket_limits.ts";
 import { until } from "../wait.ts";
 import { createHubHarness, TEST_LIMITS } from "./ws_harness.ts";
 
-const actor = (principalId: string, ownerId: string | null = null): Actor =>
-  ({ tenantId: "default", principalId, ownerId }) as Actor; // the fields that are read
+const actor = (principalId: string, ownerId: string | null = null, tenantId = "default"): Actor =>
+  ({ tenantId, principalId, ownerId }) as Actor; // the fields that are read
+
+const tooMany = (whose: string) => (thrown: unknown): boolean => {
+  assert.ok(thrown instanceof ProtocolError);
+  assert.deepEqual(thrown.error, {
+    code: 106,
+    message: `limit exceeded: at most 3 connections of ${whose}`,
+    temporary: true,
+  });
+  return true;
+};
 
 Deno.test("connections of agents count for their owner until they close", () => {
   const ownerSockets = new OwnerSockets({ ...WS_LIMITS, connectionsPerOwner: 3 });
@@ -16,14 +27,30 @@ Deno.test("connections of agents count for their owner until they close", () => 
   assert.ok(ownerSockets.add(first, actor("alice"), 0));
   assert.ok(ownerSockets.add(second, actor("bot1", "alice"), 0));
   assert.ok(ownerSockets.add(third, actor("bot2", "alice"), 0));
-  assert.equal(ownerSockets.add(fourth, actor("bot3", "alice"), 0), undefined);
+  const beyond = tooMany("a principal and its agents");
+  assert.throws(() => ownerSockets.add(fourth, actor("bot3", "alice"), 0), beyond);
   assert.ok(ownerSockets.add(fifth, actor("bob"), 0));
   ownerSockets.remove(fourth);
-  assert.equal(ownerSockets.add(fourth, actor("bot3", "alice"), 0), undefined);
+  assert.throws(() => ownerSockets.add(fourth, actor("bot3", "alice"), 0), beyond);
   ownerSockets.remove(second);
   ownerSockets.remove(second);
   assert.ok(ownerSockets.add(fourth, actor("bot3", "alice"), 0));
-  assert.equal(ownerSockets.add(second, actor("bot1", "alice"), 0), undefined);
+  assert.throws(() => ownerSockets.add(second, actor("bot1", "alice"), 0), beyond);
+});
+
+Deno.test("a tenant has so many connections, however many principals it has, and others have theirs", () => {
+  const ownerSockets = new OwnerSockets({ ...WS_LIMITS, connectionsPerTenant: 3 });
+  const sockets = ["alice", "bob", "carol"].map((name) => {
+    const socket = {};
+    ownerSockets.add(socket, actor(name), 0);
+    return socket;
+  });
+  const beyond = tooMany("a tenant to this node");
+  assert.throws(() => ownerSockets.add({}, actor("dan"), 0), beyond);
+  assert.ok(ownerSockets.add({}, actor("alice", null, "other"), 0));
+  ownerSockets.remove(sockets[0] ?? {});
+  assert.ok(ownerSockets.add({}, actor("dan"), 0));
+  assert.throws(() => ownerSockets.add({}, actor("alice"), 0), beyond);
 });
 
 Deno.test("reconnecting does not reset the command rate", () => {
@@ -33,7 +60,7 @@ Deno.test("reconnecting does not reset the command rate", () => {
     const socket = {};
     const limiter = ownerSockets.add(socket, actor("alice"), 0);
     let count = 0;
-    while (count < 50 && limiter?.waitMsFor(rpc, 0) !== undefined) count++;
+    while (count < 50 && limiter.waitMsFor(rpc, 0) !== undefined) count++;
     ownerSockets.remove(socket);
     return count;
   };

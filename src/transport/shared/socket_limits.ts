@@ -27,6 +27,8 @@ export type WsLimits = {
   connectionsPerPrincipal?: number;
   /** Of a principal and its agents. */
   connectionsPerOwner?: number;
+  /** Less than those of a node, so that no tenant takes all of them. */
+  connectionsPerTenant?: number;
   connectionsPerAddress?: number;
   unauthenticatedPerAddress?: number;
   connectionsPerNode?: number;
@@ -69,7 +71,8 @@ export const WS_LIMITS: WsLimits = {
   connectionsPerOwner: 50,
   connectionsPerAddress: 100,
   unauthenticatedPerAddress: 20,
-  connectionsPerNode: 10_000,
+  connectionsPerTenant: 10_000,
+  connectionsPerNode: 12_500,
   authTimeoutMs: 10_000,
   closeTimeoutMs: 5000,
   pingMs: 25_000,
@@ -89,6 +92,7 @@ export function withoutRateLimits(limits: WsLimits): WsLimits {
     publishRate: _publishRate,
     connectionsPerPrincipal: _principal,
     connectionsPerOwner: _owner,
+    connectionsPerTenant: _tenant,
     connectionsPerAddress: _address,
     unauthenticatedPerAddress: _unauthenticated,
     connectionsPerNode: _node,

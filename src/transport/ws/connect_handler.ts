@@ -7,9 +7,9 @@ import { logFailure, logOf } from "@/core/log.ts";
 import { DISCONNECT, type Disconnect, ORIGIN_NOT_ALLOWED, withDetail } from "../shared/disconnect.ts";
 import type { Connection } from "./connection.ts";
 import type { ChannelRegistry } from "./channel_registry.ts";
-import { type CommandOf, encodeReply, ERRORS, ProtocolError, replyErrorOf } from "./protocol.ts";
+import { type CommandOf, encodeReply, ProtocolError, replyErrorOf } from "./protocol.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";
-import type { OwnerSockets } from "./owner_sockets.ts";
+import { type OwnerSockets, tooMany } from "./owner_sockets.ts";
 import type { OpenedSubscription, SubscribeHandler } from "./subscribe_handler.ts";
 
 export type Identity = {
@@ -62,18 +62,9 @@ export class ConnectHandler {
       const stream = principalStream(actor.principalId);
       const { connectionsPerPrincipal = Infinity } = limits;
       if (channelRegistry.sizeOf(actor.tenantId, stream) >= connectionsPerPrincipal) {
-        // Sockets of a lost network count until they miss a pong, so a client that reconnects must retry.
-        throw new ProtocolError(
-          { ...ERRORS.limitExceeded, temporary: true },
-          `at most ${connectionsPerPrincipal} connections of a principal`,
-        );
+        throw tooMany(`at most ${connectionsPerPrincipal} connections of a principal`);
       }
-      const shared = ownerSockets.add(connection, actor, this.#deps.clock.now());
-      if (shared === undefined) {
-        const detail = `at most ${limits.connectionsPerOwner} connections of a principal and its agents`;
-        throw new ProtocolError({ ...ERRORS.limitExceeded, temporary: true }, detail);
-      }
-      connection.queue.shared = shared;
+      connection.queue.shared = ownerSockets.add(connection, actor, this.#deps.clock.now());
       connection.actor = actor;
       const recovery = body.subs[stream] ?? { recover: false, offset: 0, epoch: "" };
       const confirm = () => this.#revalidate(connection, actor);

@@ -2,7 +2,8 @@
 // applied to the document, before others receive it, and before it is acknowledged as saved.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import { delay, MINUTE_MS, nextTick } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import { tenantOfCharged } from "@/core/actor.ts";
+import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import { chargeTick, chargeTo, runAsCaller } from "@/core/caller.ts";
 import type { Signal } from "@/core/event.ts";
@@ -53,6 +54,7 @@ export type CollaborationOptions = {
   connectionsPerPrincipal?: number | undefined;
   /** Of a principal and its agents. */
   connectionsPerOwner?: number | undefined;
+  connectionsPerTenant?: number | undefined;
   /** Other nodes may write to a document as well, and their messages may be lost. */
   isShared: boolean;
 };
@@ -200,12 +202,7 @@ export class CollaborationService {
       if (!socket.isOriginAllowed(actor.tenantId)) throw new ConnectionRefused("origin-not-allowed");
       const principal = `${actor.tenantId}/${actor.principalId}`;
       const account = this.#deps.cpu.accountOf(actor);
-      const { connectionsPerPrincipal = Infinity, connectionsPerOwner = Infinity } = this.#options;
-      const others = [...this.#sockets].filter((one) => one !== socket && one.account === account);
-      const own = others.filter((one) => one.principal === principal);
-      if (own.length >= connectionsPerPrincipal || others.length >= connectionsPerOwner) {
-        throw new ConnectionRefused("connection-limit");
-      }
+      if (this.#isOverLimit(socket, principal, account)) throw new ConnectionRefused("connection-limit");
       if (account.isOverdrawn()) throw new ConnectionRefused("too-much-work");
       const access = await this.#deps.documentAccess.editorAccess(actor, documentName);
       if (access === undefined) throw new ConnectionRefused("permission-denied");
@@ -227,6 +224,17 @@ export class CollaborationService {
       if (isUnavailable(thrown)) socket.close(CLOSE.retry);
       throw new ConnectionRefused(spec.status === 401 ? code.replaceAll("_", "-") : "unavailable");
     }
+  }
+
+  /** Whether there are enough sockets of the principal, of the owner that is charged for it, or of the tenant. */
+  #isOverLimit(socket: EditorSocket, principal: string, account: CpuAccount): boolean {
+    const { connectionsPerPrincipal = Infinity, connectionsPerOwner = Infinity, connectionsPerTenant = Infinity } =
+      this.#options;
+    const others = [...this.#sockets].filter((one) => one !== socket && one.principal !== undefined);
+    const tenantId = tenantOfCharged(principal);
+    return others.filter((one) => one.principal === principal).length >= connectionsPerPrincipal ||
+      others.filter((one) => one.account === account).length >= connectionsPerOwner ||
+      others.filter((one) => tenantOfCharged(one.principal ?? "") === tenantId).length >= connectionsPerTenant;
   }
 
   async #load(document: DocumentReplica["document"], { actor, account, socket }: EditorContext): Promise<void> {
