@@ -76,16 +76,26 @@ export class WaitingRuns {
 
   async #check(tenantId: string, id: string): Promise<void> {
     const { store, ending } = this.#deps;
+    // Most can continue: others do not wait for a transaction that changes nothing.
+    if (await this.#obstacleOf(tenantId, id, store.db) === undefined) return;
     await store.write(async (tx) => {
-      const run = await new RunStore(tx.db).find(tenantId, id);
-      if (run === undefined || !isWaiting(run)) return;
-      const error = await this.#obstacleOf(run, tx.db);
-      if (error !== undefined) await ending.abandon(tx, run, error);
+      const obstacle = await this.#obstacleOf(tenantId, id, tx.db);
+      if (obstacle !== undefined) await ending.abandon(tx, obstacle.run, obstacle.error);
     });
   }
 
-  /** Why a run cannot continue; `undefined` if it can. */
-  async #obstacleOf(run: RunRow, db: AnyDatabase): Promise<RunFailure | undefined> {
+  /** A run that waits and cannot continue, with the reason. */
+  async #obstacleOf(
+    tenantId: string,
+    id: string,
+    db: AnyDatabase,
+  ): Promise<{ run: RunRow; error: RunFailure } | undefined> {
+    const run = await new RunStore(db).find(tenantId, id);
+    const error = run !== undefined && isWaiting(run) ? await this.#whyEnded(run, db) : undefined;
+    return run === undefined || error === undefined ? undefined : { run, error };
+  }
+
+  async #whyEnded(run: RunRow, db: AnyDatabase): Promise<RunFailure | undefined> {
     const { actors, roomAccess } = this.#deps;
     const room = await new RoomStore(db).find(run.tenant_id, run.room_id);
     if (room === undefined || room.state === "deleted") return { code: "not_found", detail: "The room was deleted" };
