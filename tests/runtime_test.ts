@@ -2,6 +2,7 @@
 // fails when the fault is fixed, and then the file it names is to be deleted. The other tests check what the workarounds do.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
+import { readPieces } from "@/runtime/byte_pieces.ts";
 import { closeSocket } from "@/runtime/close_socket.ts";
 import { dropSocket } from "@/runtime/drop_socket.ts";
 import { inThisContext } from "@/runtime/root_context.ts";
@@ -199,6 +200,36 @@ Deno.test("closeUnread is no longer needed when an unread body is not read", asy
   const chunk = new Uint8Array(64 * 1024);
   for (let sent = 0; sent < length;) sent += await client.write(chunk);
   // The fault: all of it was sent.
+});
+
+/** What a server of the runtime makes of a body that is sent in chunks of one byte. */
+async function readChunks(
+  chunks: number,
+  read: (body: ReadableStream<Uint8Array<ArrayBuffer>>) => Promise<Uint8Array[]>,
+) {
+  const result = Promise.withResolvers<Uint8Array[]>();
+  await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async ({ body }) => {
+    assert.ok(body !== null);
+    await read(body).then(result.resolve, result.reject);
+    return new Response();
+  });
+  using client = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  const head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+  await client.write(new TextEncoder().encode(`${head}${"1\r\nx\r\n".repeat(chunks)}0\r\n\r\n`));
+  return await result.promise;
+}
+
+Deno.test("readPieces is no longer needed when a chunk retains little more than its bytes", async () => {
+  const chunks = await readChunks(1000, (body) => Array.fromAsync(body));
+  // The fault: each has 64 KiB.
+  assert.ok(chunks.some(({ length, buffer }) => buffer.byteLength > 1000 * length));
+});
+
+Deno.test("readPieces takes all chunks into one piece", async () => {
+  let read = 0;
+  const pieces = await readChunks(1000, (body) => readPieces(body, (bytes) => void (read += bytes)));
+  assert.deepEqual(pieces.map(({ length }) => length), [1000]);
+  assert.equal(read, 1000);
 });
 
 Deno.test("runInTime stops what computes for too long", () => {

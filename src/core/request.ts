@@ -1,5 +1,9 @@
 // What is read from a request before anything parses it, bounded: its body, and headers that contain lists.
 import { Buffer } from "node:buffer";
+import { readPieces } from "@/runtime/byte_pieces.ts";
+import { currentAccount } from "./caller.ts";
+import { nextTick } from "./clock.ts";
+import type { CpuAccount } from "./cpu_budget.ts";
 import { Fault } from "./fault.ts";
 
 /** More than any client has a reason to send. The time that a list takes grows with its length. */
@@ -17,16 +21,23 @@ export type TenantOrigins = {
 
 /** The engine's own reader of bodies keeps memory of longer ones: 200 of 5 MB left 2.5 GB to the process. */
 const LARGE_BYTES = 256 * 1024;
+/** Reads of a body until others are served, and what one of them costs. A network sends far fewer of most bodies. */
+const READS_PER_SLICE = 256;
+const READ_MS = 0.01;
 
-/**
- * The whole body of a request. Throws what `tooLarge` returns beyond `maxBytes`, and `bad_request` when it breaks off. Of a body
- * with more than `LARGE_BYTES`, the rest is read once `onLarge` has resolved.
- */
+type ReadOptions = {
+  /** Of a body with more than `LARGE_BYTES`, the rest is read once it has resolved. */
+  onLarge?: (() => Promise<void>) | undefined;
+  /** Charged for a body in very many chunks. */
+  account?: CpuAccount | undefined;
+};
+
+/** The whole body of a request. Throws what `tooLarge` returns beyond `maxBytes`, and `bad_request` when it breaks off. */
 export async function readBytes(
   request: Request,
   maxBytes: number,
   tooLarge: () => Fault,
-  onLarge?: () => Promise<void>,
+  { onLarge, account = currentAccount() }: ReadOptions = {},
 ): Promise<Uint8Array> {
   const length = request.headers.get("Content-Length");
   if (length !== null && Number(length) > maxBytes) throw tooLarge();
@@ -39,21 +50,29 @@ export async function readBytes(
     }
     let isLarge = length !== null;
     if (isLarge) await onLarge?.();
-    const chunks: Uint8Array[] = [];
+    if (request.body === null) return new Uint8Array();
     let size = 0;
-    // Leaving the loop early cancels the stream.
-    for await (const chunk of request.body ?? []) {
-      size += chunk.length;
+    let reads = 0;
+    const pieces = await readPieces(request.body, (bytes) => {
+      size += bytes;
       if (size > maxBytes) throw tooLarge();
-      chunks.push(chunk);
-      if (isLarge || size <= LARGE_BYTES) continue;
-      isLarge = true;
-      await onLarge?.();
-    }
-    return Buffer.concat(chunks, size);
+      if (!isLarge && size > LARGE_BYTES) {
+        isLarge = true;
+        return onLarge?.();
+      }
+      return ++reads % READS_PER_SLICE === 0 ? endSlice(account) : undefined;
+    });
+    return Buffer.concat(pieces, size);
   } catch (cause) {
     throw faultOfBody(cause);
   }
+}
+
+/** Chunks that have arrived are read without a tick in between. */
+function endSlice(account: CpuAccount | undefined): Promise<void> {
+  if (account === undefined) return nextTick();
+  account.consume(READS_PER_SLICE * READ_MS);
+  return account.waitForSlice();
 }
 
 /** Why a body could not be read to its end: a process that stops takes no more of it, and the client may repeat the request. */

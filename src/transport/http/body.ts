@@ -60,7 +60,7 @@ export async function readBody(
     request,
     maxBytes,
     () => new Fault("payload_too_large", `The request body is larger than ${maxBytes} bytes`),
-    large && (() => large.enter()),
+    { onLarge: large && (() => large.enter()), account },
   );
   if (bytes.length === 0) return EMPTY;
   if (type === null) throw new Fault("unsupported_media_type", "Expected Content-Type: application/json");

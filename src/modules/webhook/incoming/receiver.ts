@@ -64,6 +64,7 @@ export class HookReceiver {
         request,
         HOOK_BODY_MAX_BYTES,
         () => new Fault("payload_too_large", `The request body is larger than ${HOOK_BODY_MAX_BYTES} bytes`),
+        { account },
       );
       return await chargeTo(account, async () => {
         const message = account.measure(() => this.#read(row, request.headers, bytes));

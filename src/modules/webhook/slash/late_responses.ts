@@ -51,7 +51,7 @@ export class LateResponses {
     await runCharged(this.#deps, actor, async (account) => {
       const tooLarge = () =>
         new Fault("payload_too_large", `The request body is larger than ${RESPONSE_MAX_BYTES} bytes`);
-      const bytes = await readBytes(request, RESPONSE_MAX_BYTES, tooLarge);
+      const bytes = await readBytes(request, RESPONSE_MAX_BYTES, tooLarge, { account });
       await chargeTo(account, async () => {
         const reply = account.measure(() => read(request.headers, bytes));
         await interactions.respondLate({ tenantId, id: interactionId }, actor, reply);
