@@ -44,9 +44,25 @@ browserTest("whoever opens the printed address writes the first message", async 
     });
     await t.step("signing out revokes the token", async () => {
       const token = await owner.evaluate("sessionStorage.getItem('gateway.token')") as string;
+      // A tab whose session has ended still has what was written in it.
+      const tab = await owner.context().newPage();
+      await tab.goto(target.baseUrl);
+      await tab.locator(".link-state.connected").waitFor();
+      await tab.evaluate("sessionStorage.removeItem('gateway.token')");
+      await tab.reload();
+      await tab.getByLabel("Access token").waitFor();
+      // The connections of a revoked token end before the page knows that it is revoked.
+      await owner.route("**/auth/logout", async (route) => {
+        const response = await route.fetch();
+        await owner.getByLabel("Access token").waitFor();
+        await route.fulfill({ response });
+      });
       await owner.goto(`${target.baseUrl}/#/profile`);
       await owner.getByRole("button", { name: "Sign out" }).click();
-      await owner.getByText("You are signed out.").waitFor();
+      for (const page of [owner, tab]) {
+        await page.getByText("You are signed out.").waitFor();
+        assert.deepEqual(await page.evaluate("Object.keys(sessionStorage)"), ["gateway.reason"]);
+      }
       await assert.rejects(target.call(token, "GET", "/v1/collaboration/me"), /401/);
       await assertNoReports(owner);
     });

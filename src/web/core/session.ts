@@ -24,7 +24,7 @@ const isNew = sessionStorage.length === 0 && !/^#\w/.test(location.hash);
 
 tabs.onmessage = ({ data }) => {
   if (typeof data === "string") {
-    if (data === sessionStorage.getItem(PERSON)) signOut();
+    if (data === sessionStorage.getItem(PERSON)) void signOut();
   } else if (data === null) {
     if (token.value !== "") tabs.postMessage([token.value, sessionStorage.getItem(PERSON)]);
   } else if (isNew && token.value === "") {
@@ -64,16 +64,25 @@ export function endSession(reason = "Your session has ended. Please sign in agai
   location.reload();
 }
 
-/** Ends the session in all tabs, and forgets everything that they have stored. */
-export function signOut(): void {
-  if (token.value === "") return;
-  // Each tab passes it on before it has no session any more, and then ignores it.
-  tabs.postMessage(sessionStorage.getItem(PERSON));
+/**
+ * Ends the session in all tabs, and forgets everything that they have stored. `revoke` comes after that: the connections of a
+ * revoked token end, which would be another reason.
+ */
+export async function signOut(revoke?: (token: string) => Promise<unknown>): Promise<void> {
+  const { value } = token;
+  const person = sessionStorage.getItem(PERSON);
+  if (value === "" && person === null) return;
+  // Each tab passes it on before it forgets the person, and then ignores it. Its session may have ended before.
+  if (person !== null) tabs.postMessage(person);
   // Before the storage is cleared: what changes while there is a token is stored.
   dropToken();
   sessionStorage.clear();
   sessionStorage.setItem(REASON, "You are signed out.");
-  location.reload();
+  try {
+    await revoke?.(value);
+  } finally {
+    location.reload();
+  }
 }
 
 /** The id of the caller. */

@@ -1,6 +1,6 @@
 // The caller's own profile, notifications, sessions, and signing out.
 import type { VNode } from "preact";
-import { call, get, post, withQuery } from "../core/api.ts";
+import { call, get, withQuery } from "../core/api.ts";
 import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
@@ -43,12 +43,8 @@ function signOutSafely(): void {
 }
 
 /** Revokes the token, so that it is worthless wherever it was copied to. */
-async function logOut(): Promise<void> {
-  try {
-    await post("v1/collaboration/auth/logout");
-  } finally {
-    signOut();
-  }
+function logOut(): Promise<void> {
+  return signOut((token) => call("POST", "v1/collaboration/auth/logout", {}, token));
 }
 
 async function save(change: Record<string, unknown>): Promise<void> {
