@@ -85,7 +85,7 @@ export class AiSdkModels implements Models {
         if (part.type === "error") throw part.error ?? new StreamBroken();
         if (part.type === "finish") finish = part;
         for (const modelPart of modelPartsOf(endpoint, part, tags)) {
-          timer.hasBegun = true;
+          timer.begin();
           output += modelPart.kind === "tool" ? modelPart.input : modelPart.text;
           yield modelPart;
           if (output.length > outputMaxChars) return { reason: "length", usage: estimate() };

@@ -1,4 +1,5 @@
 // The time that one step of a model may take.
+import { clearTimeout, setTimeout } from "node:timers";
 import { ModelError, type ModelTimeLimits } from "@/ports/model.ts";
 import { OutboundError } from "@/ports/outbound.ts";
 
@@ -9,16 +10,18 @@ export class StepTimer {
   readonly #limits: ModelTimeLimits;
   readonly #total: ReturnType<typeof setTimeout>;
   readonly #cancel = (): void => this.#controller.abort(this.#caller.reason);
-  /** Whether a part of the response was received: headers and pings may be there long before. */
-  hasBegun = false;
+  /** Until something arrives. Refreshed, since a timer for each part of a response costs more than the rest of what is done here. */
   #idle: ReturnType<typeof setTimeout>;
+  #hasBegun = false;
+  /** While the consumer works, the provider is not late. */
+  #isConsuming = false;
   #isLate = false;
 
   constructor(caller: AbortSignal, limits: ModelTimeLimits) {
     this.#caller = caller;
     this.#limits = limits;
     this.#total = setTimeout(() => this.#end(), limits.totalMs);
-    this.#idle = setTimeout(() => this.#end(), limits.firstPartMs);
+    this.#idle = this.#startIdle(limits.firstPartMs);
     caller.addEventListener("abort", this.#cancel, { once: true });
     if (caller.aborted) this.#cancel();
   }
@@ -27,11 +30,17 @@ export class StepTimer {
     return this.#controller.signal;
   }
 
+  /** A part of the response was received: headers and pings may be there long before. */
+  begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    clearTimeout(this.#idle);
+    this.#idle = this.#startIdle(this.#limits.idleMs);
+  }
+
   /** Something arrived. */
   restart(): void {
-    clearTimeout(this.#idle);
-    const { firstPartMs, idleMs } = this.#limits;
-    if (!this.signal.aborted) this.#idle = setTimeout(() => this.#end(), this.hasBegun ? idleMs : firstPartMs);
+    if (!this.signal.aborted) this.#idle.refresh();
   }
 
   /** The parts of a stream; ends at once when the step ends, whatever the stream does. */
@@ -49,9 +58,9 @@ export class StepTimer {
     this.signal.addEventListener("abort", abort, { once: true });
     try {
       for (let result = await read(); !result.done; result = await read()) {
-        // While the consumer works, the provider is not late.
-        clearTimeout(this.#idle);
+        this.#isConsuming = true;
         yield result.value;
+        this.#isConsuming = false;
         this.restart();
       }
     } finally {
@@ -72,6 +81,12 @@ export class StepTimer {
     clearTimeout(this.#total);
     this.#caller.removeEventListener("abort", this.#cancel);
     this.#controller.abort();
+  }
+
+  #startIdle(ms: number): ReturnType<typeof setTimeout> {
+    return setTimeout(() => {
+      if (!this.#isConsuming) this.#end();
+    }, ms);
   }
 
   #end(): void {

@@ -4,6 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
 import { createOutbound } from "@/adapters/outbound_http.ts";
+import { StepTimer } from "@/adapters/step_timer.ts";
 import {
   ModelError,
   type ModelErrorCode,
@@ -14,7 +15,7 @@ import {
 } from "@/ports/model.ts";
 import { type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { ModelServer, SIGNATURES, USAGE, WORDS } from "../model_server.ts";
-import { until } from "../wait.ts";
+import { pause, until } from "../wait.ts";
 
 const REPORTED = {
   inputTokens: USAGE.input,
@@ -293,6 +294,19 @@ Deno.test("a step that takes too long ends, and its connection with it", async (
     assert.deepEqual([error.code, error.isRetryable], ["timed_out", true], model);
     await until(() => server.calls.every(({ isAborted }) => isAborted));
   }
+});
+
+Deno.test("a provider is not late while what it said is used, and may be late again afterwards", async () => {
+  const [IDLE_MS, LONG_MS] = [20, 60_000];
+  const limits = { firstPartMs: LONG_MS, idleMs: IDLE_MS, totalMs: LONG_MS };
+  using timer = new StepTimer(new AbortController().signal, limits);
+  const parts = timer.watch(new ReadableStream({ start: (stream) => stream.enqueue("a part, and then nothing") }));
+  await parts.next();
+  timer.begin();
+  // The timer of the limit ends before this one.
+  await pause(2 * IDLE_MS);
+  assert.equal(timer.signal.aborted, false);
+  await assert.rejects(parts.next(), /took too long/);
 });
 
 Deno.test("cancelling ends a step and its connection, before the first part and after", async () => {
