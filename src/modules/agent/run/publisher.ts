@@ -53,7 +53,8 @@ export class RunPublisher {
 export class DeltaStream implements Disposable {
   readonly #publish: (offset: number, text: string) => void;
   #text = "";
-  #published = 0;
+  /** The end of the text that is not published yet: to cut it off the whole text would copy that for each part. */
+  #unpublished = "";
   #publishedAt = -Infinity;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -67,6 +68,7 @@ export class DeltaStream implements Disposable {
 
   add(text: string): void {
     this.#text += text;
+    this.#unpublished += text;
     if (this.#timer !== undefined) return;
     // Not in this tick: what was read together is published together.
     const waitMs = Math.max(0, this.#publishedAt + PUBLISH_MS - performance.now());
@@ -76,9 +78,10 @@ export class DeltaStream implements Disposable {
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#published === this.#text.length) return;
-    this.#publish(this.#published, this.#text.slice(this.#published));
-    this.#published = this.#text.length;
+    const text = this.#unpublished;
+    if (text === "") return;
+    this.#unpublished = "";
+    this.#publish(this.#text.length - text.length, text);
     this.#publishedAt = performance.now();
   }
 
