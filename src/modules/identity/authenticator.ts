@@ -31,8 +31,8 @@ import type { TokenVerifier } from "./verifier.ts";
 /** API tokens start with this, so they are never mistaken for a JWT. */
 export const API_TOKEN_PREFIX = "svcpat_";
 const CACHE_MAX = 20_000;
-/** Maximum age of a cached actor, in case the signal of a change was lost. */
-const RECHECK_MS = 30_000;
+/** Maximum age of a cached actor: the node of a change may have died, or lost the bus, before it sent the signal. */
+const RECHECK_MS = 5000;
 /** The same while the bus may lack such a signal. */
 const RECHECK_UNCERTAIN_MS = 1000;
 const LAST_USED_PRECISION_MS = MINUTE_MS;
