@@ -15,6 +15,8 @@ export const pluginsChanged = defineSignal("plugin");
 
 /** Maximum age, in case the signal of a change was lost. */
 const STALE_MS = 30_000;
+/** The same while the bus may lack such a signal. */
+const STALE_UNCERTAIN_MS = 1000;
 
 const log = logOf("plugin");
 
@@ -35,7 +37,7 @@ export class PluginRegistry {
   #plugins: ReadonlyMap<string, readonly ActivePlugin[]> = new Map();
   /** By room; without the disabled ones. */
   #filters: ReadonlyMap<string, readonly ActivePlugin[]> = new Map();
-  #staleAt = -Infinity;
+  #readAt = -Infinity;
   #isLoaded = false;
   readonly #reload = coalesce(() => this.#read());
   #reloading = Promise.resolve();
@@ -52,6 +54,11 @@ export class PluginRegistry {
     this.#subscription = bus.subscribe(CONTROL_TOPIC, (message) => {
       if (message.kind === "signal" && pluginsChanged.matches(message.signal)) void this.reload();
     });
+    const { onRecovered } = bus;
+    bus.onRecovered = () => {
+      onRecovered();
+      void this.reload();
+    };
     void this.reload();
   }
 
@@ -89,7 +96,9 @@ export class PluginRegistry {
   }
 
   #refresh(): void {
-    if (this.#deps.clock.now() >= this.#staleAt) void this.#runOutside(() => this.reload());
+    const { clock, bus } = this.#deps;
+    const maxAgeMs = bus.isCurrent ? STALE_MS : STALE_UNCERTAIN_MS;
+    if (clock.now() - this.#readAt >= maxAgeMs) void this.#runOutside(() => this.reload());
   }
 
   async #load(): Promise<void> {
@@ -120,7 +129,7 @@ export class PluginRegistry {
       // What is known stays in force; the next use tries again.
       log.warn("reading the plugins failed", failureOf(cause));
     } finally {
-      this.#staleAt = clock.now() + STALE_MS;
+      this.#readAt = clock.now();
     }
   }
 }
