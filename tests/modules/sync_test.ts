@@ -79,6 +79,8 @@ Deno.test("sync.read with wait returns on the first event, and empty after the t
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
+  // The notification of the invitation is an event as well.
+  await gateway.runJobs();
   const { cursor } = await start(bob);
   const waiting = since(bob, cursor, 30);
   await pause(50);
