@@ -320,11 +320,9 @@ Deno.test("the SDK with too many subscriptions gets an error for each, and stays
 });
 
 Deno.test("a client far beyond its rate gets its replies and the close reason", async () => {
-  await using server = serveHub(Centrifuge, {
-    ...TEST_LIMITS,
-    commandWaitMs: 0,
-    refusedRate: { perSecond: 1, burst: 50 },
-  });
+  // What is allowed is not filled up again while a busy machine reads the commands.
+  const [rate, refusedRate] = [{ perSecond: 0.001, burst: 60 }, { perSecond: 0.001, burst: 50 }];
+  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, commandWaitMs: 0, rate, refusedRate });
   const socket = new WebSocket(server.url);
   const replies = new Set<number>();
   socket.onopen = () => socket.send(JSON.stringify({ id: 1, connect: { token: "alice" } }));
@@ -333,12 +331,11 @@ Deno.test("a client far beyond its rate gets its replies and the close reason", 
     const ids = String(data).split("\n").flatMap((line): number[] => JSON.parse(line).id ?? []);
     for (const id of ids) replies.add(id);
     if (!ids.includes(1)) return;
-    const { burst } = TEST_LIMITS.rate ?? { burst: 0 };
-    for (let id = 2; id < 2 + burst + 200; id++) {
+    for (let id = 2; id < 2 + rate.burst + 200; id++) {
       socket.send(JSON.stringify({ id, rpc: { method: "test.echo", data: { text: "x".repeat(2000) } } }));
     }
   };
   const { code, reason } = await end;
   assert.deepEqual({ code, reason }, { code: 3013, reason: "too many requests" });
-  assert.ok(replies.size >= 1 + (TEST_LIMITS.rate?.burst ?? Infinity), `${replies.size} replies`);
+  assert.ok(replies.size >= 1 + rate.burst, `${replies.size} replies`);
 });
