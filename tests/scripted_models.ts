@@ -10,9 +10,9 @@ import {
   type ModelUsage,
 } from "@/ports/model.ts";
 
-/** One response: parts, and how it ends. A function among the parts is awaited, so that a test can do something meanwhile. */
+/** One response: parts, and how it ends. A function among the parts is awaited, so that a test can do something meanwhile; its signal ends the response. */
 export type ScriptedStep = {
-  parts?: readonly (ModelPart | string | (() => unknown))[];
+  parts?: readonly (ModelPart | string | ((signal: AbortSignal) => unknown))[];
   reason?: ModelStepEnd["reason"];
   usage?: Partial<ModelUsage>;
   error?: ModelErrorCode;
@@ -67,9 +67,11 @@ export class ScriptedModels implements Models {
         usage: hasBegun ? { ...usage, isEstimated: true } : undefined,
       });
     for (const part of parts) {
-      if (typeof part === "function") await part();
       if (signal.aborted) throw fail("cancelled");
-      if (typeof part === "function") continue;
+      if (typeof part === "function") {
+        await part(signal);
+        continue;
+      }
       hasBegun = true;
       yield typeof part === "string" ? { kind: "text", text: part } : part;
     }

@@ -1,5 +1,6 @@
 // Runs and nodes: one that stops hands over what it has, and no call of a service outside is repeated.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import type { AgentTool } from "@/modules/agent/mod.ts";
 import { RunStore } from "@/modules/agent/run/store.ts";
 import { testOnPostgres } from "../engines.ts";
@@ -37,6 +38,13 @@ function slowService(isIdempotent: boolean) {
   return { keys, release: () => released.resolve(), tool };
 }
 
+/** From now on no node renews its leases, as one that ended: these nodes share a process, and all go on. */
+function endRenewals(): Disposable {
+  const { renew } = RunStore.prototype;
+  RunStore.prototype.renew = (leases) => Promise.resolve(leases.map(({ id }) => id));
+  return { [Symbol.dispose]: () => void (RunStore.prototype.renew = renew) };
+}
+
 /** Begins a run whose model stops half way; resolve what is returned to let it go on. */
 async function beginHalf(fixture: AgentFixture): Promise<PromiseWithResolvers<void>> {
   const stuck = Promise.withResolvers<void>();
@@ -62,19 +70,16 @@ function openNode(environment: Record<string, string>, models: ScriptedModels, t
 testOnPostgres("a node that stops gives its run to another one, which continues it at once", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment, agent: { tools: ["task.create"] } });
   const { bob, roomId, gateway } = fixture;
-  const stuck = Promise.withResolvers<void>();
   fixture.answer(({ number }) =>
     number === 1
       ? callTools(["task_create", { roomId, title: "once" }])
-      : { parts: ["Half ", () => stuck.promise, "never"] }
+      : { parts: ["Half ", (signal) => once(signal, "abort"), "never"] }
   );
   const models = new ScriptedModels(() => ({ parts: ["All of it"] }));
   await fixture.mention(bob, "Go");
   await until(() => fixture.models.calls.length === 2);
   await using other = await openNode(environment, models);
-  const draining = gateway.app.drain();
-  stuck.resolve();
-  await draining;
+  await gateway.app.drain();
   await eventually(async () => {
     const [run] = ok(await (await other.as("alice")).get(`/v1/collaboration/ai/runs?roomId=${roomId}`)).items;
     assert.equal(run.status, "succeeded");
@@ -91,6 +96,7 @@ testOnPostgres(
   "a run of a node that ended continues elsewhere, and what that node says later does not count",
   async (environment) => {
     await using fixture = await AgentFixture.open(undefined, { environment });
+    using _ended = endRenewals();
     const { gateway } = fixture;
     const stuck = await beginHalf(fixture);
     await using other = await openNode(environment, new ScriptedModels(() => ({ parts: ["All of it"] })));
