@@ -1,9 +1,11 @@
 // Imports and exports beside other writers of several connections: what one decides the other knows.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
+import { sql } from "kysely";
 import { withTimeout } from "@/core/clock.ts";
 import { testOnPostgres } from "../engines.ts";
 import type { Harness } from "../harness.ts";
+import { until } from "../wait.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
@@ -97,14 +99,22 @@ testOnPostgres("an import that is cancelled while it sets lines aside leaves non
     const { store } = gateway.app;
     const write = store.write;
     const outside = AsyncLocalStorage.snapshot();
+    const isWaiting = async (): Promise<boolean> => {
+      const waiting = sql`select 1 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`;
+      return (await waiting.execute(store.db)).rows.length > 0;
+    };
     let cancelled: Promise<Any> | undefined;
     store.write = (work) =>
       write.call(store, (tx) => {
         const { insertMany } = tx;
         tx.insertMany = async (table, rows) => {
           if (String(table) === "transfer_line") {
-            cancelled = outside(() => boss.post(`${IMPORTS}/${id}/cancel`));
-            await withTimeout(cancelled, 300);
+            let isOver = false;
+            cancelled = outside(() => boss.post(`${IMPORTS}/${id}/cancel`).finally(() => isOver = true));
+            await outside(() =>
+              until(async () => isOver || await isWaiting(), "it is cancelled, or waits for these lines")
+            );
           }
           await insertMany.call(tx, table, rows);
         };
