@@ -51,10 +51,19 @@ import { redactSpanUrls } from "@/runtime/spans.ts";
 import { createMetricsHandler } from "@/transport/http/probe.ts";
 import type { Hub } from "@/transport/ws/hub.ts";
 
-/** The first run is soon after the start, so that a gateway that is restarted each hour deletes what expired, too. */
-const MAINTENANCE = { firstMs: MINUTE_MS, everyMs: HOUR_MS };
-/** How soon other nodes, and this one after a restart, know how many bytes were written. */
-const WRITTEN_BYTES_FLUSH = { firstMs: 5000, everyMs: 10_000 };
+const TIMERS = {
+  /** A commit of this node wakes the jobs; those of other nodes, and those whose time has come, are found by polls. */
+  jobPollMs: 1000,
+  /** The first run is soon after the start, so that a gateway that is restarted each hour deletes what expired, too. */
+  maintenance: { firstMs: MINUTE_MS, everyMs: HOUR_MS },
+  /** How soon other nodes, and this one after a restart, know how many bytes were written. */
+  writtenBytesFlush: { firstMs: 5000, everyMs: 10_000 },
+};
+/** As long as a timer can be: 24 days. */
+const NEVER_MS = 2 ** 31 - 1;
+const NEVER = { firstMs: NEVER_MS, everyMs: NEVER_MS };
+/** With a clock for tests, time that passes makes nothing due: what a test acts on is not run beside it. */
+const TEST_TIMERS: typeof TIMERS = { jobPollMs: NEVER_MS, maintenance: NEVER, writtenBytesFlush: NEVER };
 /** Time for peers to answer their close frames at a shutdown. */
 const CLOSE_TIMEOUT_MS = 3000;
 
@@ -109,7 +118,8 @@ export async function createApp(
   store.authorizeWrite = ({ db }) => named.identity.credentials.assertCallerValid(db);
   store.onFailover = () => callHook(modules, "onFailover");
 
-  const jobs = await startJobs(platform, stack);
+  const timers = "clock" in time ? TEST_TIMERS : TIMERS;
+  const jobs = await startJobs(platform, timers, stack);
   addGauges(platform, jobs);
   const idempotency = new IdempotencyStore({
     store,
@@ -117,7 +127,7 @@ export async function createApp(
     encryptor: new Encryptor(config.jwtSecrets, "idempotency"),
     limits: limits.storedResponses,
   });
-  const maintenance = startMaintenance(config, platform, idempotency, stack);
+  const maintenance = startMaintenance({ config, platform, idempotency, timers }, stack);
   const transports = await createTransports(config, limits, { ...named, platform, operations, idempotency }, stack);
   const { hub, memoryGuard, probes, mcp } = transports;
   // Before the transports end, so that what their clients wait for ends first.
@@ -247,12 +257,16 @@ function consumeRateOf(limiter: Limiter): ConsumeRate {
 }
 
 /** Starts what reacts to commits: the jobs, and the modules' own background work, which ends after the last job. */
-async function startJobs(adapters: Adapters, stack: AsyncDisposableStack): Promise<JobRunner> {
+async function startJobs(
+  adapters: Adapters,
+  { jobPollMs: pollMs }: typeof TIMERS,
+  stack: AsyncDisposableStack,
+): Promise<JobRunner> {
   const { store, clock, cpu, metrics, modules, node } = adapters;
   await node?.acquire();
   const kinds = modules.flatMap((module) => module.jobs ?? []);
   const isSingleNode = store.dialect === "sqlite";
-  const jobs = new JobRunner({ store, clock, cpu, nodeId: node?.id, metrics, kinds }, { isSingleNode });
+  const jobs = new JobRunner({ store, clock, cpu, nodeId: node?.id, metrics, kinds }, { isSingleNode, pollMs });
   publishCommits(adapters, jobs);
   callHook(modules, "start");
   for (const module of modules) stack.defer(() => module.stop?.());
@@ -304,9 +318,12 @@ function addGauges({ metrics, bus, writeBudget, modules }: Adapters, jobs: JobRu
 
 /** Starts the hourly maintenance, and the flush of written bytes, which other nodes read. */
 function startMaintenance(
-  { settings }: Config,
-  { store, clock, writeBudget, modules }: Adapters,
-  idempotency: IdempotencyStore,
+  { config: { settings }, platform: { store, clock, writeBudget, modules }, idempotency, timers }: {
+    config: Config;
+    platform: Adapters;
+    idempotency: IdempotencyStore;
+    timers: typeof TIMERS;
+  },
   stack: AsyncDisposableStack,
 ): { run(): Promise<void> } {
   const addWrittenBytes = createAddWrittenBytes(store);
@@ -316,9 +333,10 @@ function startMaintenance(
     responses: () => idempotency.purge(),
     written: () => deleteWrittenBytes(store, iso(clock.now()).slice(0, 10)),
     ...Object.assign({}, ...modules.map((module) => module.maintenance)),
-  }, MAINTENANCE);
+  }, timers.maintenance);
   stack.defer(() => hourly.stop());
-  const flush = new MaintenanceScheduler({ written: () => writeBudget.flush(addWrittenBytes) }, WRITTEN_BYTES_FLUSH);
+  const writtenTasks = { written: () => writeBudget.flush(addWrittenBytes) };
+  const flush = new MaintenanceScheduler(writtenTasks, timers.writtenBytesFlush);
   stack.defer(() => flush.stop());
   return {
     async run() {

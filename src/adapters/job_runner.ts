@@ -52,7 +52,7 @@ type JobRunnerDeps = {
 export type JobRunnerOptions = {
   /** Jobs run at once; default 4. */
   concurrency?: number;
-  /** Interval of polls for due jobs, besides `wake`, and of attempts to write a result; default 1000. */
+  /** Interval of polls for due jobs, besides `wake`, and of attempts to write a result if shorter than a second; default 1000. */
   pollMs?: number;
   /** Any runner may claim a job again when its lease was not renewed for this long; default 60 000. */
   leaseMs?: number;
@@ -293,7 +293,7 @@ export class JobRunner {
       } catch (cause) {
         log.warn("writing the job result failed", { kind, job: id, ...failureOf(cause) });
       }
-      await delay(this.#options.pollMs, signal);
+      await delay(Math.min(this.#options.pollMs, BACKOFF_FIRST_MS), signal);
     } while (!signal.aborted);
   }
 
