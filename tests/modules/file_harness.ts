@@ -1,6 +1,7 @@
 // A gateway with its own directory for files, and helpers for uploads.
 import { createHash } from "node:crypto";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
+import { until } from "../wait.ts";
 
 export const FILES = "/v1/collaboration/files";
 
@@ -97,4 +98,17 @@ export async function uploadPicture(gateway: Harness, who: Caller): Promise<stri
 
 export function sha256(bytes: Uint8Array | string, encoding: "hex" | "base64" = "hex"): string {
   return createHash("sha256").update(bytes).digest(encoding);
+}
+
+/** Asks for a thumbnail again while it is being created, which takes a busy machine longer than a request waits. */
+export async function untilCreated<Response extends { status: number }>(
+  ask: () => Promise<Response>,
+): Promise<Response> {
+  let response = await ask();
+  await until(async () => {
+    if (response.status !== 503) return true;
+    response = await ask();
+    return false;
+  }, "a thumbnail");
+  return response;
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import * as Y from "yjs";
 import type { Caller } from "../harness.ts";
 import { pause } from "../wait.ts";
-import { download as downloadFile, pngHeader, sha256, upload } from "./file_harness.ts";
+import { download as downloadFile, pngHeader, sha256, untilCreated, upload } from "./file_harness.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import {
   type Any,
@@ -42,7 +42,7 @@ Deno.test("a file of an archive cannot take the place of a content that is not i
     const { ann } = await createCallers(gateway, "ann");
     const picture = ok(await upload(gateway, ann, { name: "p.png" }, pngHeader(700, 700))).id;
     // It ends after its head, so nothing can be made of it.
-    const small = () => downloadFile(gateway, ann, picture, {}, "GET", "?thumbnail=320");
+    const small = () => untilCreated(() => downloadFile(gateway, ann, picture, {}, "GET", "?thumbnail=320"));
     assert.equal((await small()).status, 422);
     const forged = pngHeader(10, 10);
     const file = {
