@@ -240,6 +240,28 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await editor.press("Enter");
       await message(page, "Changed").locator("strong", { hasText: "Changed" }).waitFor();
     });
+    await t.step("an edit is saved once, although Enter is pressed twice", async () => {
+      await write(page, "Words to change once");
+      await page.locator(".unsent").waitFor({ state: "detached" });
+      await composer.press("ArrowUp");
+      const editor = page.getByLabel("Edit message");
+      await editor.fill("Changed once");
+      let release = (): void => undefined;
+      const released = new Promise<void>((resolve) => release = resolve);
+      let saves = 0;
+      await page.route("**/v1/messages/msg_*", async (route) => {
+        saves++;
+        await released;
+        await route.continue();
+      });
+      await editor.press("Enter");
+      await editor.press("Enter");
+      release();
+      await sees(page, "Changed once");
+      await editor.waitFor({ state: "detached" });
+      assert.equal(saves, 1);
+      await page.unroute("**/v1/messages/msg_*");
+    });
     await t.step("names of emoji are completed, also for screen readers", async () => {
       await composer.pressSequentially("Done :par");
       await page.getByRole("option", { name: /party/ }).waitFor();
@@ -314,6 +336,9 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.getByRole("button", { name: "New", exact: true }).click();
       await page.getByRole("menuitem", { name: "New direct message" }).click();
       const dialog = page.getByRole("dialog");
+      await dialog.getByLabel("Name").fill("somebody else");
+      await dialog.getByText("No person has this name.").waitFor();
+      await dialog.getByLabel("Name").fill("");
       for (const name of ["bob", "carol"]) {
         await dialog.locator("li", { hasText: name }).getByRole("button", { name: "Add" }).click();
       }

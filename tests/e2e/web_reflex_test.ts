@@ -96,6 +96,20 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await composer.pressSequentially("now");
       assert.equal(await composer.inputValue(), "Ask @bob now about it");
     });
+    await t.step("what is inserted or formatted can be undone", async () => {
+      await composer.press("Control+a");
+      await composer.pressSequentially("Ask @bo");
+      await page.getByRole("option", { name: /Bob/ }).waitFor();
+      await composer.press("Enter");
+      assert.equal(await composer.inputValue(), "Ask @bob ");
+      await composer.press("Control+a");
+      await composer.press("Control+b");
+      assert.equal(await composer.inputValue(), "**Ask @bob **");
+      await composer.press("Control+z");
+      assert.equal(await composer.inputValue(), "Ask @bob ");
+      await composer.press("Control+z");
+      assert.equal(await composer.inputValue(), "Ask @bo");
+    });
     await t.step("an address that is pasted on a word becomes its link, and a spreadsheet stays text", async () => {
       await composer.fill("the plan");
       await composer.press("Home");

@@ -9,6 +9,7 @@ import type { Member, Page, Person, Room } from "../core/resources.ts";
 import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
 import { EMOJI } from "./emoji.ts";
+import { replaceText } from "./format_keys.ts";
 
 /** `text` is what is written; `id` is a principal with a picture. */
 type Choice = { id: string; text: string; name: string };
@@ -56,9 +57,8 @@ export function Completion({ room, text, box, onPick }: {
       const { current } = box;
       if (current === null) return;
       // In the field itself: a new value would move the cursor to the end.
-      current.setRangeText(`${choice.text} `, start, caret, "end");
+      replaceText(current, `${choice.text} `, start, caret);
       onPick(current.value);
-      current.focus();
     }
 
     /** Offers these choices for what was typed from here on; returns what closes the list. */

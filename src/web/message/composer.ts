@@ -12,7 +12,7 @@ import { Icon } from "../part/icon.ts";
 import { Menu } from "../part/menu.ts";
 import { runCommand } from "./commands.ts";
 import { Completion, completionAttributes, completionKey } from "./completion.ts";
-import { formatKey } from "./format_keys.ts";
+import { formatKey, replaceText } from "./format_keys.ts";
 import {
   draftKey,
   drafts,
@@ -106,9 +106,8 @@ function MessageForm({ room, threadId }: Target): VNode {
     const { current } = box;
     if (current === null) return;
     // In the field itself: a new value would move the cursor to the end.
-    current.setRangeText(part, current.selectionStart, current.selectionEnd, "end");
+    replaceText(current, part, current.selectionStart, current.selectionEnd);
     setText(current.value);
-    current.focus();
   }
 
   function onPaste(event: ClipboardEvent): void {

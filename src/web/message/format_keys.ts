@@ -12,9 +12,17 @@ export function formatKey(event: KeyboardEvent, onChange: (text: string) => void
   const isMarked = value.slice(0, from).endsWith(sign) && value.slice(to).startsWith(sign);
   const [start, end] = isMarked ? [from - sign.length, to + sign.length] : [from, to];
   const text = isMarked ? value.slice(from, to) : sign + value.slice(from, to) + sign;
-  box.setRangeText(text, start, end);
+  replaceText(box, text, start, end);
   onChange(box.value);
   const at = isMarked ? start : from + sign.length;
   box.setSelectionRange(at, at + to - from);
   return true;
+}
+
+/** Writes a text instead of a part of a field, as if it was typed: it can be undone. The cursor is behind it then. */
+export function replaceText(box: HTMLTextAreaElement, text: string, from: number, to: number): void {
+  box.focus();
+  box.setSelectionRange(from, to);
+  // Deprecated, but nothing else is known to the browser's undo.
+  if (!document.execCommand("insertText", false, text)) box.setRangeText(text, from, to, "end");
 }

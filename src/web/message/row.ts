@@ -208,14 +208,19 @@ function Editor({ message }: { message: Message }): VNode {
     current?.focus();
     current?.setSelectionRange(current.value.length, current.value.length);
   }, []);
-  const save = (): void => {
+  const isSaving = useRef(false);
+  const save = async (): Promise<void> => {
     const text = box.current?.value.trim() ?? "";
     if (text === message.text) return close();
     if (text === "" && message.files.length === 0) return void (close(), confirmDelete(message));
-    void attempt(async () => {
+    // A second time would be refused: of another version.
+    if (isSaving.current) return;
+    isSaving.current = true;
+    await attempt(async () => {
       await call("PATCH", `v1/messages/${message.id}`, { text, parseMentions: true, version: message.version });
       close();
     });
+    isSaving.current = false;
   };
   return html`
     <div class="edit">
@@ -231,10 +236,10 @@ function Editor({ message }: { message: Message }): VNode {
             event.isComposing
           ) return;
           event.preventDefault();
-          save();
+          void save();
         }} defaultValue=${drafts.peek().get(key) ?? message.text ?? ""}
         onInput=${(event: InputEvent) => setDraft(key, (event.target as HTMLTextAreaElement).value)}></textarea>
-      <button type="button" class="primary" onClick=${save}>Save</button>
+      <button type="button" class="primary" onClick=${() => void save()}>Save</button>
       <button type="button" onClick=${close}>Cancel</button>
     </div>
   `;

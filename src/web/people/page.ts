@@ -18,7 +18,7 @@ export default function PeoplePage(): VNode {
 }
 
 function Directory(): VNode {
-  const [q, setQ, items] = usePrincipals();
+  const [q, setQ, items, note] = usePrincipals();
   return html`
     <${PlaceHead} title="People" />
     <div class="body">
@@ -47,6 +47,7 @@ function Directory(): VNode {
           }
       </li>`
         )}</ul>
+        <p class="dim" role="status">${note}</p>
       </div>
     </div>
   `;

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../core/api.ts";
 import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { go } from "../core/route.ts";
 import type { Page, Principal, Room } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
@@ -45,8 +45,7 @@ export async function openDirectWith(...memberIds: string[]): Promise<void> {
 }
 
 function DirectPicker(): VNode {
-  const people = usePrincipals();
-  const [q, setQ, items] = people;
+  const [q, setQ, items, note] = usePrincipals();
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const open = (...ids: string[]): void =>
     void attempt(async () => {
@@ -78,25 +77,32 @@ function DirectPicker(): VNode {
               : "Add"}</button></li>
         `
       )}</ul>
+      <p class="dim" role="status">${note}</p>
     </div>
   `;
 }
 
-/** Principals by part of a name, as it is typed. */
-export function usePrincipals(): [q: string, setQ: (q: string) => void, items: readonly Principal[]] {
+/** Principals by part of a name, as it is typed; `note` says that there are none, or more. */
+export function usePrincipals(): [q: string, setQ: (q: string) => void, items: readonly Principal[], note: string] {
   const [q, setQ] = useState("");
-  const [items, setItems] = useState<readonly Principal[]>([]);
+  const page = useFound<Principal>("v1/collaboration/principals", q, { limit: 30 });
+  const note = page?.items.length === 0
+    ? "No person has this name."
+    : page?.hasMore === true
+    ? "There are more people: write a part of the name."
+    : "";
+  return [q, setQ, page?.items ?? [], note];
+}
+
+/** The first page of what has this in its name; read again as it is typed. */
+function useFound<Item>(path: string, q: string, query: Record<string, string | number>): Page<Item> | undefined {
+  const [page, setPage] = useState<Page<Item>>();
+  const read = useLatest(() => get<Page<Item>>(path, { ...query, ...q === "" ? {} : { q } }), setPage);
   useEffect(() => {
-    const timer = setTimeout(() => {
-      void attempt(async () =>
-        setItems(
-          (await get<Page<Principal>>("v1/collaboration/principals", { limit: 30, ...q === "" ? {} : { q } })).items,
-        )
-      );
-    }, q === "" ? 0 : 200);
+    const timer = setTimeout(read, q === "" ? 0 : 200);
     return () => clearTimeout(timer);
   }, [q]);
-  return [q, setQ, items];
+  return page;
 }
 
 export function openBrowse(): void {
@@ -105,21 +111,14 @@ export function openBrowse(): void {
 
 function Browser(): VNode {
   const [q, setQ] = useState("");
-  const [items, setItems] = useState<readonly Room[]>();
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      const query = { visibility: "public", state: "active", sort: "name", limit: 50, ...q === "" ? {} : { q } };
-      void attempt(async () => setItems((await get<Page<Room>>("v1/rooms", query)).items));
-    }, 200);
-    return () => clearTimeout(timer);
-  }, [q]);
+  const page = useFound<Room>("v1/rooms", q, { visibility: "public", state: "active", sort: "name", limit: 50 });
   return html`
     <div>
       <${Heading} title="Public rooms" onClose=${closeDialog} />
       <input type="search" placeholder="Find a room" aria-label="Find a room" autofocus value=${q}
         onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-      ${items?.length === 0 ? html`<p class="dim">No public room has this name.</p>` : null}
-      <ul class="rows">${(items ?? []).map((room) =>
+      ${page?.items.length === 0 ? html`<p class="dim">No public room has this name.</p>` : null}
+      <ul class="rows">${(page?.items ?? []).map((room) =>
         html`
           <li
             key=${room.id}><div><b dir="auto"># ${room.name}</b><small class="dim">${count(
@@ -137,6 +136,7 @@ function Browser(): VNode {
               })}>${room.myRole === null ? "Join" : "Open"}</button></li>
         `
       )}</ul>
+      ${page?.hasMore ? html`<p class="dim">There are more rooms: write a part of the name.</p>` : null}
     </div>
   `;
 }

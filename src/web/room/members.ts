@@ -77,7 +77,7 @@ function menuOf(room: Room, { principalId, displayName, role }: Member): MenuIte
 }
 
 function Inviter({ room }: { room: Room }): VNode {
-  const [q, setQ, items] = usePrincipals();
+  const [q, setQ, items, note] = usePrincipals();
   const [added, setAdded] = useState<readonly string[]>([]);
   const add = (id: string): void =>
     void attempt(async () => {
@@ -98,6 +98,7 @@ function Inviter({ room }: { room: Room }): VNode {
                     : "Add"}</button></li>
         `
       )}</ul>
+      <p class="dim" role="status">${note}</p>
     </div>
   `;
 }
