@@ -333,7 +333,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.goto(`${target.baseUrl}/#/profile`);
       await ada.getByRole("button", { name: "Sign out" }).click();
       const warning = ada.getByRole("dialog", { name: "Sign out?" });
-      await warning.getByText("1 message could not be sent yet").waitFor();
+      await warning.getByText(/1 message could not be sent yet.+ 1 draft would be lost/).waitFor();
       await warning.getByRole("button", { name: "Sign out" }).click();
       await ada.getByText("You are signed out.").waitFor();
       await ada.unroute("**/v1/messages");

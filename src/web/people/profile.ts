@@ -7,6 +7,7 @@ import { attempt, notify } from "../core/notice.ts";
 import { addPeople } from "../core/people.ts";
 import type { Me, NotificationPrefs } from "../core/resources.ts";
 import { me, myId, signOut } from "../core/session.ts";
+import { drafts } from "../message/editing.ts";
 import { unsent } from "../message/outbox.ts";
 import { isAvailable, isShown, setShown } from "../notification/desktop.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -35,11 +36,16 @@ export default function ProfilePage(): VNode {
   `;
 }
 
-/** What waits to be sent is lost with the session. */
+/** What is not sent yet is lost with the session. */
 function signOutSafely(): void {
-  const { length } = unsent.value;
-  if (length === 0) return void attempt(logOut);
-  confirmThen("Sign out?", `${count(length, "message")} could not be sent yet, and will be lost.`, "Sign out", logOut);
+  const lost = [
+    ...unsent.value.length === 0
+      ? []
+      : [`${count(unsent.value.length, "message")} could not be sent yet, and would be lost.`],
+    ...drafts.value.size === 0 ? [] : [`${count(drafts.value.size, "draft")} would be lost.`],
+  ];
+  if (lost.length === 0) return void attempt(logOut);
+  confirmThen("Sign out?", lost.join(" "), "Sign out", logOut);
 }
 
 /** Revokes the token, so that it is worthless wherever it was copied to. */
