@@ -117,6 +117,25 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.getByRole("button", { name: "Save" }).click();
       await eventually(async () => assert.equal(await days.count(), 1));
     });
+    await t.step("an invitation leads to its event, and a change to the week of it", async () => {
+      const dateTime = `${new Date(sunday.getTime() + 30 * DAY_MS).toISOString().slice(0, 10)}T12:00:00`;
+      const path = "/v1/collaboration/calendar/events";
+      const attendees = [{ principalId: "ada" }];
+      const picnic = { roomId, title: "Picnic", start: { dateTime, timeZone: "UTC" }, attendees };
+      const event = await post(bob, path, picnic);
+      await open("inbox");
+      await page.getByRole("link", { name: /Bob\s+invited you/ }).click();
+      const dialog = page.getByRole("dialog", { name: "Picnic" });
+      await dialog.getByRole("button", { name: "Yes" }).click();
+      await dialog.locator("[aria-pressed=true]", { hasText: "Yes" }).waitFor();
+      await page.keyboard.press("Escape");
+      const { version } = await target.call(bob, "GET", `${path}/${event.id}`);
+      const start = { dateTime: dateTime.replace("T12", "T15"), timeZone: "UTC" };
+      await target.call(bob, "PATCH", `${path}/${event.id}`, { start, version });
+      await open("inbox");
+      await page.getByRole("link", { name: /moved an event/ }).click();
+      await page.locator(".event", { hasText: "Picnic" }).waitFor();
+    });
     await t.step("a document is created in a room from anywhere, and found by its title", async () => {
       await Promise.all(
         Array.from(

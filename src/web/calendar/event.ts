@@ -35,7 +35,11 @@ function Detail(
 ): VNode {
   const [event, setEvent] = useState<EventDetail>();
   const query = occurrence === undefined ? {} : { occurrence };
-  useEffect(() => void attempt(async () => setEvent(await get<EventDetail>(eventPath(id), query))), [id, occurrence]);
+  useEffect(() => {
+    // A dialog without an event has nothing to offer.
+    void attempt(async () => setEvent(await get<EventDetail>(eventPath(id), query)))
+      .then((isRead) => isRead || closeDialog());
+  }, [id, occurrence]);
   if (event === undefined) return html`<p class="empty">Loading…</p>`;
   const room = event.roomId === null ? undefined : rooms.value.get(event.roomId);
   const mayEdit = !event.busyOnly &&

@@ -1,6 +1,6 @@
 // A week or a month of the calendar: of a room, or of all that the caller may see.
 import type { VNode } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { useLatest } from "../core/notice.ts";
@@ -27,6 +27,13 @@ export default function CalendarPage({ room }: ViewProps): VNode {
   const [entries, setEntries] = useState<readonly Entry[]>([]);
   const read = useLatest(() => readEntries(from, until, room?.id), setEntries);
   useLive(read, ({ type }) => type.startsWith("calendar."), [from.getTime(), until.getTime(), room?.id]);
+
+  const invited = route.value.query.get("event");
+  useEffect(() => {
+    if (invited === null) return;
+    replaceRoute(["calendar"]);
+    openEvent(invited, undefined, read);
+  }, [invited]);
 
   const show = (day: Date, asMonth = isMonth): void => {
     const place = room === undefined ? ["calendar"] : ["rooms", room.id, "calendar"];

@@ -169,8 +169,8 @@ export type Notification = {
   resource: { type: string; id: string } | null;
   title: string | null;
   preview?: string | null;
-  /** `callerId`: of a missed call. */
-  data: { callerId?: string };
+  /** `callerId`: of a missed call; `startAt`: of an event. */
+  data: { callerId?: string; startAt?: string };
   readAt: string | null;
   version: number;
   createdAt: string;

@@ -1,4 +1,5 @@
 // What a notification says, and where it leads.
+import { dateText } from "../calendar/events.ts";
 import { nameOf } from "../core/people.ts";
 import type { Notification } from "../core/resources.ts";
 import { plainText } from "../message/plain_text.ts";
@@ -41,10 +42,13 @@ export function textOf({ preview, title }: Notification): string {
   return preview ? plainText(preview) : title ?? "";
 }
 
-export function hrefOf({ roomId, messageId, resource, kind }: Notification): string {
+export function hrefOf({ roomId, messageId, resource, kind, data }: Notification): string {
   if (resource?.type === "task") return `#/tasks/${resource.id}`;
   if (resource?.type === "document") return `#/documents/${resource.id}`;
-  if (resource?.type === "event" || kind === "event_cancelled") return "#/calendar";
+  if (resource?.type === "event" && kind === "invitation") return `#/calendar?event=${resource.id}`;
+  if (resource?.type === "event" || kind === "event_cancelled") {
+    return data.startAt === undefined ? "#/calendar" : `#/calendar?at=${dateText(new Date(data.startAt))}`;
+  }
   if (resource?.type === "meeting" && roomId !== null) return `#/rooms/${roomId}/call`;
   if (roomId === null) return "#/inbox";
   return messageId === null ? `#/rooms/${roomId}` : `#/rooms/${roomId}?message=${messageId}`;

@@ -8,6 +8,7 @@ import { attempt } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { goBack, replaceRoute, route } from "../core/route.ts";
 import type { Message, Person } from "../core/resources.ts";
+import { dateText } from "../calendar/events.ts";
 import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { PlaceHead } from "../part/place.ts";
@@ -190,7 +191,7 @@ function titledOf(
   }
   if (task !== undefined) return { item: task, icon: "task", href: `#/tasks/${task.id}`, at: task.createdAt };
   const item = event ?? { id: "", title: "", roomId: null, startAt: new Date().toISOString() };
-  return { item, icon: "calendar", href: `#/calendar?at=${item.startAt.slice(0, 10)}`, at: item.startAt };
+  return { item, icon: "calendar", href: `#/calendar?at=${dateText(new Date(item.startAt))}`, at: item.startAt };
 }
 
 async function search(q: string, { room, sender, type, since, until }: Filters, cursor?: string): Promise<Found> {
