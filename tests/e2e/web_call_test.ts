@@ -35,7 +35,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
   const room = await target.call(ada, "POST", "/v1/rooms", { name: "Talk", memberIds: ["bob", "carol"] });
   const browser = await launchBrowser(
     "--use-fake-ui-for-media-stream",
-    "--use-fake-device-for-media-stream",
+    "--use-fake-device-for-media-stream=device-count=2",
     "--allow-loopback-in-peer-connection",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
     "--autoplay-policy=no-user-gesture-required",
@@ -96,6 +96,56 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await page.close();
       },
     );
+    await t.step("another microphone and camera are used from then on, also by the others", async () => {
+      const page = await enter(bob, "Join", [""]);
+      const ownTrack = (kind: string): Promise<{ id: string; state: string; isEnabled: boolean }> =>
+        page.evaluate(`(() => {
+          const { srcObject } = document.querySelector(".participant video");
+          const [track] = srcObject.get${kind}Tracks();
+          return { id: track.getSettings().deviceId, state: track.readyState, isEnabled: track.enabled };
+        })()`);
+      await button(page, "Mute").click();
+      await button(page, "Unmute").waitFor();
+      for (const [label, kind, isEnabled] of [["Camera", "Video", true], ["Microphone", "Audio", false]] as const) {
+        const choice = page.getByRole("combobox", { name: label });
+        await choice.waitFor();
+        const ids = await choice.locator("option").evaluateAll((all) =>
+          (all as unknown as { value: string }[]).map(({ value }) => value)
+        );
+        const { id: before } = await ownTrack(kind);
+        const id = ids.findLast((one) => one !== before) ?? "";
+        await choice.selectOption(id);
+        await eventually(async () => assert.deepEqual(await ownTrack(kind), { id, state: "live", isEnabled }));
+        await eventually(async () => assert.equal(await choice.inputValue(), id));
+      }
+      const seen = (): Promise<number> =>
+        first.locator(".participant", { hasText: "bob" }).locator("video").evaluate((video) =>
+          (video as unknown as { currentTime: number }).currentTime
+        );
+      const before = await seen();
+      await eventually(async () => assert.ok(await seen() > before, "the picture goes on"));
+      await button(page, "Leave").click();
+      await first.locator("figcaption", { hasText: "bob" }).waitFor({ state: "detached" });
+      await page.close();
+    });
+    await t.step("who cannot join a call leaves microphone and camera closed", async () => {
+      const page = await signIn(browser, target, bob);
+      await page.evaluate(`(() => {
+        globalThis.opened = [];
+        const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+        navigator.mediaDevices.getUserMedia = async (wanted) => {
+          const stream = await open(wanted);
+          opened.push(...stream.getTracks());
+          return stream;
+        };
+      })()`);
+      await page.route("**/meetings/*/join", (route) => route.abort());
+      await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+      await page.getByRole("button", { name: "Join" }).click();
+      await page.getByText("The gateway cannot be reached").waitFor();
+      assert.deepEqual(await page.evaluate("opened.map(({ readyState }) => readyState)"), ["ended", "ended"]);
+      await page.close();
+    });
     await t.step(
       "without permission, the page says where to give it, and its buttons have nothing to stop",
       async () => {

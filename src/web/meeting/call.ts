@@ -4,7 +4,7 @@ import { call as send, createId, post } from "../core/api.ts";
 import { follow, onEvent, publishEphemeral, unfollow } from "../core/live.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
-import { type Media, openMedia } from "./media.ts";
+import { type Kind, type Media, openDevice, openMedia } from "./media.ts";
 import { type Meeting, type Participant, PATH } from "./meetings.ts";
 
 type Joined = {
@@ -116,13 +116,48 @@ export class Call {
     this.hidden.value = next;
   }
 
-  #enable(kind: "audio" | "video", isEnabled: boolean): void {
+  #enable(kind: Kind, isEnabled: boolean): void {
     for (const track of this.own.getTracks()) if (track.kind === kind) track.enabled = isEnabled;
   }
 
   /** Whether there is a microphone, or a camera. */
-  has(kind: "audio" | "video"): boolean {
-    return this.own.getTracks().some((track) => track.kind === kind);
+  has(kind: Kind): boolean {
+    return this.#trackOf(kind) !== undefined;
+  }
+
+  /** The id of the microphone or camera that is used. */
+  deviceOf(kind: Kind): string | undefined {
+    return this.#trackOf(kind)?.getSettings().deviceId;
+  }
+
+  /** Uses another device. That before it is closed first: many phones open only one camera at a time. */
+  async choose(kind: Kind, deviceId: string): Promise<void> {
+    const old = this.#trackOf(kind);
+    if (old === undefined) return;
+    const { deviceId: before = "" } = old.getSettings();
+    old.stop();
+    try {
+      this.#replace(old, await openDevice(kind, deviceId));
+    } catch (error) {
+      this.#replace(old, await openDevice(kind, before));
+      throw error;
+    }
+  }
+
+  #replace(old: MediaStreamTrack, track: MediaStreamTrack): void {
+    // The call may have ended meanwhile.
+    if (call.value !== this) return track.stop();
+    track.enabled = old.enabled;
+    this.own.removeTrack(old);
+    this.own.addTrack(track);
+    for (const { connection } of this.#peers.values()) {
+      // What shows a screen instead of the camera has another track.
+      void connection.getSenders().find((sender) => sender.track === old)?.replaceTrack(track);
+    }
+  }
+
+  #trackOf(kind: Kind): MediaStreamTrack | undefined {
+    return this.own.getTracks().find((track) => track.kind === kind);
   }
 
   /** Shows the screen instead of the camera, until it is stopped. */
@@ -285,11 +320,16 @@ export async function joinMeeting(id: string): Promise<void> {
   call.value?.leave();
   const media = await openMedia();
   const { stream } = media;
-  const joined = await post<Joined>(`${PATH}/${id}/join`, {
-    deviceId: deviceId(),
-    capabilities: { audio: stream.getAudioTracks().length > 0, video: stream.getVideoTracks().length > 0 },
-  });
-  call.value = new Call(joined, media);
+  try {
+    const joined = await post<Joined>(`${PATH}/${id}/join`, {
+      deviceId: deviceId(),
+      capabilities: { audio: stream.getAudioTracks().length > 0, video: stream.getVideoTracks().length > 0 },
+    });
+    call.value = new Call(joined, media);
+  } catch (error) {
+    for (const track of stream.getTracks()) track.stop();
+    throw error;
+  }
 }
 
 /** The same for a tab, so that joining again replaces its earlier participation. */

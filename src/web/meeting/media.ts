@@ -4,6 +4,9 @@
 export type Media = { stream: MediaStream; hint: string };
 
 const DEVICES = [["audio", "microphone"], ["video", "camera"]] as const;
+export type Kind = (typeof DEVICES)[number][0];
+/** By kind, the devices that were chosen in this tab. */
+const CHOSEN = "gateway.devices";
 const LATER = "then leave the call and join again. You still get the sound and pictures of the others.";
 
 /** Opens both, or what there is of them. */
@@ -14,14 +17,16 @@ export async function openMedia(): Promise<Media> {
     return { stream, hint: "Browsers give microphone and camera only to pages whose address begins with https://." };
   }
   try {
-    return { stream: await mediaDevices.getUserMedia({ audio: true, video: true }), hint: "" };
+    const wanted = { audio: wantedOf("audio"), video: wantedOf("video") };
+    return { stream: await mediaDevices.getUserMedia(wanted), hint: "" };
   } catch {
     // Where one of them is missing or not allowed, the other may be there.
   }
   const failures: { name: string; reason: string }[] = [];
   for (const [kind, name] of DEVICES) {
     try {
-      for (const track of (await mediaDevices.getUserMedia({ [kind]: true })).getTracks()) stream.addTrack(track);
+      const opened = await mediaDevices.getUserMedia({ [kind]: wantedOf(kind) });
+      for (const track of opened.getTracks()) stream.addTrack(track);
     } catch (error) {
       failures.push({ name, reason: error instanceof DOMException ? error.name : "" });
     }
@@ -30,6 +35,25 @@ export async function openMedia(): Promise<Media> {
     hintOf(reason, missing.map(({ name }) => name).join(" or "))
   );
   return { stream, hint: hints.join(" ") };
+}
+
+/** Opens one device, and from now on prefers it. */
+export async function openDevice(kind: Kind, deviceId: string): Promise<MediaStreamTrack> {
+  const opened = await navigator.mediaDevices.getUserMedia({ [kind]: { deviceId: { exact: deviceId } } });
+  const [track] = opened.getTracks();
+  if (track === undefined) throw new TypeError("Expected a track, received none");
+  sessionStorage.setItem(CHOSEN, JSON.stringify({ ...chosen(), [kind]: deviceId }));
+  return track;
+}
+
+function chosen(): Partial<Record<Kind, string>> {
+  return JSON.parse(sessionStorage.getItem(CHOSEN) ?? "{}");
+}
+
+/** Another one is opened if that is no longer there. */
+function wantedOf(kind: Kind): true | MediaTrackConstraints {
+  const { [kind]: deviceId } = chosen();
+  return deviceId === undefined ? true : { deviceId };
 }
 
 function hintOf(reason: string, names: string): string {

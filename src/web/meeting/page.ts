@@ -14,7 +14,10 @@ import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { canModerate } from "../room/rooms.ts";
 import { type Call, call, joinMeeting } from "./call.ts";
+import type { Kind } from "./media.ts";
 import { findMeeting, type Meeting, type Participant, PATH, startMeeting } from "./meetings.ts";
+
+const KINDS = [["audio", "Microphone"], ["video", "Camera"]] as const;
 
 export default function CallPage({ room }: ViewProps): VNode {
   if (room === undefined) return html`<p class="empty">Calls belong to rooms.</p>`;
@@ -79,6 +82,7 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
       ${others.length === 0 ? html`<p class="dim call-hint">Waiting for others to join.</p>` : null}
       <div class="call-bar" role="toolbar" aria-label="Call">
         ${current.hasMedia ? html`<${MediaButtons} current=${current} isMuted=${own?.muted === true} />` : null}
+        ${current.has("audio") || current.has("video") ? html`<${Devices} current=${current} />` : null}
         <button type="button" aria-pressed=${hasHand} onClick=${() =>
           void attempt(() => current.raiseHand(!hasHand))}><${Icon} name="hand" />${hasHand
           ? "Lower hand"
@@ -115,6 +119,33 @@ function MediaButtons({ current, isMuted }: { current: Call; isMuted: boolean })
         void attempt(() => current.shareScreen())}><${Icon} name="screen" />Share screen</button>`
       : null}
   `;
+}
+
+/** Choices, where there is more than one device of a kind. */
+function Devices({ current }: { current: Call }): VNode {
+  const [all, setAll] = useState<readonly MediaDeviceInfo[]>([]);
+  const read = (): void => void navigator.mediaDevices.enumerateDevices().then(setAll, () => setAll([]));
+  useEffect(() => {
+    read();
+    navigator.mediaDevices.addEventListener("devicechange", read);
+    return () => navigator.mediaDevices.removeEventListener("devicechange", read);
+  }, []);
+  const choose = async (kind: Kind, id: string): Promise<void> => {
+    await attempt(() => current.choose(kind, id));
+    read();
+  };
+  return html`${
+    KINDS.map(([kind, label]) => {
+      const own = all.filter((one) => one.kind === `${kind}input`);
+      return own.length < 2 || !current.has(kind) ? null : html`
+        <select class="inline" key=${kind} aria-label=${label} title=${label} value=${current.deviceOf(kind)}
+          onChange=${(event: Event) => void choose(kind, (event.target as HTMLSelectElement).value)}>${own.map((
+            { deviceId, label },
+            at,
+          ) => html`<option key=${deviceId} value=${deviceId}>${label === "" ? `${at + 1}` : label}</option>`)}</select>
+      `;
+    })
+  }`;
 }
 
 function RemoteTile({ participant, stream, hasVideo }: {
