@@ -60,11 +60,14 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       assert.equal(await page.getByRole("link", { name: /^Draft in a thread/ }).count(), 0, "it is open");
     });
 
-    await t.step("a reply that is sent in a thread leaves the room's own as it is", async () => {
+    await t.step("what the next message replies to stays, also after a reload, and a reply in a thread", async () => {
       await message(page, "The question").first().hover();
       await page.locator(".chat").getByRole("button", { name: "Reply", exact: true }).click();
       await page.getByRole("button", { name: "Do not reply" }).waitFor();
       await composer.fill("For all");
+      await page.reload();
+      await page.getByRole("button", { name: "Do not reply" }).waitFor();
+      await eventually(async () => assert.equal(await composer.inputValue(), "For all"));
       await write(page, "A whole reply", ".pane");
       await sees(page, "A whole reply", ".pane");
       await page.locator(".pane").getByRole("button", { name: "Close" }).click();

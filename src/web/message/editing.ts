@@ -6,6 +6,7 @@ import { token } from "../core/session.ts";
 import { uploads } from "./uploads.ts";
 
 const DRAFTS = "gateway.drafts";
+const REPLIES = "gateway.replies";
 
 /** Texts that are not sent yet, by their `draftKey`, or by the message that is being edited. */
 export const drafts = signal<ReadonlyMap<string, string>>(new Map(JSON.parse(sessionStorage.getItem(DRAFTS) ?? "[]")));
@@ -29,7 +30,14 @@ export function editKey(messageId: string): string {
 }
 
 /** By room: the message that the next one replies to. */
-export const replyTo = signal<ReadonlyMap<string, string>>(new Map());
+export const replyTo = signal<ReadonlyMap<string, string>>(
+  new Map(JSON.parse(sessionStorage.getItem(REPLIES) ?? "[]")),
+);
+
+effect(() => {
+  const text = JSON.stringify([...replyTo.value]);
+  if (token.value !== "") sessionStorage.setItem(REPLIES, text);
+});
 
 export function setReply(roomId: string, messageId: string | undefined): void {
   const next = new Map(replyTo.value);
