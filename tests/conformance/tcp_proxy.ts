@@ -68,7 +68,7 @@ export class TcpProxy {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listener.close();
     this.resume();
-    for (const conn of this.#open) close(conn);
+    this.refuse();
     await this.#accepting;
     await Promise.all(this.#pipes);
   }
@@ -79,7 +79,13 @@ export class TcpProxy {
         close(client);
         continue;
       }
-      const server = await Deno.connect(this.#target);
+      const server = await Deno.connect(this.#target).catch(() => undefined);
+      // The server may be away, and meanwhile none be taken any more.
+      if (server === undefined || this.#isRefusing) {
+        close(client);
+        close(server);
+        continue;
+      }
       this.#open.add(client).add(server);
       const link: Link = { isCut: false, isBlackholed: false, dropsResponses: false };
       this.#links.add(link);
@@ -126,9 +132,9 @@ function addressOf(url: string): { hostname: string; port: number } {
   return { hostname, port: Number(port) };
 }
 
-function close(conn: Deno.TcpConn): void {
+function close(conn: Deno.TcpConn | undefined): void {
   try {
-    conn.close();
+    conn?.close();
   } catch {
     // Closed already.
   }
