@@ -269,9 +269,15 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.goto(`${target.baseUrl}/#/rooms/${room.id}/calendar?at=2026-10-25`);
       await ada.reload();
       const event = ada.getByRole("button", { name: /breakfast/i });
-      const ten = await ada.locator(".hours span").nth(10).boundingBox();
-      const drawn = await event.boundingBox();
-      assert.ok(Math.abs((drawn?.y ?? 0) - (ten?.y ?? 0)) < 10, "10:00 in Berlin, where that night had an hour more");
+      // The hours may still be scrolled between the two looks.
+      await eventually(async () => {
+        const ten = await ada.locator(".hours span").nth(10).boundingBox();
+        const drawn = await event.boundingBox();
+        assert.ok(
+          Math.abs((drawn?.y ?? NaN) - (ten?.y ?? NaN)) < 10,
+          "10:00 in Berlin, where that night had an hour more",
+        );
+      });
       const edit = async (label: string, value: string): Promise<unknown> => {
         await event.click();
         await ada.getByRole("button", { name: "Edit", exact: true }).click();

@@ -149,6 +149,7 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.getByRole("dialog").getByRole("combobox", { name: "Room" }).selectOption("garden");
       await page.getByRole("button", { name: "Create" }).click();
       await page.locator(".page-head .back[href$=documents]").click();
+      await page.getByRole("link", { name: "Page 1" }).waitFor();
       await page.getByLabel("Find by title").fill("seed");
       await page.getByRole("link", { name: "Page 1" }).waitFor({ state: "detached" });
       assert.match(await page.locator(".rows li").innerText(), /^Seeds/);
