@@ -105,6 +105,12 @@ testOnPostgres(
     assert.match(owners.join(), /^\d+:lease_[0-9a-f]+$/, "nodes are told apart");
     assert.equal(await leases?.expire(["1:lease_other"]), 0);
     assert.equal(await leases?.expire(owners), 1);
+    await eventually(async () => {
+      // That node lives, and may renew its lease before the other one has claimed the run.
+      await leases?.expire(owners);
+      const [run] = await fixture.runs();
+      assert.equal(run.status, "succeeded");
+    });
     await fixture.settled("succeeded");
     stuck.resolve();
     await gateway.app.drain();
