@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
-import { eventually } from "../wait.ts";
+import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, openClient, signIn } from "./web_page.ts";
 
@@ -37,6 +37,14 @@ async function letCopy(page: Page, { clipboard, event }: { clipboard: boolean; e
   })()`);
 }
 
+/** Presses a button of a dialog, and waits for a notice in it: what is outside of it is below, and no screen reader says it. */
+async function pressFor(page: Page, button: string, notice: RegExp): Promise<void> {
+  const dialog = page.getByRole("dialog");
+  // It is there for some seconds only.
+  const isShown = dialog.getByRole("status").getByText(notice).first().waitFor();
+  await allEnded([isShown, dialog.getByRole("button", { name: button }).click()]);
+}
+
 browserTest("dialogs show what is shown once, and what failed", async (t) => {
   await using target = await openTarget({ isOwn: true });
   const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
@@ -64,17 +72,14 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await eventually(async () => assert.equal(await selected(page), secret));
       for (const way of [{ clipboard: true, event: false }, { clipboard: false, event: true }]) {
         await letCopy(page, way);
-        await dialog.getByRole("button", { name: "Copy" }).click();
-        // In the dialog: what is outside of it is below, and no screen reader says it.
-        await dialog.getByRole("status").getByText("Copied").first().waitFor();
+        await pressFor(page, "Copy", /^Copied$/);
         await eventually(async () => assert.equal(await page.evaluate("globalThis.copied"), secret));
       }
     });
 
     await t.step("where it does not, that is said, and the secret can be copied by hand", async () => {
       await letCopy(page, { clipboard: false, event: false });
-      await dialog.getByRole("button", { name: "Copy" }).click();
-      await dialog.getByRole("status").getByText("does not let this page copy").waitFor();
+      await pressFor(page, "Copy", /does not let this page copy/);
       const secret = await secretOf("Token");
       await eventually(async () => assert.equal(await selected(page), secret));
     });
@@ -118,8 +123,10 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
     });
 
     await t.step("why a form was refused is in its dialog", async () => {
-      await create("admin/plugins", "Install", { Manifest: "nonsense" });
-      await dialog.getByRole("status").getByText(/JSON/).waitFor();
+      await page.goto(`${target.baseUrl}/#/admin/plugins`);
+      await page.getByRole("button", { name: "Install", exact: true }).click();
+      await dialog.getByLabel("Manifest").fill("nonsense");
+      await pressFor(page, "Install", /JSON/);
       assert.equal(await dialog.getByLabel("Manifest").inputValue(), "nonsense");
       await page.keyboard.press("Escape");
     });
@@ -132,8 +139,7 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await local.getByRole("button", { name: "New token" }).click();
       await local.getByRole("dialog").getByLabel("Name").fill("Backup");
       await local.getByRole("dialog").getByRole("button", { name: "Create" }).click();
-      await local.getByRole("dialog").getByRole("button", { name: "Copy" }).click();
-      await local.getByRole("dialog").getByText("Copied").waitFor();
+      await pressFor(local, "Copy", /^Copied$/);
       await local.context().close();
     });
     await assertNoReports(page);
