@@ -42,6 +42,7 @@ export const SCRIPTS: Sources = {
   "document/documents.ts": () => import("@/web/document/documents.ts", { with: { type: "text" } }),
   "document/editor.ts": () => import("@/web/document/editor.ts", { with: { type: "text" } }),
   "document/frame.ts": () => import("@/web/document/frame.ts", { with: { type: "text" } }),
+  "document/outline.ts": () => import("@/web/document/outline.ts", { with: { type: "text" } }),
   "document/page.ts": () => import("@/web/document/page.ts", { with: { type: "text" } }),
   "document/revisions.ts": () => import("@/web/document/revisions.ts", { with: { type: "text" } }),
   "document/pictures.ts": () => import("@/web/document/pictures.ts", { with: { type: "text" } }),

@@ -13,8 +13,13 @@ export type EditorStatus = {
   failure: string;
   unknown: string;
 };
+/** A heading; `at` is its place in the editor. */
+export type OutlineEntry = { level: number; title: string; at: number };
 export type Editor = {
   text(): string;
+  outline(): OutlineEntry[];
+  /** Puts the cursor at a heading, and shows it. */
+  goTo(at: number): void;
   /** Where in `text()`. */
   selection(): { from: number; to: number };
   setReadOnly(isReadOnly: boolean): void;

@@ -12,6 +12,7 @@ import { html } from "../core/html.ts";
 import { bindText } from "./binding.ts";
 import { connect, type Editor, type EditorStatus } from "./connection.ts";
 import { type FrameProps, useEditor } from "./frame.ts";
+import { headingsOf } from "./outline.ts";
 import { PICTURE_TYPES } from "../message/files.ts";
 import { pastedFiles, sourceOf, uploadPictures } from "./pictures.ts";
 
@@ -80,6 +81,13 @@ function openEditor(
   return {
     text: () => text.toString(),
     selection: () => view?.state.selection.main ?? { from: 0, to: 0 },
+    outline: () => headingsOf(text.toString()),
+    goTo(at) {
+      if (view === undefined) return;
+      const anchor = Math.min(at, view.state.doc.length);
+      view.dispatch({ selection: { anchor }, effects: EditorView.scrollIntoView(anchor, { y: "start" }) });
+      view.focus();
+    },
     setReadOnly: connection.setReadOnly,
     close() {
       view?.destroy();

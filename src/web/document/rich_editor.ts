@@ -1,12 +1,12 @@
 // The live editor of rich documents: ProseMirror on a shared XML fragment.
 import { yCursorPlugin, ySyncPlugin, yUndoPlugin } from "@tiptap/y-tiptap";
 import type { Node } from "prosemirror-model";
-import { EditorState } from "prosemirror-state";
+import { EditorState, TextSelection } from "prosemirror-state";
 import { tableEditing } from "prosemirror-tables";
 import { type DecorationAttrs, EditorView, type NodeView } from "prosemirror-view";
 import type { Transaction, XmlFragment } from "yjs";
 import { colorOf } from "../core/format.ts";
-import { type Awareness, connect, type Editor, type EditorStatus } from "./connection.ts";
+import { type Awareness, connect, type Editor, type EditorStatus, type OutlineEntry } from "./connection.ts";
 import { findUnknown, hasInlineImages } from "./rich_check.ts";
 import { keysOf } from "./rich_keys.ts";
 import { dropPictures, pastePictures, Picture } from "./rich_pictures.ts";
@@ -86,6 +86,21 @@ export function openRichEditor(
     selection() {
       const { from, to } = view?.state.selection ?? { from: 0, to: 0 };
       return { from: textTo(from).length, to: textTo(to).length };
+    },
+    outline() {
+      const found: OutlineEntry[] = [];
+      view?.state.doc.descendants((node, at) => {
+        if (node.type.name === "heading") found.push({ level: node.attrs["level"], title: node.textContent, at });
+        return !node.isTextblock;
+      });
+      return found;
+    },
+    goTo(at) {
+      if (view === undefined) return;
+      const { doc, tr } = view.state;
+      view.dispatch(tr.setSelection(TextSelection.near(doc.resolve(Math.min(at + 1, doc.content.size)))));
+      (view.nodeDOM(at) as HTMLElement | null)?.scrollIntoView({ block: "start" });
+      view.focus();
     },
     setReadOnly: connection.setReadOnly,
     close() {

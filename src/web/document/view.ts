@@ -18,11 +18,14 @@ import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
 import type { Editor, EditorStatus } from "./connection.ts";
 import { EditorFrame } from "./frame.ts";
+import { OutlinePane } from "./outline.ts";
 import { pictureOf } from "./pictures.ts";
 import { RevisionsPane } from "./revisions.ts";
 import { Sharing } from "./sharing.ts";
 
-type Pane = "comments" | "revisions" | undefined;
+type Pane = "comments" | "revisions" | "outline" | undefined;
+/** Where a pane covers the text. */
+const NARROW = "(max-width: 1100px)";
 
 const INITIAL: EditorStatus = { isSaved: false, isConnected: false, names: [], failure: "", unknown: "" };
 
@@ -61,6 +64,12 @@ export function DocumentView({ id }: { id: string }): VNode {
     );
   const showPreview = (): Promise<boolean> =>
     attempt(async () => setPreview(preview === undefined ? editor.current?.text() ?? await readText(path) : undefined));
+  const open = (at: number): void => {
+    setPreview(undefined);
+    if (matchMedia(NARROW).matches) setPane(undefined);
+    // Once the text is shown.
+    requestAnimationFrame(() => editor.current?.goTo(at));
+  };
   return html`
     <${DocumentHead} document=${document} onRename=${rename}>
       <${Status} status=${status} />
@@ -72,7 +81,7 @@ export function DocumentView({ id }: { id: string }): VNode {
         setPane(
           pane === "comments" ? undefined : "comments",
         )}><${Icon} name="chat" /><span class="narrow-hidden">Comments</span></button>
-      <${Menu} label="Document menu" items=${menuOf(document, path, () => setPane("revisions"))} />
+      <${Menu} label="Document menu" items=${menuOf(document, path, setPane)} />
     <//>
     <div class=${classes("columns", pane !== undefined && "has-pane")}>
       <section class="chat document" aria-label="Document">
@@ -98,6 +107,10 @@ export function DocumentView({ id }: { id: string }): VNode {
       </section>
       ${pane === "comments"
         ? html`<${CommentsPane} id=${id} editor=${editor} onClose=${() => setPane(undefined)} />`
+        : null}
+      ${pane === "outline"
+        ? html`<${OutlinePane} entries=${editor.current?.outline() ?? []} onOpen=${open} onClose=${() =>
+          setPane(undefined)} />`
         : null}
       ${pane === "revisions" ? html`<${RevisionsPane} path=${path} onClose=${() => setPane(undefined)} />` : null}
     </div>
@@ -147,10 +160,11 @@ async function readText(path: string): Promise<string> {
   return (await get<{ text: string }>(`${path}/content`, { format: "markdown" })).text;
 }
 
-function menuOf(document: Document, path: string, showRevisions: () => void): MenuItem[] {
+function menuOf(document: Document, path: string, show: (pane: Pane) => void): MenuItem[] {
   const change = (fields: Record<string, unknown>) => (): void => void attempt(() => call("PATCH", path, fields));
   return [
-    { label: "Revisions", icon: "clock", onSelect: showRevisions },
+    { label: "Outline", icon: "hash", onSelect: () => show("outline") },
+    { label: "Revisions", icon: "clock", onSelect: () => show("revisions") },
     ...document.roomId === null
       ? [
         {
