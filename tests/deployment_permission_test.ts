@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
+import { untilCreated } from "./modules/file_harness.ts";
 import { PNG } from "./modules/file_images.ts";
 import { signClaims } from "./tokens.ts";
 import { until, WAIT_MS } from "./wait.ts";
@@ -59,12 +60,11 @@ Deno.test("deno task start in a fresh clone serves everything with access to its
       const token = await signClaims(SECRET, { sub: "alice", iat: now, exp: now + 600 });
       const ask = async (method: string, path: string, body?: BodyInit, type = "application/json") => {
         const headers = { authorization: `Bearer ${token}`, ...(body === undefined ? {} : { "content-type": type }) };
-        const response = await fetch(`${url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
-        const bytes = await response.bytes();
-        assert.ok(
-          response.ok,
-          `${method} ${path}: ${response.status} ${new TextDecoder().decode(bytes).slice(0, 300)}`,
-        );
+        const { status, bytes } = await untilCreated(async () => {
+          const response = await fetch(`${url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) });
+          return { status: response.status, bytes: await response.bytes() };
+        });
+        assert.ok(status < 300, `${method} ${path}: ${status} ${new TextDecoder().decode(bytes).slice(0, 300)}`);
         return bytes;
       };
       const json = async (...call: Parameters<typeof ask>) => JSON.parse(new TextDecoder().decode(await ask(...call)));
