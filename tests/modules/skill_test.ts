@@ -98,6 +98,10 @@ Deno.test("hostile archives are refused before anything of them is stored", asyn
       "too many",
       asZip({ "SKILL.md": text, ...Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`f${n}`, "x"])) }),
     ],
+    [
+      "too many folders",
+      asZip({ "SKILL.md": text, ...Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`d${n}/`, ""])) }),
+    ],
     ["deep", asJson({ "SKILL.md": text, [`${"a/".repeat(11)}b`]: "x" })],
     ["not base64", { zip: "***" }],
     ["not a zip", { zip: Buffer.from("hello").toString("base64") }],

@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { crc32 } from "node:zlib";
 // @ts-types="@types/yauzl"
 import { type Entry, fromRandomAccessReader, RandomAccessReader, validateFileName, type ZipFile } from "yauzl";
+import { createYielder } from "@/core/caller.ts";
 import { isLongerThan } from "@/core/text.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { ArchiveFault } from "./report.ts";
@@ -18,6 +19,8 @@ import {
 
 /** Below this a high ratio harms nobody: a file of blanks is no bomb. */
 const RATIO_FROM_BYTES = 1024 ** 2;
+/** Read at once of a directory: several hundred entries. */
+const AHEAD_BYTES = 64 * 1024;
 /** Of the mode of a file. */
 const FILE_TYPE_BITS = 0o170000;
 const REGULAR_FILE = 0o100000;
@@ -28,11 +31,40 @@ type Source = Pick<Blobs, "get">;
 class BlobReader extends RandomAccessReader {
   readonly #blobs: Source;
   readonly #key: string;
+  readonly #size: number;
+  /** What was read last, and followed it. */
+  #block = { start: 0, bytes: Buffer.alloc(0) };
+  #nextStart = 0;
 
-  constructor(blobs: Source, key: string) {
+  constructor(blobs: Source, key: string, size: number) {
     super();
     this.#blobs = blobs;
     this.#key = key;
+    this.#size = size;
+  }
+
+  /** The library reads each entry of the directory by itself, in two parts. In a store of objects, each would be a request. */
+  override read(
+    target: Buffer,
+    offset: number,
+    length: number,
+    start: number,
+    callback: (error: Error | null, length?: number) => void,
+  ): void {
+    const done = (bytes: Buffer): void => callback(null, bytes.copy(target, offset));
+    this.#read(start, length).then(done, callback);
+  }
+
+  async #read(start: number, length: number): Promise<Buffer> {
+    const isNext = start === this.#nextStart;
+    this.#nextStart = start + length;
+    let block = this.#block;
+    if (start < block.start || start + length > block.start + block.bytes.length) {
+      const end = Math.min(this.#size, start + (isNext ? Math.max(length, AHEAD_BYTES) : length));
+      block = { start, bytes: Buffer.concat(await Array.fromAsync(this.#chunks(start, end))) };
+      this.#block = block;
+    }
+    return block.bytes.subarray(start - block.start, start - block.start + length);
   }
 
   override _readStreamForRange(start: number, end: number): Readable {
@@ -57,16 +89,16 @@ export class ZipArchive {
     this.#entries = entries;
   }
 
-  static async open(blobs: Source, key: string, size: number): Promise<ZipArchive> {
+  static async open(blobs: Source, key: string, size: number, entriesMax = ENTRIES_MAX): Promise<ZipArchive> {
     const zip = await new Promise<ZipFile>((resolve, reject) => {
       const options = { lazyEntries: true, autoClose: false, strictFileNames: true };
-      fromRandomAccessReader(new BlobReader(blobs, key), size, options, (error, opened) => {
+      fromRandomAccessReader(new BlobReader(blobs, key, size), size, options, (error, opened) => {
         if (error === null) resolve(opened);
         else reject(faultOf(error));
       });
     });
     try {
-      return new ZipArchive(zip, await directoryOf(zip));
+      return new ZipArchive(zip, await directoryOf(zip, entriesMax));
     } catch (error) {
       zip.close();
       throw error;
@@ -130,17 +162,18 @@ export class ZipArchive {
   }
 }
 
-function directoryOf(zip: ZipFile): Promise<Map<string, Entry>> {
-  if (zip.entryCount > ENTRIES_MAX) {
+function directoryOf(zip: ZipFile, entriesMax: number): Promise<Map<string, Entry>> {
+  if (zip.entryCount > entriesMax) {
     throw new ArchiveFault(
       "too_many_entries",
-      `The archive has ${zip.entryCount} entries; at most ${ENTRIES_MAX} are allowed`,
+      `The archive has ${zip.entryCount} entries; at most ${entriesMax} are allowed`,
     );
   }
   const entries = new Map<string, Entry>();
   let packed = 0;
   let unpacked = 0;
   let described = 0;
+  const yieldIfDue = createYielder();
   return new Promise((resolve, reject) => {
     zip.on("error", (error) => reject(faultOf(error)));
     zip.on("end", () => resolve(entries));
@@ -164,7 +197,7 @@ function directoryOf(zip: ZipFile): Promise<Map<string, Entry>> {
           throw new ArchiveFault("zip_bomb", `The archive is more than ${RATIO_MAX} times its size when unpacked`);
         }
         if (!entry.fileName.endsWith("/")) entries.set(entry.fileName, entry);
-        zip.readEntry();
+        yieldIfDue().then(() => zip.readEntry()).catch(reject);
       } catch (error) {
         reject(error);
       }

@@ -8,6 +8,8 @@ export type SourceFiles = { files: Map<string, Uint8Array>; directory: string | 
 
 const PATH_MAX_CHARS = 200;
 const SEGMENTS_MAX = 10;
+/** Of an archive: files, and folders above them. */
+const ENTRIES_MAX = FILES_MAX * SEGMENTS_MAX;
 const BLOB_KEY = "skill";
 
 export async function readSource({ files, zip }: SkillImport): Promise<SourceFiles> {
@@ -49,7 +51,7 @@ async function fromZip(zip: string): Promise<SourceFiles> {
     return { files: read, directory: undefined, problems };
   }
   try {
-    archive = await ZipArchive.open(blobOf(bytes), BLOB_KEY, bytes.length);
+    archive = await ZipArchive.open(blobOf(bytes), BLOB_KEY, bytes.length, ENTRIES_MAX);
   } catch (thrown) {
     if (!(thrown instanceof ArchiveFault)) throw thrown;
     problem("", `${thrown.failure.code}: ${thrown.failure.detail}`);
