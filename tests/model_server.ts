@@ -10,6 +10,8 @@ export type ModelCall = {
   headers: Headers;
   /** Whether the client has left before the end. */
   isAborted: boolean;
+  /** Aborts when the client has left. */
+  signal: AbortSignal;
 };
 
 type Send = (data: unknown) => void;
@@ -134,10 +136,10 @@ function speak(model: string, send: Send, reason = "stop", reported: typeof REPO
   if (reported !== null) send(usage(model, reported as typeof REPORTED));
 }
 
-async function recite({ parts = [], reason }: ScriptedStep, { model }: ModelCall, send: Send): Promise<void> {
+async function recite({ parts = [], reason }: ScriptedStep, { model, signal }: ModelCall, send: Send): Promise<void> {
   let calls = 0;
   for (const part of parts) {
-    if (typeof part === "function") await part();
+    if (typeof part === "function") await part(signal);
     else if (typeof part === "string") send(delta(model, { content: part }));
     else if (part.kind !== "tool") send(delta(model, { reasoning_content: part.text }));
     else {
@@ -206,8 +208,9 @@ export class ModelServer {
     const path = new URL(request.url).pathname;
     const body = await request.json();
     const model: string = body.model ?? /models\/([^:]+)/.exec(path)?.[1] ?? "";
-    const call: ModelCall = { path, model, body, headers: request.headers, isAborted: false };
-    request.signal.addEventListener("abort", () => call.isAborted = true);
+    const { headers, signal } = request;
+    const call: ModelCall = { path, model, body, headers, isAborted: false, signal };
+    signal.addEventListener("abort", () => call.isAborted = true);
     this.calls.push(call);
     if (path.endsWith("/embeddings")) return embeddings(call);
     const refusal = REFUSALS[model]?.(this.calls.filter((other) => other.model === model).length);
