@@ -227,7 +227,8 @@ Deno.test("readPieces is no longer needed when a chunk retains little more than 
 
 Deno.test("readPieces takes all chunks into one piece", async () => {
   let read = 0;
-  const pieces = await readChunks(1000, (body) => readPieces(body, (bytes) => void (read += bytes)));
+  const onRead = (bytes: number): undefined => void (read += bytes);
+  const pieces = await readChunks(1000, (body) => Array.fromAsync(readPieces(body, { onRead })));
   assert.deepEqual(pieces.map(({ length }) => length), [1000]);
   assert.equal(read, 1000);
 });

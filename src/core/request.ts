@@ -52,27 +52,34 @@ export async function readBytes(
     if (isLarge) await onLarge?.();
     if (request.body === null) return new Uint8Array();
     let size = 0;
-    let reads = 0;
-    const pieces = await readPieces(request.body, (bytes) => {
+    const pace = createReadPacer(account);
+    const onRead = (bytes: number): Promise<void> | undefined => {
       size += bytes;
       if (size > maxBytes) throw tooLarge();
-      if (!isLarge && size > LARGE_BYTES) {
-        isLarge = true;
-        return onLarge?.();
-      }
-      return ++reads % READS_PER_SLICE === 0 ? endSlice(account) : undefined;
-    });
+      if (isLarge || size <= LARGE_BYTES) return pace();
+      isLarge = true;
+      return onLarge?.();
+    };
+    const pieces: Uint8Array[] = [];
+    for await (const piece of readPieces(request.body, { onRead })) pieces.push(piece);
     return Buffer.concat(pieces, size);
   } catch (cause) {
     throw faultOfBody(cause);
   }
 }
 
-/** Chunks that have arrived are read without a tick in between. */
-function endSlice(account: CpuAccount | undefined): Promise<void> {
-  if (account === undefined) return nextTick();
-  account.consume(READS_PER_SLICE * READ_MS);
-  return account.waitForSlice();
+/**
+ * Returns a function to call after each read of a body. Chunks that have arrived are read without a tick in between, so every so
+ * many reads others are served, and the account is charged.
+ */
+export function createReadPacer(account = currentAccount()): () => Promise<void> | undefined {
+  let reads = 0;
+  return () => {
+    if (++reads % READS_PER_SLICE !== 0) return undefined;
+    if (account === undefined) return nextTick();
+    account.consume(READS_PER_SLICE * READ_MS);
+    return account.waitForSlice();
+  };
 }
 
 /** Why a body could not be read to its end: a process that stops takes no more of it, and the client may repeat the request. */

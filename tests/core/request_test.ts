@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { readBytes } from "@/core/request.ts";
+import { enforceMinimumRate } from "@/modules/file/mod.ts";
 
 const PIECE_BYTES = 64 * 1024;
 const tooLarge = () => new Fault("payload_too_large", "Too large");
@@ -104,4 +105,12 @@ Deno.test("readBytes waits for its turn once a body turns out to be large", asyn
   turn.resolve();
   assert.deepEqual(new Uint8Array(await reading), body);
   assert.ok(rooms.length > read);
+});
+
+Deno.test("an upload in chunks of one byte is passed on in pieces, in no more memory than they need", async () => {
+  const body = bytesOf(3000);
+  const { request, rooms } = send(body, 1);
+  assert.ok(request.body !== null);
+  assert.deepEqual(await Array.fromAsync(enforceMinimumRate(request.body)), [body]);
+  assert.deepEqual(rooms, Array.from({ length: body.length + 1 }, (_, n) => PIECE_BYTES - n));
 });

@@ -352,7 +352,7 @@ function zip(name: string, content: Uint8Array): Uint8Array<ArrayBuffer> {
 
 Deno.test("an upload below the minimum rate is aborted, and one that is only slow is not", async () => {
   let [isLetGo, time] = [false, 0];
-  const sender = (bytes: number, everyMs: number, count: number): ReadableStream<Uint8Array> =>
+  const sender = (bytes: number, everyMs: number, count: number): ReadableStream<Uint8Array<ArrayBuffer>> =>
     new ReadableStream({
       pull(controller) {
         if (count-- <= 0) return controller.close();
@@ -363,7 +363,7 @@ Deno.test("an upload below the minimum rate is aborted, and one that is only slo
         isLetGo = true;
       },
     }, { highWaterMark: 0 });
-  const taken = async (body: ReadableStream<Uint8Array>): Promise<number> => {
+  const taken = async (body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<number> => {
     let size = 0;
     const rate = { silentMs: WAIT_MS, bytesPerMs: 4 };
     for await (const chunk of enforceMinimumRate(body, rate, () => time)) size += chunk.length;

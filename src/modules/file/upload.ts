@@ -2,7 +2,8 @@
 import { createHash } from "node:crypto";
 import { withTimeout } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { faultOfBody, readListHeader } from "@/core/request.ts";
+import { createReadPacer, faultOfBody, readListHeader } from "@/core/request.ts";
+import { readPieces } from "@/runtime/byte_pieces.ts";
 
 /** An upload is aborted if it is silent for this long, or falls this far behind the rate. */
 const MINIMUM_RATE = { silentMs: 30_000, bytesPerMs: 4 };
@@ -42,30 +43,28 @@ export function contentLengthOf({ headers }: Request, maxBytes: number): number 
   return length;
 }
 
-/** The chunks of a body; throws if they arrive too slowly. Processing time of the reader does not count. */
+/** The pieces of a body; throws if they arrive too slowly. Processing time of the reader does not count. */
 export async function* enforceMinimumRate(
-  body: ReadableStream<Uint8Array>,
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
   { silentMs, bytesPerMs } = MINIMUM_RATE,
   now = () => performance.now(),
 ): AsyncGenerator<Uint8Array> {
-  const reader = body.getReader();
   let leftMs = silentMs;
-  try {
-    for (;;) {
+  yield* readPieces(body, {
+    onRead: createReadPacer(),
+    async watch(start) {
       const startedAt = now();
-      const next = await withTimeout(reader.read(), silentMs).catch((cause) => {
+      const read = await withTimeout(start(), silentMs).catch((cause) => {
         throw faultOfBody(cause);
       });
-      if (next === undefined) throw new Fault("bad_request", `No data received for ${silentMs / 1000} s`);
-      if (next.done) return;
-      leftMs += next.value.length / bytesPerMs - (now() - startedAt);
-      if (leftMs < 0) throw new Fault("bad_request", `The upload was slower than ${bytesPerMs} kB a second`);
-      yield next.value;
-    }
-  } finally {
-    // Nothing more is read, so a failure to cancel does not matter.
-    await reader.cancel().catch(() => {});
-  }
+      if (read === undefined) throw new Fault("bad_request", `No data received for ${silentMs / 1000} s`);
+      leftMs += (read.value?.length ?? 0) / bytesPerMs - (now() - startedAt);
+      if (leftMs < 0 && !read.done) {
+        throw new Fault("bad_request", `The upload was slower than ${bytesPerMs} kB a second`);
+      }
+      return read;
+    },
+  });
 }
 
 /** SHA-256 digests in base64 from the headers of RFC 9530 and RFC 3230. Other algorithms are not verified. */
