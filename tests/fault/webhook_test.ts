@@ -65,9 +65,12 @@ async function deliverThroughFaults(cluster: Cluster, kill: () => Promise<void>)
   const accepted = (share: number) =>
     until(() => endpoint.accepted.length >= EVENTS * share, `${share} of the events`, ALL_MS);
 
-  // Some events are refused, as often as they are tried.
+  // Some events are refused, as often as they are tried. Half of all wait, however long a node takes to start.
   const isRefused = ({ body }: Received): boolean => body.data.message.text.endsWith("13");
-  const refusing = (received: Received) => new Response(null, { status: isRefused(received) ? 422 : 204 });
+  let most = EVENTS / 2;
+  const statusOf = (received: Received): number =>
+    endpoint.accepted.length >= most ? 503 : isRefused(received) ? 422 : 204;
+  const refusing = (received: Received) => new Response(null, { status: statusOf(received) });
   endpoint.answer = refusing;
   await recover();
   await accepted(0.1);
@@ -77,6 +80,7 @@ async function deliverThroughFaults(cluster: Cluster, kill: () => Promise<void>)
   // Ill, then slow, then so late that it is cut off by the end of the process.
   endpoint.answer = () => new Response(null, { status: 503 });
   await eventually(async () => assert.equal((await read()).lastError, "http_503"));
+  most = Infinity;
   let slow = 10 * ROOMS;
   endpoint.answer = async (received) => {
     await pause(slow-- > 0 ? 100 : 0);
