@@ -144,6 +144,20 @@ Deno.test("comparing heads finds events lost by the bus, periodically and after 
   await hub.drain();
 });
 
+Deno.test("comparing heads closes the connections of a principal before they receive what was written after that", async () => {
+  const { hub, connect, log, bus } = createHubHarness({ bus: new MemoryBus() });
+  const alice = await connect("alice");
+  await sendCommand(alice, 2, { subscribe: { channel: room } });
+  const bob = await connect("bob");
+  await sendCommand(bob, 2, { subscribe: { channel: room } });
+  log.append("principal:bob", null, { kind: "disconnect", reason: "principal disabled" });
+  log.append(room, "secret");
+  bus.onRecovered();
+  await until(() => offsetsOn(alice.socket, room).length === 1 && !bob.socket.isOpen);
+  assert.deepEqual(offsetsOn(bob.socket, room), []);
+  await hub.drain();
+});
+
 Deno.test("repairing a gap applies an eviction lost by the bus", async () => {
   const { hub, connect, log, emit } = createHubHarness();
   const [alice, bob] = [await connect("alice"), await connect("bob")];

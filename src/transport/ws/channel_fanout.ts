@@ -23,6 +23,9 @@ export type ChannelRules = {
   spansStreams?: boolean;
 };
 
+/** The channel of a principal, which the server subscribes each of its connections to. */
+export const PRINCIPAL_RULES: ChannelRules = { prefix: "principal", isDurable: true, presenceMax: 0 };
+
 export type ChannelFanoutDeps = {
   bus: Bus;
   log: EventLog;

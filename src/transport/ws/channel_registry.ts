@@ -7,6 +7,7 @@ import {
   ChannelFanout,
   type ChannelFanoutDeps,
   type ChannelRules,
+  PRINCIPAL_RULES,
   type SubscriberConnection,
 } from "./channel_fanout.ts";
 import { Subscription } from "./subscription.ts";
@@ -106,8 +107,17 @@ export class ChannelRegistry {
     return isComplete;
   }
 
+  /** Who was disabled receives nothing that was written in a room after that: the streams of principals come first. */
   async #compareFanouts(): Promise<boolean> {
-    const fanouts = [...this.#fanouts.values()].filter((fanout) => fanout.isReady && fanout.streamReader !== undefined);
+    const durable = [...this.#fanouts.values()].filter((fanout) => fanout.isReady && fanout.streamReader !== undefined);
+    const { principals = [], others = [] } = Object.groupBy(
+      durable,
+      ({ rules: { prefix } }) => prefix === PRINCIPAL_RULES.prefix ? "principals" : "others",
+    );
+    return await this.#compareEach(principals) && await this.#compareEach(others);
+  }
+
+  async #compareEach(fanouts: readonly ChannelFanout[]): Promise<boolean> {
     for (let at = 0; at < fanouts.length; at += HEADS_PAGE) {
       const page = fanouts.slice(at, at + HEADS_PAGE);
       try {

@@ -2,7 +2,7 @@
 // size of a reply are pushed after it.
 import type { ChannelGrant, ChannelKind } from "@/core/channel.ts";
 import { principalStream, type StoredEvent } from "@/core/event.ts";
-import type { ChannelRules, SubscriberConnection } from "./channel_fanout.ts";
+import { type ChannelRules, PRINCIPAL_RULES, type SubscriberConnection } from "./channel_fanout.ts";
 import type { ChannelRegistry } from "./channel_registry.ts";
 import { ERRORS, ProtocolError, type Recovery } from "./protocol.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";
@@ -11,7 +11,6 @@ import type { StreamReader } from "./stream_reader.ts";
 import type { Subscription } from "./subscription.ts";
 
 const REJECT_UNRECOVERED = 2;
-const PRINCIPAL_RULES: ChannelRules = { prefix: "principal", isDurable: true, presenceMax: 0 };
 
 type SubscribeHandlerDeps = {
   channelRegistry: ChannelRegistry;
