@@ -57,6 +57,22 @@ export function stopTime(): Disposable {
   return { [Symbol.dispose]: () => void (performance.now = now) };
 }
 
+/** Counts the ticks of the thread, in which it serves others, until it is disposed of. */
+export function countTicks(): Disposable & { readonly count: number } {
+  let count = 0;
+  const tick = (): void => {
+    count++;
+    next = setImmediate(tick);
+  };
+  let next = setImmediate(tick);
+  return {
+    get count() {
+      return count;
+    },
+    [Symbol.dispose]: () => clearImmediate(next),
+  };
+}
+
 /** Time for something that must not happen to happen, or between the steps of a race. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -117,8 +117,15 @@ export function appearsOn({ streams = ["room"] }: EventType, kind: string): bool
   return streams.some((stream) => stream === kind);
 }
 
+const ROOM_PREFIX = "room:";
+
 export function roomStream(roomId: string): string {
-  return `room:${roomId}`;
+  return ROOM_PREFIX + roomId;
+}
+
+/** The id of the room whose stream it is; `undefined` if it is another one. */
+export function roomOfStream(stream: string): string | undefined {
+  return stream.startsWith(ROOM_PREFIX) ? stream.slice(ROOM_PREFIX.length) : undefined;
 }
 
 /** The stream of a plugin: what it is asked. */

@@ -4,6 +4,7 @@ import { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { readBytes } from "@/core/request.ts";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
+import { countTicks } from "../wait.ts";
 
 const PIECE_BYTES = 64 * 1024;
 const tooLarge = () => new Fault("payload_too_large", "Too large");
@@ -56,15 +57,9 @@ Deno.test("readBytes takes chunks of one byte into one piece of memory", async (
 Deno.test("readBytes serves others while it reads very many chunks, and charges their sender", async () => {
   const { request } = send(bytesOf(10_000), 1);
   const account = new CpuBudget({ percent: 10, now: () => 0 }).accountOfKey("alice");
-  let ticks = 0;
-  const count = (): void => {
-    ticks++;
-    immediate = setImmediate(count);
-  };
-  let immediate = setImmediate(count);
+  using ticks = countTicks();
   await readBytes(request, 10_000, tooLarge, { account });
-  clearImmediate(immediate);
-  assert.ok(ticks > 30, `${ticks}`);
+  assert.ok(ticks.count > 30, `${ticks.count}`);
   assert.ok(account.consumedMs > 90, `${account.consumedMs}`);
 });
 

@@ -224,12 +224,16 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".pane").waitFor({ state: "detached" });
       await becomesTrue(page, "document.activeElement.textContent.includes('I agree')");
     });
-    await t.step("an edit is as it was left, also after another room was open", async () => {
-      await write(page, "Words to change");
+    const editor = page.getByLabel("Edit message");
+    /** Sends a message, and writes another text in its editor. */
+    const edit = async (before: string, after: string): Promise<void> => {
+      await write(page, before);
       await page.locator(".unsent").waitFor({ state: "detached" });
       await composer.press("ArrowUp");
-      const editor = page.getByLabel("Edit message");
-      await editor.fill("Changed");
+      await editor.fill(after);
+    };
+    await t.step("an edit is as it was left, also after another room was open", async () => {
+      await edit("Words to change", "Changed");
       await editor.selectText();
       await page.keyboard.press("Control+b");
       assert.equal(await editor.inputValue(), "**Changed**");
@@ -241,13 +245,8 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await message(page, "Changed").locator("strong", { hasText: "Changed" }).waitFor();
     });
     await t.step("an edit is saved once, although Enter is pressed twice", async () => {
-      await write(page, "Words to change once");
-      await page.locator(".unsent").waitFor({ state: "detached" });
-      await composer.press("ArrowUp");
-      const editor = page.getByLabel("Edit message");
-      await editor.fill("Changed once");
-      let release = (): void => undefined;
-      const released = new Promise<void>((resolve) => release = resolve);
+      await edit("Words to change once", "Changed once");
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
       let saves = 0;
       await page.route("**/v1/messages/msg_*", async (route) => {
         saves++;

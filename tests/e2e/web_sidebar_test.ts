@@ -79,8 +79,7 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
     });
 
     await t.step("what arrives while a room is being marked as read is unread", async () => {
-      let release = (): void => undefined;
-      const released = new Promise<void>((resolve) => release = resolve);
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
       const path = `**/v1/rooms/${garden.id}/read`;
       const held = page.waitForRequest(path);
       await page.route(path, async (route) => {

@@ -1,20 +1,23 @@
 // Filters of messages: pass, replace, refuse; what happens when they fail; and that other rooms have nothing to do with them.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
-import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { allEnded, eventually, pause, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
-import { ALLOW, installPlugin, manifestOf, PLUGINS, PluginServer, PluginSocket } from "./plugin_fixture.ts";
+import {
+  ALLOW,
+  installPlugin,
+  manifestOf,
+  PLUGINS,
+  PluginServer,
+  PluginSocket,
+  refuseOrMask,
+} from "./plugin_fixture.ts";
 
 const ID = "org.example.filter";
 
 type Fixture = { admin: Caller; alice: Caller; roomId: string; otherId: string };
-
-const refuseOrMask: PluginServer["respond"] = ({ data: { text } }) =>
-  text.includes("forbidden")
-    ? { kind: "refuse", reason: "Not here" }
-    : { kind: "replace", text: text.replaceAll("4111", "****") };
 
 function filterManifest(server: PluginServer | undefined, hook: Record<string, unknown> = {}, more = {}) {
   return manifestOf({
@@ -38,18 +41,24 @@ async function openFixture(gateway: Harness, manifest: Record<string, unknown>):
   return { admin, alice, roomId, otherId, token };
 }
 
+/** What posts texts to a new hook of the room. */
+async function openHook(
+  gateway: Harness,
+  who: Caller,
+  roomId: string,
+): Promise<(body: string) => Promise<ApiResponse>> {
+  const { path } = ok(await who.post("/v1/collaboration/incoming", { roomId, displayName: "CI" }));
+  const headers = { "content-type": "text/plain" };
+  return (body) => gateway.send(new Request(`http://gateway.test${path}`, { method: "POST", headers, body }));
+}
+
 testOnEngines(
   "a filter passes, replaces or refuses messages and edits, only in rooms that enabled it",
   async (environment) => {
     await using server = new PluginServer();
     await using gateway = await openGateway({ ...environment, ...ALLOW });
     const { alice, roomId, otherId } = await openFixture(gateway, filterManifest(server));
-    server.respond = ({ data: { text } }) =>
-      text.includes("4111")
-        ? { kind: "replace", text: text.replaceAll("4111", "****") }
-        : text.includes("forbidden")
-        ? { kind: "refuse", reason: "Not here" }
-        : { kind: "pass" };
+    server.respond = refuseOrMask;
     const passed = await sendMessage(alice, roomId, "Hello");
     assert.deepEqual([passed.text, passed.metadata], ["Hello", {}]);
     assert.equal((await sendMessage(alice, roomId, "Card 4111")).text, "Card ****");
@@ -217,12 +226,7 @@ testOnEngines("a filter decides on what an agent says, and on replies to its que
     { environment: { ...environment, ...ALLOW } },
   );
   const { alice, bob, roomId, gateway } = fixture;
-  server.respond = ({ data: { text } }) =>
-    text.includes("4111")
-      ? { kind: "replace", text: text.replaceAll("4111", "****") }
-      : text.includes("forbidden")
-      ? { kind: "refuse", reason: "Not here" }
-      : { kind: "pass" };
+  server.respond = refuseOrMask;
   await installPlugin(await gateway.as("admin", { role: "admin" }), filterManifest(server));
   ok(await alice.put(`/v1/rooms/${roomId}/filters/${ID}`));
   await fixture.mention(bob, "Please close it");
@@ -274,11 +278,7 @@ testOnEngines("a filter decides on what hooks post", async (environment) => {
   await using gateway = await openGateway({ ...environment, ...ALLOW });
   const { alice, roomId } = await openFixture(gateway, filterManifest(server));
   server.respond = refuseOrMask;
-  const { path } = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "CI" }));
-  const post = (body: string) => {
-    const headers = { "content-type": "text/plain" };
-    return gateway.send(new Request(`http://gateway.test${path}`, { method: "POST", headers, body }));
-  };
+  const post = await openHook(gateway, alice, roomId);
   assert.equal((await post("It is 4111")).body, "ok");
   assertProblem(await post("forbidden"), 422, "plugin_refused");
   const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
@@ -369,10 +369,7 @@ testOnEngines("a filter decides on all of a text that becomes a file", async (en
   await using gateway = await openGateway({ ...environment, ...ALLOW });
   const { alice, roomId } = await openFixture(gateway, filterManifest(server));
   server.respond = refuseOrMask;
-  const { path } = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "CI" }));
-  const headers = { "content-type": "text/plain" };
-  const post = (body: string) =>
-    gateway.send(new Request(`http://gateway.test${path}`, { method: "POST", headers, body }));
+  const post = await openHook(gateway, alice, roomId);
   const robo = await createCaller(gateway, "robo", { kind: "agent", owner: "alice", name: "Robo" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
   const finish = async (text: string) => {

@@ -46,6 +46,12 @@ export class PluginServer implements AsyncDisposable {
   }
 }
 
+/** A filter that refuses what is forbidden, and masks numbers. */
+export function refuseOrMask({ data: { text } }: Pick<ReceivedCall, "data">): Answer {
+  if (text.includes("forbidden")) return { kind: "refuse", reason: "Not here" };
+  return text.includes("4111") ? { kind: "replace", text: text.replaceAll("4111", "****") } : { kind: "pass" };
+}
+
 export function manifestOf(more: Record<string, unknown> = {}): Record<string, unknown> {
   return {
     id: "org.example.poll",

@@ -6,7 +6,7 @@ import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
-import { ALLOW, installPlugin, manifestOf, PluginServer } from "./plugin_fixture.ts";
+import { ALLOW, installPlugin, manifestOf, PluginServer, refuseOrMask } from "./plugin_fixture.ts";
 import { openWithEndpoints } from "./webhook_fixture.ts";
 
 const PATH = "/v1/collaboration/slash-commands";
@@ -203,10 +203,7 @@ testOnEngines("a caller who left the room gets no further responses of its comma
 
 testOnEngines("a filter of the room decides on what an endpoint responds, at once and later", async (environment) => {
   await using server = new PluginServer();
-  server.respond = ({ data: { text } }) =>
-    text.includes("forbidden")
-      ? { kind: "refuse", reason: "Not here" }
-      : { kind: "replace", text: text.replaceAll("4111", "****") };
+  server.respond = refuseOrMask;
   await using fixture = await openFixture({ ...environment, ...ALLOW });
   const { gateway, alice, roomId, calls, endpoint, run, respond } = fixture;
   const hooks = [{ on: "message.before_send" }];

@@ -12,6 +12,7 @@ import {
   type MessageSender,
   type MessageService,
   type MessageUpdate,
+  sendContext,
 } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction } from "@/ports/store.ts";
@@ -108,11 +109,10 @@ export class ResponseDelivery {
       tokenId: undefined,
       expiresAt: undefined,
     };
-    const access = { scope: "message.write", room: "member" } as const;
-    if (!hasScope(actor, access.scope)) {
-      throw new Fault("scope_missing", `The responding principal lacks the scope ${access.scope}`);
-    }
-    return { actor, requestId: row.id, access, operation: "message.send", isReadOnly: false };
+    const context = sendContext(actor, row.id);
+    const { scope } = context.access;
+    if (!hasScope(actor, scope)) throw new Fault("scope_missing", `The responding principal lacks the scope ${scope}`);
+    return context;
   }
 }
 

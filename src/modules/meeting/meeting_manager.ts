@@ -1,6 +1,6 @@
 // Access to meetings, one change at a time, with upkeep: expiry, and the end of participations whose access was lost.
 import { isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
-import type { StoredEvent } from "@/core/event.ts";
+import { roomOfStream, type StoredEvent } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Context } from "@/core/operation.ts";
@@ -98,7 +98,7 @@ export class MeetingManager {
     for (const { tenantId, stream, type } of events) {
       const id = stream.slice(stream.indexOf(":") + 1);
       if (type === "principal.disabled") this.#run(() => this.#revalidatePrincipal(tenantId, id));
-      else if (!stream.startsWith("room:")) continue;
+      else if (roomOfStream(stream) === undefined) continue;
       else if (ACCESS_EVENTS.has(type)) this.#run(() => this.#removeUnauthorized(tenantId, id));
       else if (CLOSE_EVENTS.has(type)) this.#run(() => this.#close(tenantId, id));
     }

@@ -1,4 +1,4 @@
-// Authorized access to single messages: for readers, and for writers under a lock of the room's stream.
+// Authorized access to single messages: for readers, and for writers under a lock of the room's stream. And that to send one.
 import type { Actor } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -8,6 +8,12 @@ import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/st
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 type MessageGrant = { row: MessageRow; grant: RoomGrant };
+
+/** In which an actor sends a message that no call of `message.send` is for. */
+export function sendContext(actor: Actor, requestId: string): Context {
+  const access = { scope: "message.write", room: "member" } as const;
+  return { actor, requestId, access, operation: "message.send", isReadOnly: false };
+}
 
 export class MessageAccess {
   readonly #deps: { store: Store<MessageTables>; roomAccess: RoomAccess };

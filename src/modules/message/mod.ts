@@ -1,5 +1,5 @@
 // Messages in rooms, each at one position of the room's stream, with threads, reactions, pins and read positions.
-export { MessageAccess } from "./message_access.ts";
+export { MessageAccess, sendContext } from "./message_access.ts";
 export { addArchivedMessages, type ExistingMessage, MessageArchiveStore } from "./archive_store.ts";
 export { contentOfText, fitsMessage, partsOfText } from "./long_text.ts";
 export { createPreviewReader } from "./message_preview_store.ts";

@@ -2,7 +2,7 @@
 import { chargeTo, runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
-import type { StoredEvent } from "@/core/event.ts";
+import { roomOfStream, type StoredEvent } from "@/core/event.ts";
 import { newId } from "@/core/id.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -88,7 +88,7 @@ export class WebhookDispatcher {
   onCommit(events: readonly StoredEvent[]): void {
     if (this.#tick === undefined || this.#isStopping) return;
     for (const { tenantId, stream, type } of events) {
-      if (!stream.startsWith("room:")) continue;
+      if (roomOfStream(stream) === undefined) continue;
       const committed = this.#committed.get(tenantId) ?? { streams: new Set(), hasJoins: false };
       committed.streams.add(stream);
       committed.hasJoins ||= JOINING.has(type);

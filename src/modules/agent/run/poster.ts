@@ -2,9 +2,9 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
-import { type Context, NOTHING_PREPARED, type Preparation } from "@/core/operation.ts";
+import { NOTHING_PREPARED, type Preparation } from "@/core/operation.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
-import { contentOfText, fitsMessage, type Message, type MessageFilter } from "@/modules/message/mod.ts";
+import { contentOfText, fitsMessage, type Message, type MessageFilter, sendContext } from "@/modules/message/mod.ts";
 import { Audience, type RoomsRead } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -52,10 +52,8 @@ export class RunPoster {
   /** Of a text that is too long for a message, its beginning and a file with all of it, as filters let it through. */
   async #prepareLong(run: RunRow, said: Said, actor: Actor, isFiltered: boolean): Promise<PreparedPost> {
     const { filter, files } = this.#deps;
-    const access = { scope: "message.write", room: "member" } as const;
-    const context: Context = { actor, requestId: run.id, access, operation: "message.send", isReadOnly: false };
     const filtered: Content = isFiltered
-      ? await filter.apply(context, run.room_id, { ...said, ...placeOf(run) })
+      ? await filter.apply(sendContext(actor, run.id), run.room_id, { ...said, ...placeOf(run) })
       : said;
     const { text, metadata } = filtered;
     const content = await contentOfText(files, actor, { text, roomId: run.room_id, fileName: "answer.md" });

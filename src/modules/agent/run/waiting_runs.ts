@@ -1,7 +1,7 @@
 // Runs that wait for an approval or a reply which can no longer come, or whose agent can no longer act, end at once: when somebody
 // leaves the room or is disabled, and when the room is archived or deleted.
 import { runAsSystem } from "@/core/caller.ts";
-import type { StoredEvent } from "@/core/event.ts";
+import { roomOfStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { paginate } from "@/core/page.ts";
@@ -13,7 +13,6 @@ import { isWaiting, type RunFailure } from "./lifecycle.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
-const ROOM_PREFIX = "room:";
 /** After these, agents or those who asked may no longer see the room, or cannot write there. */
 const ROOM_EVENTS: ReadonlySet<string> = new Set(["member.left", "room.archived", "room.updated", "room.deleted"]);
 /** Rooms to check at the same time. Those beyond are checked hourly, as is what a node that stopped left. */
@@ -37,9 +36,7 @@ export class WaitingRuns {
 
   onCommit(events: readonly StoredEvent[]): void {
     for (const { tenantId, stream, type } of events) {
-      const roomId = stream.startsWith(ROOM_PREFIX) && ROOM_EVENTS.has(type)
-        ? stream.slice(ROOM_PREFIX.length)
-        : undefined;
+      const roomId = ROOM_EVENTS.has(type) ? roomOfStream(stream) : undefined;
       const isDue = roomId !== undefined || type === "principal.disabled";
       if (isDue && this.#due.size < DUE_MAX) this.#due.set(streamKey(tenantId, roomId ?? ""), { tenantId, roomId });
     }

@@ -12,6 +12,7 @@ import { type FileAttachments, HIDDEN_SEQ } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import { sendContext } from "../message_access.ts";
 import type { Message, MessageSend } from "../schema.ts";
 import type { MessageContent, MessageSender } from "../sender.ts";
 import { MessageStore } from "../store.ts";
@@ -232,14 +233,9 @@ export class ScheduledService {
     const { identity, runMessages } = this.#deps;
     const subject = await identity.subject(row.tenant_id, row.sender_id, tx.db);
     const scopes = scopesOf(row.sender_scopes);
-    return {
-      actor: await runMessages.actorOf(tx, row.tenant_id, row.id) ??
-        { ...subject, displayName: row.sender_id, scopes, tokenId: undefined, expiresAt: undefined },
-      requestId: row.id,
-      access: { scope: "message.write", room: "member" },
-      operation: "message.send",
-      isReadOnly: false,
-    };
+    const actor = await runMessages.actorOf(tx, row.tenant_id, row.id) ??
+      { ...subject, displayName: row.sender_id, scopes, tokenId: undefined, expiresAt: undefined };
+    return sendContext(actor, row.id);
   }
 }
 

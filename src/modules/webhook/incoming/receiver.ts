@@ -7,7 +7,7 @@ import type { Encryptor } from "@/core/crypto.ts";
 import type { ConsumeRate } from "@/core/dispatch.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import type { Context, Rate } from "@/core/operation.ts";
+import type { Rate } from "@/core/operation.ts";
 import { readBytes } from "@/core/request.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
@@ -18,6 +18,7 @@ import {
   type MessageFilter,
   MessageId,
   type MessageSender,
+  sendContext,
 } from "@/modules/message/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { hookActor, runCharged } from "../hook_principal.ts";
@@ -95,13 +96,7 @@ export class HookReceiver {
 
   async #post(row: HookRow, actor: Actor, said: HookMessage, text: string, requestId: string): Promise<string> {
     const { sender, filter, files, metrics } = this.#deps;
-    const context: Context = {
-      actor,
-      requestId,
-      access: { scope: "message.write", room: "member" },
-      operation: "message.send",
-      isReadOnly: false,
-    };
+    const context = sendContext(actor, requestId);
     const roomId = row.room_id;
     const threadId = MessageId.safeParse(said.threadId);
     const startedAt = performance.now();
