@@ -4,7 +4,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { addGardener, modelSettings, serveModel } from "./web_model.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, sees, signIn, write } from "./web_page.ts";
+import { assertNoReports, sees, signIn, untilGone, write } from "./web_page.ts";
 
 browserTest("an agent streams its answer, asks for an approval, and can be stopped", async (t) => {
   let mayFinish = false;
@@ -23,7 +23,7 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       await page.locator(".run .text", { hasText: "I will" }).waitFor();
       mayFinish = true;
       await sees(page, "I will look after it now.");
-      await page.locator(".run").waitFor({ state: "detached" });
+      await untilGone(page.locator(".run"));
     });
     await t.step("it asks before it creates a task, and continues once that is approved", async () => {
       await write(page, "@gardener please create a task");
@@ -45,13 +45,13 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       assert.deepEqual(await approval.locator("dt").allInnerTexts(), ["roomId", "title", "start", "attendees"]);
       await approval.getByLabel("Do not ask again").check();
       await page.getByRole("button", { name: "Deny" }).click();
-      await approval.waitFor({ state: "detached" });
+      await untilGone(approval);
       const { items } = await target.call(token, "GET", `/v1/collaboration/ai/grants?roomId=${room.id}`);
       assert.deepEqual(items.map(({ tool, effect }: Record<string, string>) => [tool, effect]), [[
         "event.create",
         "deny",
       ]]);
-      await page.locator(".run").waitFor({ state: "detached" });
+      await untilGone(page.locator(".run"));
     });
     await t.step("asked in a thread, it responds there, and is stopped while it writes", async () => {
       await page.locator(".chat .message", { hasText: "The task is on your board." }).first().focus();
@@ -60,7 +60,7 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       await page.locator(".pane .run .text", { hasText: "I will" }).waitFor();
       assert.equal(await page.locator(".chat .run").count(), 0);
       await page.getByRole("button", { name: "Stop" }).click();
-      await page.locator(".run").waitFor({ state: "detached" });
+      await untilGone(page.locator(".run"));
     });
     await assertNoReports(page);
   } finally {

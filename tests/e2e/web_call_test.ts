@@ -4,7 +4,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone } from "./web_page.ts";
 
 /** Widths of the pictures on the screen. */
 function pictures(page: Page): Promise<number[]> {
@@ -63,7 +63,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       const notice = page.locator(".banner", { hasText: "A call is going on" });
       await notice.getByRole("link", { name: "Join" }).click();
       await button(page, "Join").waitFor();
-      await notice.waitFor({ state: "detached" });
+      await untilGone(notice);
       await page.goto(`${target.baseUrl}/#/inbox`);
       const direct = await target.call(carol, "POST", "/v1/rooms", { kind: "direct", memberIds: ["bob"] });
       const { id } = await target.call(carol, "POST", "/v1/collaboration/meetings", {
@@ -72,7 +72,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       });
       await page.getByText("carol is calling you.").waitFor();
       await button(page, "Decline").click();
-      await page.getByText("carol is calling you.").waitFor({ state: "detached" });
+      await untilGone(page.getByText("carol is calling you."));
       assert.equal((await target.call(carol, "GET", `/v1/collaboration/meetings/${id}`)).state, "ended");
       await page.close();
     });
@@ -88,11 +88,11 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await page.getByRole("link", { name: "Chat" }).click();
         await page.getByRole("link", { name: "Return to it" }).click();
         await button(page, "Start camera").click();
-        await bobs.locator(".large-avatar").waitFor({ state: "detached" });
+        await untilGone(bobs.locator(".large-avatar"));
         await button(page, "Unmute").click();
         await first.locator("figcaption", { hasText: /^bob$/ }).waitFor();
         await button(page, "Leave").click();
-        await first.locator("figcaption", { hasText: "bob" }).waitFor({ state: "detached" });
+        await untilGone(first.locator("figcaption", { hasText: "bob" }));
         await page.close();
       },
     );
@@ -125,7 +125,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       const before = await seen();
       await eventually(async () => assert.ok(await seen() > before, "the picture goes on"));
       await button(page, "Leave").click();
-      await first.locator("figcaption", { hasText: "bob" }).waitFor({ state: "detached" });
+      await untilGone(first.locator("figcaption", { hasText: "bob" }));
       await page.close();
     });
     await t.step("who cannot join a call leaves microphone and camera closed", async () => {

@@ -4,7 +4,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, openClient, signIn } from "./web_page.ts";
+import { assertNoReports, openClient, signIn, untilGone } from "./web_page.ts";
 
 /** Not a secure page, as that of a gateway in a local network. */
 const LOCAL = "gateway.test";
@@ -88,7 +88,7 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await page.mouse.click(5, 5);
       await secretOf("Token");
       await dialog.getByRole("button", { name: "Close" }).click();
-      await dialog.waitFor({ state: "detached" });
+      await untilGone(dialog);
     });
 
     await t.step("so are addresses of invitations, and secrets of webhooks and plugins", async () => {

@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, messagesOn, openClient, sees, signIn, write } from "./web_page.ts";
+import { assertNoReports, messagesOn, openClient, sees, signIn, untilGone, write } from "./web_page.ts";
 
 /** More than one page of messages. */
 const REPLIES = 70;
@@ -108,7 +108,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         await ada.locator(`[data-id="${last.id}"]`).waitFor();
         await ada.getByRole("button", { name: "First unread" }).click();
         await ada.locator(`.marked[data-id="${first.id}"]`).waitFor();
-        await ada.getByRole("button", { name: "First unread" }).waitFor({ state: "detached" });
+        await untilGone(ada.getByRole("button", { name: "First unread" }));
         await ada.reload();
         await ada.locator(`.marked[data-id="${first.id}"]`).waitFor();
         assert.equal(await ada.locator(`[data-id="${last.id}"]`).count(), 0, "it is further away than a page");
@@ -126,7 +126,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await plans.locator(".badge").waitFor();
       await eventually(async () => assert.equal(await ada.title(), "(1) Search"));
       await target.call(tokens.bob, "DELETE", `/v1/messages/${mention.id}`);
-      await plans.locator(".badge").waitFor({ state: "detached" });
+      await untilGone(plans.locator(".badge"));
       await eventually(async () => assert.equal(await ada.title(), "Search"));
       await ada.getByRole("searchbox", { name: "Search" }).fill("plan");
       await ada.locator(".cards a", { hasText: "Plans" }).waitFor();
@@ -183,7 +183,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         await ada.keyboard.type("day");
         assert.equal(await description.inputValue(), "Every day");
         await ada.keyboard.press("Escape");
-        await ada.locator("dialog").waitFor({ state: "detached" });
+        await untilGone(ada.locator("dialog"));
         await eventually(async () => {
           const saved = await target.call(tokens.bob, "GET", `/v1/collaboration/tasks/${task.id}`);
           assert.deepEqual([saved.description, saved.priority], ["Every day", "high"]);
@@ -201,7 +201,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         await eventually(async () => assert.equal(await title.inputValue(), ""));
         await target.call(tokens.bob, "PATCH", `/v1/collaboration/tasks/${task.id}`, { assigneeIds: ["bob"] });
         await ada.getByLabel("Assignee").selectOption("Bob");
-        await ada.getByRole("button", { name: /Feed the cat/ }).waitFor({ state: "detached" });
+        await untilGone(ada.getByRole("button", { name: /Feed the cat/ }));
         await ada.getByRole("button", { name: /Water the plants/ }).waitFor();
       },
     );
@@ -209,7 +209,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
     await t.step("a link to a task or a document that does not exist says so", async () => {
       await ada.goto(`${target.baseUrl}/#/tasks/task_0123456789abcdef0123456789abcdef`);
       await ada.getByText(/No such task/).waitFor();
-      await ada.locator("dialog").waitFor({ state: "detached" });
+      await untilGone(ada.locator("dialog"));
       await ada.goto(`${target.baseUrl}/#/documents/doc_0123456789abcdef0123456789abcdef`);
       await ada.getByText("This document is not available.").waitFor();
     });
@@ -221,7 +221,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.getByRole("menuitem", { name: "New room" }).click();
       await ada.locator("dialog input:focus").waitFor();
       await ada.goBack();
-      await ada.locator("dialog").waitFor({ state: "detached" });
+      await untilGone(ada.locator("dialog"));
       await ada.getByRole("heading", { name: "Inbox" }).waitFor();
     });
 
@@ -284,7 +284,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         await ada.getByLabel(label, { exact: true }).fill(value);
         await ada.getByLabel("Change").selectOption("the whole series");
         await ada.getByRole("button", { name: "Save" }).click();
-        await ada.locator("dialog").waitFor({ state: "detached" });
+        await untilGone(ada.locator("dialog"));
         const { title, start, rrule } = await target.call(tokens.ada, "GET", `${path}/${id}`);
         return { title, start, rrule };
       };
@@ -305,7 +305,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.getByLabel("Change").selectOption("the whole series");
       await ada.getByRole("checkbox", { name: /^Bob/ }).check();
       await ada.getByRole("button", { name: "Save" }).click();
-      await ada.locator("dialog").waitFor({ state: "detached" });
+      await untilGone(ada.locator("dialog"));
       const { attendees } = await target.call(tokens.ada, "GET", `${path}/${id}`);
       assert.deepEqual(attendees.map((one: { principalId: string }) => one.principalId), ["bob"]);
       await settings.send("Emulation.setTimezoneOverride", { timezoneId: "" });

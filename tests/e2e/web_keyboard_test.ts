@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { openTarget } from "./target.ts";
-import { openClient, sees } from "./web_page.ts";
+import { openClient, sees, untilGone } from "./web_page.ts";
 
 const TABS_MAX = 80;
 
@@ -45,7 +45,7 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
       await page.keyboard.type("By keyboard");
       await page.keyboard.press("Enter");
       await sees(page, "By keyboard");
-      await page.locator(".unsent").waitFor({ state: "detached" });
+      await untilGone(page.locator(".unsent"));
     });
     await t.step("react to a message with its toolbar", async () => {
       await tabTo(page, /^Messages$/, "Shift+Tab");
@@ -61,7 +61,7 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
       await page.getByRole("menu").waitFor();
       await page.keyboard.press("ArrowDown");
       await page.keyboard.press("Escape");
-      await page.getByRole("menu").waitFor({ state: "detached" });
+      await untilGone(page.getByRole("menu"));
       await page.locator(":focus[aria-label='More']").waitFor();
     });
     await t.step("search and jump to the place", async () => {

@@ -4,7 +4,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone } from "./web_page.ts";
 import { message } from "./web_round.ts";
 
 /** Types into the composer until these are offered. */
@@ -18,7 +18,7 @@ async function typeFor(page: Page, text: string, offered: readonly string[]): Pr
 async function send(page: Page, text: string): Promise<void> {
   await page.locator(".composer textarea").pressSequentially(text);
   // While somebody is offered, Enter picks.
-  await page.locator(".completion").waitFor({ state: "detached" });
+  await untilGone(page.locator(".completion"));
   await page.keyboard.press("Enter");
 }
 

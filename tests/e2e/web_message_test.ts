@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, sees, signIn, write } from "./web_page.ts";
+import { assertNoReports, sees, signIn, untilGone, write } from "./web_page.ts";
 
 /** More than the client reads at first, of messages and of notifications. */
 const MANY = 75;
@@ -31,8 +31,8 @@ async function confirmDelete(page: Page, text: string): Promise<void> {
   await message(page, text).getByRole("button", { name: "More" }).click();
   await page.getByRole("menuitem", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-  await page.getByRole("dialog").waitFor({ state: "detached" });
-  await message(page, text).waitFor({ state: "detached" });
+  await untilGone(page.getByRole("dialog"));
+  await untilGone(message(page, text));
 }
 
 browserTest("a reply quotes what its reader may see, focus stays in place, and the inbox has more", async (t) => {
@@ -104,7 +104,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
         await write(page, text);
         await sees(page, text);
       }
-      await page.locator(".unsent").waitFor({ state: "detached" });
+      await untilGone(page.locator(".unsent"));
       await confirmDelete(page, "One of mine");
       // Until the deleted one is removed, that one may have it.
       await page.locator("article.message:focus", { hasText: "Another of mine" }).waitFor();
@@ -132,7 +132,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       const entry = (name: string) => page.locator("li", { hasText: name });
       await entry("one").getByRole("button", { name: "Revoke" }).click();
       await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-      await entry("one").waitFor({ state: "detached" });
+      await untilGone(entry("one"));
       await becomesTrue(page, "document.activeElement.textContent === 'Revoke'");
       await entry("two").locator(":focus").waitFor();
     });
@@ -162,7 +162,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await eventually(async () => assert.equal(await entries.count(), 50));
       await page.getByRole("button", { name: "Show more" }).click();
       await eventually(async () => assert.equal(await entries.count(), MANY));
-      await page.getByRole("button", { name: "Show more" }).waitFor({ state: "detached" });
+      await untilGone(page.getByRole("button", { name: "Show more" }));
       const focused =
         "[...document.querySelectorAll('li.notification')].findIndex((one) => one.matches(':focus-within'))";
       await becomesTrue(page, `${focused} === 50`);
@@ -212,7 +212,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
         list.dispatchEvent(new Event("scroll"));
       })()`);
       await becomesTrue(page, isAtEnd);
-      await page.getByRole("button", { name: "Latest" }).waitFor({ state: "detached" });
+      await untilGone(page.getByRole("button", { name: "Latest" }));
       await page.evaluate('document.querySelector(".chat .messages").style.bottom = ""');
     });
     await t.step("Escape leaves a thread, back to its message", async () => {
@@ -221,14 +221,14 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.keyboard.press("Enter");
       await page.locator(".pane textarea[aria-label='Reply in thread']:focus").waitFor();
       await page.keyboard.press("Escape");
-      await page.locator(".pane").waitFor({ state: "detached" });
+      await untilGone(page.locator(".pane"));
       await becomesTrue(page, "document.activeElement.textContent.includes('I agree')");
     });
     const editor = page.getByLabel("Edit message");
     /** Sends a message, and writes another text in its editor. */
     const edit = async (before: string, after: string): Promise<void> => {
       await write(page, before);
-      await page.locator(".unsent").waitFor({ state: "detached" });
+      await untilGone(page.locator(".unsent"));
       await composer.press("ArrowUp");
       await editor.fill(after);
     };
@@ -257,7 +257,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await editor.press("Enter");
       release();
       await sees(page, "Changed once");
-      await editor.waitFor({ state: "detached" });
+      await untilGone(editor);
       assert.equal(saves, 1);
       await page.unroute("**/v1/messages/msg_*");
     });
@@ -290,7 +290,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
         await drop(page, ".chat", name, type);
         const attachment = page.locator(".chat .attachments .ready", { hasText: name });
         await attachment.getByRole("button", { name: `Remove ${name}` }).click();
-        await attachment.waitFor({ state: "detached" });
+        await untilGone(attachment);
       }
     });
     await t.step("a file that could not be uploaded is uploaded again, and its progress is shown", async () => {
@@ -319,7 +319,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.goto(`${target.baseUrl}/#/rooms/${roomId}?thread=${first.id}`);
       await page.locator(".pane").getByText("The messages could not be read.").waitFor();
       await page.context().setOffline(false);
-      await page.locator(".pane").getByText("The messages could not be read.").waitFor({ state: "detached" });
+      await untilGone(page.locator(".pane").getByText("The messages could not be read."));
       await page.locator(".pane").getByRole("button", { name: "Close" }).click();
     });
     await t.step("a pane that could not be loaded is loaded on demand", async () => {
@@ -351,7 +351,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await composer.fill("long ".repeat(13_000));
       await composer.press("Enter");
       await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();
-      await page.locator(".unsent").waitFor({ state: "detached" });
+      await untilGone(page.locator(".unsent"));
       await eventually(async () => assert.match(await composer.inputValue(), /^long long/));
       await composer.fill("");
       const all = page.getByRole("button", { name: "Show all 31" });

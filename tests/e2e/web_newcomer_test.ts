@@ -4,7 +4,7 @@ import type { Locator } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone } from "./web_page.ts";
 
 const PHONE = { width: 360, height: 740 };
 const DAY_MS = 86_400_000;
@@ -151,7 +151,7 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.locator(".page-head .back[href$=documents]").click();
       await page.getByRole("link", { name: "Page 1" }).waitFor();
       await page.getByLabel("Find by title").fill("seed");
-      await page.getByRole("link", { name: "Page 1" }).waitFor({ state: "detached" });
+      await untilGone(page.getByRole("link", { name: "Page 1" }));
       assert.match(await page.locator(".rows li").innerText(), /^Seeds/);
     });
     await t.step("the editor has no border of its own", async () => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone } from "./web_page.ts";
 
 const CHAPTERS = 40;
 const PHONE = { width: 390, height: 780 };
@@ -46,7 +46,7 @@ browserTest("the outline of a document leads to its headings", async () => {
       }
       await page.setViewportSize(PHONE);
       await entries.getByText("Chapter 20", { exact: true }).click();
-      await entries.first().waitFor({ state: "detached" });
+      await untilGone(entries);
       await eventually(async () => assert.ok(await isShown(20), kind));
     }
     await assertNoReports(page);

@@ -1,6 +1,6 @@
 // What the tests of the browser client share: a person at a browser, who sees the screen and nothing else.
 import assert from "node:assert/strict";
-import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import type { Browser, Locator, Page } from "npm:playwright-core@1.65.1";
 import { openPage } from "../browser.ts";
 import { eventually, until } from "../wait.ts";
 import type { Target } from "./target.ts";
@@ -54,6 +54,11 @@ export function messagesOn(page: Page, within = ".chat"): Promise<string[]> {
 
 export async function sees(page: Page, text: string, within = ".chat"): Promise<void> {
   await eventually(async () => assert.ok((await messagesOn(page, within)).some((one) => one.includes(text)), text));
+}
+
+/** Until the page has no such element, however many it has now: to wait for one of several is refused by the library. */
+export async function untilGone(elements: Locator): Promise<void> {
+  await elements.first().waitFor({ state: "detached" });
 }
 
 export async function assertNoReports(page: Page): Promise<void> {

@@ -6,7 +6,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually, WAIT_MS } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, openClient, sees, signIn, write } from "./web_page.ts";
+import { assertNoReports, openClient, sees, signIn, untilGone, write } from "./web_page.ts";
 
 /** Not a secure page, as that of a gateway in a local network. */
 const LOCAL = "gateway.test";
@@ -63,7 +63,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await local.getByRole("link", { name: /team/ }).click();
       await write(local, "From the next room");
       await sees(local, "From the next room");
-      await local.locator(".unsent").waitFor({ state: "detached" });
+      await untilGone(local.locator(".unsent"));
       await message(local, "From the next room").hover();
       await message(local, "From the next room").getByRole("button", { name: "More" }).click();
       await local.getByRole("menuitem", { name: "Copy link" }).click();
@@ -193,7 +193,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.getByRole("button", { name: "2 members" }).click();
       await page.locator(".pane").getByRole("button", { name: "Close" }).focus();
       await page.keyboard.press("Escape");
-      await page.locator(".pane").waitFor({ state: "detached" });
+      await untilGone(page.locator(".pane"));
       await page.locator(`${composerOf}:focus`).waitFor();
       await page.keyboard.press("Control+k");
       await page.locator(".search-form input:focus").waitFor();

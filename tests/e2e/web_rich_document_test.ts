@@ -5,7 +5,7 @@ import * as Y from "yjs";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone } from "./web_page.ts";
 
 const PATH = "/v1/collaboration/documents";
 /** Longer than a pane is wide. */
@@ -94,7 +94,7 @@ browserTest("two people format a rich document in the client, which leaves alone
       await bob.locator(".ProseMirror h2", { hasText: "A part" }).waitFor();
       assert.equal(await ada.getByRole("button", { name: "Heading 2" }).getAttribute("aria-pressed"), "true");
       await ada.getByRole("button", { name: "Undo" }).click();
-      await bob.locator(".ProseMirror h2", { hasText: "A part" }).waitFor({ state: "detached" });
+      await untilGone(bob.locator(".ProseMirror h2", { hasText: "A part" }));
       await bob.locator(".ProseMirror td", { hasText: "Bob" }).waitFor();
     });
 
@@ -189,7 +189,7 @@ browserTest("two people format a rich document in the client, which leaves alone
       await ada.locator(".ProseMirror[contenteditable=false]").waitFor();
       await target.call(tokens.ada, "PATCH", path, { locked: false });
       await ada.getByRole("button", { name: "Undo" }).click();
-      await editor.getByText("First, second,").waitFor({ state: "detached" });
+      await untilGone(editor.getByText("First, second,"));
       await ada.getByRole("button", { name: "Redo" }).click();
       await clickEndOf(ada, "First, second,");
       isOnline = false;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Locator, Page } from "npm:playwright-core@1.65.1";
 import { eventually } from "../wait.ts";
 import type { Target } from "./target.ts";
-import { sees, write } from "./web_page.ts";
+import { sees, untilGone, write } from "./web_page.ts";
 
 /** Rounds between two calls, and between two restarts. */
 const CALL_EVERY = 4;
@@ -52,7 +52,7 @@ export async function meet(ada: Page, bob: Page, room: string): Promise<void> {
     });
   }
   await bob.getByRole("button", { name: "Leave" }).click();
-  await ada.locator(".participant").nth(1).waitFor({ state: "detached" });
+  await untilGone(ada.locator(".participant").nth(1));
   await ada.getByRole("button", { name: "End for all" }).click();
   await ada.getByText("No call is going on").waitFor();
 }
@@ -113,5 +113,5 @@ export async function workTogether(
   if (round % RESTART_EVERY === 0) await target.process?.start();
   await ada.context().setOffline(false);
   await sees(bob, `Offline, round ${round}.`);
-  await ada.locator(".unsent").waitFor({ state: "detached" });
+  await untilGone(ada.locator(".unsent"));
 }

@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, sees, signIn, write } from "./web_page.ts";
+import { assertNoReports, sees, signIn, untilGone, write } from "./web_page.ts";
 
 /** Ids that more than one element has. */
 function repeatedIds(page: Page): Promise<unknown> {
@@ -57,7 +57,7 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await room("Plans").click();
       await page.getByRole("link", { name: "Draft in a thread: Half a reply" }).click();
       await eventually(async () => assert.equal(await reply.inputValue(), "Half a reply"));
-      await page.getByRole("link", { name: /^Draft in a thread/ }).waitFor({ state: "detached" });
+      await untilGone(page.getByRole("link", { name: /^Draft in a thread/ }));
     });
 
     await t.step("what the next message replies to stays, also after a reload, and a reply in a thread", async () => {
@@ -116,7 +116,7 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await readAll.click();
       await page.getByRole("dialog").getByRole("button", { name: "Mark as read" }).click();
       await eventually(async () => assert.equal(await page.locator(".sidebar .room.unread").count(), 0));
-      await readAll.waitFor({ state: "detached" });
+      await untilGone(readAll);
       const { items } = await target.call(ada, "GET", "/v1/collaboration/unreads");
       assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
       await eventually(async () => assert.equal(await page.title(), "Inbox"));
