@@ -112,6 +112,26 @@ testOnEngines("a clock set back holds up no webhook whose endpoint is ill, nor s
 });
 
 testOnEngines(
+  "a clock that was ahead for less than a second holds up no webhook whose endpoint is ill",
+  async (settings) => {
+    await using gateway = await openWithEndpoints(settings);
+    await using endpoint = new Endpoint();
+    const { alice } = await createCallers(gateway, "alice");
+    const roomId = await createRoom(alice, []);
+    const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
+    endpoint.answer = () => new Response(null, { status: 503 });
+    await sendMessage(alice, roomId, "one");
+    const first = await untilWebhook(alice, id, ({ state }) => state === "retrying");
+    gateway.clock.advance(MINUTE_MS);
+    // Tried again because of it, before the look that happens once a second.
+    await sendMessage(alice, roomId, "two");
+    await untilWebhook(alice, id, ({ nextAttemptAt }) => nextAttemptAt !== first.nextAttemptAt);
+    gateway.clock.advance(-MINUTE_MS / 2);
+    await until(() => endpoint.requests.length === 3);
+  },
+);
+
+testOnEngines(
   "a clock set back holds up no webhook that was left alone, or was leased, before a start",
   async (engine) => {
     const folder = await Deno.makeTempDir();

@@ -60,8 +60,8 @@ export class WebhookDispatcher {
   #looking: Promise<unknown> = Promise.resolve();
   #scanned: WebhookKey = { tenant_id: "", id: "" };
   #isFirstScan = true;
-  /** Time of the last tick. At the start it is not known whether the clock was set back since. */
-  #tickedAt = Infinity;
+  /** Latest time that was acted on since the last tick began. At the start it is not known whether the clock was set back since. */
+  #actedAt = Infinity;
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -143,12 +143,12 @@ export class WebhookDispatcher {
   async #rescheduleFuture(): Promise<void> {
     const { store, clock } = this.#deps;
     const now = clock.now();
-    if (now < this.#tickedAt - CLOCK_SET_BACK_MS) {
+    if (now < this.#actedAt - CLOCK_SET_BACK_MS) {
       const limits = { now: iso(now), pauseBy: iso(now + PAUSE_MS), leaseBy: iso(now + LEASE_MS) };
       await store.write((tx) => new DeliveryStore(tx.db).rescheduleFuture(limits));
     }
     // Only now: where the write has failed, the next tick tries again.
-    this.#tickedAt = now;
+    this.#actedAt = now;
   }
 
   /** Looks at webhooks in turn; at all of them after the start. */
@@ -212,7 +212,9 @@ export class WebhookDispatcher {
   async #run(key: WebhookKey): Promise<void> {
     const { store, clock, cpu, reader, releaser, nodeId } = this.#deps;
     const deliveries = new DeliveryStore(store.db);
-    const now = iso(clock.now());
+    const startedAt = clock.now();
+    this.#actedAt = Math.max(this.#actedAt, startedAt);
+    const now = iso(startedAt);
     const row = await deliveries.find(key);
     if (row === undefined || row.is_enabled === 0) return;
     if (row.next_attempt_at !== null && row.next_attempt_at > now) return;
@@ -221,7 +223,7 @@ export class WebhookDispatcher {
       return;
     }
     const owner = leaseOwner(nodeId, newId("lease"));
-    const until = iso(clock.now() + LEASE_MS);
+    const until = iso(startedAt + LEASE_MS);
     const leased = await store.write((tx) => new DeliveryStore(tx.db).lease(key, owner, { now, until }));
     if (leased === undefined) {
       this.#busy.set(streamKey(key.tenant_id, key.id), key);
