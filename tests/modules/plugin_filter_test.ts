@@ -97,6 +97,53 @@ testOnEngines(
   },
 );
 
+testOnEngines(
+  "a message that was scheduled before its room had a filter is filtered when it is sent",
+  async (environment) => {
+    await using server = new PluginServer();
+    await using gateway = await openGateway({ ...environment, ...ALLOW });
+    const { alice, roomId } = await openFixture(gateway, filterManifest(server, { failure: "closed" }));
+    const filter = `/v1/rooms/${roomId}/filters/${ID}`;
+    ok(await alice.delete(filter));
+    const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+    const schedule = (text: string) => alice.post("/v1/messages", { roomId, text, sendAt, clientMessageId: text });
+    const [masked, refused] = [ok(await schedule("Card 4111")), ok(await schedule("forbidden"))];
+    ok(await alice.put(filter));
+    server.respond = refuseOrMask;
+    gateway.clock.advance(60_000);
+    await gateway.runJobs();
+    const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+    assert.deepEqual(items.map(({ text }: { text: string }) => text), ["Card ****"]);
+    const failed = ok(await alice.get("/v1/messages/scheduled")).items;
+    assert.deepEqual(failed.map(({ id, failure: { code } }: { id: string; failure: { code: string } }) => [id, code]), [
+      [refused.id, "plugin_refused"],
+    ]);
+    assertProblem(await alice.get(`/v1/messages/scheduled/${masked.id}`), 404, "not_found");
+    // A repeat of the call returns the message that was sent.
+    server.respond = () => ({ kind: "pass" });
+    assert.deepEqual(ok(await schedule("Card 4111")).id, items[0].id);
+  },
+);
+
+testOnEngines("a scheduled message waits for a filter that does not respond", async (environment) => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway({ ...environment, ...ALLOW });
+  const { alice, roomId } = await openFixture(gateway, filterManifest(server, { failure: "closed" }));
+  server.respond = () => ({ kind: "pass" });
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  ok(await alice.post("/v1/messages", { roomId, text: "later", sendAt }));
+  const texts = async () =>
+    ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: { text: string }) => text);
+  server.respond = () => new Response(null, { status: 500 });
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  assert.deepEqual(await texts(), []);
+  server.respond = () => ({ kind: "pass" });
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  assert.deepEqual(await texts(), ["later"]);
+});
+
 Deno.test("a room's owner enables filters, every member sees them, and a room has three at most", async () => {
   await using gateway = await openGateway();
   const { admin, alice, roomId } = await openFixture(gateway, filterManifest(undefined));

@@ -61,6 +61,7 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
     notifications,
     files,
     runMessages,
+    filter,
   });
   const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex, eraseDerived });
   const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents });

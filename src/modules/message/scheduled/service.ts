@@ -12,6 +12,7 @@ import { type FileAttachments, HIDDEN_SEQ } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { MessageFilter } from "../filter.ts";
 import { sendContext } from "../message_access.ts";
 import type { Message, MessageSend } from "../schema.ts";
 import type { MessageContent, MessageSender } from "../sender.ts";
@@ -38,6 +39,7 @@ type Deps = {
   notifications: NotificationService;
   files: FileAttachments;
   runMessages: RunMessages;
+  filter: MessageFilter;
 };
 
 export class ScheduledService {
@@ -147,17 +149,21 @@ export class ScheduledService {
   }
 
   /** Sends a message that is due; resolves to the message if this call sent it. */
-  deliver(tenantId: string, id: string): Promise<Message | undefined> {
+  async deliver(tenantId: string, id: string): Promise<Message | undefined> {
     const { store, sender } = this.#deps;
-    return store.write(async (tx) => {
+    const stored = await new ScheduledStore(store.db).find(tenantId, id);
+    if (stored === undefined || stored.state === "failed") return undefined;
+    const [filtering] = await Promise.allSettled([this.#filter(stored)]);
+    return await store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
       const row = await scheduled.find(tenantId, id);
       if (row === undefined || row.state === "failed") return undefined;
       // Removed first, so that of two concurrent runs the second finds nothing.
       if (!await scheduled.remove(tenantId, id)) return undefined;
-      const input: MessageContent = JSON.parse(row.message_json);
+      const input = contentOf(row);
       try {
-        const { message, isNew } = await sender.send(await this.#contextOf(tx, row), input);
+        if (filtering.status === "rejected") throw filtering.reason;
+        const { message, isNew } = await sender.send(await this.#contextOf(tx, row), filtering.value, input);
         if (input.fileIds !== undefined) await this.#deps.files.detach(tx, tenantId, scheduledFileOwner(id));
         await this.#deps.runMessages.sent(tx, tenantId, id, message.id);
         await tx.emit(
@@ -228,6 +234,14 @@ export class ScheduledService {
     });
   }
 
+  /** The message as the filters that its room has by now let it through. They decide outside of the transaction that sends it. */
+  async #filter(row: ScheduledRow): Promise<MessageContent> {
+    const { store, filter } = this.#deps;
+    const input = contentOf(row);
+    if (!filter.appliesTo(row.tenant_id, row.room_id)) return input;
+    return await filter.apply(await store.write((tx) => this.#contextOf(tx, row)), row.room_id, input);
+  }
+
   /** The sender with current permissions, within the token that scheduled the message. */
   async #contextOf(tx: Transaction<ScheduledTables>, row: ScheduledRow): Promise<Context> {
     const { identity, runMessages } = this.#deps;
@@ -239,6 +253,10 @@ export class ScheduledService {
   }
 }
 
+function contentOf(row: ScheduledRow): MessageContent {
+  return JSON.parse(row.message_json);
+}
+
 function scheduledFileOwner(scheduledId: string): string {
   return `scheduled_message:${scheduledId}`;
 }
@@ -248,10 +266,7 @@ function scheduledEvent(row: ScheduledRow, type: string, data: unknown): EventDr
 }
 
 function present(row: ScheduledRow): ScheduledMessage {
-  const { text, fileIds, type, format, threadId, replyToId, mentions, clientMessageId, metadata }: MessageContent = JSON
-    .parse(
-      row.message_json,
-    );
+  const { text, fileIds, type, format, threadId, replyToId, mentions, clientMessageId, metadata } = contentOf(row);
   return {
     id: row.id,
     roomId: row.room_id,
