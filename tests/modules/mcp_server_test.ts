@@ -1,6 +1,7 @@
 // MCP servers whose tools agents use: what an admin allows, what is sent to them, and what a server of ill will can do.
 import assert from "node:assert/strict";
 import { createOutbound } from "@/adapters/outbound_http.ts";
+import { MINUTE_MS } from "@/core/clock.ts";
 import { RemoteServers, ServerError } from "@/modules/mcp/client.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
@@ -235,6 +236,28 @@ Deno.test("a tool of a server is not called once a requester lost the room, nor 
     await fixture.settled(status, status === "succeeded" ? 2 : 3);
     assert.equal(called.length, status === "succeeded" ? 1 : 0);
   }
+});
+
+Deno.test("an agent learns that a server whose tools it had does not respond", async () => {
+  let isDown = false;
+  await using server = remote(async (message) => {
+    if (isDown) return new Response(null, { status: 503 });
+    if (message.method !== "tools/list") return await initialized(message);
+    return result(message.id, { tools: [{ name: "find", inputSchema: { type: "object" } }] });
+  });
+  await using fixture = await AgentFixture.open(() => "Ready", { environment: LOOPBACK });
+  const { gateway, alice, agentId } = fixture;
+  ok(await (await admin(gateway)).put(`${SERVERS}/wiki`, { url: server.target.url, needsApproval: false }));
+  ok(await alice.patch(`/v1/collaboration/agents/${agentId}`, { tools: ["wiki.find"] }));
+  await fixture.mention(fixture.bob, "Are you there?");
+  await fixture.settled();
+  isDown = true;
+  // Longer than the tools of a server are cached.
+  gateway.clock.advance(6 * MINUTE_MS);
+  fixture.answer(({ last }) => last.includes("wiki failed") ? `It says: ${last}` : callTools(["wiki_find", {}]));
+  await fixture.mention(fixture.bob, "Find it");
+  await fixture.settled("succeeded", 2);
+  assert.match((await fixture.texts()).at(-1) ?? "", /The server wiki failed: http_503/);
 });
 
 Deno.test("an agent does not wait in each step for a server that failed after a long time", async () => {

@@ -81,14 +81,14 @@ export class ServerCatalog implements ToolSource {
     const entry: Cached = { tools: this.listTools(row), until: clock.now() + CACHE_MS };
     this.#cache.set(key, entry);
     entry.tools = entry.tools.catch((cause) => {
-      // The agent works without these tools meanwhile.
       log.warn("listing the tools of an MCP server failed", {
         tenant: row.tenant_id,
         server: row.id,
         code: codeOf(cause),
       });
       entry.until = clock.now() + FAILURE_CACHE_MS;
-      return [];
+      // The agent keeps the tools that the server had, whose calls fail with the reason. Without any, it works without them.
+      return cached?.tools ?? [];
     });
     return await entry.tools;
   }
