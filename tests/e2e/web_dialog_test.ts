@@ -128,7 +128,19 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await dialog.getByLabel("Manifest").fill("nonsense");
       await pressFor(page, "Install", /JSON/);
       assert.equal(await dialog.getByLabel("Manifest").inputValue(), "nonsense");
-      await page.keyboard.press("Escape");
+    });
+
+    await t.step("neither Escape nor Ctrl+K loses what was entered, unless that is meant", async () => {
+      const press = async (isMeant: boolean): Promise<void> => {
+        page.once("dialog", (question) => void (isMeant ? question.accept() : question.dismiss()));
+        await page.keyboard.press("Escape");
+      };
+      await press(false);
+      await page.keyboard.press("Control+k");
+      assert.equal(await dialog.getByLabel("Manifest").inputValue(), "nonsense");
+      assert.match(page.url(), /#\/admin\/plugins$/);
+      await press(true);
+      await untilGone(dialog);
     });
 
     await t.step("in a local network, without https, a secret is copied", async () => {

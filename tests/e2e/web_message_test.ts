@@ -347,12 +347,16 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
     await t.step("a message that is too long is edited, and of many rooms the direct ones stay in reach", async () => {
       await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
       const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });
+      await post(carol, "/v1/messages", { roomId: direct.id, text: "How are you?" });
       await page.goto(`${target.baseUrl}/#/rooms/${direct.id}`);
+      await message(page, "How are you?").hover();
+      await message(page, "How are you?").getByRole("button", { name: "Reply", exact: true }).click();
       await composer.fill("long ".repeat(13_000));
       await composer.press("Enter");
       await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();
       await untilGone(page.locator(".unsent"));
       await eventually(async () => assert.match(await composer.inputValue(), /^long long/));
+      await page.locator(".reply-bar", { hasText: "How are you?" }).getByRole("button").click();
       await composer.fill("");
       const all = page.getByRole("button", { name: "Show all 31" });
       assert.ok(await page.locator(".sidebar .room").count() < 31);

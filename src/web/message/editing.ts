@@ -78,9 +78,11 @@ export function takeDraft(key: string, roomId: string): Taken | undefined {
   setDraft(key, "");
   // What could not be uploaded is not forgotten.
   uploads.value = new Map(uploads.value).set(key, files.filter(({ state }) => state === "failed"));
-  if (key === roomId) setReply(roomId, undefined);
+  const reply = key === roomId ? replyTo.value.get(roomId) : undefined;
+  if (reply !== undefined) setReply(roomId, undefined);
   const giveBack = (): void => {
     if (!drafts.value.has(key)) setDraft(key, text);
+    if (reply !== undefined) setReply(roomId, reply);
     uploads.value = new Map(uploads.value).set(key, files);
   };
   return { text: text.trim(), files: ready, giveBack };

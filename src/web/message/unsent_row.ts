@@ -5,7 +5,7 @@ import { classes, html } from "../core/html.ts";
 import { nameOf } from "../core/people.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
-import { draftKey, drafts, setDraft } from "./editing.ts";
+import { draftKey, drafts, setDraft, setReply } from "./editing.ts";
 import { Files } from "./files.ts";
 import { markdown } from "./markdown.ts";
 import { discard, retry, type Unsent } from "./outbox.ts";
@@ -15,6 +15,7 @@ export function UnsentRow({ message }: { message: Unsent }): VNode {
   const key = draftKey(message.roomId, message.threadId);
   const edit = (): void => {
     setDraft(key, [drafts.value.get(key) ?? "", text].join("\n").trim());
+    if (message.replyToId !== undefined) setReply(message.roomId, message.replyToId);
     discard(id);
   };
   const nodes = useMemo(() => markdown(text), [text]);

@@ -42,6 +42,7 @@ export function DialogHost(): VNode {
 
 function Modal({ view }: { view: () => VNode }): VNode {
   const element = useRef<HTMLDialogElement>(null);
+  const isFilled = useRef(false);
   useEffect(() => {
     const giveBack = focusKeeper(document.activeElement);
     element.current?.showModal();
@@ -51,8 +52,16 @@ function Modal({ view }: { view: () => VNode }): VNode {
   function onBackdrop({ target }: MouseEvent): void {
     if (target === element.current && element.current?.querySelector("form.fields, .secret") === null) closeDialog();
   }
+  /** Neither does Escape lose it, unless that is meant. */
+  function onCancel(event: Event): void {
+    if (isFilled.current && !confirm("Discard what you entered?")) event.preventDefault();
+    else closeDialog();
+  }
+  function onInput({ target }: InputEvent): void {
+    isFilled.current ||= (target as Element).closest("form.fields") !== null;
+  }
   return html`
-    <dialog ref=${element} onClose=${closeDialog} onCancel=${closeDialog}
+    <dialog ref=${element} onClose=${closeDialog} onCancel=${onCancel} onInput=${onInput}
       onMouseDown=${onBackdrop}>
       <div class="dialog">${view()}</div>
       <${Notices} />

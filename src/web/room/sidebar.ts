@@ -13,7 +13,7 @@ import { isAdmin, isGuest, me, myId } from "../core/session.ts";
 import { hasDraft } from "../message/editing.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 import { Avatar } from "../part/avatar.ts";
-import { confirmThen } from "../part/dialog.ts";
+import { confirmThen, dialog } from "../part/dialog.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { isView } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
@@ -173,14 +173,18 @@ function confirmReadAll(): void {
 }
 
 /** Opens one of the dialogs about rooms. */
-function open(dialog: "openCreate" | "openDirect" | "openBrowse"): () => void {
-  return () => void attempt(async () => (await import("./create.ts"))[dialog]());
+function open(name: "openCreate" | "openDirect" | "openBrowse"): () => void {
+  return () => void attempt(async () => (await import("./create.ts"))[name]());
 }
 
-/** Ctrl+K opens the search, wherever the focus is; Alt with up or down opens the room before or after the open one. */
+/**
+ * Ctrl+K opens the search, wherever the focus is; Alt with up or down opens the room before or after the open one. An open dialog
+ * is not left so: what was entered in it would be lost.
+ */
 export function useShortcuts(): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
+      if (dialog.value !== undefined) return;
       if ((event.ctrlKey || event.metaKey) && event.key === "k") {
         event.preventDefault();
         location.hash = "#/search";

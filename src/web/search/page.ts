@@ -140,7 +140,8 @@ function Results({ q, filters, onShown }: { q: string; filters: Filters; onShown
   const { items, nextCursor } = found;
   async function more(cursor: string): Promise<void> {
     const next = await search(q, filters, cursor);
-    setFound({ ...next, items: [...items, ...next.items] });
+    // Unless something else was searched for meanwhile.
+    setFound((current) => current === found ? { ...next, items: [...items, ...next.items] } : current);
   }
   return html`
     <ul class="cards">${items.map((result) => html`<${ResultCard} key=${keyOf(result)} result=${result} />`)}</ul>
