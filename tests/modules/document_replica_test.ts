@@ -9,7 +9,7 @@ import { nextTick } from "@/core/clock.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { Fault } from "@/core/fault.ts";
 import { allEnded, until } from "../wait.ts";
-import { authFrame, updateFrame } from "./document_editor.ts";
+import { authFrame, FRAME_TYPE, updateFrame } from "./document_editor.ts";
 import { DocumentFixture } from "./document_fixture.ts";
 
 for (const failing of ["document:", "room:"]) {
@@ -42,22 +42,34 @@ for (const failing of ["document:", "room:"]) {
   });
 }
 
+const SYNC_STEP_ONE = 0;
+
 /** Opens a document on a socket without a network, so that a test decides between which two microtasks it is closed. */
 async function openEditor(fixture: DocumentFixture, id: string, onAuthenticated = () => {}) {
   const { collaboration } = fixture.gateway.app.modules.find(({ name }) => name === "document") as DocumentModule;
   const received: string[] = [];
+  let hasLeft = false;
   const socket: WebSocketLike = {
-    readyState: WebSocket.OPEN,
+    get readyState() {
+      return hasLeft ? WebSocket.CLOSED : WebSocket.OPEN;
+    },
     send: (data) => void received.push(new TextDecoder().decode(data as Uint8Array)),
     close: () => {},
   };
   const hooks = { onAuthenticated, allowFrame: () => true, isOriginAllowed: () => true };
   const editor = await collaboration.open(socket, new Request("http://gateway.test/"), hooks);
-  editor.receive(authFrame(id, fixture.as("member").token).buffer);
-  await until(() => received.length > 0, "the document is open");
+  const send = (frame: Uint8Array<ArrayBuffer>): void => editor.receive(frame.buffer);
+  send(authFrame(id, fixture.as("member").token));
+  // Until then it has no document: its token is accepted before that is loaded.
+  send(updateFrame(id, Y.encodeStateVector(new Y.Doc()), SYNC_STEP_ONE));
+  const answer = `${id}${String.fromCharCode(FRAME_TYPE.sync)}`;
+  await until(() => received.some((frame) => frame.includes(answer)), "the document is open");
   return {
-    leave: () => editor.onSocketClosed(),
-    send: (frame: Uint8Array<ArrayBuffer>) => editor.receive(frame.buffer),
+    leave() {
+      hasLeft = true;
+      editor.onSocketClosed();
+    },
+    send,
     hasReceived: (words: string) => received.some((text) => text.includes(words)),
   };
 }
