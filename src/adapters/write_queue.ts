@@ -104,10 +104,11 @@ export class WriteQueue<Tables> {
     });
   }
 
-  /** Runs `read` while no batch is open; for an engine whose one connection serves reads as well. */
+  /** Runs `read` while no batch is open, in the async context of its caller; for an engine whose one connection serves reads as well. */
   readBetweenBatches<Result>(read: () => Promise<Result>): Promise<Result> {
     if (this.#running === 0) return read();
-    return new Promise((resolve, reject) => this.#waitingReads.push(() => read().then(resolve, reject)));
+    const context = AsyncLocalStorage.snapshot();
+    return new Promise((resolve, reject) => this.#waitingReads.push(() => context(read).then(resolve, reject)));
   }
 
   /** Takes no more writers and resolves when those it has are done. */

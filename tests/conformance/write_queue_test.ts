@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ConnectionLost, type Rows, type SqlConnection } from "@/adapters/sql_session.ts";
 import { WriteQueue } from "@/adapters/write_queue.ts";
-import { chargeTo } from "@/core/caller.ts";
+import { chargeTo, currentAccount } from "@/core/caller.ts";
 import { nextTick, systemClock } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 
@@ -124,6 +124,19 @@ Deno.test("write queue: connections that can begin again are used again", async 
   ];
   await Promise.all(both);
   assert.deepEqual(connections.map(({ begun }) => begun), [1, 1]);
+  await queue.close();
+});
+
+Deno.test("write queue: a read that waits for a batch to end is charged to its caller", async () => {
+  const queue = queueWith({ connections: [new FakeConnection()], isExclusive: true });
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const writing = queue.write(() => (begun.resolve(), ended.promise));
+  await begun.promise;
+  const account = new CpuBudget({ percent: undefined }).accountOfKey("default/alice");
+  const reading = chargeTo(account, () => queue.readBetweenBatches(() => Promise.resolve(currentAccount())));
+  ended.resolve();
+  assert.equal(await reading, account);
+  await writing;
   await queue.close();
 });
 
