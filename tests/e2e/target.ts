@@ -165,8 +165,8 @@ export class Target {
     return client;
   }
 
-  client(options: ConstructorParameters<typeof Centrifuge>[1]): Centrifuge {
-    const client = new Centrifuge(this.wsUrl, {
+  client(options: ConstructorParameters<typeof Centrifuge>[1], url = this.wsUrl): Centrifuge {
+    const client = new Centrifuge(url, {
       minReconnectDelay: 50,
       maxReconnectDelay: 500,
       timeout: WAIT_MS,
