@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
 import { WebSocket } from "npm:ws@8.23.0";
+import { countSockets } from "../counted_sockets.ts";
 import { cpuSeconds } from "../cpu_time.ts";
 import { eventually, WAIT_MS } from "../wait.ts";
 import { Cluster } from "./cluster.ts";
@@ -11,6 +12,9 @@ const FAST = 8;
 const MESSAGES = 400;
 const TEXT = "x".repeat(16_000);
 const GROWTH_MAX_MIB = 64;
+/** Far less than the gateway waits for one. */
+const PONG_MS = 1000;
+const PONG = "{}";
 /** What a slow neighbour may cost: so many times the work of the gateway. */
 const TIMES_MAX = 2;
 /** Garbage may be collected in any burst: the cheapest of so many counts. */
@@ -62,7 +66,7 @@ Deno.test("a slow reader beside fast ones is closed with 3008, costs them nothin
     assert.deepEqual(slow.closes, [3008]);
     assert.deepEqual(slow.seqs, Array.from({ length: MESSAGES }, (_, at) => target - MESSAGES + 1 + at));
     for (const seqs of heard) assert.deepEqual(seqs, heard[0]);
-    slow.disconnect();
+    await slow.disconnect();
     printLine(
       `slow reader: p95 of the others ${alone.p95.toFixed(1)} ms without it, ${beside.p95.toFixed(1)} ms beside it; ` +
         `the gateway's CPU ${alone.cpu.toFixed(2)} and ${beside.cpu.toFixed(2)} s; ` +
@@ -80,14 +84,16 @@ class SlowClient {
   readonly closes: number[] = [];
   readonly #client: Centrifuge;
   readonly #listening: Promise<void>;
+  readonly #sockets = countSockets(WebSocket);
   #socket: WebSocket | undefined;
+  #pongs: ReturnType<typeof setInterval> | undefined;
 
   constructor(token: string, port: number, roomId: string) {
     const own = (socket: WebSocket): void => {
       this.#socket = socket;
       socket.on("close", (code: number) => this.closes.push(code));
     };
-    class OwnSocket extends WebSocket {
+    class OwnSocket extends this.#sockets.Socket {
       constructor(url: string, protocols?: string) {
         super(url, protocols);
         own(this);
@@ -111,17 +117,21 @@ class SlowClient {
     return this.#listening;
   }
 
+  /** It still responds to pings, which it cannot read: it is slow, not disconnected. */
   pause(): void {
-    this.#socket?.pause();
+    const socket = this.#socket;
+    socket?.pause();
+    this.#pongs = setInterval(() => socket?.readyState === WebSocket.OPEN && socket.send(PONG), PONG_MS);
   }
 
   resume(): void {
+    clearInterval(this.#pongs);
     this.#socket?.resume();
   }
 
-  disconnect(): void {
-    this.#socket?.removeAllListeners("close");
+  async disconnect(): Promise<void> {
     this.#client.disconnect();
+    await this.#sockets.untilClosed();
   }
 }
 
