@@ -26,8 +26,10 @@ async function openRoom(
   script: ModelScript,
 ): Promise<{ cluster: Cluster; roomId: string; models: ModelServer }> {
   const models = stack.use(new ModelServer(script));
-  const environment = { SVC_AI_BASE_URL: models.url, SVC_AI_MODEL: "m", SVC_OUTBOUND_ALLOW: "127.0.0.1" };
-  const options: ClusterOptions = { nodes, environment };
+  const environment = { SVC_AI_MODEL: "m", SVC_OUTBOUND_ALLOW: "127.0.0.1" };
+  // Each node has the models at an address of its own.
+  const nodeEnvironment = (node: number) => ({ SVC_AI_BASE_URL: `http://127.0.0.1:${models.port}/${node}/v1` });
+  const options: ClusterOptions = { nodes, environment, nodeEnvironment };
   const cluster = stack.use(await (nodes === 1 ? Cluster.openSingle(options) : Cluster.openShared(options)));
   return { cluster, roomId: await cluster.createRoom(["ann"]), models };
 }
@@ -55,29 +57,27 @@ async function textsIn(cluster: Cluster, node: number, roomId: string, threadId:
 
 Deno.test({ name: "SIGTERM in the middle of an answer: the other node continues", ignore: !hasServers }, async () => {
   await using stack = new AsyncDisposableStack();
-  let isHalfSaid = false;
+  const halfSaid = Promise.withResolvers<number>();
   const hold = Promise.withResolvers<void>();
   stack.defer(() => hold.resolve());
   let answers = 0;
   const { cluster, roomId, models } = await openRoom(stack, 2, (asked) => {
     if (resultsOf(asked).length === 0) return call("task_create", { roomId, title: "once" });
     if (answers++ > 0) return { parts: WORDS };
-    return { parts: ["Half of ", () => isHalfSaid = true, () => hold.promise] };
+    return { parts: ["Half of ", () => halfSaid.resolve(Number(asked.path.split("/")[1])), () => hold.promise] };
   });
   const agentId = await addAgent(cluster, roomId, "Agent", ["task.create"]);
-  // The first node alone, so that it is known who has the run.
-  await cluster.node(1).stop("SIGTERM");
   const { id, threadId } = await startRun(cluster, 0, roomId, agentId, "Do it");
-  await until(() => isHalfSaid);
-  await cluster.node(1).start();
-  await cluster.node(0).stop("SIGTERM");
+  const stopped = await halfSaid.promise;
+  const other = 1 - stopped;
+  await cluster.node(stopped).stop("SIGTERM");
   const run = await eventually(async () => {
-    const found = await readRun(cluster, 1, id);
+    const found = await readRun(cluster, other, id);
     assert.equal(found.status, "succeeded");
     return found;
   });
-  assert.deepEqual(await textsIn(cluster, 1, roomId, threadId), [TEXT]);
-  const { items } = await cluster.call(1, "ann", "GET", `${API}/tasks?roomId=${roomId}`);
+  assert.deepEqual(await textsIn(cluster, other, roomId, threadId), [TEXT]);
+  const { items } = await cluster.call(other, "ann", "GET", `${API}/tasks?roomId=${roomId}`);
   assert.equal(items.length, 1);
   // A handover is no attempt that failed, and the steps before it are not repeated.
   assert.equal(run.attempt, 1);

@@ -40,12 +40,12 @@ Deno.test({
   await until(async () => await running() === 1, "the job runs");
   // It stays as it is until it is killed: its session is there, and so the job is nobody else's.
   Deno.kill(killed.pid, "SIGSTOP");
+  const leaseUntil = new Date(Date.now() + LEASE_LEFT_MS).toISOString();
+  await admin`update job set lease_until = ${leaseUntil} where kind = 'message.send_scheduled'`;
   release.resolve();
   await holding;
   await other.start();
   assert.equal(await running(), 1);
-  const leaseUntil = new Date(Date.now() + LEASE_LEFT_MS).toISOString();
-  await admin`update job set lease_until = ${leaseUntil} where kind = 'message.send_scheduled'`;
   await killed.stop("SIGKILL");
   const texts = async (): Promise<string[]> =>
     (await cluster.call(1, "bob", "GET", `/v1/messages?roomId=${roomId}`)).items.map((
