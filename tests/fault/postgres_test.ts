@@ -145,7 +145,7 @@ Deno.test({
     const again = await follow(since);
     assert.deepEqual(again.heard.map(({ wasRecovering, recovered }) => [wasRecovering, recovered]), [[true, false]]);
     await eventually(() => assert.deepEqual(there.heard.slice(0, 2).map(({ recovered }) => recovered), [false, false]));
-    assert.match(cluster.node(0).log, /database failover/);
+    await eventually(() => assert.match(cluster.node(0).log, /database failover/));
     editor.insert(editor.text.length, "new");
     await eventually(async () => {
       const { text } = await cluster.call(0, "ann", "GET", `${documents}/${made.id}/content`);
