@@ -6,7 +6,7 @@ import { mintToken } from "@/token.ts";
 import { GatewayProcess } from "./e2e/target.ts";
 import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
-import { pause, until } from "./wait.ts";
+import { eventually, pause, until } from "./wait.ts";
 
 /** A signal that follows another one sooner is its echo, by a wide margin. */
 const ECHO_MS = 100;
@@ -149,9 +149,12 @@ Deno.test("health asks the address that the gateway listens on", { ignore: !hasI
     }).output();
   assert.equal((await health()).code, 1);
   await gateway.start();
-  const { code, stdout } = await health();
+  // One check waits for two seconds.
+  await eventually(async () => {
+    const { code, stdout } = await health();
+    assert.deepEqual([code, new TextDecoder().decode(stdout)], [0, "OK\n"]);
+  });
   await gateway.stop();
-  assert.deepEqual([code, new TextDecoder().decode(stdout)], [0, "OK\n"]);
 });
 
 Deno.test("a stop says so to the only client", async () => {

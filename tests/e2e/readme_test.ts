@@ -57,8 +57,9 @@ recipeTest("README's chat runs when pasted, and two people talk", async (target)
   try {
     const [alice, bob] = [uniqueName("alice"), uniqueName("bob")];
     await using first = new Chat(file, target, await target.token({ sub: alice }), []);
-    await first.shows("room_");
-    const [roomId = ""] = /room_[0-9a-f]+/.exec(first.screen) ?? [];
+    const room = /room_[0-9a-f]+(?=\s)/;
+    await until(() => room.test(first.screen), "the chat shows its room");
+    const [roomId = ""] = room.exec(first.screen) ?? [];
     await first.type("hello");
     await first.shows(`${alice}: hello`);
     await using second = new Chat(file, target, await target.token({ sub: bob }), [roomId]);
