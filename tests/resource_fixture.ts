@@ -48,7 +48,10 @@ export async function createResources(caller: Caller, word: string): Promise<Res
   const prn = (await post(`${BASE}/agents`, agent)).id;
   ok(await caller.put(`/v1/rooms/${room}/members/${prn}`));
   const run = (await post(`${BASE}/ai/runs`, { ...here, agentId: prn, input: word, wait: 30 })).id;
-  const apr = ok(await caller.get(`${BASE}/ai/approvals?roomId=${room}`)).items[0].id;
+  // The call waits for half a minute at most, which a busy machine may need for more than the start of a run.
+  const asked = async () => ok(await caller.get(`${BASE}/ai/approvals?roomId=${room}`)).items;
+  await until(async () => (await asked()).length > 0);
+  const apr = (await asked())[0].id;
   await post(`${BASE}/ai/approvals/${apr}/decision`, { decision: "deny", remember: "room", comment: word });
   const grant = ok(await caller.get(`${BASE}/ai/grants?roomId=${room}`)).items[0].id;
   const calendar = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nEND:VCALENDAR\r\n";

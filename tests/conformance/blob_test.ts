@@ -5,7 +5,7 @@ import { DiskBlobs } from "@/adapters/blob_disk.ts";
 import { createOutbound } from "@/adapters/outbound_http.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
-import { pause } from "../wait.ts";
+import { eventually, pause } from "../wait.ts";
 import { openS3Blobs, startS3Server } from "./s3.ts";
 
 type Opened = {
@@ -229,7 +229,8 @@ Deno.test("an S3 store that never responds, or stops in the middle of a response
   answer = halting;
   await assert.rejects(blobs.put("x", large()), isUnavailable, "no upload id comes");
   // The response must have begun in time, also on a busy machine.
-  const content = await openS3Blobs(endpoint, { responseTimeoutMs: 3000 }).get("x");
+  const patient = openS3Blobs(endpoint, { responseTimeoutMs: 3000 });
+  const content = await eventually(() => patient.get("x"));
   await assert.rejects(bytesOf(content), isUnavailable);
   ends.resolve();
   await server.shutdown();
