@@ -76,6 +76,9 @@ export class GatewayProcess {
         SVC_HOST: "127.0.0.1",
         SVC_DRAIN_SECONDS: "0",
         SVC_JWT_SECRET: this.secret,
+        // What others take of a busy machine is not the caller's.
+        SVC_LIMIT_CPU_PERCENT: "100",
+        SVC_LIMIT_TENANT_CPU_PERCENT: "100",
         RUST_LOG: "warn,main=info",
         ...this.#environment,
       },
