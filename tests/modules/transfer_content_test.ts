@@ -13,6 +13,7 @@ import {
   comparableRecords,
   crashAfterWrites,
   downloadExport,
+  endRenewals,
   EXPORTS,
   exportTenant,
   importArchive,
@@ -503,6 +504,7 @@ Deno.test("an import that was only asleep while it stored a file takes nothing f
         }) as never;
       const running = empty.runJobs();
       await asleep;
+      using _asleep = endRenewals();
       empty.clock.advance(LEASE_MS);
       const kinds = empty.app.modules.flatMap((module) => module.jobs ?? []);
       const other = new JobRunner({ store, kinds, clock: empty.clock });

@@ -9,6 +9,7 @@ import { pause } from "../wait.ts";
 import {
   crashAfterWrites,
   downloadExport,
+  endRenewals,
   EXPORTS,
   exportTenant,
   failWritesAfter,
@@ -287,6 +288,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
       });
       const running = gateway.runJobs();
       while (!isAsleep) await pause(1);
+      using _asleep = endRenewals();
       gateway.clock.advance(LEASE_MS);
       const kinds = gateway.app.modules.flatMap((module) => module.jobs ?? []);
       const other = new JobRunner({ store, kinds, clock: gateway.clock });

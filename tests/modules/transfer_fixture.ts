@@ -1,5 +1,6 @@
 // What the tests of imports and exports start from: a gateway with a directory of its own, and how to import and export archives.
 import assert from "node:assert/strict";
+import { renewLease } from "@/adapters/job_queries.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { isQuick } from "../tier.ts";
 import { readRoomEvents } from "./fixtures.ts";
@@ -156,6 +157,13 @@ export async function crashAfterWrites(
   await ended;
   back();
   gateway.clock.advance(LEASE_MS);
+}
+
+/** From now on no runner renews its leases, as one that is asleep: several share a process, and a timer of all of them fires at any time. */
+export function endRenewals(): Disposable {
+  const { run } = renewLease;
+  renewLease.run = () => Promise.resolve(1);
+  return { [Symbol.dispose]: () => void (renewLease.run = run) };
 }
 
 /** Runs the work of every write twice, the first time in vain, as the store may; the return ends that. */
