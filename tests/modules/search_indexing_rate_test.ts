@@ -3,9 +3,10 @@ import assert from "node:assert/strict";
 import { messageStream } from "@/modules/message/searchable.ts";
 import { SearchIndexer } from "@/modules/search/indexer.ts";
 import { SearchIndex } from "@/modules/search/mod.ts";
+import { SearchStore } from "@/modules/search/store.ts";
 import { IndexThrottle, type ThrottleTime } from "@/modules/search/index_throttle.ts";
 import { openGateway } from "../harness.ts";
-import { until } from "../wait.ts";
+import { pause, until } from "../wait.ts";
 
 /** A clock that the test advances; pauses advance it as well and end at once, unless `isHeld`. */
 class ManualTime implements ThrottleTime {
@@ -102,4 +103,29 @@ Deno.test("SearchIndexer.stop ends a pause within a backlog, and the next start 
   next.start();
   await until(async () => await count() === 200, "the next start indexes the rest");
   await next.stop();
+});
+
+Deno.test("SearchIndexer.stop resolves when its look for rooms to index has ended", async () => {
+  await using gateway = await openGateway({ SVC_SEARCH: "off" });
+  const { store } = gateway.app;
+  const { laggingInAllTenants } = SearchStore.prototype;
+  const [looking, found] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  SearchStore.prototype.laggingInAllTenants = async () => {
+    looking.resolve();
+    await found.promise;
+    return [];
+  };
+  try {
+    const indexer = new SearchIndexer({ store, index: new SearchIndex(store), stream: messageStream });
+    indexer.start();
+    await looking.promise;
+    let hasStopped = false;
+    const stopping = indexer.stop().then(() => hasStopped = true);
+    await pause(20);
+    assert.equal(hasStopped, false);
+    found.resolve();
+    await stopping;
+  } finally {
+    SearchStore.prototype.laggingInAllTenants = laggingInAllTenants;
+  }
 });

@@ -38,6 +38,7 @@ export class SearchIndexer {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #sweep: ReturnType<typeof setInterval> | undefined;
   #running: Promise<void> | undefined;
+  #looking = Promise.resolve();
   readonly #throttle: IndexThrottle;
   /** Aborted by `stop`, which also ends a pause between two steps; absent before the start. */
   #stopper: AbortController | undefined;
@@ -57,18 +58,22 @@ export class SearchIndexer {
   /** Starts background indexing, first of the backlog of earlier runs and other nodes. */
   start(): void {
     this.#stopper = new AbortController();
-    this.#sweep = setInterval(() => void this.#enqueueLagging(), SWEEP_EVERY_MS);
+    const look = (): void => {
+      this.#looking = this.#enqueueLagging();
+    };
+    this.#sweep = setInterval(look, SWEEP_EVERY_MS);
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      void this.#enqueueLagging();
+      look();
     }, BACKGROUND_AFTER_MS);
   }
 
-  /** Resolves when the current step has ended. */
+  /** Resolves when the current step has ended, and a look for others. */
   async stop(): Promise<void> {
     this.#stopper?.abort();
     clearTimeout(this.#timer);
     clearInterval(this.#sweep);
+    await this.#looking;
     await this.#running;
   }
 
