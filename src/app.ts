@@ -98,6 +98,7 @@ export type Extensions = {
   models?: Models;
   openStore?: typeof openStore;
   createOutbound?: typeof createOutbound;
+  patience?: number;
 };
 
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
@@ -163,7 +164,10 @@ async function openPlatform(
   { settings, s3, jwtSecrets }: Config,
   limits: Limits,
   time: TimeOptions,
-  { models, openStore: open = openStore, createOutbound: outboundOf = createOutbound }: Omit<Extensions, "modules">,
+  { models, openStore: open = openStore, createOutbound: outboundOf = createOutbound, patience = 1 }: Omit<
+    Extensions,
+    "modules"
+  >,
   stack: AsyncDisposableStack,
 ): Promise<Adapters> {
   const metrics = new Metrics();
@@ -202,6 +206,7 @@ async function openPlatform(
     limiter,
     blobs: await openBlobs(s3, `${settings.SVC_DATA_DIR}/files`, outbound),
     outbound,
+    patience,
     models: models ?? new AiSdkModels(outbound),
     vectors: await openVectors(settings.SVC_DATABASE_URL, store, settings.SVC_LIMIT_VECTOR_MEMORY_BYTES),
     metrics,

@@ -210,6 +210,7 @@ export async function openGateway(
     createApp(config, { clock }, {
       models: new ScriptedModels(),
       createOutbound: createPatientOutbound,
+      patience: PLUGIN_PATIENCE,
       ...store,
       ...extensions,
     })
@@ -225,6 +226,8 @@ export async function openGateway(
 
 /** Calls may last so many times as long as in production: after a failure, the next attempt waits for the clock of the test. */
 const PATIENCE = 4;
+/** The same of plugins and endpoints: what they do not say in time is passed by or refused. */
+const PLUGIN_PATIENCE = 10;
 
 function createPatientOutbound(deps: OutboundDeps): Outbound {
   const call = createOutbound({ ...deps, connectMs: WAIT_MS });

@@ -25,6 +25,8 @@ export type Platform = {
   presence: Presence;
   blobs: Blobs;
   outbound: Outbound;
+  /** How many times as long as it should the gateway waits for plugins and endpoints: 1, but more in tests on a busy machine. */
+  patience: number;
   models: Models;
   vectors: VectorEngines;
   metrics: Metrics;

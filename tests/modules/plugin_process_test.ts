@@ -5,9 +5,12 @@ import { ProcessTransport } from "@/modules/plugin/process_transport.ts";
 import type { ActivePlugin } from "@/modules/plugin/registry.ts";
 import { openGateway } from "../harness.ts";
 import { slowTest } from "../tier.ts";
-import { eventually, pause, WAIT_MS } from "../wait.ts";
+import { eventually, pause } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
+
+/** So many times as long as it should, a response is waited for. */
+const PATIENCE = 10;
 
 const CODE = `
 const respond = (id: string, response: unknown) => console.log(id + " " + JSON.stringify(response));
@@ -40,7 +43,8 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 `;
 
 slowTest("a plugin in a process responds, may do nothing else, and is stopped when it misbehaves", async () => {
-  await using gateway = await openGateway();
+  // One call ends by this time: it is not as long as for the others.
+  await using gateway = await openGateway({}, { patience: 3 });
   const admin = await gateway.as("admin", { role: "admin" });
   const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
@@ -86,7 +90,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 slowTest(
   "idle processes release their slots; those that hoard, read files or write unasked end",
   async () => {
-    const transport = new ProcessTransport(1, WAIT_MS);
+    const transport = new ProcessTransport({ processesMax: 1, patience: PATIENCE });
     let n = 0;
     const call = async (id: string, text: string, deadlineMs = 60_000, code = COUNTING): Promise<unknown> => {
       const plugin = { tenantId: "t", id, manifest: { code }, row: { version: 1 } } as unknown as ActivePlugin;
@@ -144,7 +148,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 `;
 
 Deno.test("a plugin in a process computes only while a call waits for it", async () => {
-  const transport = new ProcessTransport(undefined, WAIT_MS);
+  const transport = new ProcessTransport({ patience: PATIENCE });
   const plugin = {
     tenantId: "t",
     id: "p",

@@ -32,6 +32,7 @@ type Tx = Transaction<InteractionTables>;
 type Deps = {
   store: Store<InteractionTables>;
   clock: Clock;
+  patience: number;
   roomAccess: RoomAccess;
   delivery: ResponseDelivery;
 };
@@ -71,6 +72,7 @@ export class Interactions {
     const { actor } = context;
     const { row, isCalled } = await this.#claim(context, draft);
     if (isCalled) return resultOf(row);
+    const late = AbortSignal.timeout(CALL_MS * this.#deps.patience);
     const interaction: Interaction = {
       id: row.id,
       tenantId: actor.tenantId,
@@ -79,7 +81,7 @@ export class Interactions {
       callerName: actor.displayName,
       threadRootId: row.thread_root_id,
       expiresAt: row.expires_at,
-      signal: AbortSignal.any([AbortSignal.timeout(CALL_MS), ...context.signal === undefined ? [] : [context.signal]]),
+      signal: AbortSignal.any([late, ...context.signal === undefined ? [] : [context.signal]]),
     };
     try {
       const given = await inTime(interaction.signal, call(interaction));

@@ -26,12 +26,13 @@ type Deps = {
 type CommandModule = Module & { interactions: Interactions };
 
 export function commandModule(
-  { store, clock, metrics, modules }: Platform,
+  { store, clock, metrics, modules, patience }: Platform,
   { roomAccess, identity, sender, messages, filter }: Deps,
 ): CommandModule {
   const interactions = new Interactions({
     store,
     clock,
+    patience,
     roomAccess,
     delivery: new ResponseDelivery({ identity, roomAccess, sender, messages, filter }),
   });

@@ -18,6 +18,7 @@ type Deps = {
   registry: PluginRegistry;
   caller: PluginCaller;
   roomAccess: RoomAccess;
+  patience: number;
 };
 
 export class MessageFilters implements MessageFilter {
@@ -86,7 +87,7 @@ export class MessageFilters implements MessageFilter {
     message: FilteredMessage & { text: string },
     { plugins, failed }: { plugins: readonly ActivePlugin[]; failed: Set<string> },
   ): Promise<string> {
-    const until = performance.now() + TOTAL_MS;
+    const until = performance.now() + TOTAL_MS * this.#deps.patience;
     let { text } = message;
     for (const plugin of plugins.slice(0, FILTERS_MAX)) {
       if (failed.has(plugin.id)) continue;
@@ -106,6 +107,7 @@ export class MessageFilters implements MessageFilter {
     { text, format, threadId }: FilteredMessage,
     until: number,
   ): Promise<Decision | undefined> {
+    const { caller, patience } = this.#deps;
     const [hook] = plugin.manifest.hooks;
     if (hook === undefined) return { kind: "pass" };
     const leftMs = Math.floor(until - performance.now());
@@ -118,11 +120,11 @@ export class MessageFilters implements MessageFilter {
     };
     try {
       if (leftMs <= 0) throw new Fault("plugin_timeout", "The filters of the room took too long");
-      return await this.#deps.caller.call(plugin, chargedTo(actor), {
+      return await caller.call(plugin, chargedTo(actor), {
         id: newId("call"),
         kind: "message.before_send",
         data,
-        deadlineMs: Math.min(hook.deadlineMs, leftMs),
+        deadlineMs: Math.min(hook.deadlineMs * patience, leftMs),
       }) as Decision; // the transport has checked what this kind of call expects
     } catch (thrown) {
       if (!(thrown instanceof Fault)) throw thrown;

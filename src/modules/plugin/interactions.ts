@@ -22,7 +22,7 @@ import type { CallKind } from "./schema.ts";
 const DEADLINE_MS = 9000;
 const KIND = "plugin";
 
-type Deps = { store: Store<RoomTables>; registry: PluginRegistry; caller: PluginCaller };
+type Deps = { store: Store<RoomTables>; registry: PluginRegistry; caller: PluginCaller; patience: number };
 
 export class PluginInteractions implements CommandSource, ActionTarget {
   readonly kind = KIND;
@@ -93,11 +93,12 @@ export class PluginInteractions implements CommandSource, ActionTarget {
   ): Promise<InteractionResponse> {
     const callerKey = chargedTo({ tenantId, principalId: callerId, ownerId: null });
     const data = { ...own, roomId, callerId, callerName, threadRootId, expiresAt };
-    const response = await this.#deps.caller.call(plugin, callerKey, {
+    const { caller, patience } = this.#deps;
+    const response = await caller.call(plugin, callerKey, {
       id,
       kind,
       data,
-      deadlineMs: DEADLINE_MS,
+      deadlineMs: DEADLINE_MS * patience,
       signal,
     });
     return response as InteractionResponse; // the transport has checked what this kind of call expects

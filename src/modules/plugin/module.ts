@@ -39,20 +39,20 @@ type Deps = {
 export type PluginModule = Module & { filters: MessageFilters };
 
 export function pluginModule(
-  { store, clock, bus, presence, outbound, metrics, modules }: Platform,
+  { store, clock, bus, presence, outbound, metrics, modules, patience }: Platform,
   { roomAccess, interactions, principals, webhooks, secrets }: Deps,
 ): PluginModule {
   const encryptor = new Encryptor(secrets, "plugin");
   const registry = new PluginRegistry({ store, clock, bus });
-  const socket = new SocketTransport({ store, clock, bus });
-  const processes = new ProcessTransport();
+  const socket = new SocketTransport({ store, clock, bus, patience });
+  const processes = new ProcessTransport({ patience });
   const transports = {
     http: httpTransport({ clock, outbound, encryptor }),
     socket: socket.call,
     process: processes.call,
   };
   const caller = new PluginCaller({ store, clock, metrics, transports });
-  const offered = new PluginInteractions({ store, registry, caller });
+  const offered = new PluginInteractions({ store, registry, caller, patience });
   const roomFilters = new RoomFilters({ store, clock, roomAccess, registry });
   return {
     name: "plugin",
@@ -90,7 +90,7 @@ export function pluginModule(
       filtersPerRoom: FILTERS_MAX,
       deadlineMs: DEADLINE_MAX_MS,
     }),
-    filters: new MessageFilters({ store, registry, caller, roomAccess }),
+    filters: new MessageFilters({ store, registry, caller, roomAccess, patience }),
   };
 }
 

@@ -53,9 +53,9 @@ export class ProcessTransport {
   readonly #processesMax: number;
   readonly #responseMs: number;
 
-  constructor(processesMax = PROCESSES_MAX, responseMs = RESPONSE_MS) {
+  constructor({ processesMax = PROCESSES_MAX, patience = 1 } = {}) {
     this.#processesMax = processesMax;
-    this.#responseMs = responseMs;
+    this.#responseMs = RESPONSE_MS * patience;
   }
 
   readonly call: PluginTransport = async (plugin, call) => {
