@@ -475,6 +475,8 @@ testSearch(
       return [degraded, ...items.map((item: { message: { id: string } }) => item.message.id)];
     };
     assert.deepEqual(await find(alice, "kumquat"), [id]);
+    // From here on only searches index.
+    await gateway.app.modules.find(({ name }) => name === "search")?.stop?.();
     const event = { tenantId: "default", stream: `room:${roomId}`, type: "message.unpinned" };
     await gateway.app.store.write(async (tx) => {
       await tx.emit(...new Array(22_000).fill({ ...event, data: { roomId, messageId: id } }));
@@ -528,9 +530,17 @@ testSearch(
     for (let at = 0; at < 300; at++) ids.push(await sendMessage(alice, roomId, `papaya ${at}`));
     assert.equal((await find(alice, "papaya 299")).length, 1);
     assert.equal((await alice.post("/v1/collaboration/search/reindex")).status, 403);
+    const job = gateway.app.modules.flatMap(({ jobs = [] }) => jobs).find(({ kind }) => kind === "search.reindex");
+    assert.ok(job !== undefined);
+    const { run } = job;
+    const refused = Promise.withResolvers<void>();
+    job.run = async (...call) => {
+      await refused.promise;
+      return await run(...call);
+    };
     const started = await admin.post("/v1/collaboration/search/reindex");
     assert.deepEqual([started.status, started.body.state], [202, "running"]);
-    const again = await admin.post("/v1/collaboration/search/reindex");
+    const again = await admin.post("/v1/collaboration/search/reindex").finally(() => refused.resolve());
     assert.deepEqual([again.status, again.body.code], [409, "already_running"]);
     ids.push(await sendMessage(alice, roomId, "papaya while it runs"));
     assert.equal((await search(alice, { query: "papaya", sort: "recent", limit: 100 })).totalEstimate, 301);
