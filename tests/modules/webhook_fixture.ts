@@ -1,6 +1,8 @@
 // An endpoint of webhooks, and what it received.
 import assert from "node:assert/strict";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
+import type { WebhookTables } from "@/modules/webhook/tables.ts";
+import type { Store } from "@/ports/store.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
 import { ok } from "./fixtures.ts";
@@ -83,6 +85,20 @@ export async function untilWebhook(
 ): Promise<any> {
   await until(async () => isTrue(ok(await who.get(`${WEBHOOKS}/${id}`))), `webhook: ${isTrue}`);
   return ok(await who.get(`${WEBHOOKS}/${id}`));
+}
+
+/** Waits until a stream is left alone, because a run has found that the creator of its webhook may not read it. */
+export async function untilPaused({ app }: Harness): Promise<void> {
+  const { db } = app.store as unknown as Store<WebhookTables>;
+  const paused = db.selectFrom("webhook_cursor").select("stream").where("paused_until", "is not", null);
+  await until(async () => (await paused.execute()).length > 0, "a stream that is left alone");
+}
+
+/** Waits until no webhook is leased. */
+export async function untilRunsEnded({ app }: Harness): Promise<void> {
+  const { db } = app.store as unknown as Store<WebhookTables>;
+  const leased = db.selectFrom("webhook").select("id").where("lease_owner", "is not", null);
+  await until(async () => (await leased.execute()).length === 0, "the end of all runs");
 }
 
 /** Verifies the signature as a receiver does; `now` is the clock of the gateway. */
