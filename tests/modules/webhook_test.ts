@@ -140,6 +140,40 @@ testOnEngines(
   },
 );
 
+Deno.test("a clock that was ahead while an earlier step back was dealt with holds up no webhook", async () => {
+  await using gateway = await openWithEndpoints();
+  await using endpoint = new Endpoint();
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
+  endpoint.answer = () => new Response(null, { status: 503 });
+  await sendMessage(alice, roomId, "one");
+  await untilWebhook(alice, id, ({ state }) => state === "retrying");
+  await gateway.runJobs();
+  const { store } = gateway.app;
+  const write = store.write;
+  const [written, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  store.write = async (work) => {
+    store.write = write;
+    const result = await write.call(store, work);
+    written.resolve();
+    await held.promise;
+    return result as never;
+  };
+  try {
+    gateway.clock.advance(-2000);
+    await written.promise;
+    gateway.clock.advance(MINUTE_MS);
+    await sendMessage(alice, roomId, "two");
+    await until(() => endpoint.requests.length === 2);
+    await untilRunsEnded(gateway);
+    gateway.clock.advance(-MINUTE_MS / 2);
+  } finally {
+    held.resolve();
+  }
+  await until(() => endpoint.requests.length === 3);
+});
+
 testOnEngines(
   "a clock set back holds up no webhook that was left alone, or was leased, before a start",
   async (engine) => {

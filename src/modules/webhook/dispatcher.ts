@@ -143,12 +143,18 @@ export class WebhookDispatcher {
   async #rescheduleFuture(): Promise<void> {
     const { store, clock } = this.#deps;
     const now = clock.now();
-    if (now < this.#actedAt - CLOCK_SET_BACK_MS) {
-      const limits = { now: iso(now), pauseBy: iso(now + PAUSE_MS), leaseBy: iso(now + LEASE_MS) };
-      await store.write((tx) => new DeliveryStore(tx.db).rescheduleFuture(limits));
-    }
-    // Only now: where the write has failed, the next tick tries again.
+    const actedAt = this.#actedAt;
+    // Runs that begin while it writes raise it again.
     this.#actedAt = now;
+    if (now >= actedAt - CLOCK_SET_BACK_MS) return;
+    const limits = { now: iso(now), pauseBy: iso(now + PAUSE_MS), leaseBy: iso(now + LEASE_MS) };
+    try {
+      await store.write((tx) => new DeliveryStore(tx.db).rescheduleFuture(limits));
+    } catch (cause) {
+      // The next tick tries again.
+      this.#actedAt = Math.max(this.#actedAt, actedAt);
+      throw cause;
+    }
   }
 
   /** Looks at webhooks in turn; at all of them after the start. */
