@@ -69,19 +69,28 @@ export async function sendMessage(
 /** The last search that is asked again. */
 let repeating: Promise<unknown> = Promise.resolve();
 
-/**
- * The body of a search's response. A busy machine may cut a search short, for which its response has one of these reasons, or none
- * if it names no reasons: it is then asked again, one after the other, since many at the same time make each other late.
- */
+/** The body of a search's complete response. */
 export async function completeSearch(
   search: () => Promise<ApiResponse>,
-  transientReasons: readonly string[] = ["index_incomplete"],
+  transientReasons?: readonly string[],
   // deno-lint-ignore no-explicit-any -- as above
 ): Promise<any> {
+  return ok(await completeAnswer(search, transientReasons));
+}
+
+/**
+ * A search's response, also one that refuses it. A busy machine may cut a search short, for which its response has one of these
+ * reasons, or none if it names no reasons: it is then asked again, one after the other, since many at the same time make each
+ * other late.
+ */
+export async function completeAnswer(
+  search: () => Promise<ApiResponse>,
+  transientReasons: readonly string[] = ["index_incomplete"],
+): Promise<ApiResponse> {
   const isComplete = ({ status, body: { degraded, degradedReason = "index_incomplete" } }: ApiResponse): boolean =>
     status !== 503 && !(degraded === true && transientReasons.includes(degradedReason));
   let answer = await search();
-  if (isComplete(answer)) return ok(answer);
+  if (isComplete(answer)) return answer;
   const repeated = repeating.then(() =>
     until(async () => {
       answer = await search();
@@ -90,7 +99,7 @@ export async function completeSearch(
   );
   repeating = repeated.catch(() => {});
   await repeated;
-  return ok(answer);
+  return answer;
 }
 
 /** Searches until the search is complete, see `completeSearch`. */
