@@ -307,7 +307,7 @@ if (url !== undefined) {
     await using proxy = new TcpProxy(url);
     const pool = new PostgresPool({ ...PATIENT, url: proxy.url, responseTimeoutMs: 2000 }, 2);
     const read = (seconds: number) => pool.run("select 1 as one from pg_sleep($1)", [seconds]);
-    await Promise.all([read(0.05), read(0.05)]);
+    await until(() => Promise.all([read(0.05), read(0.05)]).then(() => true, () => false));
     proxy.blackhole();
     const outcomes = await Promise.allSettled(Array.from({ length: 4 }, () => read(0)));
     for (const outcome of outcomes) {
@@ -407,7 +407,10 @@ async function ownDatabase(url: string) {
   await admin.unsafe(`create database ${name} owner ${name}`);
   const change = async (statement: string): Promise<void> => {
     await admin.unsafe(statement);
-    await admin`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+    const ended = await admin`select pid, pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+    const pids = ended.map(({ pid }) => Number(pid));
+    // Until then they count as connections.
+    await until(async () => (await admin`select 1 from pg_stat_activity where pid = any(${pids})`).length === 0);
   };
   const own = new URL(url);
   [own.username, own.pathname] = [name, `/${name}`];
