@@ -127,13 +127,15 @@ Deno.test("a name is refused if one of its addresses is not public", async () =>
 });
 
 Deno.test("a name is resolved once: the address that was checked is the one that is called", async () => {
+  let hits = 0;
+  // This one first: other processes of this machine have ports of this address, but none of the other one.
+  await using closed = serve(() => new Response(`private ${++hits}`));
   await using allowed = serve(() => new Response("allowed"), {
     hostname: "127.0.0.2",
+    port: closed.port,
     cert: CERTIFICATE,
     key: PRIVATE_KEY,
   });
-  let hits = 0;
-  await using _private = serve(() => new Response(`private ${++hits}`), { port: allowed.port });
   const answers = [["127.0.0.2"], ["127.0.0.1"]];
   const asked: string[] = [];
   const resolve = (name: string) => {
@@ -238,7 +240,8 @@ Deno.test("JSON that is too complex to be parsed ends its call, in a body and in
 Deno.test("what a response causes is charged to the caller, and is read slowly while that is in debt", async () => {
   const CHUNKS = 50;
   await using server = serve(() => new Response(chunkSource(CHUNKS).stream));
-  const budget = new CpuBudget({ percent: 1 });
+  // No time passes for it: what is owed is not paid back, and others have not been active long ago.
+  const budget = new CpuBudget({ percent: 1, now: () => 0 });
   const account = budget.accountOfKey("caller");
   budget.markActive(budget.accountOfKey("other"), budget.now());
   const json = { bytesMax: Infinity, depthMax: Infinity, valuesMax: Infinity };
@@ -473,13 +476,14 @@ Deno.test("another address of a name is tried when one cannot be reached", async
 });
 
 Deno.test("another address of a name is tried when the first one does not answer", async () => {
+  // It accepts connections and says nothing. Its port is taken first: others on this machine have ports of this address, too.
+  const silent = Deno.listen({ port: 0, hostname: "127.0.0.1" });
   await using server = serve(() => new Response("there"), {
     cert: CERTIFICATE,
     key: PRIVATE_KEY,
     hostname: "127.0.0.2",
+    port: silent.addr.port,
   });
-  // It accepts connections and says nothing.
-  const silent = Deno.listen({ port: server.port, hostname: "127.0.0.1" });
   const resolve = () => Promise.resolve(["127.0.0.1", "127.0.0.2"]);
   const outbound = createOutbound({ allow: ["127.0.0.0/8"], resolve, ca: CERTIFICATE, connectMs: 60_000 });
   try {
