@@ -185,6 +185,7 @@ export type ModelScript = (call: ModelCall) => ScriptedStep | Promise<ScriptedSt
 export class ModelServer {
   readonly calls: ModelCall[] = [];
   readonly #server: Deno.HttpServer;
+  readonly #behaving = new Set<Promise<unknown>>();
   readonly #script: ModelScript | undefined;
 
   constructor(script?: ModelScript, port = 0) {
@@ -202,6 +203,8 @@ export class ModelServer {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#server.shutdown();
+    // A client that has left is noticed a moment later.
+    await Promise.all(this.#behaving);
   }
 
   async #answer(request: Request): Promise<Response> {
@@ -222,9 +225,15 @@ export class ModelServer {
     return streamOf(call, async (_call, send) => {
       send(delta(model, { role: "assistant", content: "" }));
       if (said !== undefined) await recite(said, call, send);
-      else await (BEHAVIORS[model] ?? (() => speak(model, send)))(call, send);
+      else await this.#behave(BEHAVIORS[model] ?? (() => speak(model, send)), call, send);
       if (!["ends-early", "empty"].includes(model)) send("data: [DONE]");
     });
+  }
+
+  async #behave(behavior: Behavior, call: ModelCall, send: Send): Promise<void> {
+    const behaving = Promise.resolve(behavior(call, send));
+    this.#behaving.add(behaving);
+    await behaving.finally(() => this.#behaving.delete(behaving));
   }
 }
 
