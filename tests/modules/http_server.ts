@@ -1,8 +1,9 @@
 // A gateway of the tests behind a real port, for clients that need one.
-import { Centrifuge } from "npm:centrifuge@5.8.0";
+import { Centrifuge, type Options } from "npm:centrifuge@5.8.0";
 import { WebSocket } from "npm:ws@8.23.0";
 import type { Extensions } from "@/app.ts";
 import { type Harness, openGateway } from "../harness.ts";
+import { WAIT_MS } from "../wait.ts";
 
 export type HttpServer = { gateway: Harness; url: string; [Symbol.asyncDispose](): Promise<void> };
 
@@ -25,8 +26,12 @@ export async function serveGateway(
   };
 }
 
-/** The SDK of Centrifuge, which reconnects until it is disposed of. */
+/** The SDK of Centrifuge, which reconnects until it is disposed of, and waits for a reply for as long as a test does. */
 export class SdkClient extends Centrifuge implements Disposable {
+  constructor(url: string, options: Partial<Options>) {
+    super(url, { timeout: WAIT_MS, ...options });
+  }
+
   [Symbol.dispose](): void {
     this.disconnect();
   }

@@ -161,13 +161,16 @@ Deno.test("the client address is the farthest hop reported by trusted proxies", 
 
 Deno.test("a request beyond the timeout returns 503 and aborts its signal, except long polls", async () => {
   const { call, sample } = createSampleGateway({ requestTimeoutMs: 20 });
-  const slow = await call("/v1/collaboration/slow");
-  assert.deepEqual([slow.status, (await slow.json()).code], [503, "unavailable"]);
-  assert.equal(slow.headers.get("Retry-After"), "1");
-  assert.ok(sample.signals[0]?.aborted);
+  // A busy machine may take as long before the operation begins.
+  do {
+    const slow = await call("/v1/collaboration/slow");
+    assert.deepEqual([slow.status, (await slow.json()).code], [503, "unavailable"]);
+    assert.equal(slow.headers.get("Retry-After"), "1");
+  } while (sample.signals.length === 0);
+  assert.deepEqual(sample.signals.map(({ aborted }) => aborted), [true]);
   const poll = await call("/v1/collaboration/sync?wait=1");
   assert.equal(poll.status, 200);
-  assert.equal(sample.signals[1]?.aborted, false);
+  assert.deepEqual(sample.signals.map(({ aborted }) => aborted), [true, false]);
 });
 
 Deno.test("a body that trickles beyond the timeout returns 503", async () => {

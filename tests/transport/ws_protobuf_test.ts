@@ -160,7 +160,7 @@ Deno.test("the protobuf SDK recovers missed events after a forced reconnect, in 
 });
 
 Deno.test("the protobuf SDK refreshes its token, responds to pings, and reconnects by close code", async () => {
-  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, pingMs: 40, pongTimeoutMs: 2000 });
+  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, pingMs: 40, pongTimeoutMs: WAIT_MS });
   let tokenRequests = 0;
   const client = server.client("expired", {
     getToken: () => Promise.resolve(["alice/1", "alice/60"][tokenRequests++] ?? "bad"),

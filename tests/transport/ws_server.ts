@@ -5,7 +5,7 @@ import { Metrics } from "@/core/metrics.ts";
 import type { WsLimits } from "@/transport/shared/socket_limits.ts";
 import { MemoryGuard } from "@/transport/shared/memory_guard.ts";
 import { createWebSocketUpgrade } from "@/transport/ws/server.ts";
-import { until } from "../wait.ts";
+import { until, WAIT_MS } from "../wait.ts";
 import { createHubHarness, type HubHarness, TEST_LIMITS } from "./ws_harness.ts";
 
 /** A client of a build of the SDK; each build declares its harness class. */
@@ -50,7 +50,8 @@ export function serveHub<Sdk extends Client>(
     ...harness,
     url,
     client(token = "alice", options = {}) {
-      const client = new Sdk(url, { token, minReconnectDelay: 5, maxReconnectDelay: 20, ...options });
+      const delays = { minReconnectDelay: 5, maxReconnectDelay: 20, timeout: WAIT_MS };
+      const client = new Sdk(url, { token, ...delays, ...options });
       clients.push(client);
       return client;
     },
