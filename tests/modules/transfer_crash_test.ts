@@ -251,13 +251,13 @@ Deno.test("a cancelled import stops where it is and leaves what was imported; im
     const boss = await gateway.as("boss", { role: "owner" });
     for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", mattermostArchive()]] as const) {
       const id = await uploadArchive(gateway, boss, kind, archive);
-      let cancelling: Promise<number> | undefined;
-      const back = afterFirstMessages(gateway, () => {
-        cancelling = boss.post(`${IMPORTS}/${id}/cancel`).then(({ status }) => status);
+      let cancelled: number | undefined;
+      const back = afterFirstMessages(gateway, async () => {
+        cancelled = (await boss.post(`${IMPORTS}/${id}/cancel`)).status;
       });
       await gateway.runJobs();
       back();
-      assert.equal(await cancelling, 200);
+      assert.equal(cancelled, 200);
       const { body: cut } = await boss.get(`${IMPORTS}/${id}`);
       assert.deepEqual([cut.state, cut.failure], ["cancelled", null]);
       assert.ok(cut.progress.added.messages > 0 && cut.progress.added.messages < 1400, JSON.stringify(cut.progress));
