@@ -142,6 +142,30 @@ Deno.test("a response that breaks off and starts again is announced, not spliced
   assert.deepEqual(textsOf(late), ["The right"]);
 });
 
+Deno.test("when watchers learn that a response starts again, nothing of it is stored any more", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(({ number }) =>
+    number === 1 ? { parts: ["The wrong ", () => gate.promise], error: "stream_broken" } : "The right"
+  );
+  const { db } = fixture.gateway.app.store;
+  const stored: Promise<unknown>[] = [];
+  const { reset } = RunPublisher.prototype;
+  RunPublisher.prototype.reset = function (run, step) {
+    stored.push(db.selectFrom("agent_run").select("text").where("id", "=", run.id).executeTakeFirst());
+    reset.call(this, run, step);
+  };
+  try {
+    await fixture.mention(fixture.bob, "Go");
+    const { id } = await fixture.settled("running");
+    await until(async () => (await fixture.run(id)).text === "The wrong ");
+    gate.resolve();
+    await fixture.settled();
+  } finally {
+    RunPublisher.prototype.reset = reset;
+  }
+  assert.deepEqual(await Promise.all(stored), [{ text: "" }]);
+});
+
 Deno.test("a stream of a cancelled run ends with it", async () => {
   const gate = Promise.withResolvers<void>();
   await using fixture = await AgentFixture.open(() => ({ parts: ["Well", () => gate.promise] }));

@@ -48,8 +48,9 @@ export class ModelStep {
       } catch (thrown) {
         const isBroken = thrown instanceof ModelError && thrown.isRetryable && thrown.usage !== undefined;
         if (!isBroken || retry === BROKEN_RETRIES || signal.aborted) throw thrown;
-        publisher.reset(run, n);
+        // In this order: who subscribes in between and reads the run would take what follows for a continuation of the old text.
         await this.#save(run, n, "");
+        publisher.reset(run, n);
       }
     }
   }
