@@ -1,7 +1,7 @@
 // What the model of an agent reads of memory: facts and search results that all readers of its room may read.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
-import { until } from "../wait.ts";
+import { eventually, until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { createRoom, ok, sendMessage } from "./fixtures.ts";
 import { inRoom, listedTexts, remember } from "./memory_fixture.ts";
@@ -33,18 +33,22 @@ testOnEngines(
     });
     await remember(alice, { type: "principal" }, "Alice hates the zeppelin", { pinned: true });
     await sendMessage(bob, roomId, "Good morning");
-    await fixture.mention(bob, "Where and when is the landing of the zeppelin?");
-    await fixture.settled();
-    const messages = fixture.models.calls[0]?.request.messages ?? [];
+    let asked = 0;
+    // What a search on a busy machine takes too long for is left out.
+    await eventually(async () => {
+      await fixture.mention(bob, "Where and when is the landing of the zeppelin?");
+      await fixture.settled("succeeded", ++asked);
+      assert.match(
+        lastPrompt(fixture),
+        /\[Background, found by search: message of 2026-03-01 in the room "Both"\] The zeppelin lands at noon/,
+      );
+    });
+    const messages = fixture.models.calls.at(-1)?.request.messages ?? [];
     const [system, ...rest] = messages;
     assert.equal(system?.role, "system");
     assert.match(JSON.stringify(system), /Be brief\..*The zeppelin is called Lotte.*"isCacheable":true/);
     const prompt = lastPrompt(fixture);
     assert.match(prompt, /\[Background, may be outdated: .*\] The zeppelin landing is at the lake/);
-    assert.match(
-      prompt,
-      /\[Background, found by search: message of 2026-03-01 in the room "Both"\] The zeppelin lands at noon/,
-    );
     assert.match(prompt, /\[bob\] Where and when is the landing of the zeppelin\?$/, "the question comes last");
     assert.ok(!prompt.includes("sold") && !prompt.includes("hates"), prompt);
     assert.equal(rest.at(-1)?.role, "user");

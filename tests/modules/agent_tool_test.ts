@@ -236,6 +236,8 @@ Deno.test("an observer who asks gets no writes done", async () => {
     { agent: TOOLS },
   );
   const { alice, bob, roomId, gateway } = fixture;
+  // The message would wake the job that starts the run, before Bob is an observer.
+  await gateway.app.jobs.stop();
   const { id } = await sendMessage(bob, roomId, "Later", {
     mentions: { principalIds: [fixture.agentId], room: false },
   });
