@@ -94,6 +94,8 @@ testOnEngines("two edits of one occurrence without their series are one event", 
 
 testOnEngines("an import into a room archived meanwhile reports each event", async (environment) => {
   await using fixture = await openCalendarFixture(environment);
+  // Its commit would wake the job, before the room is archived.
+  await fixture.gateway.app.jobs.stop();
   const id = await startImport(fixture, fileOf(...numbered().slice(0, 3)));
   expectStatus(await fixture.alice.patch(`/v1/rooms/${fixture.roomId}`, { state: "archived" }));
   await fixture.gateway.runJobs();
@@ -104,7 +106,9 @@ testOnEngines("an import into a room archived meanwhile reports each event", asy
 
 testOnEngines("an interrupted import resumes", async (environment) => {
   await using fixture = await openCalendarFixture(environment);
-  const { gateway: { app: { store }, clock } } = fixture;
+  const { gateway: { app: { store, jobs }, clock } } = fixture;
+  // Its commit would wake the job, before anything here can interrupt that.
+  await jobs.stop();
   const id = await startImport(fixture, fileOf(...numbered()));
   const { onCommit } = store;
   const room = `room:${fixture.roomId}`;
