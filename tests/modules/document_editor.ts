@@ -2,6 +2,7 @@
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
+import { EditorAccess } from "@/modules/document/collaboration/editor_access.ts";
 import { countSockets } from "../counted_sockets.ts";
 import type { Harness } from "../harness.ts";
 import { pause, until } from "../wait.ts";
@@ -249,6 +250,18 @@ export class EditorFixture {
     await this.server[Symbol.asyncDispose]();
     await this.documents[Symbol.asyncDispose]();
   }
+}
+
+/** The newer tokens that gateways have checked, until it is disposed of: no editor is notified of that. */
+export function recordRenewals(): Disposable & { readonly all: { isVerified: boolean; expiresAt: number }[] } {
+  const { renewToken } = EditorAccess.prototype;
+  const all: { isVerified: boolean; expiresAt: number }[] = [];
+  EditorAccess.prototype.renewToken = async function (editor, token) {
+    await renewToken.call(this, editor, token);
+    const { isTokenUnverified, actor: { expiresAt = Infinity } } = editor.context;
+    all.push({ isVerified: isTokenUnverified !== true, expiresAt });
+  };
+  return { all, [Symbol.dispose]: () => void (EditorAccess.prototype.renewToken = renewToken) };
 }
 
 /** Waits for effects that must not occur. */
