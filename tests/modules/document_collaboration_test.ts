@@ -474,7 +474,9 @@ Deno.test("the provider in its simplest form, with a url and a token, works", as
   const provider = new HocuspocusProvider({ url: server.url, name: id, token: token("member") });
   await until(() => provider.isSynced, "in sync");
   assert.equal(provider.document.getText("content").toString(), "simple");
+  const { webSocket } = provider.configuration.websocketProvider;
   provider.destroy();
+  await untilClosed(webSocket);
 });
 
 Deno.test("a document that fails to load is refused and leaves nothing running", async () => {
@@ -565,9 +567,16 @@ Deno.test("one socket opens many documents at once", async () => {
   const providers = ids.map((name) => new HocuspocusProvider({ websocketProvider, name, token: token("member") }));
   for (const provider of providers) provider.attach();
   await until(() => providers.every((provider) => provider.isSynced), "all are in sync");
+  const { webSocket } = websocketProvider;
   for (const provider of providers) provider.destroy();
   websocketProvider.destroy();
+  await untilClosed(webSocket);
 });
+
+/** A socket is an open resource until its peer has answered that it closes. */
+async function untilClosed(socket: { readyState: number } | null): Promise<void> {
+  await until(() => socket?.readyState === WebSocket.CLOSED, "the socket is closed");
+}
 
 /** Makes reads of the database fail until the returned function is called. */
 function startOutage(store: object): () => void {
