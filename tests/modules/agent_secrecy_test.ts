@@ -88,7 +88,7 @@ testOnEngines("who is removed from the room receives nothing more of its runs", 
   const [own, other] = watchers;
   await eventually(() => assert.match(own === undefined ? "" : textOn(own.socket, id), /after/));
   assert.doesNotMatch(other === undefined ? "" : textOn(other.socket, id), /after/);
-  assert.match(other?.socket.frames.join("") ?? "", /"unsubscribe"/);
+  await eventually(() => assert.match(other?.socket.frames.join("") ?? "", /"unsubscribe"/));
   for (const { close } of watchers) close();
 });
 
@@ -126,6 +126,7 @@ testOnEngines("who loses a room that a run has read receives nothing more of the
     assert.match(stays.text, /"delta":"swordfish"/);
     assert.doesNotMatch(leaves.text, /"delta":"swordfish"/);
     assert.doesNotMatch(textOn(other.socket, id), /swordfish/);
+    await until(() => pushesOn(other.socket, `run:${id}`, "unsubscribe").length > 0);
     assert.equal(pushesOn(other.socket, `run:${id}`, "unsubscribe")[0].code, 2500);
     const refused = await watch(fixture, bob, id);
     assert.equal(refused.error?.code, 103);
