@@ -91,10 +91,13 @@ export class History {
     }));
   }
 
-  /** Waits for so many further acknowledgements. */
+  /** Waits for so many further acknowledgements: for each as long as a test waits for anything. */
   async waitForAcknowledged(count: number): Promise<void> {
     const target = this.acknowledged.size + count;
-    await until(() => this.acknowledged.size >= target, `${count} more acknowledged messages`);
+    while (this.acknowledged.size < target) {
+      const { size } = this.acknowledged;
+      await until(() => this.acknowledged.size > size, `one of ${target - size} more acknowledged messages`);
+    }
   }
 
   /** Lets every sender finish the message it is at. */
