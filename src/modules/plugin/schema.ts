@@ -40,7 +40,9 @@ const ManifestCommand = z.strictObject({
 }).meta({ id: "PluginCommand" });
 
 const ManifestHook = z.strictObject({
-  on: z.literal("message.before_send").describe("Called before a message is sent or edited"),
+  on: z.literal("message.before_send").describe(
+    "Called before a message is sent or edited; for a scheduled message when it is scheduled, and again at its time",
+  ),
   failure: z.enum(["open", "closed"]).default("open").describe(
     "What happens to messages while the plugin fails. open: sent, marked by `metadata.unfiltered`; closed: refused",
   ),
