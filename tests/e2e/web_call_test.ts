@@ -76,6 +76,28 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       assert.equal((await target.call(carol, "GET", `/v1/collaboration/meetings/${id}`)).state, "ended");
       await page.close();
     });
+    await t.step("who joins while another one waits for the response to that is seen by both", async () => {
+      const page = await signIn(browser, target, bob);
+      let seat: { meeting: { id: string }; participantId: string } | undefined;
+      await page.route("**/meetings/*/join", async (route) => {
+        const response = await route.fetch();
+        const { meeting: { id } } = await response.json();
+        seat = await target.call(carol, "POST", `/v1/collaboration/meetings/${id}/join`, { deviceId: "phone" });
+        // The page has read that again, because of the event.
+        await page.getByText("3 participants so far.").waitFor();
+        await route.fulfill({ response });
+      });
+      await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+      await button(page, "Join").click();
+      for (const name of ["ada", "carol"]) await page.locator("figcaption", { hasText: name }).waitFor();
+      assert.ok(seat !== undefined);
+      const { meeting: { id }, participantId } = seat;
+      await target.call(carol, "POST", `/v1/collaboration/meetings/${id}/leave`, { participantId });
+      await untilGone(page.locator("figcaption", { hasText: "carol" }));
+      await button(page, "Leave").click();
+      await untilGone(first.locator("figcaption", { hasText: "bob" }));
+      await page.close();
+    });
     await t.step(
       "muted, and without the camera, one stays so after a look at the chat, and others see it",
       async () => {

@@ -69,7 +69,7 @@ export class Call {
     this.participants.value = joined.participants;
     const channel = `meeting:${joined.meeting.id}`;
     const subscription = follow({ channel });
-    this.#ends.push(onEvent((event, from) => this.#receive(event, from === channel)), () => unfollow(channel));
+    this.#ends.push(onEvent((event, from) => this.receive(event, from === channel)), () => unfollow(channel));
     const timer = setInterval(() => {
       // The lease outlives a heartbeat that is lost.
       post(`${PATH}/${joined.meeting.id}/heartbeat`, { participantId: this.participantId }).catch(() => undefined);
@@ -206,7 +206,8 @@ export class Call {
     if (call.value === this) call.value = undefined;
   }
 
-  #receive({ type, data }: LiveEvent, isOwnChannel: boolean): void {
+  /** Signals are on the call's own channel, everything else on that of its room. */
+  receive({ type, data }: LiveEvent, isOwnChannel = false): void {
     if (type === "meeting.signal" && isOwnChannel && data.to === this.participantId) {
       // A connection that fails is offered again by the one that offered it.
       this.#signal(data).catch(() => undefined);
@@ -320,15 +321,22 @@ export async function joinMeeting(id: string): Promise<void> {
   call.value?.leave();
   const media = await openMedia();
   const { stream } = media;
+  // Who joins or leaves after the call was executed, and before its response is here, is not in the response.
+  const missed: LiveEvent[] = [];
+  const end = onEvent((event) => void (event.type.startsWith("meeting.") && missed.push(event)));
   try {
     const joined = await post<Joined>(`${PATH}/${id}/join`, {
       deviceId: deviceId(),
       capabilities: { audio: stream.getAudioTracks().length > 0, video: stream.getVideoTracks().length > 0 },
     });
-    call.value = new Call(joined, media);
+    const current = new Call(joined, media);
+    call.value = current;
+    for (const event of missed) current.receive(event);
   } catch (error) {
     for (const track of stream.getTracks()) track.stop();
     throw error;
+  } finally {
+    end();
   }
 }
 
