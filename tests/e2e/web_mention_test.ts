@@ -73,6 +73,18 @@ browserTest("the client offers members, mentions those who are picked, and marks
       await send(page, "Lunch, @all?");
       await eventually(async () => assert.deepEqual(await marked("Lunch"), ["@all"]));
     });
+    await t.step("who types faster than the page is drawn picks what all of it means", async () => {
+      await typeFor(page, "@b", ["bob"]);
+      // Two keys before the next frame.
+      const text = await page.evaluate(`(async () => {
+        const box = document.querySelector(".composer textarea");
+        document.execCommand("insertText", false, "o");
+        await new Promise((done) => setTimeout(done));
+        box.dispatchEvent(new KeyboardEvent("keydown", { key: "Tab", bubbles: true, cancelable: true }));
+        return box.value;
+      })()`);
+      assert.equal(text, "@bob ");
+    });
     await assertNoReports(page);
   } finally {
     await browser.close();

@@ -1,7 +1,7 @@
 // Completion of what is typed: names after an @ (members of the room, and @all), emoji after a colon, commands after a slash.
 import type { RefObject, VNode } from "preact";
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { addPeople } from "../core/people.ts";
@@ -31,7 +31,8 @@ export function Completion({ room, text, box, onPick }: {
   box: RefObject<HTMLTextAreaElement>;
   onPick: (text: string) => void;
 }): VNode | null {
-  useEffect(() => {
+  // Before the next key: what is typed quickly must meet the list that belongs to it.
+  useLayoutEffect(() => {
     const caret = box.current?.selectionStart ?? text.length;
     if (/^\/[a-z0-9_-]{0,40}$/.test(text)) return offer(readCommandChoices(room.id, text.slice(1)), 0);
     const before = text.slice(Math.max(0, caret - 60), caret);
