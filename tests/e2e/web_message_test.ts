@@ -230,6 +230,8 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await write(page, before);
       await untilGone(page.locator(".unsent"));
       await composer.press("ArrowUp");
+      // With the focus it gets a cursor, which would end a selection.
+      await page.locator(".edit textarea:focus").waitFor();
       await editor.fill(after);
     };
     await t.step("an edit is as it was left, also after another room was open", async () => {
@@ -294,7 +296,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       }
     });
     await t.step("a file that could not be uploaded is uploaded again, and its progress is shown", async () => {
-      const isRefused = page.waitForEvent("requestfailed");
+      const isRefused = page.waitForEvent("requestfailed", (request) => request.url().includes("/collaboration/files"));
       await page.route("**/collaboration/files?*", (route) => route.abort());
       await drop(page, ".chat");
       await isRefused;

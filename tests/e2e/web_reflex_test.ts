@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
-import { eventually, WAIT_MS } from "../wait.ts";
+import { allEnded, eventually, WAIT_MS } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
 import { assertNoReports, openClient, sees, signIn, untilGone, write } from "./web_page.ts";
@@ -66,8 +66,9 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await untilGone(local.locator(".unsent"));
       await message(local, "From the next room").hover();
       await message(local, "From the next room").getByRole("button", { name: "More" }).click();
-      await local.getByRole("menuitem", { name: "Copy link" }).click();
-      await local.getByText("Link copied").waitFor();
+      // It is there for some seconds only.
+      const isCopied = local.getByText("Link copied").waitFor();
+      await allEnded([isCopied, local.getByRole("menuitem", { name: "Copy link" }).click()]);
       await local.locator(".chat .composer textarea").press("Control+v");
       await eventually(async () =>
         assert.match(await local.locator(".chat .composer textarea").inputValue(), /^http:.+\?message=msg_/)

@@ -43,6 +43,9 @@ browserTest("two people work together in two browsers, through a cut network and
     await t.step("messages, mentions with completion, and typing", async () => {
       await write(ada, "Hello **Bob**");
       await sees(bob, "Hello Bob");
+      // The first may have been read, the second is an event, as typing is: from now on they arrive.
+      await write(ada, "Are you there?");
+      await sees(bob, "Are you there?");
       const isShown = bob.getByText("Ada is typing…").waitFor();
       await ada.locator(".composer textarea").pressSequentially("Look @bo");
       await ada.locator(".completion li").first().waitFor();
