@@ -98,6 +98,37 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       await untilGone(first.locator("figcaption", { hasText: "bob" }));
       await page.close();
     });
+    await t.step("who mutes the microphone before the event of joining is there stays muted", async () => {
+      const page = await signIn(browser, target, bob);
+      const held: (() => void)[] = [];
+      let isHeld = false;
+      const { promise: hasJoined, resolve } = Promise.withResolvers<number>();
+      await page.routeWebSocket(/\/ws$/, (socket) => {
+        const server = socket.connectToServer();
+        server.onMessage((message) => {
+          if (!isHeld) return socket.send(message);
+          held.push(() => socket.send(message));
+          if (String(message).includes("meeting.participant_joined")) resolve(held.length);
+        });
+      });
+      await page.reload();
+      await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+      await button(page, "Join").waitFor();
+      isHeld = true;
+      await button(page, "Join").click();
+      await button(page, "Mute").click();
+      await button(page, "Unmute").waitFor();
+      for (const release of held.slice(0, await hasJoined)) release();
+      const isEnabled = await page.evaluate(
+        "document.querySelector('.participant video').srcObject.getAudioTracks()[0].enabled",
+      );
+      assert.equal(isEnabled, false);
+      assert.equal(await button(page, "Unmute").count(), 1);
+      isHeld = false;
+      await button(page, "Leave").click();
+      await untilGone(first.locator("figcaption", { hasText: "bob" }));
+      await page.close();
+    });
     await t.step(
       "muted, and without the camera, one stays so after a look at the chat, and others see it",
       async () => {

@@ -214,8 +214,11 @@ export class Call {
     }
     if (!type.startsWith("meeting.") || data.meeting?.id !== this.meeting.id) return;
     if (type === "meeting.ended") return this.leave(true);
-    const { participant } = data;
-    if (participant === undefined) return;
+    if (data.participant === undefined) return;
+    const known = this.participants.value.find(({ id }) => id === data.participant.id);
+    // How one came says nothing of what was muted since.
+    const isLate = type === "meeting.participant_joined" && known !== undefined;
+    const participant: Participant = isLate ? { ...data.participant, muted: known.muted } : data.participant;
     const others = this.participants.value.filter(({ id }) => id !== participant.id);
     this.participants.value = participant.state === "left" ? others : [...others, participant];
     if (participant.state === "left") this.#close(participant.id);
