@@ -28,6 +28,11 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
     await t.step("it asks before it creates a task, and continues once that is approved", async () => {
       await write(page, "@gardener please create a task");
       await page.locator(".approval", { hasText: "Water the plants" }).waitFor();
+      await page.locator(".run .text", { hasText: "I will" }).waitFor();
+      // What was written before is not published again.
+      await page.reload();
+      await page.locator(".approval", { hasText: "Water the plants" }).waitFor();
+      await page.locator(".run .text", { hasText: "I will" }).waitFor();
       await page.getByRole("button", { name: "Approve" }).click();
       await sees(page, "The task is on your board.");
       await eventually(async () => {

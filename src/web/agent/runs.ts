@@ -102,7 +102,9 @@ async function followText(id: string): Promise<void> {
   const subscription = follow({ channel: `run:${id}` });
   try {
     await subscription?.ready();
-    const { text = "" } = await readRun(id);
+    const run = await readRun(id);
+    // Once a step has ended, as before its tools are called, its text is there only.
+    const text = run.text || run.steps.findLast((step) => step.text)?.text || "";
     if (text.trim().length > (texts.value.get(id) ?? "").trim().length) setText(id, text);
   } catch {
     // The words that follow are shown, and the message in the end.
