@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, sees, signIn, untilGone, write } from "./web_page.ts";
+import { assertNoReports, messagesOn, sees, signIn, untilGone, write } from "./web_page.ts";
 
 /** More than the client reads at first, of messages and of notifications. */
 const MANY = 75;
@@ -262,6 +262,23 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await untilGone(editor);
       assert.equal(saves, 1);
       await page.unroute("**/v1/messages/msg_*");
+    });
+    await t.step("a message that is changed before the response to its sending is there stays as it is", async () => {
+      await page.route("**/v1/messages", async (route) => {
+        const response = await route.fetch();
+        const { id, text } = await response.json();
+        if (text === "Too early") {
+          await target.call(ada, "PATCH", `/v1/messages/${id}`, { text: "Just in time" });
+          await sees(page, "Just in time");
+        }
+        await route.fulfill({ response });
+      });
+      await write(page, "Too early");
+      await write(page, "The next one");
+      // It is sent once the response for the first one is there.
+      await page.locator(`.chat .message[data-id^="msg_"]`, { hasText: "The next one" }).waitFor();
+      assert.ok((await messagesOn(page)).some((text) => text.includes("Just in time")));
+      await page.unroute("**/v1/messages");
     });
     await t.step("names of emoji are completed, also for screen readers", async () => {
       await composer.pressSequentially("Done :par");

@@ -120,17 +120,15 @@ export class Timeline {
 
   put(message: Message): void {
     const { items, hasAfter, state } = this.state.value;
-    const isKnown = items.some(({ id }) => id === message.id);
-    if (!isKnown && hasAfter) {
+    // What is known may have been changed since then: the response to sending may come after that.
+    if (items.some(({ id }) => id === message.id)) return;
+    if (hasAfter) {
       // What is newer than the window is read when it is scrolled to; what is being read may not have it.
       if (state === "loading") this.#missed.push(() => this.put(message));
       return;
     }
-    const all = isKnown
-      ? items.map((one) => one.id === message.id ? { ...message, reactions: one.reactions } : one)
-      : merged(items, [message]);
     this.#to = Math.max(this.#to, message.seq);
-    this.#set(this.#newest(all));
+    this.#set(this.#newest(merged(items, [message])));
   }
 
   patch(id: string, change: (message: Message) => Partial<Message>): void {
@@ -200,7 +198,7 @@ export function patchMessage(id: string, change: (message: Message) => Partial<M
   for (const timeline of timelines.values()) timeline.patch(id, change);
 }
 
-/** Shows a message that was sent or changed. */
+/** Shows a message that was sent. */
 export function putMessage(message: Message): void {
   const timeline = timelines.get(message.threadId ?? message.roomId);
   if (timeline !== undefined && timeline.state.value.state !== "new") timeline.put(message);
