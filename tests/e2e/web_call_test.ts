@@ -159,6 +159,11 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         })()`);
       await button(page, "Mute").click();
       await button(page, "Unmute").waitFor();
+      const seen = (): Promise<number> =>
+        first.locator(".participant", { hasText: "bob" }).locator("video").evaluate((video) =>
+          (video as unknown as { currentTime: number }).currentTime
+        );
+      await eventually(async () => assert.ok(await seen() > 0, "the picture of the first camera"));
       for (const [label, kind, isEnabled] of [["Camera", "Video", true], ["Microphone", "Audio", false]] as const) {
         const choice = page.getByRole("combobox", { name: label });
         await choice.waitFor();
@@ -171,10 +176,6 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await eventually(async () => assert.deepEqual(await ownTrack(kind), { id, state: "live", isEnabled }));
         await eventually(async () => assert.equal(await choice.inputValue(), id));
       }
-      const seen = (): Promise<number> =>
-        first.locator(".participant", { hasText: "bob" }).locator("video").evaluate((video) =>
-          (video as unknown as { currentTime: number }).currentTime
-        );
       const before = await seen();
       await eventually(async () => assert.ok(await seen() > before, "the picture goes on"));
       await button(page, "Leave").click();
