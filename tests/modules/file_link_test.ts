@@ -5,7 +5,7 @@ import { type ApiResponse, type Caller, type Harness, openGateway, SECRET } from
 import { captureLog } from "../log_capture.ts";
 import { allEnded, until } from "../wait.ts";
 import { GIF } from "./file_images.ts";
-import { FILES, openFileHarness, sha256, upload, uploadPicture } from "./file_harness.ts";
+import { FILES, openFileHarness, sha256, untilCreated, upload, uploadPicture } from "./file_harness.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { TokenFamily, TOKENS } from "./refresh_token_fixture.ts";
 
@@ -85,7 +85,8 @@ Deno.test("a link to a thumbnail serves only the thumbnail", async () => {
   const { id } = ok(await upload(gateway, alice, { name: "dot.gif" }, GIF));
   const [whole, small] = [await linkOf(alice, id), await linkOf(alice, id, { thumbnail: 64 })];
   assert.equal((await follow(gateway, whole)).headers.get("content-type"), "image/gif");
-  assert.match((await follow(gateway, small)).headers.get("content-type") ?? "", /^image\/(png|jpeg)$/);
+  const { headers } = await untilCreated(() => follow(gateway, small));
+  assert.match(headers.get("content-type") ?? "", /^image\/(png|jpeg)$/);
   const none = await linkOf(alice, await uploadFile(gateway, alice), { thumbnail: 64 });
   assertProblem(await follow(gateway, none), 422, "validation_failed");
 });
