@@ -63,7 +63,7 @@ for (const { what, kind, code, write } of REFUSED) {
     ]);
     const before = Y.encodeStateAsUpdate(other.doc);
     write(hostile);
-    await until(() => hostile.authFailures.length > 0, "the refusal arrives");
+    await until(() => hostile.closeReasons.length > 0, "it is disconnected");
     hostile.doc.getMap("later").set("typed", true);
     await waitBriefly();
     const [{ code: said, detail } = { code: "", detail: "" }] = hostile.rejections;
@@ -90,9 +90,9 @@ Deno.test("an editor over its daily quota is disconnected with the reason, and a
     ["member", "owner"].map((sub) => server.openSyncedEditor(id, () => signToken(clock, sub))),
   );
   assert.ok(alice !== undefined && bob !== undefined);
-  for (let n = 0; n < 50 && alice.authFailures.length === 0; n++) {
+  for (let n = 0; n < 50 && alice.closeReasons.length === 0; n++) {
     alice.insert(alice.text.length, "x".repeat(10_000));
-    await until(() => alice.isSaved || alice.authFailures.length > 0, "saved, or over the quota");
+    await until(() => alice.isSaved || alice.closeReasons.length > 0, "saved, or over the quota");
   }
   const stored = await documents.readText(id);
   assert.deepEqual([alice.authFailures, alice.rejections[0]?.code], [["quota-exceeded"], "quota_exceeded"]);
