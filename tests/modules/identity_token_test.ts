@@ -4,7 +4,7 @@ import { createHmac, createSign, generateKeyPairSync } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { createOutbound } from "@/adapters/outbound_http.ts";
-import { systemClock } from "@/core/clock.ts";
+import { HOUR_SECONDS, systemClock } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf } from "@/core/log.ts";
 import { Authenticator } from "@/modules/identity/authenticator.ts";
@@ -125,7 +125,7 @@ Deno.test("Bearer is case-insensitive, and two tokens are rejected", async () =>
 Deno.test("unavailable keys of an identity provider do not invalidate the token", async () => {
   const now = Math.floor(Date.now() / 1000);
   const { publicKey, privateKey } = await generateKeyPair("ES256");
-  const payload = { sub: "alice", exp: now + 60 };
+  const payload = { sub: "alice", exp: now + HOUR_SECONDS };
   const sign = () => new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid: "k1" }).sign(privateKey);
   let answer = (): Response => new Response(null, { status: 503 });
   await using provider = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => answer());
@@ -155,7 +155,7 @@ Deno.test("unavailable keys of an identity provider do not invalidate the token"
 
 Deno.test("keys are fetched from the operator's host only, even a private one, and within bounds", async () => {
   const { publicKey, privateKey } = await generateKeyPair("ES256");
-  const payload = { sub: "alice", exp: Math.floor(Date.now() / 1000) + 60 };
+  const payload = { sub: "alice", exp: Math.floor(Date.now() / 1000) + HOUR_SECONDS };
   const token = await new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid: "k1" }).sign(privateKey);
   const keys = { keys: [{ ...await exportJWK(publicKey), kid: "k1" }] };
   const long = JSON.stringify({ ...keys, more: "x".repeat(256 * 1024) });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createOutbound } from "@/adapters/outbound_http.ts";
 import { RemoteServers, type ServerError } from "@/modules/mcp/client.ts";
-import { eventually } from "../wait.ts";
+import { eventually, WAIT_MS } from "../wait.ts";
 
 type Message = { id?: number; method?: string };
 type Tool = (request: Request, message: Message) => Response;
@@ -34,7 +34,9 @@ function serve(call: Tool, other: (request: Request) => Response = () => new Res
     if (message.id === undefined) return new Response(null, { status: 202 });
     return Response.json({ jsonrpc: "2.0", id: message.id, error: { code: -32601, message: "no such method" } });
   });
-  const servers = new RemoteServers(createOutbound({ allow: ["127.0.0.1"] }), "1", { callMs: 10_000 });
+  const servers = new RemoteServers(createOutbound({ allow: ["127.0.0.1"], connectMs: WAIT_MS }), "1", {
+    callMs: WAIT_MS,
+  });
   const target = { url: `http://127.0.0.1:${server.addr.port}/mcp`, headers: {} };
   return { seen, servers, target, [Symbol.asyncDispose]: () => server.shutdown() };
 }

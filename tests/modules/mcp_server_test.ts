@@ -4,6 +4,7 @@ import { createOutbound } from "@/adapters/outbound_http.ts";
 import { MINUTE_MS } from "@/core/clock.ts";
 import { RemoteServers, ServerError } from "@/modules/mcp/client.ts";
 import { type Harness, openGateway } from "../harness.ts";
+import { WAIT_MS } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { serveGateway } from "./http_server.ts";
@@ -125,10 +126,10 @@ Deno.test("an agent uses the tools of a server, with the rights of the token tha
 type Handler = (message: { id?: number; method?: string }) => Response | Promise<Response>;
 
 /** A server that responds as a test says, and a client that waits for it for so long. */
-function remote(handle: Handler, callMs = 10_000) {
+function remote(handle: Handler, callMs = WAIT_MS) {
   const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
   const server = Deno.serve(options, async (request) => await handle(await request.json()));
-  const outbound = createOutbound({ allow: ["127.0.0.1"] });
+  const outbound = createOutbound({ allow: ["127.0.0.1"], connectMs: WAIT_MS });
   const servers = new RemoteServers(outbound, "1", { callMs });
   const target = { url: `http://127.0.0.1:${server.addr.port}/mcp`, headers: {} };
   return { servers, target, [Symbol.asyncDispose]: () => server.shutdown() };
