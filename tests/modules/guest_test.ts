@@ -5,7 +5,7 @@ import { type ApiResponse, type Caller, openGateway } from "../harness.ts";
 import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { FILES, pngHeader, upload } from "./file_harness.ts";
-import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { assertProblem, completeAnswer, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const BASE = "/v1/collaboration";
 const NAME = "Carola of the Cellar";
@@ -133,7 +133,8 @@ function callsWithPrincipalId({ gus, roomId, documentId }: { gus: Caller; roomId
       }),
     "document.share": (id: string) => gus.put(`${BASE}/documents/${documentId}/access/${id}`, { role: "reader" }),
     "document.unshare": (id: string) => gus.delete(`${BASE}/documents/${documentId}/access/${id}`),
-    "search.structured": (id: string) => gus.post("/v1/search", { query: "x", filters: { senderIds: [id] } }),
+    "search.structured": (id: string) =>
+      completeAnswer(() => gus.post("/v1/search", { query: "x", filters: { senderIds: [id] } })),
   };
 }
 
