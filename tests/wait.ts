@@ -3,15 +3,18 @@
 /** How long to wait for what must happen: longer than the busiest machine takes for anything. */
 export const WAIT_MS = 60_000;
 
+/** Also while a test stops the time of the gateway, see `stopTime`. */
+const monotonicMs = performance.now.bind(performance);
+
 /** Resolves once `isTrue` is; throws after `timeoutMs`, naming `what` was waited for, else the condition itself. */
 export async function until(
   isTrue: () => boolean | Promise<boolean>,
   what = `${isTrue}`,
   timeoutMs = WAIT_MS,
 ): Promise<void> {
-  const end = performance.now() + timeoutMs;
+  const end = monotonicMs() + timeoutMs;
   for (let tries = 0; !await isTrue(); tries++) {
-    if (performance.now() > end) throw new Error(`did not happen in ${timeoutMs} ms: ${what}`);
+    if (monotonicMs() > end) throw new Error(`did not happen in ${timeoutMs} ms: ${what}`);
     // Most of it is a few turns away; what is not is asked for seldom enough to come.
     await pause(tries < 20 ? 0 : 5);
   }
@@ -19,12 +22,12 @@ export async function until(
 
 /** Asks again until `check` throws no more; throws what it threw last after `timeoutMs`. */
 export async function eventually<Result>(check: () => Result | Promise<Result>, timeoutMs = WAIT_MS): Promise<Result> {
-  const end = performance.now() + timeoutMs;
+  const end = monotonicMs() + timeoutMs;
   for (let tries = 0;; tries++) {
     try {
       return await check();
     } catch (error) {
-      if (performance.now() > end) throw error;
+      if (monotonicMs() > end) throw error;
     }
     // What is asked is often a gateway process, which has to get on with it meanwhile.
     await pause(Math.min(tries, 25));
@@ -41,12 +44,12 @@ export async function allEnded<Work extends readonly unknown[] | []>(
 
 /** Does `step` again and again for so long: what must not happen has its time. */
 export async function repeatFor(ms: number, step: () => unknown): Promise<void> {
-  for (const end = performance.now() + ms; performance.now() < end; await pause(5)) await step();
+  for (const end = monotonicMs() + ms; monotonicMs() < end; await pause(5)) await step();
 }
 
 /** Keeps the thread busy for so long. */
 export function blockThread(ms: number): void {
-  for (const end = performance.now() + ms; performance.now() < end;);
+  for (const end = monotonicMs() + ms; monotonicMs() < end;);
 }
 
 /** Until it is disposed of, no time passes by `performance.now`: nothing is late, however slow the machine is. */
