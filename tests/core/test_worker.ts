@@ -22,5 +22,5 @@ serveWorker((order: keyof typeof handlers | Int32Array) => {
   if (typeof order === "string") return handlers[order]();
   // Works until the flag is set, and then for long enough to be measured.
   Atomics.wait(order, 0, 0);
-  handlers.work();
+  return handlers.work();
 });
