@@ -1,6 +1,7 @@
 // A newcomer: the printed address, a room, a message. Then a second person joins by invitation.
 import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
+import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, openClient, sees, signInAddress, write } from "./web_page.ts";
 
@@ -57,6 +58,9 @@ browserTest("whoever opens the printed address writes the first message", async 
         await owner.getByLabel("Access token").waitFor();
         await route.fulfill({ response });
       });
+      // What is not sent yet would be asked about. The page was left while the first message was sent.
+      const isSent = async () => assert.equal(await owner.evaluate("sessionStorage.getItem('gateway.unsent')"), "[]");
+      await eventually(isSent);
       await owner.goto(`${target.baseUrl}/#/profile`);
       await owner.getByRole("button", { name: "Sign out" }).click();
       for (const page of [owner, tab]) {

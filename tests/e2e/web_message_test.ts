@@ -385,6 +385,20 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".sidebar .room.open + h2 + .room, .sidebar .room.open + .room").first().waitFor();
       assert.notEqual(await page.evaluate("location.hash"), `#/rooms/${direct.id}`);
     });
+    await t.step("a message whose response broke off is sent again, and is there once", async () => {
+      await page.evaluate(() => {
+        const { json } = Response.prototype;
+        Response.prototype.json = function () {
+          if (!this.url.endsWith("/v1/messages")) return json.call(this);
+          Response.prototype.json = json;
+          return Promise.reject(new TypeError("Failed to fetch"));
+        };
+      });
+      await write(page, "Only once");
+      await sees(page, "Only once");
+      await becomesTrue(page, "sessionStorage.getItem('gateway.unsent') === '[]'");
+      assert.equal((await messagesOn(page)).filter((text) => text === "Only once").length, 1);
+    });
     await assertNoReports(page);
   } finally {
     await browser.close();

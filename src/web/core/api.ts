@@ -166,7 +166,12 @@ function typeOf({ type }: Blob): string {
 
 async function read<Result>(response: Response): Promise<Result> {
   const isJson = response.headers.get("Content-Type")?.includes("json") === true;
-  return await (isJson ? response.json() : response.text()) as Result;
+  try {
+    return await (isJson ? response.json() : response.text()) as Result;
+  } catch {
+    // The response broke off, as when the page is left: the call may have been executed.
+    throw unreachable();
+  }
 }
 
 async function problemOf(response: Response): Promise<ApiError> {
