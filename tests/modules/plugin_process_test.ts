@@ -1,4 +1,4 @@
-// Plugins in processes of this host: they answer, may do nothing else, and are stopped when they loop, flood or end.
+// Plugins in processes of this host: they answer, may do nothing else, and are stopped when they hang, flood or end.
 import assert from "node:assert/strict";
 import { Fault } from "@/core/fault.ts";
 import { ProcessTransport } from "@/modules/plugin/process_transport.ts";
