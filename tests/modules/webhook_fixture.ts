@@ -5,7 +5,7 @@ import type { WebhookTables } from "@/modules/webhook/tables.ts";
 import type { Store } from "@/ports/store.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
-import { ok } from "./fixtures.ts";
+import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 export const WEBHOOKS = "/v1/collaboration/webhooks";
 
@@ -85,6 +85,21 @@ export async function untilWebhook(
 ): Promise<any> {
   await until(async () => isTrue(ok(await who.get(`${WEBHOOKS}/${id}`))), `webhook: ${isTrue}`);
   return ok(await who.get(`${WEBHOOKS}/${id}`));
+}
+
+/** A webhook of alice for the messages of her room, whose endpoint is ill: it has refused the first one once, as `first` says. */
+export async function failFirst(
+  gateway: Harness,
+  endpoint: Endpoint,
+  // deno-lint-ignore no-explicit-any -- as above
+): Promise<{ alice: Caller; roomId: string; id: string; first: any }> {
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
+  endpoint.answer = () => new Response(null, { status: 503 });
+  await sendMessage(alice, roomId, "one");
+  const first = await untilWebhook(alice, id, ({ state }) => state === "retrying");
+  return { alice, roomId, id, first };
 }
 
 /** Waits until a stream is left alone, because a run has found that the creator of its webhook may not read it. */

@@ -9,6 +9,7 @@ import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fix
 import {
   createWebhook,
   Endpoint,
+  failFirst,
   openWithEndpoints,
   untilPaused,
   untilRunsEnded,
@@ -58,12 +59,7 @@ testOnEngines(
   async (settings) => {
     await using gateway = await openWithEndpoints(settings);
     await using endpoint = new Endpoint();
-    const { alice } = await createCallers(gateway, "alice");
-    const roomId = await createRoom(alice, []);
-    const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
-    endpoint.answer = () => new Response(null, { status: 503 });
-    await sendMessage(alice, roomId, "one");
-    const first = await untilWebhook(alice, id, ({ state }) => state === "retrying");
+    const { alice, roomId, id, first } = await failFirst(gateway, endpoint);
     assert.equal(first.lastError, "http_503");
     const firstWait = Date.parse(first.nextAttemptAt) - gateway.clock.now();
     assert.ok(firstWait >= 4000 && firstWait <= 6000, `${firstWait}`);
@@ -125,12 +121,7 @@ testOnEngines(
   async (settings) => {
     await using gateway = await openWithEndpoints(settings);
     await using endpoint = new Endpoint();
-    const { alice } = await createCallers(gateway, "alice");
-    const roomId = await createRoom(alice, []);
-    const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
-    endpoint.answer = () => new Response(null, { status: 503 });
-    await sendMessage(alice, roomId, "one");
-    const first = await untilWebhook(alice, id, ({ state }) => state === "retrying");
+    const { alice, roomId, id, first } = await failFirst(gateway, endpoint);
     gateway.clock.advance(MINUTE_MS);
     // Tried again because of it, before the look that happens once a second.
     await sendMessage(alice, roomId, "two");
@@ -143,12 +134,7 @@ testOnEngines(
 Deno.test("a clock that was ahead while an earlier step back was dealt with holds up no webhook", async () => {
   await using gateway = await openWithEndpoints();
   await using endpoint = new Endpoint();
-  const { alice } = await createCallers(gateway, "alice");
-  const roomId = await createRoom(alice, []);
-  const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
-  endpoint.answer = () => new Response(null, { status: 503 });
-  await sendMessage(alice, roomId, "one");
-  await untilWebhook(alice, id, ({ state }) => state === "retrying");
+  const { alice, roomId } = await failFirst(gateway, endpoint);
   await gateway.runJobs();
   const { store } = gateway.app;
   const write = store.write;

@@ -81,8 +81,10 @@ export function takeDraft(key: string, roomId: string): Taken | undefined {
   const reply = key === roomId ? replyTo.value.get(roomId) : undefined;
   if (reply !== undefined) setReply(roomId, undefined);
   const giveBack = (): void => {
-    if (!drafts.value.has(key)) setDraft(key, text);
-    if (reply !== undefined) setReply(roomId, reply);
+    if (!drafts.value.has(key)) {
+      setDraft(key, text);
+      if (reply !== undefined) setReply(roomId, reply);
+    }
     uploads.value = new Map(uploads.value).set(key, files);
   };
   return { text: text.trim(), files: ready, giveBack };
