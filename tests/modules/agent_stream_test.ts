@@ -1,7 +1,8 @@
 // The stream of a run: all of it, also for those who come late or were cut off.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
-import { systemClock } from "@/core/clock.ts";
+import { iso, systemClock } from "@/core/clock.ts";
 import { eventBody } from "@/modules/agent/run/event_body.ts";
 import { RunPublisher } from "@/modules/agent/run/publisher.ts";
 import { RunNotices } from "@/modules/agent/run/ui_stream.ts";
@@ -142,29 +143,84 @@ Deno.test("a response that breaks off and starts again is announced, not spliced
   assert.deepEqual(textsOf(late), ["The right"]);
 });
 
-Deno.test("when watchers learn that a response starts again, nothing of it is stored any more", async () => {
-  const gate = Promise.withResolvers<void>();
-  await using fixture = await AgentFixture.open(({ number }) =>
-    number === 1 ? { parts: ["The wrong ", () => gate.promise], error: "stream_broken" } : "The right"
+for (const cause of ["it breaks off", "another node takes over"]) {
+  testOnEngines(
+    `when watchers learn that a response starts again since ${cause}, it is not stored`,
+    async (environment) => {
+      const gate = Promise.withResolvers<void>();
+      const stored: Promise<unknown>[] = [];
+      await using fixture = await AgentFixture.open(
+        ({ number }) =>
+          number === 1
+            ? { parts: ["The wrong ", waitFor(gate)], error: "stream_broken" }
+            : { parts: [() => Promise.all(stored), "The right"] },
+        { environment },
+      );
+      const { db } = fixture.gateway.app.store;
+      const { reset } = RunPublisher.prototype;
+      RunPublisher.prototype.reset = function (run, step) {
+        stored.push(db.selectFrom("agent_run").select("text").where("id", "=", run.id).executeTakeFirst());
+        reset.call(this, run, step);
+      };
+      try {
+        await fixture.mention(fixture.bob, "Go");
+        const { id } = await fixture.settled("running");
+        await until(async () => (await fixture.run(id)).text === "The wrong ");
+        if (cause === "it breaks off") gate.resolve();
+        else await endLease(fixture, id, "The wrong ");
+        await fixture.settled();
+      } finally {
+        RunPublisher.prototype.reset = reset;
+      }
+      assert.deepEqual(await Promise.all(stored), [{ text: "" }]);
+    },
   );
-  const { db } = fixture.gateway.app.store;
-  const stored: Promise<unknown>[] = [];
-  const { reset } = RunPublisher.prototype;
-  RunPublisher.prototype.reset = function (run, step) {
-    stored.push(db.selectFrom("agent_run").select("text").where("id", "=", run.id).executeTakeFirst());
-    reset.call(this, run, step);
-  };
-  try {
-    await fixture.mention(fixture.bob, "Go");
-    const { id } = await fixture.settled("running");
-    await until(async () => (await fixture.run(id)).text === "The wrong ");
-    gate.resolve();
-    await fixture.settled();
-  } finally {
-    RunPublisher.prototype.reset = reset;
-  }
-  assert.deepEqual(await Promise.all(stored), [{ text: "" }]);
+}
+
+testOnEngines("what was shown and not saved before another node takes over is not spliced", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(({ number }) => ({
+    parts: number === 1 ? ["The wrong ", waitFor()] : ["The right response", waitFor(gate)],
+  }), { environment });
+  await fixture.mention(fixture.bob, "Go");
+  const { id } = await fixture.settled("running");
+  const seen: Received[] = [];
+  const reading = readStream(fixture, id, {
+    isEnough(received) {
+      seen.splice(0, Infinity, ...received);
+      return false;
+    },
+  });
+  await eventually(() => assert.match(JSON.stringify(seen), /The wrong/));
+  await endLease(fixture, id, "");
+  await eventually(() => assert.match(JSON.stringify(seen), /response/));
+  gate.resolve();
+  assert.deepEqual(textsOf(await reading), ["The wrong ", "The right response"]);
 });
+
+testOnEngines("what was shown when a node stops is stored, so that it is known to start again", async (environment) => {
+  await using fixture = await AgentFixture.open(() => ({ parts: ["The wrong ", waitFor()] }), { environment });
+  const { app } = fixture.gateway;
+  await fixture.mention(fixture.bob, "Go");
+  const { id } = await fixture.settled("running");
+  await readStream(fixture, id, { isEnough: (received) => received.some(({ part }) => part.type === "text-delta") });
+  await app.drain();
+  const run = await app.store.db.selectFrom("agent_run").select(["status", "text"]).where("id", "=", id)
+    .executeTakeFirst();
+  assert.deepEqual(run, { status: "queued", text: "The wrong " });
+});
+
+/** A model says no more until the gate opens, or its call is ended. */
+function waitFor(gate = Promise.withResolvers<void>()): (signal: AbortSignal) => Promise<unknown> {
+  return (signal) => Promise.race([gate.promise, once(signal, "abort")]);
+}
+
+/** From now on the run belongs to a node that ended after it had saved a text: what executes it loses it, and it is claimed again. */
+async function endLease({ gateway }: AgentFixture, id: string, text: string): Promise<void> {
+  const { clock, app: { store } } = gateway;
+  const lost = { text, lease_owner: "1:lease_gone", lease_until: iso(clock.now() - 1) };
+  await store.write((tx) => tx.db.updateTable("agent_run").set(lost).where("id", "=", id).execute());
+}
 
 Deno.test("a stream of a cancelled run ends with it", async () => {
   const gate = Promise.withResolvers<void>();

@@ -187,7 +187,6 @@ function createParts(platform: Platform, deps: Deps) {
     identity,
     actors,
     lifecycle,
-    publisher,
     ending,
     operations,
     toolSources,

@@ -20,7 +20,6 @@ import type { RunEnding } from "./ending.ts";
 import { LeaseLost, type RunFailure, type RunLifecycle } from "./lifecycle.ts";
 import type { ModelStep, ModelStepResult } from "./model_step.ts";
 import { askersOf, roomsReadJson, withRoomsRead } from "./presenter.ts";
-import type { RunPublisher } from "./publisher.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 import type { ToolStep } from "./tool_step.ts";
@@ -47,7 +46,6 @@ type ExecutorDeps = {
   modelStep: ModelStep;
   toolStep: ToolStep;
   ending: RunEnding;
-  publisher: RunPublisher;
   assembleContext: AssembleContext;
   operations: () => ReadonlyMap<string, Operation>;
   toolSources: readonly ToolSource[];
@@ -82,15 +80,14 @@ export class RunExecutor {
   }
 
   async #execute(claimed: RunRow, signal: AbortSignal): Promise<void> {
-    const { store, cpu, actors, publisher, ending } = this.#deps;
+    const { store, cpu, actors, ending } = this.#deps;
     if (claimed.attempt > ATTEMPTS_MAX) {
       return await ending.fail(claimed, { code: "interrupted", detail: "The gateway stopped several times meanwhile" });
     }
-    // What was shown of a step that did not complete does not count.
-    if (claimed.text !== "") publisher.reset(claimed, claimed.step);
     await this.#requireAgent(claimed);
     let run = claimed.started_at === null ? await this.#start(claimed) : claimed;
     if (run.status !== "running") return;
+    if (run.attempt > 1 || run.text !== "") await this.#restartResponse(run);
     const account = cpu.accountOf(await actors.of(run));
     await chargeTo(account, async () => {
       while (run.status === "running") {
@@ -103,6 +100,13 @@ export class RunExecutor {
         run = { ...next, active_ms: Number(next.active_ms) + Math.round(performance.now() - startedAt) };
       }
     });
+  }
+
+  /** What another node showed of a response that it did not complete does not count, whether it was saved or not. */
+  async #restartResponse(run: RunRow): Promise<void> {
+    const { store, modelStep } = this.#deps;
+    const steps = await new RunStore(store.db).steps(run.tenant_id, run.id);
+    if (nextCallOf(steps) === undefined) await modelStep.restart(run, steps.length);
   }
 
   async #requireAgent({ tenant_id, agent_id }: RunRow): Promise<NamedAgentRow> {
@@ -129,13 +133,9 @@ export class RunExecutor {
   async #next(run: RunRow, agent: NamedAgentRow, steps: readonly StepRow[], signal: AbortSignal): Promise<RunRow> {
     const { toolStep, operations, toolSources } = this.#deps;
     const toolbox = await Toolbox.of(agent, operations(), toolSources, run);
-    const response = steps.findLast(({ kind }) => kind === "model");
-    for (const call of callsOf(response)) {
-      const begun = steps.find(({ call_id }) => call_id === call.callId);
-      if (begun !== undefined && begun.ended_at !== null) continue;
-      return await toolStep.run({ run, n: begun?.n ?? steps.length, call, begun, toolbox, signal });
-    }
-    return await this.#respond(run, agent, steps, toolbox, signal);
+    const next = nextCallOf(steps);
+    if (next === undefined) return await this.#respond(run, agent, steps, toolbox, signal);
+    return await toolStep.run({ run, n: next.begun?.n ?? steps.length, ...next, toolbox, signal });
   }
 
   async #respond(
@@ -216,6 +216,13 @@ function failureFrom(thrown: unknown, attempt: number): RunFailure | undefined {
 /** The tools that a response calls. */
 export function callsOf(step: StepRow | undefined): ModelToolCall[] {
   return step?.calls_json === null || step === undefined ? [] : JSON.parse(step.calls_json);
+}
+
+/** The first call of the last response that has not ended, with its step if it began. */
+function nextCallOf(steps: readonly StepRow[]): { call: ModelToolCall; begun: StepRow | undefined } | undefined {
+  return callsOf(steps.findLast(({ kind }) => kind === "model"))
+    .map((call) => ({ call, begun: steps.find(({ call_id }) => call_id === call.callId) }))
+    .find(({ begun }) => begun === undefined || begun.ended_at === null);
 }
 
 /** The steps so far as the model sees them. */

@@ -48,11 +48,16 @@ export class ModelStep {
       } catch (thrown) {
         const isBroken = thrown instanceof ModelError && thrown.isRetryable && thrown.usage !== undefined;
         if (!isBroken || retry === BROKEN_RETRIES || signal.aborted) throw thrown;
-        // In this order: who subscribes in between and reads the run would take what follows for a continuation of the old text.
-        await this.#save(run, n, "");
-        publisher.reset(run, n);
+        await this.restart(run, n);
       }
     }
+  }
+
+  /** What was said of a step does not count: it starts again. Throws `LeaseLost`. */
+  async restart(run: RunRow, n: number): Promise<void> {
+    // In this order: who subscribes in between and reads the run would take what follows for a continuation of the old text.
+    await this.#save(run, n, "");
+    this.#deps.publisher.reset(run, n);
   }
 
   async #attempt(
@@ -102,6 +107,8 @@ export class ModelStep {
       // Also when the text became too long: ends the call of the provider.
       await step.return({} as AiStepEnd);
       await saver.end();
+      // By it, the node that continues knows that something was shown.
+      if (signal.aborted) await saver.saveRest();
     }
   }
 
@@ -145,6 +152,11 @@ class TextSaver {
   async end(): Promise<void> {
     this.#isOver = true;
     clearTimeout(this.#timer);
+    await this.#saving;
+  }
+
+  async saveRest(): Promise<void> {
+    if (this.#text.length > this.#savedLength) this.#begin();
     await this.#saving;
   }
 

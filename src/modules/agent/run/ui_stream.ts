@@ -142,7 +142,7 @@ export class UiStream {
   published({ type, step, offset, text }: Notice): UiPart[] | undefined {
     if (this.#resumed !== undefined) return undefined;
     if (step !== this.#step) return step < this.#step || type !== "run.delta" ? [] : undefined;
-    if (type === "run.reset") return this.#reset();
+    if (type === "run.reset") return this.#text === "" ? [] : this.#reset();
     if (type !== "run.delta") return [];
     if (offset > this.#text.length) return undefined;
     return this.#write(text.slice(this.#text.length - offset));
