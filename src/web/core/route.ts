@@ -3,13 +3,14 @@ import { signal } from "@preact/signals";
 
 type Route = { path: readonly string[]; query: URLSearchParams };
 
-export const route = signal(parse(location.hash));
+let shown = location.hash;
+export const route = signal(parse(shown));
 
 let moves = 0;
 
 addEventListener("hashchange", () => {
   moves++;
-  route.value = parse(location.hash);
+  if (location.hash !== shown) show();
 });
 
 /** The address of a path such as `rooms/room_1`; segments are encoded. */
@@ -19,7 +20,13 @@ export function hrefOf(path: readonly string[], query: Readonly<Record<string, s
 }
 
 export function go(path: readonly string[], query: Readonly<Record<string, string>> = {}): void {
-  location.hash = hrefOf(path, query);
+  goTo(hrefOf(path, query));
+}
+
+/** Shows what an address names. At once, before the browser reports it: what is typed next is meant for what is there then. */
+export function goTo(href: string): void {
+  location.hash = href;
+  show();
 }
 
 /** Back to what was shown before; to the start if that was another site. */
@@ -31,7 +38,12 @@ export function goBack(): void {
 /** The same without a trace in the history. */
 export function replaceRoute(path: readonly string[], query: Readonly<Record<string, string>> = {}): void {
   history.replaceState(null, "", hrefOf(path, query));
-  route.value = parse(location.hash);
+  show();
+}
+
+function show(): void {
+  shown = location.hash;
+  route.value = parse(shown);
 }
 
 function parse(hash: string): Route {

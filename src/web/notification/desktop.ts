@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { get } from "../core/api.ts";
 import { onEvent } from "../core/live.ts";
+import { goTo } from "../core/route.ts";
 import type { Notification as Entry } from "../core/resources.ts";
 import { token } from "../core/session.ts";
 import { headlineOf, hrefOf, textOf } from "./words.ts";
@@ -41,7 +42,7 @@ async function show(id: string): Promise<void> {
   const shown = new Notification(headlineOf(entry), { body: textOf(entry), tag: id });
   shown.onclick = () => {
     focus();
-    location.hash = hrefOf(entry);
+    goTo(hrefOf(entry));
     shown.close();
   };
 }

@@ -6,7 +6,7 @@ import { post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
-import { go, route } from "../core/route.ts";
+import { go, goTo, route } from "../core/route.ts";
 import { online } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
 import { isAdmin, isGuest, me, myId } from "../core/session.ts";
@@ -187,13 +187,14 @@ export function useShortcuts(): void {
       if (dialog.value !== undefined) return;
       if ((event.ctrlKey || event.metaKey) && event.key === "k") {
         event.preventDefault();
-        location.hash = "#/search";
+        goTo("#/search");
       }
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!event.altKey || step === undefined || event.defaultPrevented) return;
       event.preventDefault();
-      const links = [...document.querySelectorAll<HTMLElement>(".sidebar .room")];
-      links[links.findIndex((link) => link.matches(".open")) + step]?.click();
+      const links = [...document.querySelectorAll<HTMLAnchorElement>(".sidebar .room")];
+      const link = links[links.findIndex((one) => one.matches(".open")) + step];
+      if (link !== undefined) goTo(link.hash);
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
