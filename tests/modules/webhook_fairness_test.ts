@@ -158,16 +158,19 @@ Deno.test("webhooks that are being tried leave their places to those whose wait 
   await using gateway = await openWithEndpoints();
   const store = gateway.app.store as unknown as Store<WebhookTables>;
   const at = (seconds: number) => iso(gateway.clock.now() + seconds * 1000);
-  const add = (id: string, more: Partial<WebhookRow>) =>
-    new WebhookStore(store.db).add({ ...newWebhookRow({ ...ROW, id }, at(0)), ...more });
   const tried = { next_attempt_at: at(-90), lease_owner: "node", lease_until: at(45) };
-  for (const id of ["a", "b", "c"]) await add(id, tried);
-  await add("d", { next_attempt_at: at(-10) });
-  await add("e", { next_attempt_at: at(-20) });
-  await add("f", { next_attempt_at: at(-5) });
-  await add("g", { ...tried, lease_until: at(-1) });
-  await add("h", { next_attempt_at: at(1) });
-  const due = await new DeliveryStore(store.db).due(at(0), 2);
+  // In one transaction: the gateway tries those that are due as soon as it sees them.
+  const due = await store.write(async ({ db }) => {
+    const add = (id: string, more: Partial<WebhookRow>) =>
+      new WebhookStore(db).add({ ...newWebhookRow({ ...ROW, id }, at(0)), ...more });
+    for (const id of ["a", "b", "c"]) await add(id, tried);
+    await add("d", { next_attempt_at: at(-10) });
+    await add("e", { next_attempt_at: at(-20) });
+    await add("f", { next_attempt_at: at(-5) });
+    await add("g", { ...tried, lease_until: at(-1) });
+    await add("h", { next_attempt_at: at(1) });
+    return await new DeliveryStore(db).due(at(0), 2);
+  });
   assert.deepEqual(due.map(({ id }) => id), ["e", "d", "g"]);
 });
 
