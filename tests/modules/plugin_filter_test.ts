@@ -125,6 +125,30 @@ testOnEngines(
   },
 );
 
+testOnEngines("a scheduled message is marked by what its filter did when it was sent", async (environment) => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway({ ...environment, ...ALLOW });
+  const { alice, roomId } = await openFixture(gateway, filterManifest(server));
+  const [passes, fails] = [() => ({ kind: "pass" }), () => new Response(null, { status: 500 })];
+  type Respond = PluginServer["respond"];
+  const send = async (text: string, whenScheduled: Respond, whenSent: Respond) => {
+    const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+    server.respond = whenScheduled;
+    const { message } = ok(await alice.post("/v1/messages", { roomId, text, metadata: { mine: 1 }, sendAt }));
+    server.respond = whenSent;
+    gateway.clock.advance(60_000);
+    await gateway.runJobs();
+    const sent = ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.at(-1);
+    const events = await gateway.app.store.log.read("default", `room:${roomId}`, 0, 100);
+    const { data } = JSON.parse(events.findLast(({ type }) => type === "message.created")?.json ?? "");
+    assert.deepEqual([sent.text, data.message.text, data.message.metadata], [text, text, sent.metadata]);
+    return [message.metadata, sent.metadata];
+  };
+  const [whole, marked] = [{ mine: 1 }, { mine: 1, unfiltered: [ID] }];
+  assert.deepEqual(await send("First", fails, passes), [marked, whole]);
+  assert.deepEqual(await send("Second", passes, fails), [whole, marked]);
+});
+
 testOnEngines("a scheduled message waits for a filter that does not respond", async (environment) => {
   await using server = new PluginServer();
   await using gateway = await openGateway({ ...environment, ...ALLOW });
@@ -182,6 +206,10 @@ Deno.test("while a filter fails, open rooms send and mark messages, closed ones 
   assert.deepEqual(marked.metadata, { mine: 1, unfiltered: [ID] });
   const edited = ok(await alice.patch(`/v1/messages/${marked.id}`, { text: "Edited" }));
   assert.deepEqual([edited.text, edited.metadata], ["Edited", { mine: 1, unfiltered: [ID] }]);
+  server.respond = () => ({ kind: "pass" });
+  const checked = ok(await alice.patch(`/v1/messages/${marked.id}`, { text: "Checked" }));
+  assert.deepEqual([checked.text, checked.metadata], ["Checked", { mine: 1 }]);
+  server.respond = () => new Response("broken", { status: 500 });
   const manifest = filterManifest(server, { failure: "closed" }, { version: "2.0.0" });
   ok(await admin.patch(`${PLUGINS}/${ID}`, { manifest }));
   const refused = await alice.post("/v1/messages", { roomId, text: "Closed" });

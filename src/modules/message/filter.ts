@@ -1,4 +1,5 @@
 // Filters of messages: what other modules may change or refuse before a message is sent or edited.
+import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Message, MessageSend, MessageUpdate } from "./schema.ts";
 
@@ -30,8 +31,8 @@ export async function filterUpdate(
   input: MessageUpdate,
 ): Promise<MessageUpdate> {
   if (!filter.appliesTo(context.actor.tenantId, roomId)) return input;
-  const filtered = await filter.apply(context, roomId, input);
-  // A mark of the filter is added to the metadata that the message has.
-  const isMarked = input.metadata === undefined && filtered.metadata !== undefined;
-  return isMarked ? { ...filtered, metadata: { ...metadata, ...filtered.metadata } } : filtered;
+  if (input.metadata !== undefined) return await filter.apply(context, roomId, input);
+  // A mark of the filters is added to the metadata that the message has, or removed from it.
+  const { metadata: marked, ...filtered } = await filter.apply(context, roomId, { ...input, metadata });
+  return canonicalJson(marked) === canonicalJson(metadata) ? filtered : { ...filtered, metadata: marked };
 }

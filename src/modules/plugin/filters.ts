@@ -75,9 +75,10 @@ export class MessageFilters implements MessageFilter {
       text += await this.#filterText(actor, roomId, { ...message, text: part.text }, { plugins, failed });
       text += part.separator;
     }
-    const filtered = { ...message, text };
-    if (failed.size === 0) return filtered;
-    return { ...filtered, metadata: { ...filtered.metadata, unfiltered: [...failed] } };
+    // Says what was found now: the message may be marked by an earlier look, such as when it was scheduled.
+    const { unfiltered: _earlier, ...metadata } = message.metadata ?? {};
+    if (failed.size > 0) return { ...message, text, metadata: { ...metadata, unfiltered: [...failed] } };
+    return { ...message, text, ...message.metadata === undefined ? {} : { metadata } };
   }
 
   /** What a text becomes. Adds plugins that failed to `failed`; those are not asked again. */
