@@ -4,7 +4,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn, untilGone } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
 /** Widths of the pictures on the screen. */
 function pictures(page: Page): Promise<number[]> {
@@ -44,7 +44,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
     const [name, ...kinds] = refused;
     const page = await signIn(browser, target, token);
     await refuse(page, name, kinds);
-    await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+    await visit(page, `rooms/${room.id}/call`);
     await page.getByRole("button", { name: action }).click();
     await page.getByRole("button", { name: "Leave" }).waitFor();
     return page;
@@ -59,12 +59,12 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
     });
     await t.step("a member in another room is notified of a call, and one that rings can be declined", async () => {
       const page = await signIn(browser, target, bob);
-      await page.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await visit(page, `rooms/${room.id}`);
       const notice = page.locator(".banner", { hasText: "A call is going on" });
       await notice.getByRole("link", { name: "Join" }).click();
       await button(page, "Join").waitFor();
       await untilGone(notice);
-      await page.goto(`${target.baseUrl}/#/inbox`);
+      await visit(page, "inbox");
       const direct = await target.call(carol, "POST", "/v1/rooms", { kind: "direct", memberIds: ["bob"] });
       const { id } = await target.call(carol, "POST", "/v1/collaboration/meetings", {
         roomId: direct.id,
@@ -87,7 +87,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await page.getByText("3 participants so far.").waitFor();
         await route.fulfill({ response });
       });
-      await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+      await visit(page, `rooms/${room.id}/call`);
       await button(page, "Join").click();
       for (const name of ["ada", "carol"]) await page.locator("figcaption", { hasText: name }).waitFor();
       assert.ok(seat !== undefined);
@@ -112,7 +112,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         });
       });
       await page.reload();
-      await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+      await visit(page, `rooms/${room.id}/call`);
       await button(page, "Join").waitFor();
       isHeld = true;
       await button(page, "Join").click();
@@ -194,7 +194,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         };
       })()`);
       await page.route("**/meetings/*/join", (route) => route.abort());
-      await page.goto(`${target.baseUrl}/#/rooms/${room.id}/call`);
+      await visit(page, `rooms/${room.id}/call`);
       // It is there for some seconds only.
       const isRefused = page.getByText("The gateway cannot be reached").waitFor();
       await allEnded([isRefused, page.getByRole("button", { name: "Join" }).click()]);

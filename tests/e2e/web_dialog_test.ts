@@ -4,7 +4,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, openClient, signIn, untilGone } from "./web_page.ts";
+import { assertNoReports, openClient, signIn, untilGone, visit } from "./web_page.ts";
 
 /** Not a secure page, as that of a gateway in a local network. */
 const LOCAL = "gateway.test";
@@ -53,7 +53,7 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
     const page = await signIn(browser, target, ada);
     const dialog = page.getByRole("dialog");
     const create = async (place: string, button: string, fields: Record<string, string>): Promise<void> => {
-      await page.goto(`${target.baseUrl}/#/${place}`);
+      await visit(page, place);
       await page.getByRole("button", { name: button, exact: true }).click();
       for (const [label, value] of Object.entries(fields)) await dialog.getByLabel(label).fill(value);
       await dialog.getByRole("button", { name: /^(Create|Install)$/ }).click();
@@ -123,7 +123,7 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
     });
 
     await t.step("why a form was refused is in its dialog", async () => {
-      await page.goto(`${target.baseUrl}/#/admin/plugins`);
+      await visit(page, "admin/plugins");
       await page.getByRole("button", { name: "Install", exact: true }).click();
       await dialog.getByLabel("Manifest").fill("nonsense");
       await pressFor(page, "Install", /JSON/);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, openClient, sees, signInAddress, write } from "./web_page.ts";
+import { assertNoReports, openClient, sees, signInAddress, visit, write } from "./web_page.ts";
 
 browserTest("whoever opens the printed address writes the first message", async (t) => {
   await using target = await openTarget({ isOwn: true, environment: { SVC_RATE_LIMIT: "on" } });
@@ -61,7 +61,7 @@ browserTest("whoever opens the printed address writes the first message", async 
       // What is not sent yet would be asked about. The page was left while the first message was sent.
       const isSent = async () => assert.equal(await owner.evaluate("sessionStorage.getItem('gateway.unsent')"), "[]");
       await eventually(isSent);
-      await owner.goto(`${target.baseUrl}/#/profile`);
+      await visit(owner, "profile");
       await owner.getByRole("button", { name: "Sign out" }).click();
       for (const page of [owner, tab]) {
         await page.getByText("You are signed out.").waitFor();

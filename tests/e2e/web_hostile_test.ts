@@ -5,7 +5,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { openTarget } from "./target.ts";
 import { authorizationAddress } from "./web_authorization.ts";
-import { assertNoReports, signIn } from "./web_page.ts";
+import { assertNoReports, signIn, visit } from "./web_page.ts";
 
 const TEXTS = [
   "<script>globalThis.hacked = 1</script>",
@@ -101,7 +101,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
     ];
     for (const place of places) {
       await t.step(`#/${place.slice(0, 60)}`, async () => {
-        await page.goto(`${target.baseUrl}/#/${place}`);
+        await visit(page, place);
         await page.locator("main", { hasNotText: "Loading…" }).waitFor();
         if (place.endsWith(richId)) await page.getByRole("toolbar", { name: "Formatting" }).waitFor();
         assert.equal(await page.evaluate("globalThis.hacked"), undefined);

@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, messagesOn, openClient, sees, signIn, untilGone, write } from "./web_page.ts";
+import { assertNoReports, messagesOn, openClient, sees, signIn, untilGone, visit, write } from "./web_page.ts";
 
 /** More than one page of messages. */
 const REPLIES = 70;
@@ -49,7 +49,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
 
     await t.step("a session that expires while the page is open says so, and the draft is there after it", async () => {
       const bob = await signIn(browser, target, tokens.bob);
-      await bob.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await visit(bob, `rooms/${room.id}`);
       await bob.locator(".chat .composer textarea").fill("Half a sentence");
       let ttl = 1;
       await bob.routeWebSocket(/\/ws$/, (socket) => {
@@ -83,7 +83,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
 
     await t.step("the address of a reply opens its thread", async () => {
       const { items } = await target.call(tokens.ada, "GET", `/v1/messages?roomId=${room.id}&limit=1`);
-      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?message=${items[0].id}`);
+      await visit(ada, `rooms/${room.id}?message=${items[0].id}`);
       await ada.locator(".pane .message.marked", { hasText: `Reply ${REPLIES}` }).waitFor();
       await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
       await eventually(async () => assert.deepEqual(await messagesOn(ada), ["The question"]));
@@ -121,7 +121,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
     );
 
     await t.step("a mention that is deleted is no longer unread, and a room is found by its name", async () => {
-      await ada.goto(`${target.baseUrl}/#/search`);
+      await visit(ada, "search");
       const mention = await post("/v1/messages", { roomId: room.id, text: "@ada look", parseMentions: true });
       const plans = ada.locator(".sidebar .room", { hasText: "Plans" });
       await plans.locator(".badge").waitFor();
@@ -141,7 +141,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         "GET",
         `/v1/messages?roomId=${room.id}&threadId=${root.id}&limit=200`,
       );
-      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?thread=${root.id}&reply=${items[0].id}`);
+      await visit(ada, `rooms/${room.id}?thread=${root.id}&reply=${items[0].id}`);
       await ada.locator(".pane .message.marked").waitFor();
       await write(ada, "The last reply", ".pane");
       const isOnScreen = (): boolean => {
@@ -175,7 +175,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       "what is typed in a task stays while others change it, and is saved when the dialog is closed",
       async () => {
         const task = await post("/v1/collaboration/tasks", { roomId: room.id, title: "Water the plants" });
-        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}/tasks?task=${task.id}`);
+        await visit(ada, `rooms/${room.id}/tasks?task=${task.id}`);
         const description = ada.getByLabel("Description");
         await description.click();
         await ada.keyboard.type("Every ");
@@ -208,16 +208,16 @@ browserTest("the page keeps what a person has written, and shows what is the cas
     );
 
     await t.step("a link to a task or a document that does not exist says so", async () => {
-      await ada.goto(`${target.baseUrl}/#/tasks/task_0123456789abcdef0123456789abcdef`);
+      await visit(ada, "tasks/task_0123456789abcdef0123456789abcdef");
       await ada.getByText(/No such task/).waitFor();
       await untilGone(ada.locator("dialog"));
-      await ada.goto(`${target.baseUrl}/#/documents/doc_0123456789abcdef0123456789abcdef`);
+      await visit(ada, "documents/doc_0123456789abcdef0123456789abcdef");
       await ada.getByText("This document is not available.").waitFor();
     });
 
     await t.step("going back leaves a dialog", async () => {
-      await ada.goto(`${target.baseUrl}/#/inbox`);
-      await ada.goto(`${target.baseUrl}/#/people`);
+      await visit(ada, "inbox");
+      await visit(ada, "people");
       await ada.getByRole("button", { name: "New", exact: true }).click();
       await ada.getByRole("menuitem", { name: "New room" }).click();
       await ada.locator("dialog input:focus").waitFor();
@@ -227,7 +227,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
     });
 
     await t.step("a page that is opened while the gateway is down loads everything once it is back", async () => {
-      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await visit(ada, `rooms/${room.id}`);
       await sees(ada, "First words");
       const isRefused = ["me", "sync"].map((name) =>
         ada.waitForEvent("requestfailed", (one) => one.url().includes(name))
@@ -267,7 +267,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       }, tokens.ada);
       const settings = await ada.context().newCDPSession(ada);
       await settings.send("Emulation.setTimezoneOverride", { timezoneId: "Europe/Berlin" });
-      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}/calendar?at=2026-10-25`);
+      await visit(ada, `rooms/${room.id}/calendar?at=2026-10-25`);
       await ada.reload();
       const event = ada.getByRole("button", { name: /breakfast/i });
       // The hours may still be scrolled between the two looks.
@@ -316,7 +316,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
 
     await t.step("a public room is live before one joins it, and says why it is left", async () => {
       const open = await post("/v1/rooms", { name: "Open", visibility: "public" });
-      await ada.goto(`${target.baseUrl}/#/rooms/${open.id}`);
+      await visit(ada, `rooms/${open.id}`);
       await ada.getByRole("button", { name: "Join" }).waitFor();
       await post("/v1/messages", { roomId: open.id, text: "Come in" });
       await sees(ada, "Come in");
@@ -335,12 +335,12 @@ browserTest("the page keeps what a person has written, and shows what is the cas
     });
 
     await t.step("the next person who signs in finds nothing of the previous one", async () => {
-      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await visit(ada, `rooms/${room.id}`);
       await ada.route("**/v1/messages", (route) => route.abort());
       await write(ada, "Never sent");
       await ada.locator(".unsent").waitFor();
       await composer.fill("Not for Bob");
-      await ada.goto(`${target.baseUrl}/#/profile`);
+      await visit(ada, "profile");
       await ada.getByRole("button", { name: "Sign out" }).click();
       const warning = ada.getByRole("dialog", { name: "Sign out?" });
       await warning.getByText(/1 message could not be sent yet.+ 1 draft would be lost/).waitFor();
@@ -354,7 +354,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await tab.close();
       await enterToken(ada, tokens.bob);
       await ada.locator(".sidebar .me", { hasText: "Bob" }).waitFor();
-      await ada.goto(`${target.baseUrl}/#/rooms/${room.id}`);
+      await visit(ada, `rooms/${room.id}`);
       await sees(ada, "First words");
       assert.equal(await composer.inputValue(), "");
       await assertNoReports(ada);

@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, messagesOn, sees, signIn, untilGone, write } from "./web_page.ts";
+import { assertNoReports, messagesOn, sees, signIn, untilGone, visit, write } from "./web_page.ts";
 
 /** More than the client reads at first, of messages and of notifications. */
 const MANY = 75;
@@ -120,7 +120,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
     });
     await t.step("what is removed from a list leaves the focus to what was next to it", async () => {
       for (const name of ["one", "two"]) await post(ada, "/v1/collaboration/tokens", { name, scopes: ["room.read"] });
-      await page.goto(`${target.baseUrl}/#/profile`);
+      await visit(page, "profile");
       await page.getByLabel("Status").fill("Half a status");
       await page.locator("input[type=file]").setInputFiles({
         name: "me.png",
@@ -171,7 +171,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await eventually(async () => assert.equal(await entries.count(), MANY + 1));
     });
     await t.step("who has asked for it is notified by the system while another window is in front", async () => {
-      await page.goto(`${target.baseUrl}/#/profile`);
+      await visit(page, "profile");
       await page.evaluate(`(() => {
         globalThis.shown = [];
         globalThis.Notification = class {
@@ -192,7 +192,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".places .badge").waitFor();
     });
     await t.step("a day of a conversation is found by its date", async () => {
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await visit(page, `rooms/${roomId}`);
       await sees(page, "I agree");
       await page.getByRole("button", { name: "Room menu" }).click();
       await page.getByRole("menuitem", { name: "Go to a date" }).click();
@@ -216,7 +216,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.evaluate('document.querySelector(".chat .messages").style.bottom = ""');
     });
     await t.step("Escape leaves a thread, back to its message", async () => {
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await visit(page, `rooms/${roomId}`);
       await message(page, "I agree").focus();
       await page.keyboard.press("Enter");
       await page.locator(".pane textarea[aria-label='Reply in thread']:focus").waitFor();
@@ -239,9 +239,9 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await editor.selectText();
       await page.keyboard.press("Control+b");
       assert.equal(await editor.inputValue(), "**Changed**");
-      await page.goto(`${target.baseUrl}/#/inbox`);
+      await visit(page, "inbox");
       await page.getByRole("heading", { name: "Inbox" }).waitFor();
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await visit(page, `rooms/${roomId}`);
       assert.equal(await editor.inputValue(), "**Changed**");
       await editor.press("Enter");
       await message(page, "Changed").locator("strong", { hasText: "Changed" }).waitFor();
@@ -332,10 +332,10 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".pane").getByRole("button", { name: "Close" }).click();
     });
     await t.step("what could not be read without a connection is read with the next one", async () => {
-      await page.goto(`${target.baseUrl}/#/inbox`);
+      await visit(page, "inbox");
       await page.context().setOffline(true);
       await page.locator(".link-state:not(.connected)").waitFor();
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}?thread=${first.id}`);
+      await visit(page, `rooms/${roomId}?thread=${first.id}`);
       await page.locator(".pane").getByText("The messages could not be read.").waitFor();
       await page.context().setOffline(false);
       await untilGone(page.locator(".pane").getByText("The messages could not be read."));

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn } from "./web_page.ts";
+import { assertNoReports, signIn, visit } from "./web_page.ts";
 
 const WIDTHS = [390, 320];
 const LONG = "Großkleckersdorf-Hinterwäldlingen";
@@ -75,7 +75,7 @@ browserTest("every page fits a narrow screen", async () => {
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 780 });
       for (const [place, shown] of pages) {
-        await page.goto(`${target.baseUrl}/#/${place}`);
+        await visit(page, place);
         const root = page.locator(place === "" ? ".sidebar" : /^tasks\/./.test(place) ? "dialog" : "main");
         const seen = root.getByText(shown).locator("visible=true").first();
         await eventually(async () => assert.ok(await seen.isVisible(), `/${place} at ${width}`));

@@ -4,7 +4,7 @@ import type { Locator } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn, untilGone } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
 const PHONE = { width: 360, height: 740 };
 const DAY_MS = 86_400_000;
@@ -57,7 +57,7 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.close();
     });
     const page = await signIn(browser, target, ada);
-    const open = (place: string) => page.goto(`${target.baseUrl}/#/${place}`);
+    const open = (place: string) => visit(page, place);
     await t.step("the inbox and the search show texts without the marks of their formatting", async () => {
       const text = "Answer Sow the beans, see the plan 2 < 3 & <b> a b c d";
       await open("inbox");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn, untilGone } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
 const CHAPTERS = 40;
 const PHONE = { width: 390, height: 780 };
@@ -21,7 +21,7 @@ browserTest("the outline of a document leads to its headings", async () => {
     for (const [kind, editor] of [["text", ".cm-content"], ["rich", ".ProseMirror"]] as const) {
       await page.setViewportSize(DESKTOP);
       const { id } = await target.call(ada, "POST", "/v1/collaboration/documents", { title: kind, kind, text });
-      await page.goto(`${target.baseUrl}/#/documents/${id}`);
+      await visit(page, `documents/${id}`);
       await page.locator(editor).getByText("The garden").waitFor();
       const openOutline = async (): Promise<void> => {
         await page.getByRole("button", { name: "Document menu" }).click();

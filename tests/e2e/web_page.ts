@@ -41,6 +41,19 @@ export async function signIn(browser: Browser, target: Target, token: string): P
   return page;
 }
 
+/**
+ * Opens a place of the client by its address, and waits until the page knows. The browser notifies it after the address has
+ * changed: who acts before that, as after `goto`, acts in the place that is left.
+ */
+export async function visit(page: Page, place: string): Promise<void> {
+  await page.evaluate(`new Promise((resolve) => {
+    const { hash } = new URL(${JSON.stringify(`#/${place}`)}, location.href);
+    if (location.hash === hash) return resolve();
+    addEventListener("hashchange", () => resolve(), { once: true });
+    location.hash = hash;
+  })`);
+}
+
 export async function write(page: Page, text: string, within = ".chat"): Promise<void> {
   const box = page.locator(`${within} .composer textarea`);
   await box.fill(text);

@@ -6,7 +6,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually, WAIT_MS } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, openClient, sees, signIn, untilGone, write } from "./web_page.ts";
+import { assertNoReports, openClient, sees, signIn, untilGone, visit, write } from "./web_page.ts";
 
 /** Not a secure page, as that of a gateway in a local network. */
 const LOCAL = "gateway.test";
@@ -146,7 +146,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       const { id: other } = await post(ada, "/v1/rooms", { name: "elsewhere", memberIds: ["bob"] });
       const text = `[See there](${target.baseUrl}/#/rooms/${roomId}?message=${id})`;
       await post(bob, "/v1/messages", { roomId: other, text });
-      await page.goto(`${target.baseUrl}/#/rooms/${other}`);
+      await visit(page, `rooms/${other}`);
       await page.getByRole("link", { name: "See there" }).click();
       await page.locator(`.marked[data-id="${id}"]`).waitFor();
       assert.equal(page.context().pages().length, 1);
@@ -154,7 +154,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.getByRole("link", { name: "See there" }).waitFor();
     });
     await t.step("who comes back to an open room sees what is new", async () => {
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await visit(page, `rooms/${roomId}`);
       await sees(page, "The place");
       await page.locator(".room.open:not(.unread)").waitFor();
       await page.evaluate("document.hasFocus = () => false");
@@ -172,7 +172,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
         await post(ada, events, { roomId, title: `Talk at ${hour}`, start });
       }
       await post(ada, events, { roomId, title: "Fair", start: { date: "2027-02-27" }, end: { date: "2027-03-03" } });
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}/calendar?at=2027-02-10`);
+      await visit(page, `rooms/${roomId}/calendar?at=2027-02-10`);
       await page.getByRole("button", { name: /Talk at 13/ }).waitFor();
       await page.getByRole("button", { name: "Month", exact: true }).click();
       await page.getByRole("heading", { name: "February 2027" }).waitFor();
@@ -189,7 +189,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.locator(".week").getByRole("button", { name: /Talk at 13/ }).waitFor();
     });
     await t.step("Escape closes what is beside the conversation, and leaves the search", async () => {
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await visit(page, `rooms/${roomId}`);
       await composer.fill("Half a message");
       await page.getByRole("button", { name: "2 members" }).click();
       await page.locator(".pane").getByRole("button", { name: "Close" }).focus();
@@ -217,7 +217,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       using database = new DatabaseSync(`${folder}/gateway.db`, { timeout: WAIT_MS });
       const update = database.prepare("update message set created_at = ? where id = ?");
       for (const [day, one] of ids.entries()) update.run(dateOf(day), one);
-      await page.goto(`${target.baseUrl}/#/rooms/${id}`);
+      await visit(page, `rooms/${id}`);
       // The last day, one in the middle, one that nothing was written on, and one before all.
       for (
         const [date, day] of [[dateOf(DAYS - 1), DAYS - 1], [dateOf(31), 31], ["2024-02-12", 13], [
@@ -234,7 +234,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
     });
     await t.step("half a comment is there after its pane was closed, and after the page was left", async () => {
       const { id } = await post(ada, DOCUMENTS, { roomId, title: "Plan" });
-      await page.goto(`${target.baseUrl}/#/documents/${id}`);
+      await visit(page, `documents/${id}`);
       const comment = page.getByLabel("Comment", { exact: true });
       await page.getByRole("button", { name: "Comments" }).click();
       await comment.fill("Half a comm");
@@ -254,7 +254,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       async () => {
         const text = "Before after";
         const { id } = await post(ada, DOCUMENTS, { roomId, title: "Pictures", text });
-        await page.goto(`${target.baseUrl}/#/documents/${id}`);
+        await visit(page, `documents/${id}`);
         await page.locator(".cm-line", { hasText: text }).click();
         await page.keyboard.press("Home");
         for (let n = 0; n < "Before".length; n++) await page.keyboard.press("ArrowRight");
@@ -268,7 +268,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
     );
     await t.step("a picture that is pasted in a line of formatted text is below it", async () => {
       const { id } = await post(ada, DOCUMENTS, { roomId, title: "Rich", kind: "rich", text: "One line\n\nAnother" });
-      await page.goto(`${target.baseUrl}/#/documents/${id}`);
+      await visit(page, `documents/${id}`);
       await page.locator(".ProseMirror p", { hasText: "One line" }).dblclick({ position: { x: 4, y: 8 } });
       await page.keyboard.press("ArrowRight");
       // The editor has read where the cursor is once it has drawn a frame.
@@ -281,7 +281,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
     await t.step("who signs out in one tab is signed out in the others, and nobody else is", async () => {
       const second = await page.context().newPage();
       await second.goto(`${target.baseUrl}/#/profile`);
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}`);
+      await visit(page, `rooms/${roomId}`);
       await composer.waitFor();
       const other = await page.context().newPage();
       // Asks nobody for a session, as after somebody has signed out.

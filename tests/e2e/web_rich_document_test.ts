@@ -5,7 +5,7 @@ import * as Y from "yjs";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn, untilGone } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
 const PATH = "/v1/collaboration/documents";
 /** Longer than a pane is wide. */
@@ -69,7 +69,7 @@ browserTest("two people format a rich document in the client, which leaves alone
   const browser = await launchBrowser();
   try {
     const [ada, bob] = await Promise.all([signIn(browser, target, tokens.ada), signIn(browser, target, tokens.bob)]);
-    for (const page of [ada, bob]) await page.goto(`${target.baseUrl}/#/documents/${id}`);
+    for (const page of [ada, bob]) await visit(page, `documents/${id}`);
     for (const page of [ada, bob]) await page.locator(".ProseMirror h1", { hasText: "Plan" }).waitFor();
 
     await t.step("both see formatting, tasks, tables and each other's cursors", async () => {
@@ -173,7 +173,7 @@ browserTest("two people format a rich document in the client, which leaves alone
         if (isOnline) socket.connectToServer();
         else void socket.close();
       });
-      await ada.goto(`${target.baseUrl}/#/documents/${created.id}`);
+      await visit(ada, `documents/${created.id}`);
       await editor.click();
       await ada.keyboard.type("First,");
       await eventually(async () => {
@@ -203,7 +203,7 @@ browserTest("two people format a rich document in the client, which leaves alone
         const { text } = await target.call(tokens.bob, "GET", `${path}/content?format=markdown`);
         assert.equal(text.trim(), "First, second, third");
       });
-      await ada.goto(`${target.baseUrl}/#/documents/${id}`);
+      await visit(ada, `documents/${id}`);
       await ada.locator(".ProseMirror h1").waitFor();
     });
 

@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, sees, signIn, untilGone, write } from "./web_page.ts";
+import { assertNoReports, sees, signIn, untilGone, visit, write } from "./web_page.ts";
 
 /** Ids that more than one element has. */
 function repeatedIds(page: Page): Promise<unknown> {
@@ -90,7 +90,7 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await post("/v1/messages", { roomId: garden.id, text: "Water them" });
       await sees(page, "Water them");
       await held;
-      await page.goto(`${target.baseUrl}/#/inbox`);
+      await visit(page, "inbox");
       // Once the position is stored: the next message is not a part of it.
       await eventually(async () => {
         const { items } = await target.call(ada, "GET", "/v1/collaboration/unreads");
