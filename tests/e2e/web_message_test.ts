@@ -147,7 +147,8 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
     });
     await t.step("a token is created for a script, and shown once", async () => {
       await page.getByRole("button", { name: "New token" }).click();
-      await page.getByLabel("Name", { exact: true }).last().fill("three");
+      // The profile has a name as well.
+      await page.getByRole("dialog").getByLabel("Name", { exact: true }).fill("three");
       await page.getByLabel("Scopes").fill("room.read, principal.read");
       await page.getByRole("button", { name: "Create" }).click();
       const token = await page.getByRole("textbox", { name: "Token" }).inputValue();

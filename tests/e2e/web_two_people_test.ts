@@ -77,7 +77,7 @@ browserTest("two people work together in two browsers, through a cut network and
     });
 
     await t.step("a picture is attached, and shown to the other", async () => {
-      await ada.locator("input[type=file]").setInputFiles({
+      await ada.locator(".chat input[type=file]").setInputFiles({
         name: "dot.png",
         mimeType: "image/png",
         buffer: Buffer.from(PNG),
