@@ -109,17 +109,23 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
     await t.step("all rooms are marked as read at once, if a person wants that", async () => {
       await post("/v1/messages", { roomId: plans.id, text: "@ada look", parseMentions: true });
       await room("Plans").locator(".badge").waitFor();
-      const readAll = page.getByRole("button", { name: "Mark all rooms as read" });
-      await readAll.click();
+      // A dialog stays that is opened between a key that leaves a place, and the report of the browser about that.
+      await page.evaluate(`(async () => {
+        const isReported = new Promise((resolve) => addEventListener("hashchange", resolve, { once: true }));
+        dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true }));
+        document.querySelector("[aria-label='Mark all rooms as read']").click();
+        await isReported;
+      })()`);
       await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
       await room("Plans").locator(".badge").waitFor();
+      const readAll = page.getByRole("button", { name: "Mark all rooms as read" });
       await readAll.click();
       await page.getByRole("dialog").getByRole("button", { name: "Mark as read" }).click();
       await eventually(async () => assert.equal(await page.locator(".sidebar .room.unread").count(), 0));
       await untilGone(readAll);
       const { items } = await target.call(ada, "GET", "/v1/collaboration/unreads");
       assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
-      await eventually(async () => assert.equal(await page.title(), "Inbox"));
+      await eventually(async () => assert.equal(await page.title(), "Search"));
     });
     await assertNoReports(page);
   } finally {

@@ -6,12 +6,10 @@ type Route = { path: readonly string[]; query: URLSearchParams };
 let shown = location.hash;
 export const route = signal(parse(shown));
 
-let moves = 0;
+/** How often a place was left for another one, which {@link replaceRoute} does not do. */
+export const moves = signal(0);
 
-addEventListener("hashchange", () => {
-  moves++;
-  if (location.hash !== shown) show();
-});
+addEventListener("hashchange", move);
 
 /** The address of a path such as `rooms/room_1`; segments are encoded. */
 export function hrefOf(path: readonly string[], query: Readonly<Record<string, string>> = {}): string {
@@ -26,12 +24,12 @@ export function go(path: readonly string[], query: Readonly<Record<string, strin
 /** Shows what an address names. At once, before the browser reports it: what is typed next is meant for what is there then. */
 export function goTo(href: string): void {
   location.hash = href;
-  show();
+  move();
 }
 
 /** Back to what was shown before; to the start if that was another site. */
 export function goBack(): void {
-  if (moves > 0) history.back();
+  if (moves.peek() > 0) history.back();
   else go([]);
 }
 
@@ -39,6 +37,13 @@ export function goBack(): void {
 export function replaceRoute(path: readonly string[], query: Readonly<Record<string, string>> = {}): void {
   history.replaceState(null, "", hrefOf(path, query));
   show();
+}
+
+/** Shows the place of a new address; once, although the browser may report it later. */
+function move(): void {
+  if (location.hash === shown) return;
+  show();
+  moves.value++;
 }
 
 function show(): void {

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
+import { moves } from "../core/route.ts";
 import { Notices } from "./banner.ts";
 import { Icon } from "./icon.ts";
 
@@ -23,7 +24,7 @@ export function closeDialog(): void {
 }
 
 // Going back, or elsewhere, leaves a dialog.
-addEventListener("hashchange", closeDialog);
+moves.subscribe(closeDialog);
 
 /** A field that is removed while it has the focus would not report what was typed in it. */
 function leaveField(): void {
