@@ -256,6 +256,26 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       });
     });
 
+    await t.step("what was read is also sent if the network was back before the call failed", async () => {
+      const { promise: isBack, resolve: letFail } = Promise.withResolvers<void>();
+      const isSent = ada.waitForRequest("**/rooms/*/read");
+      await ada.route("**/rooms/*/read", (route) => isBack.then(() => route.abort()));
+      await post("/v1/messages", { roomId: room.id, text: "Read while it broke off" });
+      await isSent;
+      await ada.context().setOffline(true);
+      await ada.locator(".link-state:not(.connected)").waitFor();
+      await ada.context().setOffline(false);
+      await ada.locator(".link-state.connected").waitFor();
+      const isRefused = ada.waitForEvent("requestfailed", (request) => request.url().endsWith("/read"));
+      letFail();
+      await isRefused;
+      await ada.unroute("**/rooms/*/read");
+      await eventually(async () => {
+        const { items } = await target.call(tokens.ada, "GET", "/v1/collaboration/unreads");
+        assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
+      });
+    });
+
     await t.step("events are at their hour when clocks change, and keep their time zone", async () => {
       const path = "/v1/collaboration/calendar/events";
       const timeZone = "America/New_York";

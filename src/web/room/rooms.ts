@@ -10,6 +10,7 @@ import { go, replaceRoute, route } from "../core/route.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 
 const READ_DELAY_MS = 800;
+const RESEND_MS = 3000;
 const PREVIEW_MAX = 160;
 /** Rooms whose presence is read after an interruption. */
 const PRESENT_ROOMS_MAX = 50;
@@ -107,9 +108,19 @@ export function markRead(id: string, seq: number): void {
 
 function sendRead(id: string, seq: number): void {
   call<Unread>("PUT", `v1/rooms/${encodeURIComponent(id)}/read`, { seq }).then(setUnread, (error) => {
-    // What was read without a connection is sent with the next one; else the position moves with the next message.
-    if (error instanceof ApiError && error.isTemporary) unsentReads.set(id, seq);
+    // Otherwise the position moves with the next message.
+    if (!(error instanceof ApiError) || !error.isTemporary) return;
+    unsentReads.set(id, seq);
+    // A call that broke off with one connection may fail when there is another one already.
+    setTimeout(sendReads, RESEND_MS);
   });
+}
+
+/** Sends again what could not be sent; without a connection, with the next one. */
+function sendReads(): void {
+  if (connection.peek() !== "connected") return;
+  for (const [id, seq] of unsentReads) sendRead(id, seq);
+  unsentReads.clear();
 }
 
 function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount, lastSeq }: Unread): void {
@@ -180,8 +191,7 @@ async function readPresence(): Promise<void> {
 effect(() => {
   // The first connection starts from a state that has it.
   if (connection.value !== "connected" || !areRoomsRead.peek()) return;
-  for (const [id, seq] of unsentReads) sendRead(id, seq);
-  unsentReads.clear();
+  sendReads();
   // Read with the next connection.
   readPresence().catch(() => undefined);
 });
