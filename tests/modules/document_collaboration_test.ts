@@ -4,6 +4,7 @@ import postgres from "postgres";
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as Y from "yjs";
 import { Fault } from "@/core/fault.ts";
+import { EditorAccess } from "@/modules/document/collaboration/editor_access.ts";
 import { testOnPostgres } from "../engines.ts";
 import { allEnded, until } from "../wait.ts";
 import { EditorFixture, recordRenewals, waitBriefly } from "./document_editor.ts";
@@ -529,6 +530,34 @@ testOnPostgres(
     assert.equal(await documents.readText(id), "> start");
   },
 );
+
+Deno.test("a node that stops waits until the access of its editors is read", async () => {
+  await using fixture = await EditorFixture.open();
+  const { documents, server, id, token } = fixture;
+  const gate = Promise.withResolvers<void>();
+  const ended: string[] = [];
+  let begun = 0;
+  const { revalidate } = EditorAccess.prototype;
+  EditorAccess.prototype.revalidate = async function (editor) {
+    begun++;
+    await gate.promise;
+    await revalidate.call(this, editor);
+    ended.push("reading");
+  };
+  try {
+    const editor = await server.openSyncedEditor(id, token("member"));
+    await until(() => begun > 0, "its access is read once it is connected");
+    await editor.disconnect();
+    const draining = documents.gateway.app.drain().then(() => ended.push("node"));
+    await Promise.race([draining, waitBriefly()]);
+    gate.resolve();
+    await draining;
+    assert.deepEqual([ended.length, ended.at(-1)], [begun + 1, "node"]);
+  } finally {
+    EditorAccess.prototype.revalidate = revalidate;
+    gate.resolve();
+  }
+});
 
 testOnPostgres(
   "a reader who was removed through another node receives no edit after that, also before this node is notified",

@@ -13,6 +13,7 @@ import type { DocumentTables } from "../tables.ts";
 import type { EditorConnection, Send } from "./editor_connection.ts";
 import type { DocumentReplica } from "./document_replica.ts";
 import { CLOSE } from "./editor_socket.ts";
+import type { RunningWork } from "./running_work.ts";
 import { reportRefusal } from "./update_refusal.ts";
 
 const REVALIDATE_TICKS = 30;
@@ -38,16 +39,18 @@ export class EditorAccess {
   readonly #deps: EditorAccessDeps;
   readonly #replicas: ReadonlyMap<string, DocumentReplica>;
   readonly #send: Send;
+  readonly #work: RunningWork;
   /** Documents that may have missed a change of access since their last check, with the number of the latest such occasion. */
   readonly #uncertain = new WeakMap<DocumentReplica, number>();
   #uncertainties = 0;
   readonly #checks = new WeakMap<DocumentReplica, () => Promise<void>>();
   #ticks = 0;
 
-  constructor(deps: EditorAccessDeps, replicas: ReadonlyMap<string, DocumentReplica>, send: Send) {
+  constructor(deps: EditorAccessDeps, replicas: ReadonlyMap<string, DocumentReplica>, send: Send, work: RunningWork) {
     this.#deps = deps;
     this.#replicas = replicas;
     this.#send = send;
+    this.#work = work;
   }
 
   /** Accepts a newer token on an open connection, of the same principal only. */
@@ -106,7 +109,7 @@ export class EditorAccess {
 
   /** Revalidates without waiting for the result. */
   revalidateSoon(editor: EditorConnection): void {
-    void this.#tryRevalidate(editor);
+    void this.#work.add(this.#tryRevalidate(editor));
   }
 
   async #tryRevalidate(editor: EditorConnection): Promise<void> {
@@ -136,7 +139,7 @@ export class EditorAccess {
   markUncertain(): void {
     this.#uncertainties++;
     for (const replica of this.#replicas.values()) this.#uncertain.set(replica, this.#uncertainties);
-    void this.#compareWithStore();
+    void this.#work.add(this.#compareWithStore());
   }
 
   /** The access to a document may have changed: disconnects `removed` principals at once and revalidates the others. */
@@ -172,7 +175,7 @@ export class EditorAccess {
         editor.requestToken();
       }
     }
-    if (isShared && this.#ticks % COMPARE_TICKS === 0) void this.#compareWithStore();
+    if (isShared && this.#ticks % COMPARE_TICKS === 0) void this.#work.add(this.#compareWithStore());
   }
 
   #disconnect(editor: EditorConnection): void {

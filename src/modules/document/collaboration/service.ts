@@ -32,6 +32,7 @@ import {
 import { DocumentReplica } from "./document_replica.ts";
 import type { EditorFrame } from "./editor_frame.ts";
 import { EditorAccess, type EditorAccessDeps } from "./editor_access.ts";
+import { RunningWork } from "./running_work.ts";
 import { acknowledgeSync, deferUpdate, readSync } from "./sync_status.ts";
 import { isAccessFault, refuseUpdate } from "./update_refusal.ts";
 import { CLOSE, documentIdOf, EditorSocket, type SocketHooks } from "./editor_socket.ts";
@@ -67,6 +68,7 @@ export class CollaborationService {
   readonly #node = newId("node");
   readonly #replicas = new Map<string, DocumentReplica>();
   readonly #sockets = new Set<EditorSocket>();
+  readonly #work = new RunningWork();
   readonly #editorAccess: EditorAccess;
   #engine: Promise<Hocuspocus<EditorContext>> | undefined;
   #hocuspocus: HocuspocusModule | undefined;
@@ -77,7 +79,7 @@ export class CollaborationService {
   constructor(deps: Deps, options: CollaborationOptions) {
     this.#deps = deps;
     this.#options = options;
-    this.#editorAccess = new EditorAccess(deps, this.#replicas, this.#send);
+    this.#editorAccess = new EditorAccess(deps, this.#replicas, this.#send, this.#work);
     const { bus } = deps;
     const { onLost, onRecovered } = bus;
     bus.onLost = () => {
@@ -133,6 +135,7 @@ export class CollaborationService {
     for (const replica of this.#replicas.values()) replica.close();
     await Promise.all([...this.#replicas.values()].map((replica) => replica.idle()));
     this.#control?.close();
+    await this.#work.end();
   }
 
   async #start(): Promise<Hocuspocus<EditorContext>> {
@@ -148,9 +151,9 @@ export class CollaborationService {
       // Updates are stored before they are applied, so the engine has nothing to store.
       debounce: 0,
       maxUnauthenticatedQueueSize: UPDATE_MAX_BYTES * 2,
-      onAuthenticate: (hook) => this.#authenticate(hook),
-      onTokenSync: ({ connection, token }) => this.#editorAccess.renewToken(connection, token),
-      onLoadDocument: ({ document, context }) => this.#load(document, context),
+      onAuthenticate: (hook) => this.#work.add(this.#authenticate(hook)),
+      onTokenSync: ({ connection, token }) => this.#work.add(this.#editorAccess.renewToken(connection, token)),
+      onLoadDocument: ({ document, context }) => this.#work.add(this.#load(document, context)),
       // The engine unloads a document by its name, also one that was opened again since. And a new connection is not counted in
       // the microtasks between finding its document and adding it: a tick later it is.
       beforeUnloadDocument: ({ instance, document }) =>
