@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { ModelError } from "@/ports/model.ts";
 import { chunksOf } from "@/modules/vector/chunks.ts";
+import type { VectorModule } from "@/modules/vector/module.ts";
+import { VectorSearch } from "@/modules/vector/vector_search.ts";
 import { estimateTokens } from "@/core/tokens.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { eventually } from "../wait.ts";
@@ -292,6 +294,33 @@ testOnEngines("vector.reindex builds all vectors again, for admins, one run at a
   assert.deepEqual([body.stored, body.building], [2, null]);
   assert.equal(await countVectors(gateway), 2);
 });
+
+testOnEngines(
+  "a search that begins before its vectors are replaced and deleted finds what others find",
+  async (engine) => {
+    await using opened = await openVectorGateway(engine);
+    const { gateway } = opened;
+    const alice = await gateway.as("alice", { role: "admin" });
+    const { ids } = await createRoom(alice, ["one pump", "two pumps"]);
+    await embedAll(gateway, alice);
+    const module = gateway.app.modules.find(({ name }) => name === "vector") as VectorModule; // by its name
+    const [begun, replaced] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    module.vectors.open = async (...asked) => {
+      const result = await VectorSearch.prototype.open.apply(module.vectors, asked);
+      begun.resolve();
+      await replaced.promise;
+      return result;
+    };
+    const searching = search(alice, "a pump", { mode: "semantic" });
+    await begun.promise;
+    assert.equal((await alice.post(REINDEX)).status, 202);
+    await gateway.runJobs();
+    assert.equal(await countVectors(gateway), 2, "nothing of the old ones is left");
+    replaced.resolve();
+    const found = await searching;
+    assert.deepEqual([found.mode, found.degraded, idsOf(found).sort()], ["semantic", false, ids.toSorted()]);
+  },
+);
 
 Deno.test("vector.reindex without an embedding model is refused", async () => {
   await using gateway = await openGateway();

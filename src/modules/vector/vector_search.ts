@@ -79,9 +79,25 @@ export class VectorSearch {
     // Until the new vectors are complete, the model may have other dimensions than these.
     if (vector.length !== space.dimensions) return { find: undefined, reason: "vectors_incomplete" };
     return {
-      find: (query) => this.#find(actor, space, vector, query),
+      find: async (query) => {
+        const hits = await this.#find(actor, space, vector, query);
+        return await this.#isKept(space) ? hits : await this.#findInNext(actor, text, query);
+      },
       reason: isComplete ? undefined : "vectors_incomplete",
     };
+  }
+
+  /** Whether what was just read of a space was there: the vectors of one that has retired are deleted. */
+  async #isKept({ tenant_id: tenantId, id }: SpaceRow): Promise<boolean> {
+    const spaces = await new SpaceStore(this.#deps.store.db).all(tenantId);
+    return spaces.some((space) => space.id === id && space.state !== "retired");
+  }
+
+  /** Finds in the space that took the place of one that was opened. */
+  async #findInNext(actor: Actor, text: string, query: Omit<VectorSearchQuery, "text">): Promise<VectorHit[]> {
+    const { find } = await this.open(actor, text);
+    if (find === undefined) throw new Fault("unavailable", "The vectors were replaced during the search; retry");
+    return await find(query);
   }
 
   /** Whether a tenant has an embedding model. */
