@@ -2,7 +2,9 @@
 import { RRuleTemporal } from "rrule-temporal";
 import { Fault } from "./fault.ts";
 
-type Grammar = Readonly<Record<string, RegExp | undefined>>;
+/** The syntax of each part, or what to do instead of a part that is not supported. */
+type Syntax = RegExp | string | undefined;
+type Grammar = Readonly<Record<string, Syntax>>;
 
 const LIST = (item: string): RegExp => new RegExp(`^${item}(,${item}){0,365}$`);
 const GRAMMAR: Grammar = {
@@ -45,7 +47,7 @@ export type RecurrenceRule = {
 export class RecurrenceRuleParser {
   readonly #resources: string;
   readonly #pointer: string;
-  readonly #grammar: ReadonlyMap<string, RegExp | undefined>;
+  readonly #grammar: ReadonlyMap<string, Syntax>;
 
   /** `grammar` replaces the syntax of single parts; a part that is `undefined` there is not accepted. */
   constructor({ resources, pointer, grammar = {} }: { resources: string; pointer: string; grammar?: Grammar }) {
@@ -60,7 +62,9 @@ export class RecurrenceRuleParser {
     for (const part of text.toUpperCase().replace(/^RRULE:/, "").replace(/;$/, "").split(";")) {
       const at = part.indexOf("=");
       const [name, value] = [part.slice(0, Math.max(at, 0)), part.slice(at + 1)];
-      if (this.#grammar.get(name)?.test(value) !== true) throw this.malformed(`invalid part ${part.slice(0, 40)}`);
+      const syntax = this.#grammar.get(name);
+      if (typeof syntax === "string") throw this.malformed(`${name} is not supported: ${syntax}`);
+      if (syntax?.test(value) !== true) throw this.malformed(`invalid part ${part.slice(0, 40)}`);
       if (parts.has(name)) throw this.malformed(`${name} is given more than once`);
       parts.set(name, value);
     }

@@ -47,6 +47,13 @@ testOnEngines("a schedule starts a run at each of its times, once, on behalf of 
   ) {
     assert.equal((await again.patch(path, { schedule: { ...rest, rrule } })).status, 422, rrule);
   }
+  for (const part of ["COUNT=3", "UNTIL=20260401"]) {
+    const { body } = await again.patch(path, { schedule: { ...rest, rrule: `FREQ=DAILY;${part}` } });
+    const [{ pointer, code, detail }] = body.errors;
+    assert.deepEqual([pointer, code], ["/schedule/rrule", "invalid_rule"]);
+    const remedy = "a schedule has no end; when it should stop, set `schedule` to null";
+    assert.equal(detail, `${part.slice(0, 5)} is not supported: ${remedy}`);
+  }
   ok(await again.patch(path, { schedule: null }));
   gateway.clock.advance(DAY_MS / 24);
   await gateway.runJobs();

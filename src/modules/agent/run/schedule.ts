@@ -17,11 +17,11 @@ import { newRun, QUEUED_MAX } from "./triggers.ts";
 
 export const SCHEDULE_JOB = "agent.schedule";
 
+const HAS_NO_END = "a schedule has no end; when it should stop, set `schedule` to null";
 const rules = new RecurrenceRuleParser({
   resources: "agents",
   pointer: "/schedule/rrule",
-  // A schedule ends when it is removed.
-  grammar: { COUNT: undefined, UNTIL: undefined, BYSECOND: undefined },
+  grammar: { COUNT: HAS_NO_END, UNTIL: HAS_NO_END, BYSECOND: undefined },
 });
 /**
  * As stored, with the principal that set it, or is responsible for it since (`ScheduleTakeover`), and the scopes of the token: runs are
