@@ -8,6 +8,7 @@ import { endSession, token } from "./session.ts";
 
 type ConnectionState = "connecting" | "connected" | "disconnected";
 type Listener = (event: LiveEvent, channel: string) => void;
+export type Published = Parameters<Listener>;
 
 /** Close codes after which this token is not accepted again. */
 const ENDED_CODES = [3500, 3503, 3005];
@@ -30,6 +31,17 @@ let client: Centrifuge | undefined;
 export function onEvent(listener: Listener): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
+}
+
+/** What `read` resolves to, and the events that came meanwhile: it may be older than they are. */
+export async function readAmidEvents<Result>(read: () => Promise<Result>): Promise<[Result, Published[]]> {
+  const missed: Published[] = [];
+  const end = onEvent((...published) => void missed.push(published));
+  try {
+    return [await read(), missed];
+  } finally {
+    end();
+  }
 }
 
 /**
@@ -65,8 +77,8 @@ export function useLive(
   }, [...inputs, generation.value]);
 }
 
-/** Connects, and calls `onSync` with the state from which events continue. */
-export function connect(onSync: (sync: Sync) => void): void {
+/** Connects, and calls `onSync` with the state from which events continue, and those that came while it was read. */
+export function connect(onSync: (sync: Sync, missed: readonly Published[]) => void): void {
   // Such as the run of an agent, or a call.
   const others = [...subscriptions.keys()].filter((channel) => !channel.startsWith("room:"));
   disconnect();
@@ -88,8 +100,10 @@ export function connect(onSync: (sync: Sync) => void): void {
     if (isRead) return;
     isRead = true;
     try {
-      const sync = await get<Sync>("v1/collaboration/sync", { include: ["lastMessage"] });
-      onSync(sync);
+      const [sync, missed] = await readAmidEvents(() =>
+        get<Sync>("v1/collaboration/sync", { include: ["lastMessage"] })
+      );
+      onSync(sync, missed);
       for (const position of sync.positions) follow(position);
       for (const channel of others) follow({ channel });
     } catch {

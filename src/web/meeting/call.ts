@@ -1,7 +1,7 @@
 // A call between browsers: REST to take part, `/ws` to signal, peer connections for the media.
 import { effect, signal } from "@preact/signals";
 import { call as send, createId, post } from "../core/api.ts";
-import { follow, onEvent, publishEphemeral, unfollow } from "../core/live.ts";
+import { follow, onEvent, publishEphemeral, readAmidEvents, unfollow } from "../core/live.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
 import { type Kind, type Media, openDevice, openMedia } from "./media.ts";
@@ -324,22 +324,20 @@ export async function joinMeeting(id: string): Promise<void> {
   call.value?.leave();
   const media = await openMedia();
   const { stream } = media;
-  // Who joins or leaves after the call was executed, and before its response is here, is not in the response.
-  const missed: LiveEvent[] = [];
-  const end = onEvent((event) => void (event.type.startsWith("meeting.") && missed.push(event)));
   try {
-    const joined = await post<Joined>(`${PATH}/${id}/join`, {
-      deviceId: deviceId(),
-      capabilities: { audio: stream.getAudioTracks().length > 0, video: stream.getVideoTracks().length > 0 },
-    });
+    // Who joins or leaves after the call was executed, and before its response is here, is not in the response.
+    const [joined, missed] = await readAmidEvents(() =>
+      post<Joined>(`${PATH}/${id}/join`, {
+        deviceId: deviceId(),
+        capabilities: { audio: stream.getAudioTracks().length > 0, video: stream.getVideoTracks().length > 0 },
+      })
+    );
     const current = new Call(joined, media);
     call.value = current;
-    for (const event of missed) current.receive(event);
+    for (const [event] of missed) current.receive(event);
   } catch (error) {
     for (const track of stream.getTracks()) track.stop();
     throw error;
-  } finally {
-    end();
   }
 }
 

@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import { post } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { onEvent, useLive } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { hrefOf, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
@@ -24,15 +24,12 @@ onEvent(({ type, data }) => {
 
 export default function CallNotice({ room }: { room: Room | undefined }): VNode | null {
   const [meeting, setMeeting] = useState<Meeting>();
-  const read = async (): Promise<void> => {
+  const read = useLatest(
     // A token may lack the scope.
-    setMeeting(room === undefined ? undefined : await findMeeting(room.id).catch(() => undefined));
-  };
-  useLive(
-    () => void read(),
-    ({ type, data }) => type.startsWith("meeting.") && data.meeting?.roomId === room?.id,
-    [room?.id],
+    async () => room && await findMeeting(room.id).catch(() => undefined),
+    setMeeting,
   );
+  useLive(read, ({ type, data }) => type.startsWith("meeting.") && data.meeting?.roomId === room?.id, [room?.id]);
   const shown = ringing.value ?? (meeting?.roomId === room?.id ? meeting : undefined);
   const { path } = route.value;
   if (shown === undefined || shown.roomId === callRoomId.value || path[1] === shown.roomId && path[2] === "call") {

@@ -61,7 +61,7 @@ export class Timeline {
   /** Reads the newest messages, unless they are there. */
   async open(): Promise<void> {
     const { state } = this.state.value;
-    if (state === "loading" || state === "ready" && this.#loadedGeneration === generation.value) return;
+    if ((state === "loading" || state === "ready") && this.#loadedGeneration === generation.value) return;
     await this.jump();
   }
 
@@ -128,17 +128,21 @@ export class Timeline {
       return;
     }
     this.#to = Math.max(this.#to, message.seq);
-    this.#set(this.#newest(merged(items, [message])));
+    const all = merged(items, [message]);
+    // What older messages are being read for stays: they would not be followed by what was dropped.
+    this.#set(state === "loading" ? { items: all } : this.#newest(all));
   }
 
   patch(id: string, change: (message: Message) => Partial<Message>): void {
     const { items, state } = this.state.value;
-    if (items.some((one) => one.id === id)) {
-      this.#set({ items: items.map((one) => one.id === id ? { ...one, ...change(one) } : one) });
-    } else if (state === "loading") this.#missed.push(() => this.patch(id, change));
+    // Also of what is here: what is being read may be older, and replaces it.
+    if (state === "loading") this.#missed.push(() => this.patch(id, change));
+    if (!items.some((one) => one.id === id)) return;
+    this.#set({ items: items.map((one) => one.id === id ? { ...one, ...change(one) } : one) });
   }
 
   expire(upToSeq: number): void {
+    if (this.state.value.state === "loading") this.#missed.push(() => this.expire(upToSeq));
     this.#set({ items: this.state.value.items.filter(({ seq }) => seq > upToSeq) });
   }
 

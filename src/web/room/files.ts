@@ -32,7 +32,8 @@ export default function FilesPane({ room }: { room: Room }): VNode {
   const more = (cursor: string): Promise<boolean> =>
     attempt(async () => {
       const next = await load(cursor);
-      setPage({ ...next, items: [...items, ...next.items] });
+      // What was read again meanwhile may end elsewhere.
+      setPage((shown) => shown?.nextCursor === cursor ? { ...next, items: [...shown.items, ...next.items] } : shown);
     });
   return html`
     <aside class="pane" aria-label="Files">

@@ -5,7 +5,7 @@ import { get } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { useLatest } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import type { Message, Person, Room } from "../core/resources.ts";
 import { markdown, mentionNames } from "../message/markdown.ts";
@@ -14,14 +14,13 @@ import { Heading } from "../part/dialog.ts";
 
 export default function PinsPane({ room }: { room: Room }): VNode {
   const [items, setItems] = useState<readonly Message[]>();
-  const read = (): void =>
-    void attempt(async () => {
-      const pins = await get<{ items: Message[]; senders?: Person[] }>(`v1/rooms/${room.id}/pins`, {
-        include: ["senders"],
-      });
-      addPeople(pins.senders ?? []);
-      setItems(pins.items);
-    });
+  const read = useLatest(
+    () => get<{ items: Message[]; senders?: Person[] }>(`v1/rooms/${room.id}/pins`, { include: ["senders"] }),
+    ({ items, senders = [] }) => {
+      addPeople(senders);
+      setItems(items);
+    },
+  );
   useLive(read, ({ type }, channel) => /^message\.(?:un)?pinned$/.test(type) && channel === `room:${room.id}`, [
     room.id,
   ]);

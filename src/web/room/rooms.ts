@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { addPeople, nameOf, online, setOnline } from "../core/people.ts";
 import { ApiError, call, get } from "../core/api.ts";
-import { connection, follow, onEvent, presentIn, unfollow } from "../core/live.ts";
+import { connection, follow, onEvent, presentIn, type Published, readAmidEvents, unfollow } from "../core/live.ts";
 import type { LiveEvent, Message, Room, RoomSettings, Sync, Unread } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { notify } from "../core/notice.ts";
@@ -33,12 +33,14 @@ const rereads = new Map<string, ReturnType<typeof setTimeout>>();
 const unsentReads = new Map<string, number>();
 
 /** Takes over the state that a connection started from. */
-export function setRooms(sync: Sync): void {
+export function setRooms(sync: Sync, missed: readonly Published[]): void {
   rooms.value = new Map(sync.rooms.map((room) => [room.id, room]));
   for (const room of sync.rooms) addPeople(room.direct?.principals ?? []);
   online.value = new Set(sync.presence.map(({ principalId }) => principalId));
-  unreadCount.value = sync.unreadNotificationCount;
+  // Else it is being read again.
+  if (!missed.some(([{ type }]) => type.startsWith("notification."))) unreadCount.value = sync.unreadNotificationCount;
   areRoomsRead.value = true;
+  for (const published of missed) receive(...published);
 }
 
 export function roomName(room: Room): string {
@@ -65,11 +67,16 @@ export function canModerate(room: Room): boolean {
 
 /** Reads a room again, or for the first time. */
 export async function readRoom(id: string): Promise<Room> {
-  const room = await get<Room>(`v1/rooms/${encodeURIComponent(id)}`, { include: ["lastMessage"] });
+  const [room, missed] = await readAmidEvents(() =>
+    get<Room>(`v1/rooms/${encodeURIComponent(id)}`, { include: ["lastMessage"] })
+  );
   addPeople(room.direct?.principals ?? []);
   if (room.myRole !== null) {
     putRoom(room);
     follow({ channel: `room:${id}`, epoch: room.epoch, offset: room.lastSeq });
+    for (const [event, channel] of missed) {
+      if ((event.data?.roomId ?? event.data?.message?.roomId) === id) receive(event, channel);
+    }
   }
   return room;
 }
@@ -124,9 +131,12 @@ function sendReads(): void {
 }
 
 function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount, lastSeq }: Unread): void {
-  patchRoom(roomId, { lastReadSeq, unreadCount, mentionCount });
+  const room = rooms.value.get(roomId);
+  // A position only moves forward: this response is late.
+  if (room === undefined || lastReadSeq < room.lastReadSeq) return;
+  putRoom({ ...room, lastReadSeq, unreadCount, mentionCount });
   // What was sent since then is not counted.
-  if (lastSeq < (rooms.value.get(roomId)?.lastSeq ?? 0)) readAgain(roomId);
+  if (lastSeq < room.lastSeq) readAgain(roomId);
 }
 
 export function patchRoom(id: string, change: Partial<Room>): void {
@@ -204,7 +214,10 @@ async function left(channel: string, principalId: string): Promise<void> {
   }
 }
 
-onEvent((event: LiveEvent, channel: string) => {
+onEvent(receive);
+
+/** Takes over what an event says; one that is received twice, or before what it changed was read, does no harm. */
+function receive(event: LiveEvent, channel: string): void {
   const { type, data } = event;
   if (type === "message.created") return messageCreated(data.message);
   if (type === "message.deleted" || type === "message.updated") {
@@ -233,4 +246,4 @@ onEvent((event: LiveEvent, channel: string) => {
   }
   if (type === "presence.join") return setOnline(data.principalId, true);
   if (type === "presence.leave") void left(channel, data.principalId);
-});
+}

@@ -5,7 +5,7 @@ import { ApiError, get, listAll } from "../core/api.ts";
 import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Member } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -15,7 +15,6 @@ import { Saved } from "../part/saved.ts";
 import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
 
-type Detail = Task & { subtaskCount: number };
 type Activity = { id: string; type: string; actorId: string; at: string; changes: Change[] };
 type Change = { field: string; to?: unknown };
 
@@ -30,22 +29,16 @@ export function openTask(id: string): void {
 }
 
 function TaskDetail({ id }: { id: string }): VNode {
-  const [task, setTask] = useState<Detail>();
+  const [task, setTask] = useState<Task>();
   const [activity, setActivity] = useState<readonly Activity[]>([]);
   const [subtasks, setSubtasks] = useState<readonly Task[]>([]);
-  async function read(): Promise<void> {
-    const path = `v1/collaboration/tasks/${encodeURIComponent(id)}`;
-    const read = await get<Detail>(path).catch((error) => {
-      // A dialog without a task has nothing to offer.
-      if (!(error instanceof ApiError && error.isTemporary)) closeDialog();
-      throw error;
-    });
-    setTask(read);
-    setActivity((await get<{ items: Activity[] }>(`${path}/activity`, { limit: 20 })).items);
-    setSubtasks(read.subtaskCount === 0 ? [] : await listAll<Task>("v1/collaboration/tasks", { parentId: read.id }));
-  }
+  const read = useLatest(() => readTask(id), ([task, activity, subtasks]) => {
+    setTask(task);
+    setActivity(activity);
+    setSubtasks(subtasks);
+  });
   useLive(
-    () => void attempt(read),
+    read,
     ({ type, data }) => type.startsWith("task.") && (data.taskId === id || data.task?.parentId === id),
     [id],
   );
@@ -71,7 +64,7 @@ function TaskDetail({ id }: { id: string }): VNode {
           <${Saved} label="Description" rows=${6} placeholder="Description, in Markdown" value=${task.description ??
             ""}
             onSave=${(description: string) => save({ description })} />
-          <${Subtasks} task=${task} subtasks=${subtasks} onChange=${() => void attempt(read)} />
+          <${Subtasks} task=${task} subtasks=${subtasks} onChange=${read} />
           <h3>Activity</h3>
           <ul class="activity">${activity.map((one) =>
             html`<li key=${one.id}><b dir="auto">${nameOf(one.actorId)}</b> ${one.type}${
@@ -82,6 +75,17 @@ function TaskDetail({ id }: { id: string }): VNode {
         <${Side} task=${task} onSave=${save} />
       </fieldset>
   `;
+}
+
+async function readTask(id: string): Promise<[Task, Activity[], Task[]]> {
+  const path = `v1/collaboration/tasks/${encodeURIComponent(id)}`;
+  const task = get<Task>(path).catch((error) => {
+    // A dialog without a task has nothing to offer.
+    if (!(error instanceof ApiError && error.isTemporary)) closeDialog();
+    throw error;
+  });
+  const activity = get<{ items: Activity[] }>(`${path}/activity`, { limit: 20 }).then(({ items }) => items);
+  return await Promise.all([task, activity, listAll<Task>("v1/collaboration/tasks", { parentId: id })]);
 }
 
 /** A change in words. The values of long fields are not known. */
