@@ -74,6 +74,7 @@ Deno.test({
       await isPosted("**[FIRING:1  DiskFull");
       await send({ endsAt: new Date().toISOString() });
       await isPosted("**[RESOLVED]** DiskFull");
+      await isPosted("**[RESOLVED  DiskFull");
       const metrics = await (await fetch(`${own}/metrics`)).text();
       for (const integration of ["webhook", "slack"]) {
         const count = (name: string): number =>
