@@ -12,7 +12,7 @@ import { CpuBudget } from "@/core/cpu_budget.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import { UniqueViolation } from "@/ports/store.ts";
 import { postgresUrl } from "../tier.ts";
-import { stopTime, until } from "../wait.ts";
+import { stopTime, until, WAIT_MS } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
 import { createTemporarySchema, type Notes, notes, PATIENT, postgresBackend } from "./store_backends.ts";
@@ -304,17 +304,10 @@ if (url !== undefined) {
   });
 
   Deno.test("postgres: readers on connections that hang read on new ones after one timeout", async () => {
-    await using proxy = new TcpProxy(url);
-    const pool = new PostgresPool({ ...PATIENT, url: proxy.url, responseTimeoutMs: 2000 }, 2);
-    const read = (seconds: number) => pool.run("select 1 as one from pg_sleep($1)", [seconds]);
-    await until(() => Promise.all([read(0.05), read(0.05)]).then(() => true, () => false));
-    proxy.blackhole();
-    const outcomes = await Promise.allSettled(Array.from({ length: 4 }, () => read(0)));
-    for (const outcome of outcomes) {
-      assert.equal(outcome.status === "rejected" && outcome.reason.code, "unavailable");
+    // A busy machine takes longer than a short timeout for new connections, but not for ever.
+    for (let timeoutMs = 1000; !await readsOnNewConnections(url, timeoutMs); timeoutMs *= 2) {
+      assert.ok(timeoutMs < WAIT_MS / 4, `not after ${timeoutMs} ms`);
     }
-    for (const { rows } of await Promise.all([read(0), read(0), read(0)])) assert.deepEqual(rows, [{ one: 1 }]);
-    await pool.close();
   });
 
   Deno.test("postgres: a connection keeps nothing of what it was asked and has answered", async () => {
@@ -440,4 +433,21 @@ async function isWritten(url: string, table: string): Promise<boolean> {
   const rows = await admin`select 1 from pg_locks where relation = ${table}::regclass and mode = 'RowExclusiveLock'`;
   await admin.end();
   return rows.length > 0;
+}
+
+/** Whether reads on connections that hang fail after this time, and those after them read on new connections within it. */
+async function readsOnNewConnections(url: string, responseTimeoutMs: number): Promise<boolean> {
+  await using proxy = new TcpProxy(url);
+  const pool = new PostgresPool({ ...PATIENT, url: proxy.url, responseTimeoutMs }, 2);
+  const read = (seconds: number) => pool.run("select 1 as one from pg_sleep($1)", [seconds]);
+  await until(() => Promise.all([read(0.05), read(0.05)]).then(() => true, () => false));
+  proxy.blackhole();
+  const outcomes = await Promise.allSettled(Array.from({ length: 4 }, () => read(0)));
+  for (const outcome of outcomes) {
+    assert.equal(outcome.status === "rejected" && outcome.reason.code, "unavailable");
+  }
+  const again = await Promise.allSettled([read(0), read(0), read(0)]);
+  await pool.close();
+  for (const one of again) if (one.status === "fulfilled") assert.deepEqual(one.value.rows, [{ one: 1 }]);
+  return again.every(({ status }) => status === "fulfilled");
 }
