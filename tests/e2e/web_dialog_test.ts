@@ -143,6 +143,27 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await untilGone(dialog);
     });
 
+    await t.step("a notice covers nothing that is used, and can be dismissed", async () => {
+      await page.reload();
+      await page.locator(".link-state.connected").waitFor();
+      // It stays as long as this looks at it.
+      await page.evaluate(`(() => {
+        const start = setTimeout;
+        globalThis.setTimeout = (work, ms, ...rest) => ms === 6000 ? 0 : start(work, ms, ...rest);
+      })()`);
+      await page.goto(`${target.baseUrl}/#/tasks/task_0123456789abcdef0123456789abcdef`);
+      await untilGone(dialog);
+      const notice = page.locator(".notices > *");
+      await notice.getByText(/No such task/).waitFor();
+      const { x = 0, y = 0, width = 0, height = 0 } = await notice.boundingBox() ?? {};
+      const below = `document.elementFromPoint(${x + width / 3}, ${
+        y + height / 2
+      }).closest(".notices, main").localName`;
+      assert.equal(await page.evaluate(below), "main");
+      await notice.getByRole("button", { name: "Dismiss" }).click();
+      await untilGone(notice);
+    });
+
     await t.step("in a local network, without https, a secret is copied", async () => {
       const local = await openClient(browser, target.baseUrl.replace("127.0.0.1", LOCAL));
       await local.getByLabel("Access token").fill(ada);

@@ -3,7 +3,8 @@ import { useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { ApiError } from "./api.ts";
 
-type Notice = { id: number; text: string; isProblem: boolean };
+/** A lasting one is there until it is dismissed. */
+type Notice = { id: number; text: string; isProblem: boolean; isLasting: boolean };
 
 const SHOWN_MS = 6000;
 
@@ -11,13 +12,17 @@ export const notices = signal<readonly Notice[]>([]);
 let nextId = 1;
 
 export function notify(text: string, isProblem = false): void {
-  const id = notifyUntilDismissed(text, isProblem);
+  const id = show(text, isProblem, false);
   setTimeout(() => dismiss(id), SHOWN_MS);
 }
 
 /** For what a person has asked for, and may read slowly. */
-export function notifyUntilDismissed(text: string, isProblem = false): number {
-  const notice = { id: nextId++, text, isProblem };
+export function notifyUntilDismissed(text: string): number {
+  return show(text, false, true);
+}
+
+function show(text: string, isProblem: boolean, isLasting: boolean): number {
+  const notice = { id: nextId++, text, isProblem, isLasting };
   notices.value = [...notices.value, notice].slice(-3);
   return notice.id;
 }

@@ -1,13 +1,14 @@
 // What the page says about itself: the state of the connection, and notices.
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { html } from "../core/html.ts";
+import { classes, html } from "../core/html.ts";
 import { count } from "../core/format.ts";
 import { connection, reconnect } from "../core/live.ts";
 import { dismiss, notices } from "../core/notice.ts";
 import { hrefOf, route } from "../core/route.ts";
 import { callRoomId } from "../meeting/active.ts";
 import { unsent } from "../message/outbox.ts";
+import { Icon } from "./icon.ts";
 
 /** A short interruption is not worth a word. */
 const SHOWN_AFTER_MS = 1500;
@@ -46,13 +47,15 @@ export function CallBanner(): VNode | null {
   `;
 }
 
+/** They are over what is used: a pointer reaches what is below the text of those that end by themselves. */
 export function Notices(): VNode {
   return html`
     <div class="notices" role="status" aria-live="polite">
-      ${notices.value.map(({ id, text, isProblem }) =>
+      ${notices.value.map(({ id, text, isProblem, isLasting }) =>
         html`
-          <button type="button" key=${id} class=${isProblem ? "problem" : ""} title="Dismiss"
-            onClick=${() => dismiss(id)}>${text}</button>
+          <div key=${id} class=${classes(isProblem && "problem", isLasting && "lasting")}><span>${text}</span>
+            <button type="button" class="plain" aria-label="Dismiss" title="Dismiss"
+              onClick=${() => dismiss(id)}><${Icon} name="close" /></button></div>
         `
       )}
     </div>
