@@ -82,6 +82,15 @@ browserTest("every page fits a narrow screen", async () => {
         await eventually(async () => assert.deepEqual(await page.evaluate(BEYOND), [], `/${place} at ${width}`));
       }
     }
+    // A screen that is touched, on which a field that has the focus opens a keyboard.
+    const device = await page.context().newCDPSession(page);
+    await device.send("Emulation.setTouchEmulationEnabled", { enabled: true });
+    assert.equal(await page.evaluate("matchMedia('(pointer: coarse)').matches"), true);
+    for (const [pane, focused] of [["pane=members", ".page-head h1"], [`thread=${id}`, `.chat [data-id="${id}"]`]]) {
+      await page.goto(`${target.baseUrl}/#/rooms/${roomId}?${pane}`);
+      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
+      await page.locator(`${focused}:focus`).waitFor();
+    }
     await assertNoReports(page);
   } finally {
     await browser.close();

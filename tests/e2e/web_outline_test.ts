@@ -48,6 +48,9 @@ browserTest("the outline of a document leads to its headings", async () => {
       await entries.getByText("Chapter 20", { exact: true }).click();
       await untilGone(entries);
       await eventually(async () => assert.ok(await isShown(20), kind));
+      await openOutline();
+      await page.getByRole("complementary", { name: "Outline" }).getByRole("button", { name: "Close" }).click();
+      await page.locator("[aria-label='Document menu']:focus").waitFor();
     }
     await assertNoReports(page);
   } finally {

@@ -8,7 +8,7 @@ import { attempt, notify, useLatest } from "../core/notice.ts";
 import { go } from "../core/route.ts";
 import { token } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
-import { confirmThen, openDialog } from "../part/dialog.ts";
+import { confirmThen, openDialog, usePaneFocus } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead } from "../part/place.ts";
@@ -47,6 +47,7 @@ export function DocumentView({ id }: { id: string }): VNode {
     onEvent(({ type, data }) => {
       if (type === "document.deleted" && data.documentId === id) go(["documents"]);
     }), [id]);
+  usePaneFocus(pane, (button) => button.focus());
   const isUnknown = status.unknown !== "";
   useEffect(() => {
     if (isUnknown) void attempt(async () => setPreview(await readText(path)));

@@ -254,8 +254,14 @@ export function openThread({ roomId, id, threadId }: Message): void {
 /** Closes a thread, whose message has the focus then, or another pane. */
 export function leavePane(roomId: string, threadId?: string): void {
   go(["rooms", roomId]);
+  focusBehindPane(threadId);
+}
+
+/** The message that a thread is about has the focus then; else the composer, but where that would open a keyboard. */
+export function focusBehindPane(threadId?: string): void {
   const row = document.querySelector<HTMLElement>(`.chat [data-id="${threadId}"]`);
-  (row ?? document.querySelector<HTMLElement>(".chat .composer textarea"))?.focus();
+  const other = matchMedia("(pointer: fine)").matches ? ".chat .composer textarea" : ".page-head h1";
+  (row ?? document.querySelector<HTMLElement>(other))?.focus();
 }
 
 /** Renders a component again only if its properties changed, or signals that it reads. */

@@ -1,6 +1,6 @@
 // Dialogs: the browser's own element, so that focus, Escape and screen readers work as everywhere.
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
@@ -105,6 +105,16 @@ function focusKeeper(before: Element | null): () => void {
 function focusable(element: Element | null | undefined): HTMLElement | null | undefined {
   const selector = "[tabindex], a[href], button:not(:disabled), input, textarea";
   return element?.matches(selector) ? element as HTMLElement : element?.querySelector<HTMLElement>(selector);
+}
+
+/** Once a pane has closed that had the focus, `give` gives that to something else; it receives what had it before. */
+export function usePaneFocus(pane: unknown, give: (before: HTMLElement) => void): void {
+  useLayoutEffect(() => {
+    const before = document.activeElement as HTMLElement;
+    return () => {
+      if (document.activeElement === document.body && document.querySelector(".pane") === null) give(before);
+    };
+  }, [pane]);
 }
 
 /** The head of a side pane, or of a dialog, which it names. */

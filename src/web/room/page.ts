@@ -10,7 +10,7 @@ import { go, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
 import { Composer } from "../message/composer.ts";
 import { MessageList } from "../message/list.ts";
-import { leavePane } from "../message/row.ts";
+import { focusBehindPane, leavePane } from "../message/row.ts";
 import { ThreadPane } from "../message/thread.ts";
 import { Typing } from "../message/typing.ts";
 import { useDrop } from "../message/uploads.ts";
@@ -20,7 +20,7 @@ import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead } from "../part/place.ts";
 import { areRoomsRead, isMuted, leaveRoom, readRoom, roomName, rooms, updateSettings } from "./rooms.ts";
 import { RoomIcon } from "./sidebar.ts";
-import { confirmThen } from "../part/dialog.ts";
+import { confirmThen, usePaneFocus } from "../part/dialog.ts";
 
 const RunsPanel = later(() => import("../agent/panel.ts"));
 const MembersPane = later(() => import("./members.ts"), "Members");
@@ -77,7 +77,7 @@ function RoomHead({ room, tab }: { room: Room; tab: string }): VNode {
   return html`
     <header class="page-head">
       <a class="back" href="#/" aria-label="All rooms"><${Icon} name="back" /></a>
-      <div class="title"><h1><${RoomIcon} room=${room} /><span dir="auto">${roomName(room)}</span></h1>
+      <div class="title"><h1 tabindex="-1"><${RoomIcon} room=${room} /><span dir="auto">${roomName(room)}</span></h1>
         ${room.topic === null || room.topic === ""
           ? null
           : html`<p class="dim" dir="auto" title=${room.topic}>${room.topic}</p>`}</div>
@@ -157,6 +157,7 @@ function Chat({ room }: { room: Room }): VNode {
   const { isOver, handlers } = useDrop(room.id, room.id);
   const pane = query.get("pane");
   const threadId = query.get("thread") ?? undefined;
+  usePaneFocus(threadId ?? pane, () => focusBehindPane(threadId));
   const beside: ComponentChildren = threadId !== undefined
     ? html`<${ThreadPane} key=${threadId} room=${room} threadId=${threadId} />`
     : pane === "members"
