@@ -6,6 +6,8 @@ import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
+type Video = { getVideoPlaybackQuality(): { totalVideoFrames: number } };
+
 /** Widths of the pictures on the screen. */
 function pictures(page: Page): Promise<number[]> {
   return page.locator(".participant video").evaluateAll((videos) =>
@@ -35,7 +37,8 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
   const room = await target.call(ada, "POST", "/v1/rooms", { name: "Talk", memberIds: ["bob", "carol"] });
   const browser = await launchBrowser(
     "--use-fake-ui-for-media-stream",
-    "--use-fake-device-for-media-stream=device-count=2",
+    // Connections send nothing of the second camera, which is one of depths.
+    "--use-fake-device-for-media-stream=device-count=3",
     "--allow-loopback-in-peer-connection",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
     "--autoplay-policy=no-user-gesture-required",
@@ -161,7 +164,7 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       await button(page, "Unmute").waitFor();
       const seen = (): Promise<number> =>
         first.locator(".participant", { hasText: "bob" }).locator("video").evaluate((video) =>
-          (video as unknown as { currentTime: number }).currentTime
+          (video as unknown as Video).getVideoPlaybackQuality().totalVideoFrames
         );
       await eventually(async () => assert.ok(await seen() > 0, "the picture of the first camera"));
       for (const [label, kind, isEnabled] of [["Camera", "Video", true], ["Microphone", "Audio", false]] as const) {
@@ -176,8 +179,27 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await eventually(async () => assert.deepEqual(await ownTrack(kind), { id, state: "live", isEnabled }));
         await eventually(async () => assert.equal(await choice.inputValue(), id));
       }
-      const before = await seen();
-      await eventually(async () => assert.ok(await seen() > before, "the picture goes on"));
+      const goesOn = async (): Promise<void> => {
+        const before = await seen();
+        await eventually(async () => assert.ok(await seen() > before, "the picture goes on"));
+      };
+      await goesOn();
+      // Of two choices at once the second one counts, and no other camera stays open.
+      const choice = page.getByRole("combobox", { name: "Camera" });
+      const last = await choice.evaluate((select) => {
+        const { options } = select as unknown as { options: ArrayLike<{ value: string }> };
+        for (const at of [1, 0]) {
+          Object.assign(select, { value: options[at]?.value });
+          select.dispatchEvent(new Event("change", { bubbles: true }));
+        }
+        return options[0]?.value;
+      });
+      const open = `document.querySelector(".participant video").srcObject.getVideoTracks()
+        .map((track) => track.getSettings().deviceId)`;
+      await eventually(async () => assert.deepEqual(await page.evaluate(open), [last]));
+      await eventually(async () => assert.equal(await choice.inputValue(), last));
+      assert.deepEqual(await page.evaluate(open), [last]);
+      await goesOn();
       await button(page, "Leave").click();
       await untilGone(first.locator("figcaption", { hasText: "bob" }));
       await page.close();

@@ -58,6 +58,8 @@ export class Call {
   readonly #ends: (() => void)[] = [];
   /** Shown to the others instead of the camera. */
   #screen: MediaStreamTrack | undefined;
+  /** Ends with the last change of a device. */
+  #chosen: Promise<void> = Promise.resolve();
 
   constructor(joined: Joined, { stream: own, hint }: Media) {
     this.meeting = joined.meeting;
@@ -130,8 +132,16 @@ export class Call {
     return this.#trackOf(kind)?.getSettings().deviceId;
   }
 
-  /** Uses another device. That before it is closed first: many phones open only one camera at a time. */
-  async choose(kind: Kind, deviceId: string): Promise<void> {
+  /** Uses another device, once those that were chosen before are used: the last choice counts. */
+  choose(kind: Kind, deviceId: string): Promise<void> {
+    const chosen = this.#chosen.then(() => this.#open(kind, deviceId));
+    // The caller of that choice receives its failure.
+    this.#chosen = chosen.catch(() => undefined);
+    return chosen;
+  }
+
+  /** The device before it is closed first: many phones open only one camera at a time. */
+  async #open(kind: Kind, deviceId: string): Promise<void> {
     const old = this.#trackOf(kind);
     if (old === undefined) return;
     const { deviceId: before = "" } = old.getSettings();
@@ -150,9 +160,14 @@ export class Call {
     track.enabled = old.enabled;
     this.own.removeTrack(old);
     this.own.addTrack(track);
+    this.#sendAgain(track.kind);
+  }
+
+  /** Sends the others what there is now of a kind, instead of what there was: that may still be about to be sent. */
+  #sendAgain(kind: string): void {
+    const track = this.#sent().find((one) => one.kind === kind) ?? null;
     for (const { connection } of this.#peers.values()) {
-      // What shows a screen instead of the camera has another track.
-      void connection.getSenders().find((sender) => sender.track === old)?.replaceTrack(track);
+      void connection.getSenders().find((sender) => sender.track?.kind === kind)?.replaceTrack(track);
     }
   }
 
@@ -174,10 +189,8 @@ export class Call {
     const [camera] = this.own.getVideoTracks();
     // Without a camera there is no picture to replace: the connections are made again.
     if (camera === undefined) return this.#offerAll(this.participants.value);
-    for (const { connection, camera: channel } of this.#peers.values()) {
-      this.#sayCamera(channel);
-      void connection.getSenders().find((sender) => sender.track?.kind === "video")?.replaceTrack(screen ?? camera);
-    }
+    for (const peer of this.#peers.values()) this.#sayCamera(peer.camera);
+    this.#sendAgain("video");
   }
 
   /** What the others receive. */
