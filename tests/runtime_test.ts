@@ -72,6 +72,19 @@ Deno.test("dropSocket ends the connection of a peer that does not answer", async
   await until(all.hasEnded);
 });
 
+Deno.test("a socket that was dropped can be used, without an effect, before and after the runtime has noticed", async () => {
+  await using all = await pair();
+  dropSocket(all.socket);
+  // Otherwise each of these would end the process.
+  assert.equal(all.socket.bufferedAmount, 0);
+  all.socket.send("late");
+  await until(() => all.events.includes("close"));
+  all.socket.send("later");
+  all.socket.close();
+  await until(all.hasEnded);
+  assert.equal(new TextDecoder().decode(new Uint8Array(all.received)).includes("late"), false);
+});
+
 Deno.test("dropSocket is no longer needed when sockets can be terminated", async () => {
   await using all = await pair();
   assert.equal("terminate" in all.socket, false);

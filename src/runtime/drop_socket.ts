@@ -22,7 +22,11 @@ export function dropSocket(socket: WebSocket): void {
   const core = runtime.internal === undefined ? undefined : runtime[runtime.internal]?.core;
   const key = internalKey(socket, "[[rid]]");
   const resource: unknown = key === undefined ? undefined : Reflect.get(socket, key);
-  if (typeof resource === "number") core?.tryClose?.(resource);
+  if (typeof resource !== "number") return;
+  // The runtime takes the socket for open until it has noticed, and panics if something is sent meanwhile.
+  const state = internalKey(socket, "[[readyState]]");
+  if (state !== undefined && socket.readyState === WebSocket.OPEN) Reflect.set(socket, state, WebSocket.CLOSING);
+  core?.tryClose?.(resource);
 }
 
 /** The symbol of one of the runtime's own properties of a socket. */
