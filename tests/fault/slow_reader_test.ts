@@ -72,9 +72,10 @@ Deno.test("a slow reader beside fast ones is closed with 3008, costs them nothin
         `the gateway's CPU ${alone.cpu.toFixed(2)} and ${beside.cpu.toFixed(2)} s; ` +
         `${grownMib.toFixed(0)} MiB more memory; all ${MESSAGES} messages of 16 kB recovered`,
     );
-    assert.ok(grownMib <= GROWTH_MAX_MIB, `${grownMib} MiB more for a reader that does not read`);
-    if (beside.cpu <= TIMES_MAX * alone.cpu) return;
-    assert.ok(tries < TRIES_MAX, `${beside.cpu} s of CPU beside a slow one, ${alone.cpu} s without`);
+    const isCheap = beside.cpu <= TIMES_MAX * alone.cpu;
+    if (isCheap && grownMib <= GROWTH_MAX_MIB) return;
+    assert.ok(tries < TRIES_MAX || isCheap, `${beside.cpu} s of CPU beside a slow one, ${alone.cpu} s without`);
+    assert.ok(tries < TRIES_MAX, `${grownMib} MiB more for a reader that does not read`);
   }
 });
 
