@@ -12,6 +12,8 @@ import { assertNoReports, openClient, sees, signIn, untilGone, visit, write } fr
 const LOCAL = "gateway.test";
 /** More than a page of messages, each of another day. */
 const DAYS = 80;
+/** Of the calendar. */
+const HOUR_PX = 46;
 const DOCUMENTS = "/v1/collaboration/documents";
 
 /** Pastes something of these types; returns whether the page took it instead of the browser. */
@@ -187,6 +189,39 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       assert.equal(await day("February 10, 2027").getByRole("button", { name: /Talk/ }).count(), 2);
       await more.click();
       await page.locator(".week").getByRole("button", { name: /Talk at 13/ }).waitFor();
+    });
+    await t.step("an event is dragged to another time and day by those who may change it", async () => {
+      const talk = page.locator(".week").getByRole("button", { name: /Talk at 13/ });
+      const dayOf = (of: Page, name: string) => of.locator(".week").getByRole("region", { name });
+      /** By two hours and a quarter, to the next day. */
+      const drag = async (of: Page): Promise<void> => {
+        await of.locator(".week").getByRole("button", { name: /Talk at 13/ }).hover();
+        const from = await dayOf(of, "10 Wed").boundingBox();
+        const to = await dayOf(of, "11 Thu").boundingBox();
+        const box = await of.locator(".week").getByRole("button", { name: /Talk at 13/ }).boundingBox();
+        assert.ok(from !== null && to !== null && box !== null);
+        const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+        await of.mouse.down();
+        await of.mouse.move(x + to.x - from.x, y + 2.25 * HOUR_PX, { steps: 3 });
+        await of.mouse.up();
+      };
+      const startOf = async (): Promise<string> => {
+        const query = `roomId=${roomId}&from=2027-02-08T00:00:00Z&to=2027-02-15T00:00:00Z&expand=true`;
+        const { items } = await target.call(ada, "GET", `/v1/collaboration/calendar/events?${query}`);
+        return items.find(({ title }: { title: string }) => title === "Talk at 13").startAt;
+      };
+      const other = await signIn(browser, target, bob);
+      await other.goto(page.url());
+      await drag(other);
+      assert.equal(Date.parse(await startOf()), Date.UTC(2027, 1, 10, 13), "it is Ada's");
+      await drag(page);
+      await dayOf(page, "11 Thu").getByRole("button", { name: /Talk at 13/ }).waitFor();
+      assert.equal(Date.parse(await startOf()), Date.UTC(2027, 1, 11, 15, 15));
+      assert.equal(await page.getByRole("dialog").count(), 0);
+      await dayOf(other, "11 Thu").getByRole("button", { name: /Talk at 13/ }).waitFor();
+      await other.close();
+      await talk.click();
+      await page.getByRole("dialog", { name: "Talk at 13" }).getByRole("button", { name: "Close" }).click();
     });
     await t.step("Escape closes what is beside the conversation, and leaves the search", async () => {
       await visit(page, `rooms/${roomId}`);

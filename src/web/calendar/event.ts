@@ -6,12 +6,11 @@ import { dateOf, fullTimeOf, isSameDay, timeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
-import { isAdmin, myId } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
-import { canModerate, roomName, rooms } from "../room/rooms.ts";
-import { type EventDetail, eventPath, type Rsvp } from "./events.ts";
+import { roomName, rooms } from "../room/rooms.ts";
+import { type EventDetail, eventPath, mayEdit, type Rsvp } from "./events.ts";
 import { lastDayOf, openEditEvent } from "./form.ts";
 
 const RESPONSES: readonly (readonly [Rsvp, string])[] = [["accepted", "Yes"], ["tentative", "Maybe"], [
@@ -42,8 +41,6 @@ function Detail(
   }, [id, occurrence]);
   if (event === undefined) return html`<p class="empty">Loading…</p>`;
   const room = event.roomId === null ? undefined : rooms.value.get(event.roomId);
-  const mayEdit = !event.busyOnly &&
-    (event.createdBy === myId() || isAdmin() || room !== undefined && canModerate(room));
   const respond = (status: Rsvp): void =>
     void attempt(async () => {
       setEvent(await call<EventDetail>("PUT", `${eventPath(id)}/rsvp`, { status, ...query }));
@@ -88,7 +85,7 @@ function Detail(
       }<span class="person-link">${principalId === null ? email : nameOf(principalId)}</span>
         <small class="dim">${STATUS_WORDS[status] ?? status}</small></li>`
     )}</ul>
-    ${mayEdit
+    ${mayEdit(event)
       ? html`<p class="row">
       <button type="button" onClick=${() => openEditEvent(event, occurrence, onChange)}>Edit</button>
       ${

@@ -2,6 +2,8 @@
 import { listAll } from "../core/api.ts";
 import { colorOf } from "../core/format.ts";
 import { classes } from "../core/html.ts";
+import { isAdmin, myId } from "../core/session.ts";
+import { canModerate, rooms } from "../room/rooms.ts";
 
 type EventTime = { dateTime: string; timeZone: string } | { date: string };
 export type Rsvp = "accepted" | "tentative" | "declined";
@@ -82,6 +84,11 @@ export function isOn({ startAt, endAt, allDay, start, end }: Entry, day: Date): 
 /** What is shown of one whose title the caller may not see. */
 export function titleOf({ title }: Entry): string {
   return title ?? "Busy";
+}
+
+export function mayEdit({ busyOnly, createdBy, roomId }: Entry): boolean {
+  const room = rooms.value.get(roomId ?? "");
+  return !busyOnly && (createdBy === myId() || isAdmin() || room !== undefined && canModerate(room));
 }
 
 /** The classes of an event: its color, and what the caller has responded. */

@@ -10,7 +10,7 @@ import { myId } from "../core/session.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
 import { useBusy } from "./busy.ts";
-import { addDays, dateText, type EventDetail, eventPath } from "./events.ts";
+import { addDays, dateText, type Entry, type EventDetail, eventPath } from "./events.ts";
 
 type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule?: string | null };
 
@@ -65,6 +65,18 @@ export function openEditEvent(event: EventDetail, occurrence: string | undefined
         <//>
     `
   );
+}
+
+/** Moves an event, or of a series one occurrence. It stays as long as it is. */
+export async function moveEvent(entry: Entry, start: Date): Promise<void> {
+  const { id, start: before, occurrence, version } = entry;
+  if (!("timeZone" in before)) return;
+  const { timeZone } = before;
+  await call("PATCH", eventPath(id), {
+    start: { dateTime: wallTimeOf(start, timeZone), timeZone },
+    ...occurrence === null ? {} : { scope: "this", occurrence },
+    version,
+  });
 }
 
 function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {

@@ -3,14 +3,14 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { useLatest } from "../core/notice.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { PlaceHead } from "../part/place.ts";
 import { addDays, dateText, daysOfMonth, type Entry, readEntries, weekOf } from "./events.ts";
 import { openEvent } from "./event.ts";
-import { openNewEvent } from "./form.ts";
+import { moveEvent, openNewEvent } from "./form.ts";
 import { Month } from "./month.ts";
 import { Week } from "./week.ts";
 
@@ -53,6 +53,11 @@ export default function CalendarPage({ room }: ViewProps): VNode {
       entry.rrule === null && entry.occurrence === null ? undefined : entry.occurrence ?? undefined,
       read,
     );
+  const drop = (entry: Entry, start: Date): Promise<boolean> =>
+    attempt(async () => {
+      await moveEvent(entry, start);
+      read();
+    });
   const create = (start: Date): void => openNewEvent(room, start, read);
   const content = html`
     <div class="calendar">
@@ -72,7 +77,10 @@ export default function CalendarPage({ room }: ViewProps): VNode {
           <${Month} days=${days} wanted=${day} entries=${entries} onOpen=${open} onCreate=${create}
             onWeek=${(day: Date) => show(day, false)} />
         `
-        : html`<${Week} monday=${monday} wanted=${day} entries=${entries} onOpen=${open} onCreate=${create} />`}
+        : html`
+          <${Week} monday=${monday} wanted=${day} entries=${entries} onOpen=${open} onDrop=${drop}
+            onCreate=${create} />
+        `}
     </div>
   `;
   return room === undefined ? html`<${PlaceHead} title="Calendar" />${content}` : content;

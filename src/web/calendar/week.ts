@@ -1,12 +1,16 @@
 // The grid of a week: a column a day, events beside each other where they overlap.
 import type { VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { route } from "../core/route.ts";
 import { roomName, rooms } from "../room/rooms.ts";
-import { addDays, classesOf, dateText, type Entry, isOn, titleOf } from "./events.ts";
+import { addDays, classesOf, dateText, type Entry, isOn, mayEdit, titleOf } from "./events.ts";
 
+/** Resolves to whether the event is there now. */
+type OnDrop = (entry: Entry, start: Date) => Promise<boolean>;
+/** How far a box was moved, and its column with it. */
+type Move = { days: number; minutes: number; x: number };
 type Placed = { entry: Entry; top: number; height: number; lane: number; lanes: number };
 
 const HOUR_PX = 46;
@@ -15,15 +19,19 @@ const ALL_DAY_PX = 24;
 const FIRST_HOUR_SHOWN = 7;
 const MINUTES_MIN = 30;
 const DAY_MINUTES = 24 * 60;
+const STEP_MINUTES = 15;
+/** A shorter way is a click. */
+const DRAG_PX = 5;
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
 
-export function Week({ monday, wanted, entries, onOpen, onCreate }: {
+export function Week({ monday, wanted, entries, onOpen, onDrop, onCreate }: {
   monday: Date;
   /** The day that was asked for. */
   wanted: Date;
   entries: readonly Entry[];
   onOpen: (entry: Entry) => void;
+  onDrop: OnDrop;
   onCreate: (start: Date) => void;
 }): VNode {
   const grid = useRef<HTMLDivElement>(null);
@@ -68,7 +76,7 @@ export function Week({ monday, wanted, entries, onOpen, onCreate }: {
               start.setMinutes(Math.floor(event.offsetY / HOUR_PX * 2) * 30);
               onCreate(start);
             }}>${place(own.filter(({ allDay }) => !allDay), day).map((placed) =>
-              html`<${EventBox} key=${`${placed.entry.id} ${placed.entry.startAt}`} placed=${placed} onOpen=${onOpen} />`
+              html`<${EventBox} key=${`${placed.entry.id} ${placed.entry.startAt}`} placed=${placed} onOpen=${onOpen} onDrop=${onDrop} />`
             )}</div>
           </section>
         `;
@@ -77,24 +85,83 @@ export function Week({ monday, wanted, entries, onOpen, onCreate }: {
   `;
 }
 
-function EventBox({ placed, onOpen }: { placed: Placed; onOpen: (entry: Entry) => void }): VNode {
+function EventBox(
+  { placed, onOpen, onDrop }: { placed: Placed; onOpen: (entry: Entry) => void; onDrop: OnDrop },
+): VNode {
   const { entry, top, height, lane, lanes } = placed;
+  const { move, handlers } = useDrag(entry, onOpen, onDrop);
   const room = entry.roomId === null ? undefined : rooms.value.get(entry.roomId);
   const width = 100 / lanes;
   return html`
-    <button type="button" class=${classesOf(entry)}
+    <button type="button" class=${classes(classesOf(entry), move !== undefined && "moved")} ...${handlers}
       style=${{
         top: `${top}px`,
         height: `${height}px`,
         insetInlineStart: `${lane * width}%`,
         width: `calc(${width}% - 3px)`,
+        translate: move === undefined ? "" : `${move.x}px ${move.minutes / 60 * HOUR_PX}px`,
       }}
-      onClick=${() => onOpen(entry)} title=${titleOf(entry)}>
+      title=${titleOf(entry)}>
       <b dir="auto">${titleOf(entry)}</b><span>${timeOf(entry.startAt)}${room === undefined
         ? ""
         : ` · ${roomName(room)}`}</span>
     </button>
   `;
+}
+
+/** Moves the box of an event with the mouse, to another day or time; a finger scrolls. A click opens the event. */
+function useDrag(entry: Entry, onOpen: (entry: Entry) => void, onDrop: OnDrop): {
+  move: Move | undefined;
+  handlers: Record<string, (event: PointerEvent) => void>;
+} {
+  const [move, setMove] = useState<Move>();
+  /** Where it was pressed; from the top of the day, which may be scrolled meanwhile. */
+  const pressed = useRef<{ x: number; y: number } | undefined>(undefined);
+  const isMoved = useRef(false);
+  const dayOf = ({ currentTarget }: Event): Element => {
+    const box = currentTarget as Element;
+    return box.closest(".day-grid") ?? box;
+  };
+  function onPointerDown(event: PointerEvent): void {
+    isMoved.current = false;
+    if (event.button !== 0 || event.pointerType === "touch" || move !== undefined || !mayEdit(entry)) return;
+    (event.currentTarget as Element).setPointerCapture(event.pointerId);
+    pressed.current = { x: event.clientX, y: event.clientY - dayOf(event).getBoundingClientRect().top };
+  }
+  function onPointerMove(event: PointerEvent): void {
+    if (pressed.current === undefined) return;
+    const day = dayOf(event);
+    const { left, top } = day.getBoundingClientRect();
+    const y = event.clientY - top - pressed.current.y;
+    isMoved.current ||= Math.hypot(event.clientX - pressed.current.x, y) >= DRAG_PX;
+    if (!isMoved.current) return;
+    const days = [...day.closest(".week")?.querySelectorAll(".day-grid") ?? []];
+    const over = days.find((one) => {
+      const { left, right } = one.getBoundingClientRect();
+      return left <= event.clientX && event.clientX < right;
+    }) ?? day;
+    setMove({
+      days: days.indexOf(over) - days.indexOf(day),
+      minutes: Math.round(y / HOUR_PX * 60 / STEP_MINUTES) * STEP_MINUTES,
+      x: over.getBoundingClientRect().left - left,
+    });
+  }
+  function onPointerUp(): void {
+    if (pressed.current === undefined) return;
+    pressed.current = undefined;
+    if (move === undefined || move.days === 0 && move.minutes === 0) return setMove(undefined);
+    const start = addDays(new Date(entry.startAt), move.days);
+    start.setMinutes(start.getMinutes() + move.minutes);
+    // Until it is read from the gateway, it stays where it was dropped.
+    void onDrop(entry, start).then((isThere) => isThere || setMove(undefined));
+  }
+  function onPointerCancel(): void {
+    pressed.current = undefined;
+    setMove(undefined);
+  }
+  /** A key has no detail. */
+  const onClick = ({ detail }: MouseEvent): void => isMoved.current && detail > 0 ? undefined : onOpen(entry);
+  return { move, handlers: { onPointerDown, onPointerMove, onPointerUp, onPointerCancel, onClick } };
 }
 
 /** Minutes of a day on its clock, which is not how many have passed when clocks change. */
