@@ -8,6 +8,8 @@ import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
 
 const AI = "/v1/collaboration/ai";
 const SETTINGS = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small input=1 output=2, free" };
+/** A node that is frozen loses its runs after this time. */
+const LEASE_MS = 10_000;
 const HELLO = { messages: [{ role: "user" as const, text: "Hello?" }], maxOutputTokens: 100 };
 const CHARGE: AiCharge = {
   tenantId: "default",
@@ -115,6 +117,27 @@ Deno.test("a repeated step replaces its reservation, and the end of a run frees 
   for (const one of steps) while (!(await one.next()).done);
   assert.equal(await reserved(), 0);
   assert.equal((await budgets(gateway))[0].used.tokens, 45);
+});
+
+testOnEngines("a step that another node has taken over leaves what that reserved to it", async (environment) => {
+  const models = new ScriptedModels(() => ({ parts: ["Hi", "you"] }));
+  await using gateway = await openGateway({ ...SETTINGS, ...environment }, { models });
+  const admin = await gateway.as("admin", { role: "admin" });
+  ok(await admin.put(`${AI}/budgets`, { scope: "tenant", period: "day", tokens: 1_000_000 }));
+  const reserved = async () => (await budgets(gateway))[0].reserved.tokens;
+  const begin = async () => {
+    const step = aiOf(gateway).step({ ...CHARGE, reservation: "run_1.1" }, HELLO, new AbortController().signal);
+    await step.next();
+    return step;
+  };
+  const frozen = await begin();
+  const once = await reserved();
+  gateway.clock.advance(LEASE_MS);
+  const other = await begin();
+  await frozen.return(undefined as never);
+  assert.deepEqual([once > 0, await reserved()], [true, once]);
+  await other.return(undefined as never);
+  assert.equal(await reserved(), 0);
 });
 
 Deno.test("what a node that died had reserved expires", async () => {

@@ -174,10 +174,14 @@ export class BudgetStore {
   /** Deletes reservations; resolves to those that there were. */
   takeReservations(
     tenantId: string,
-    by: { id: string } | { runId: string } | { expiredAt: string },
+    by: { id: string; expiresAt?: string } | { runId: string } | { expiredAt: string },
   ): Promise<ReservationRow[]> {
     const rows = this.#db.deleteFrom("ai_reservation").where("tenant_id", "=", tenantId).returningAll();
-    if ("id" in by) return rows.where("id", "=", by.id).execute();
+    if ("id" in by) {
+      const { id, expiresAt } = by;
+      const own = rows.where("id", "=", id);
+      return (expiresAt === undefined ? own : own.where("expires_at", "=", expiresAt)).execute();
+    }
     return ("runId" in by ? rows.where("run_id", "=", by.runId) : rows.where("expires_at", "<=", by.expiredAt))
       .execute();
   }

@@ -44,8 +44,8 @@ export type AiCharge = {
 /** Tokens a day by default, whatever budgets a tenant sets; `undefined` without limits. */
 export type TokenLimits = { principalPerDay: number; tenantPerDay: number } | undefined;
 
-/** What was reserved for a step. */
-export type Reservation = { id: string; charge: AiCharge; windows: readonly WindowKey[] };
+/** What was reserved for a step. `expiresAt` distinguishes it from one that replaced it. */
+export type Reservation = { id: string; expiresAt: string; charge: AiCharge; windows: readonly WindowKey[] };
 
 /** A budget that applies to a step, in its current period. */
 type Applied = WindowKey & {
@@ -98,10 +98,11 @@ export class Budgets {
   }
 
   /** Replaces a reservation with what was used. */
-  async settle(tx: AnyTransaction, { id, charge: { tenantId }, windows }: Reservation, used: Amount): Promise<void> {
+  async settle(tx: AnyTransaction, { id, expiresAt, charge, windows }: Reservation, used: Amount): Promise<void> {
+    const { tenantId } = charge;
     const budgets = new BudgetStore(tx.db);
-    // None, if it was released meanwhile.
-    const [reserved = { tokens: 0, cost: 0 }] = await budgets.takeReservations(tenantId, { id });
+    // None, if it was released meanwhile, or another node has taken over the step.
+    const [reserved = { tokens: 0, cost: 0 }] = await budgets.takeReservations(tenantId, { id, expiresAt });
     for (const window of windows) await budgets.settle(tenantId, window, reserved, used);
   }
 
@@ -140,15 +141,16 @@ export class Budgets {
         if (exceeded.length > 0) throw new BudgetRefused(exceeded);
       }
       const windows = applied.map(({ budget, startsAt }) => ({ budget, startsAt }));
+      const expiresAt = iso(clock.now() + RESERVATION_MS);
       await budgets.addReservation({
         tenant_id: tenantId,
         id,
         run_id: charge.runId ?? null,
         ...amount,
         windows_json: JSON.stringify(windows),
-        expires_at: iso(clock.now() + RESERVATION_MS),
+        expires_at: expiresAt,
       });
-      return { id, charge, windows };
+      return { id, expiresAt, charge, windows };
     });
   }
 
