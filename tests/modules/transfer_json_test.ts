@@ -196,8 +196,9 @@ Deno.test("an import whose gateway stops ends its worker, and the next continues
       const boss = await gateway.as("boss", { role: "owner" });
       const junk = Array.from({ length: 100_000 }, () => ({ type: "mystery" }));
       url = `${IMPORTS}/${await uploadArchive(gateway, boss, "gateway", toArchive([HEADER, ...junk, END]))}`;
-      await until(async () => (await boss.get(url)).body.progress.done > 0);
-      assert.equal((await boss.get(url)).body.state, "running");
+      let seen: Any;
+      await until(async () => (seen = (await boss.get(url)).body).progress.done > 0);
+      assert.equal(seen.state, "running");
     }
     // What it left open would be named by now.
     await using gateway = await openGateway(environment);
