@@ -1,9 +1,4 @@
 // Work that nobody waits for before the node stops, such as reading the rights of an editor again.
-import { withTimeout } from "@/core/clock.ts";
-
-/** What does not respond must not keep the node running. */
-const END_MS = 4000;
-
 export class RunningWork {
   readonly #all = new Set<Promise<void>>();
 
@@ -14,12 +9,8 @@ export class RunningWork {
     return work;
   }
 
-  /** Resolves when no work is running, or some has not ended in time; what starts meanwhile is waited for as well. */
-  async end(): Promise<void> {
-    await withTimeout(this.#idle(), END_MS);
-  }
-
-  async #idle(): Promise<void> {
+  /** Resolves when no work is running; what starts meanwhile is waited for as well. */
+  async idle(): Promise<void> {
     while (this.#all.size > 0) await Promise.all(this.#all);
   }
 }

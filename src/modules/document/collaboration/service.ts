@@ -135,7 +135,7 @@ export class CollaborationService {
     for (const replica of this.#replicas.values()) replica.close();
     await Promise.all([...this.#replicas.values()].map((replica) => replica.idle()));
     this.#control?.close();
-    await this.#work.end();
+    await this.#work.idle();
   }
 
   async #start(): Promise<Hocuspocus<EditorContext>> {
@@ -153,7 +153,7 @@ export class CollaborationService {
       maxUnauthenticatedQueueSize: UPDATE_MAX_BYTES * 2,
       onAuthenticate: (hook) => this.#work.add(this.#authenticate(hook)),
       onTokenSync: ({ connection, token }) => this.#work.add(this.#editorAccess.renewToken(connection, token)),
-      onLoadDocument: ({ document, context }) => this.#work.add(this.#load(document, context)),
+      onLoadDocument: ({ document, context }) => this.#load(document, context),
       // The engine unloads a document by its name, also one that was opened again since. And a new connection is not counted in
       // the microtasks between finding its document and adding it: a tick later it is.
       beforeUnloadDocument: ({ instance, document }) =>
@@ -242,7 +242,7 @@ export class CollaborationService {
 
   async #load(document: DocumentReplica["document"], { actor, account, socket }: EditorContext): Promise<void> {
     try {
-      const row = await new DocumentStore(this.#deps.store.db).find(actor.tenantId, document.name);
+      const row = await this.#work.add(new DocumentStore(this.#deps.store.db).find(actor.tenantId, document.name));
       if (row === undefined) throw new ConnectionRefused("permission-denied");
       const { bus, log } = this.#deps;
       const replica = new DocumentReplica(
