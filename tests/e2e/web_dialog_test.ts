@@ -91,6 +91,23 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await untilGone(dialog);
     });
 
+    await t.step("the next key is for the dialog, and after it for what had the focus", async () => {
+      await visit(page, "profile");
+      await page.getByRole("button", { name: "New token" }).waitFor();
+      // Nothing but microtasks is before the next key, not even a frame.
+      const focused = await page.evaluate(`(async () => {
+        const click = async (name) => {
+          const button = [...document.querySelectorAll("button")].find(({ textContent }) => textContent === name);
+          button.focus();
+          button.click();
+          for (let turn = 0; turn < 100; turn++) await null;
+          return document.activeElement;
+        };
+        return [(await click("New token")).closest("dialog[open]") !== null, (await click("Cancel")).textContent];
+      })()`);
+      assert.deepEqual(focused, [true, "New token"]);
+    });
+
     await t.step("so are addresses of invitations, and secrets of webhooks and plugins", async () => {
       await create("admin/invitations", "New invitation", { For: "Design" });
       assert.match(await secretOf("Address of the invitation"), /^http:.+#invite=/);

@@ -38,17 +38,26 @@ function leaveField(): void {
  */
 export function DialogHost(): VNode {
   const opened = dialog.value;
-  return opened === undefined ? html`<${Notices} />` : html`<${Modal} key=${opened.id} view=${opened.view} />`;
+  return opened === undefined ? html`<${Notices} />` : html`<${Modal} key=${opened.id} ...${opened} />`;
 }
 
-function Modal({ view }: { view: () => VNode }): VNode {
+function Modal({ id, view }: Opened): VNode {
   const element = useRef<HTMLDialogElement>(null);
   const isFilled = useRef(false);
-  useEffect(() => {
+  // Before the next key: what is typed quickly must meet the dialog, and after that what had the focus.
+  useLayoutEffect(() => {
+    const { current } = element;
     const giveBack = focusKeeper(document.activeElement);
-    element.current?.showModal();
-    return giveBack;
+    current?.showModal();
+    return () => {
+      current?.close();
+      giveBack();
+    };
   }, []);
+  /** The browser reports it later, when there may be another one. */
+  function onClose(): void {
+    if (dialog.peek()?.id === id) closeDialog();
+  }
   /** A click beside a dialog closes it, unless that would lose what is in its form, or is shown only now. */
   function onBackdrop({ target }: MouseEvent): void {
     if (target === element.current && element.current?.querySelector("form.fields, .secret") === null) closeDialog();
@@ -62,7 +71,7 @@ function Modal({ view }: { view: () => VNode }): VNode {
     isFilled.current ||= (target as Element).closest("form.fields") !== null;
   }
   return html`
-    <dialog ref=${element} onClose=${closeDialog} onCancel=${onCancel} onInput=${onInput}
+    <dialog ref=${element} onClose=${onClose} onCancel=${onCancel} onInput=${onInput}
       onMouseDown=${onBackdrop}>
       <div class="dialog">${view()}</div>
       <${Notices} />
