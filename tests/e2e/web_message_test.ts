@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, messagesOn, sees, signIn, untilGone, visit, write } from "./web_page.ts";
+import { assertNoReports, holdEffects, messagesOn, sees, signIn, untilGone, visit, write } from "./web_page.ts";
 
 /** More than the client reads at first, of messages and of notifications. */
 const MANY = 75;
@@ -84,10 +84,13 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
     });
     await t.step("who reacted is said on demand, also of those who come later", async () => {
       const react = (token: string) => target.call(token, "PUT", `/v1/messages/${agreed.id}/reactions/:shipit:`);
+      await holdEffects(page);
       await react(bob);
       const reaction = message(page, "I agree").getByRole("button", { name: /^:shipit:, / });
       await reaction.hover();
       await page.locator('.reactions [title="bob"]').waitFor();
+      await page.evaluate("releaseEffects()");
+      assert.equal(await reaction.getAttribute("title"), "bob", "what the frame was for removes nothing");
       await reaction.click();
       await message(page, "I agree").getByRole("button", { name: "More" }).click();
       await page.getByRole("menuitem", { name: "Reactions" }).click();

@@ -11,7 +11,7 @@ export async function openClient(browser: Browser, url: string, size = { width: 
   page.on("console", (message) => {
     const text = message.text();
     // A network that is cut, and calls that are refused on purpose, are logged by the browser itself.
-    if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(text)) assert.fail(text);
+    if (message.type() === "error" && !/Failed to load resource|^WebSocket /.test(text)) assert.fail(text);
   });
   await page.addInitScript(() => {
     const reports: string[] = [];
@@ -52,6 +52,24 @@ export async function visit(page: Page, place: string): Promise<void> {
     addEventListener("hashchange", () => resolve(), { once: true });
     location.hash = hash;
   })`);
+}
+
+/**
+ * Holds back what the page does after its next frame, as on a machine that draws late; what is evaluated after it as
+ * `releaseEffects()` does that at once.
+ */
+export async function holdEffects(page: Page): Promise<void> {
+  await page.evaluate(`(() => {
+    const { setTimeout, requestAnimationFrame } = globalThis;
+    const held = [];
+    globalThis.requestAnimationFrame = (work) => held.push(work);
+    // So long does the library wait for a frame.
+    globalThis.setTimeout = (work, ms, ...rest) => ms === 35 ? held.push(work) : setTimeout(work, ms, ...rest);
+    globalThis.releaseEffects = () => {
+      Object.assign(globalThis, { setTimeout, requestAnimationFrame });
+      for (const work of held) work(performance.now());
+    };
+  })()`);
 }
 
 export async function write(page: Page, text: string, within = ".chat"): Promise<void> {

@@ -142,13 +142,15 @@ function ReactionButton({ message, reaction: { key, count: n, me }, isAllowed }:
   reaction: Reaction;
   isAllowed: boolean;
 }): VNode {
-  const [names, setNames] = useState("");
-  useEffect(() => setNames(""), [n, me]);
+  // What was read before somebody else reacted is not shown.
+  const state = `${n} ${me}`;
+  const [known, setKnown] = useState({ state, names: "" });
+  const names = known.state === state ? known.names : "";
   const read = (): void => {
     if (names !== "") return;
     // Without the names there is still the count.
     import("./reactors.ts").then(({ readReactors }) => readReactors(message.id, key, n)).then(
-      setNames,
+      (names) => setKnown({ state, names }),
       () => undefined,
     );
   };
