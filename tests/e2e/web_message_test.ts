@@ -89,7 +89,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       const reaction = message(page, "I agree").getByRole("button", { name: /^:shipit:, / });
       await reaction.hover();
       await page.locator('.reactions [title="bob"]').waitFor();
-      await page.evaluate("releaseEffects()");
+      await page.evaluate("release()");
       assert.equal(await reaction.getAttribute("title"), "bob", "what the frame was for removes nothing");
       await reaction.click();
       await message(page, "I agree").getByRole("button", { name: "More" }).click();

@@ -55,22 +55,30 @@ export async function visit(page: Page, place: string): Promise<void> {
 }
 
 /**
- * Holds back what the page does after its next frame, as on a machine that draws late; what is evaluated after it as
- * `releaseEffects()` does that at once.
+ * Holds back the timers of a page that wait so long, and its frames, if these are meant, as on a machine that is busy. They are
+ * in `held`; evaluate `release()` to let all happen.
  */
-export async function holdEffects(page: Page): Promise<void> {
+export async function holdTimers(page: Page, ms: number, areFramesHeld = false): Promise<void> {
   await page.evaluate(`(() => {
-    const { setTimeout, requestAnimationFrame } = globalThis;
-    const held = [];
-    globalThis.requestAnimationFrame = (work) => held.push(work);
-    // So long does the library wait for a frame.
-    globalThis.setTimeout = (work, ms, ...rest) => ms === 35 ? held.push(work) : setTimeout(work, ms, ...rest);
-    globalThis.releaseEffects = () => {
-      Object.assign(globalThis, { setTimeout, requestAnimationFrame });
-      for (const work of held) work(performance.now());
+    const { setTimeout, clearTimeout, requestAnimationFrame } = globalThis;
+    const held = globalThis.held = new Map();
+    const hold = (work) => {
+      held.set(-1 - held.size, work);
+      return -held.size;
+    };
+    globalThis.setTimeout = (work, after, ...rest) =>
+      after === ${ms} ? hold(() => work(...rest)) : setTimeout(work, after, ...rest);
+    globalThis.clearTimeout = (id) => held.has(id) ? held.set(id, () => {}) : clearTimeout(id);
+    if (${areFramesHeld}) globalThis.requestAnimationFrame = (work) => hold(() => work(performance.now()));
+    globalThis.release = () => {
+      Object.assign(globalThis, { setTimeout, clearTimeout, requestAnimationFrame });
+      for (const work of held.values()) work();
     };
   })()`);
 }
+
+/** Holds back the effects of what is drawn, for which the page waits this long where no frame is drawn. */
+export const holdEffects = (page: Page): Promise<void> => holdTimers(page, 35, true);
 
 export async function write(page: Page, text: string, within = ".chat"): Promise<void> {
   const box = page.locator(`${within} .composer textarea`);

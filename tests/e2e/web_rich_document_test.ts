@@ -5,7 +5,7 @@ import * as Y from "yjs";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
+import { assertNoReports, holdTimers, signIn, untilGone, visit } from "./web_page.ts";
 
 const PATH = "/v1/collaboration/documents";
 /** Longer than a pane is wide. */
@@ -203,6 +203,20 @@ browserTest("two people format a rich document in the client, which leaves alone
         const { text } = await target.call(tokens.bob, "GET", `${path}/content?format=markdown`);
         assert.equal(text.trim(), "First, second, third");
       });
+      await visit(ada, `documents/${id}`);
+      await ada.locator(".ProseMirror h1").waitFor();
+    });
+
+    await t.step("an editor that was left ignores what its timers still do", async () => {
+      await clickEndOf(ada, "Plan");
+      await bob.locator(".remote-caret", { hasText: "Ada" }).waitFor();
+      // Where others have their cursor is drawn by one.
+      await holdTimers(ada, 0);
+      await clickEndOf(bob, "writes");
+      await eventually(async () => assert.notEqual(await ada.evaluate("held.size"), 0));
+      await visit(ada, "inbox");
+      await untilGone(bob.locator(".remote-caret", { hasText: "Ada" }));
+      await ada.evaluate("release()");
       await visit(ada, `documents/${id}`);
       await ada.locator(".ProseMirror h1").waitFor();
     });

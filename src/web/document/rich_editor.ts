@@ -70,6 +70,8 @@ export function openRichEditor(
           image: (node) => new Picture(node),
         },
         dispatchTransaction(this: EditorView, transaction) {
+          // Where others have their cursor is drawn by a timer, which outlives the editor.
+          if (this.isDestroyed) return;
           this.updateState(this.state.apply(transaction));
           onUpdate(this);
         },
