@@ -127,6 +127,20 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
       await eventually(async () => assert.equal(await page.title(), "Search"));
     });
+    await t.step("a place that is loaded late does not replace the one that was opened since", async () => {
+      const { promise: isReleased, resolve: release } = Promise.withResolvers<void>();
+      await page.route("**/people-page.ts", (route) => isReleased.then(() => route.continue()));
+      const isRequested = page.waitForRequest("**/people-page.ts");
+      await visit(page, "people");
+      const url = (await isRequested).url();
+      await visit(page, "documents");
+      await page.getByRole("heading", { name: "Documents" }).waitFor();
+      release();
+      await page.evaluate(`import(${JSON.stringify(url)}).then(() => {})`);
+      await page.getByRole("heading", { name: "Documents" }).waitFor();
+      assert.equal(await page.getByText("Loading…").count(), 0);
+      await page.unroute("**/people-page.ts");
+    });
     await assertNoReports(page);
   } finally {
     await browser.close();

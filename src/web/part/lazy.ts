@@ -29,9 +29,15 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
   const [view, setView] = useState<{ name: string; component: ComponentType<ViewProps> }>();
   const [isFailed, setFailed] = useState(false);
   useEffect(() => {
+    let isOpen = true;
     setFailed(false);
     // After an upgrade of the gateway its files have other addresses.
-    VIEWS[name]?.().then(({ default: component }) => setView({ name, component }), () => setFailed(true));
+    VIEWS[name]?.().then(
+      // Another one may have been opened since, and be there already.
+      ({ default: component }) => isOpen && setView({ name, component }),
+      () => isOpen && setFailed(true),
+    );
+    return () => void (isOpen = false);
   }, [name]);
   if (!isView(name)) return html`<p class="empty">This page does not exist.</p>`;
   if (isFailed) {
