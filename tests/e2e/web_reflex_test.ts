@@ -6,7 +6,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually, WAIT_MS } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, openClient, sees, signIn, untilGone, visit, write } from "./web_page.ts";
+import { assertNoReports, holdEffects, openClient, sees, signIn, untilGone, visit, write } from "./web_page.ts";
 
 /** Not a secure page, as that of a gateway in a local network. */
 const LOCAL = "gateway.test";
@@ -186,8 +186,18 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.getByRole("button", { name: "Previous month" }).click();
       const more = day("February 10, 2027").getByRole("button", { name: "2 more" });
       await more.waitFor();
-      assert.equal(await day("February 10, 2027").getByRole("button", { name: /Talk/ }).count(), 2);
+      // What was read for the month between may still be shown for a moment.
+      const talks = day("February 10, 2027").getByRole("button", { name: /Talk/ });
+      await eventually(async () => assert.equal(await talks.count(), 2));
+      await holdEffects(page);
       await more.click();
+      await page.locator(".week").waitFor();
+      assert.notEqual(
+        await page.evaluate("document.querySelector('.week').scrollTop"),
+        0,
+        "nothing moves once it is seen",
+      );
+      await page.evaluate("release()");
       await page.locator(".week").getByRole("button", { name: /Talk at 13/ }).waitFor();
     });
     await t.step("an event is dragged to another time and day by those who may change it", async () => {

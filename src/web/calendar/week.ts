@@ -1,6 +1,6 @@
 // The grid of a week: a column a day, events beside each other where they overlap.
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { route } from "../core/route.ts";
@@ -36,10 +36,11 @@ export function Week({ monday, wanted, entries, onOpen, onDrop, onCreate }: {
 }): VNode {
   const grid = useRef<HTMLDivElement>(null);
   const days = Array.from({ length: 7 }, (_, at) => addDays(monday, at));
-  useEffect(() => {
+  // Before it is seen: what is under the pointer must not move.
+  useLayoutEffect(() => {
     if (grid.current !== null) grid.current.scrollTop = FIRST_HOUR_SHOWN * HOUR_PX;
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const { current } = grid;
     if (current === null) return;
     const { scrollTop } = current;
