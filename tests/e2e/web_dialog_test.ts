@@ -168,7 +168,7 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
         const start = setTimeout;
         globalThis.setTimeout = (work, ms, ...rest) => ms === 6000 ? 0 : start(work, ms, ...rest);
       })()`);
-      await page.goto(`${target.baseUrl}/#/tasks/task_0123456789abcdef0123456789abcdef`);
+      await visit(page, "tasks/task_0123456789abcdef0123456789abcdef");
       await untilGone(dialog);
       const notice = page.locator(".notices > *");
       await notice.getByText(/No such task/).waitFor();

@@ -4,7 +4,7 @@ import type { Page, Route, WebSocketRoute } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually, until } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, messagesOn, sees, signIn, untilGone } from "./web_page.ts";
+import { assertNoReports, messagesOn, sees, signIn, untilGone, visit } from "./web_page.ts";
 
 /** More than four pages of messages, which is as many as the page keeps. */
 const NOTES = 310;
@@ -93,7 +93,7 @@ browserTest("what is received late undoes nothing that has been seen", async (t)
   try {
     const page = await signIn(browser, target, ada);
     const room = (name: string) => page.locator(".sidebar .room", { hasText: name });
-    const open = (place: string) => page.goto(`${target.baseUrl}/#/${place}`);
+    const open = (place: string) => visit(page, place);
     const list = page.locator(".chat .messages");
 
     await t.step("a room that is read while a message comes counts that message", async () => {

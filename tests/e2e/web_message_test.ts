@@ -371,7 +371,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
       const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });
       await post(carol, "/v1/messages", { roomId: direct.id, text: "How are you?" });
-      await page.goto(`${target.baseUrl}/#/rooms/${direct.id}`);
+      await visit(page, `rooms/${direct.id}`);
       await message(page, "How are you?").hover();
       await message(page, "How are you?").getByRole("button", { name: "Reply", exact: true }).click();
       await composer.fill("long ".repeat(13_000));

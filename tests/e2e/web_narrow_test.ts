@@ -87,7 +87,7 @@ browserTest("every page fits a narrow screen", async () => {
     await device.send("Emulation.setTouchEmulationEnabled", { enabled: true });
     assert.equal(await page.evaluate("matchMedia('(pointer: coarse)').matches"), true);
     for (const [pane, focused] of [["pane=members", ".page-head h1"], [`thread=${id}`, `.chat [data-id="${id}"]`]]) {
-      await page.goto(`${target.baseUrl}/#/rooms/${roomId}?${pane}`);
+      await visit(page, `rooms/${roomId}?${pane}`);
       await page.locator(".pane").getByRole("button", { name: "Close" }).click();
       await page.locator(`${focused}:focus`).waitFor();
     }
