@@ -210,6 +210,9 @@ browserTest("what is received late undoes nothing that has been seen", async (t)
       await page.route(isOlder, (route) => route.abort());
       await jump({
         async after() {
+          // Until the page has subscribed, it ignores what is published to it.
+          await send(plans, "Before that");
+          await sees(page, "Before that");
           const data = { roomId: plans.id, upToSeq: notes.at(-20)?.seq };
           relay.publish(`room:${plans.id}`, {
             type: "message.expired",
