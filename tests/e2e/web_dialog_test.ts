@@ -169,9 +169,10 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
         globalThis.setTimeout = (work, ms, ...rest) => ms === 6000 ? 0 : start(work, ms, ...rest);
       })()`);
       await visit(page, "tasks/task_0123456789abcdef0123456789abcdef");
-      await untilGone(dialog);
       const notice = page.locator(".notices > *");
+      // It says why the dialog, which opens once the address is read, has closed.
       await notice.getByText(/No such task/).waitFor();
+      await untilGone(dialog);
       const { x = 0, y = 0, width = 0, height = 0 } = await notice.boundingBox() ?? {};
       const below = `document.elementFromPoint(${x + width / 3}, ${
         y + height / 2

@@ -279,11 +279,13 @@ browserTest("what is received late undoes nothing that has been seen", async (t)
     await t.step("a call that has ended while it was read is over", async () => {
       await open(`rooms/${plans.id}`);
       await untilGone(page.locator(".pane"));
-      let id = "";
-      const start =
-        async () => ({ id } = await post("/v1/collaboration/meetings", { roomId: plans.id, kind: "video" }));
+      // The page may read it before the one who has started it knows its id.
+      const { promise: started, resolve } = Promise.withResolvers<string>();
+      const start = async () =>
+        resolve((await post("/v1/collaboration/meetings", { roomId: plans.id, kind: "video" })).id);
       await readLate(page, /\/meetings\?/, start, {
         async after() {
+          const id = await started;
           const isReadAgain = page.waitForResponse(async (response) =>
             response.url().includes("/meetings?") && (await response.json()).items.length === 0
           );
