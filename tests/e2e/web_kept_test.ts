@@ -5,7 +5,17 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, messagesOn, openClient, sees, signIn, untilGone, visit, write } from "./web_page.ts";
+import {
+  assertNoReports,
+  messagesOn,
+  openClient,
+  sees,
+  signIn,
+  unreadRooms,
+  untilGone,
+  visit,
+  write,
+} from "./web_page.ts";
 
 /** More than one page of messages. */
 const REPLIES = 70;
@@ -24,11 +34,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
   };
   const post = (path: string, body: unknown, by = tokens.bob) => target.call(by, "POST", path, body);
   /** Until the gateway knows that Ada has read everything. */
-  const isAllRead = () =>
-    eventually(async () => {
-      const { items } = await target.call(tokens.ada, "GET", "/v1/collaboration/unreads");
-      assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
-    });
+  const isAllRead = () => eventually(async () => assert.deepEqual(await unreadRooms(target, tokens.ada), []));
   await target.call(tokens.bob, "GET", "/v1/collaboration/me");
   const room = await post("/v1/rooms", { name: "Plans", memberIds: ["bob"] }, tokens.ada);
   const root = await post("/v1/messages", { roomId: room.id, text: "The question" });

@@ -95,6 +95,13 @@ export async function sees(page: Page, text: string, within = ".chat"): Promise<
   await eventually(async () => assert.ok((await messagesOn(page, within)).some((one) => one.includes(text)), text));
 }
 
+/** Rooms in which a caller has something unread, as the gateway knows it. */
+export async function unreadRooms(target: Target, token: string): Promise<string[]> {
+  const { items } = await target.call(token, "GET", "/v1/collaboration/unreads");
+  const unread = items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0);
+  return unread.map(({ roomId }: { roomId: string }) => roomId);
+}
+
 /** Until the page has no such element, however many it has now: to wait for one of several is refused by the library. */
 export async function untilGone(elements: Locator): Promise<void> {
   await elements.first().waitFor({ state: "detached" });

@@ -5,7 +5,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, sees, signIn, untilGone, visit, write } from "./web_page.ts";
+import { assertNoReports, sees, signIn, unreadRooms, untilGone, visit, write } from "./web_page.ts";
 
 /** Ids that more than one element has. */
 function repeatedIds(page: Page): Promise<unknown> {
@@ -123,8 +123,7 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await page.getByRole("dialog").getByRole("button", { name: "Mark as read" }).click();
       await eventually(async () => assert.equal(await page.locator(".sidebar .room.unread").count(), 0));
       await untilGone(readAll);
-      const { items } = await target.call(ada, "GET", "/v1/collaboration/unreads");
-      assert.deepEqual(items.filter(({ unreadCount }: { unreadCount: number }) => unreadCount > 0), []);
+      assert.deepEqual(await unreadRooms(target, ada), []);
       await eventually(async () => assert.equal(await page.title(), "Search"));
     });
     await t.step("a place that is loaded late does not replace the one that was opened since", async () => {

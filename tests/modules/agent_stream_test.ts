@@ -46,6 +46,18 @@ async function readStream(
   return received;
 }
 
+/** Reads a stream to its end; `seen` has what was received so far. */
+function watchStream(fixture: AgentFixture, runId: string): { seen: Received[]; reading: Promise<Received[]> } {
+  const seen: Received[] = [];
+  const reading = readStream(fixture, runId, {
+    isEnough(received) {
+      seen.splice(0, Infinity, ...received);
+      return false;
+    },
+  });
+  return { seen, reading };
+}
+
 /** The texts by part, as a client puts them together. */
 function textsOf(received: readonly Received[]): string[] {
   const texts = new Map<string, string>();
@@ -124,13 +136,7 @@ Deno.test("a response that breaks off and starts again is announced, not spliced
   );
   await fixture.mention(fixture.bob, "Go");
   const { id } = await fixture.settled("running");
-  const seen: Received[] = [];
-  const reading = readStream(fixture, id, {
-    isEnough(received) {
-      seen.splice(0, Infinity, ...received);
-      return false;
-    },
-  });
+  const { seen, reading } = watchStream(fixture, id);
   await eventually(() => assert.match(JSON.stringify(seen), /The wrong/));
   gate.resolve();
   await eventually(() => assert.match(JSON.stringify(seen), /data-reset/));
@@ -184,13 +190,7 @@ testOnEngines("what was shown and not saved before another node takes over is no
   }), { environment });
   await fixture.mention(fixture.bob, "Go");
   const { id } = await fixture.settled("running");
-  const seen: Received[] = [];
-  const reading = readStream(fixture, id, {
-    isEnough(received) {
-      seen.splice(0, Infinity, ...received);
-      return false;
-    },
-  });
+  const { seen, reading } = watchStream(fixture, id);
   await eventually(() => assert.match(JSON.stringify(seen), /The wrong/));
   await endLease(fixture, id, "");
   await eventually(() => assert.match(JSON.stringify(seen), /response/));
