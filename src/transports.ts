@@ -184,6 +184,10 @@ function openMcp(
   return mcp;
 }
 
+/**
+ * Without the bus a node serves on, and reads from the log what others committed. So the bus is shown, but does not decide: an
+ * outage of Redis would take away all nodes at once.
+ */
 async function checkReadiness(
   { store, bus, modules }: Platform,
   hub: Hub,
@@ -196,8 +200,11 @@ async function checkReadiness(
       [name, await isHealthy(Promise.try(check))] as const
     ),
   ]);
-  const checks = { store: database, migrations: true, bus: bus.isHealthy, canary, ...Object.fromEntries(own) };
-  return { isReady: Object.values(checks).every(Boolean) && !isLeaving, checks: { ...checks, draining: isLeaving } };
+  const deciding = { store: database, migrations: true, ...Object.fromEntries(own) };
+  return {
+    isReady: Object.values(deciding).every(Boolean) && !isLeaving,
+    checks: { ...deciding, bus: bus.isHealthy, canary, draining: isLeaving },
+  };
 }
 
 /** Applies changes of rights and origins made on any node; after an outage of the bus they are read again. */

@@ -64,6 +64,12 @@ Deno.test("a gateway that does not reach its Redis says so in a metric", async (
   }
 });
 
+Deno.test("a node that does not reach its Redis is ready, and its readiness names the bus", async () => {
+  await using gateway = await openGateway({ SVC_REDIS_URL: "redis://127.0.0.1:1" });
+  const { status, body } = await gateway.withToken(undefined).get("/v1/collaboration/ready");
+  assert.deepEqual([status, body.isReady, body.checks.bus, body.checks.store], [200, true, false, true]);
+});
+
 function textOf(message: BusMessage): string {
   return message.kind === "signal" ? message.signal.kind : "";
 }

@@ -21,7 +21,7 @@ export interface Bus {
   publish(topic: string, message: BusMessage): void;
   /** Resolves once messages published from now on will be received. */
   subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription>;
-  /** False while other nodes cannot be reached; readiness shows it. */
+  /** False while other nodes cannot be reached. Readiness shows it; the node serves on, and reads from the log. */
   readonly isHealthy: boolean;
   /** Whether everything that others published up to a second ago has arrived here; not so while the server is silent. */
   readonly isCurrent: boolean;

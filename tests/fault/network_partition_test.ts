@@ -57,9 +57,9 @@ class PartitionedCluster {
     return editor;
   }
 
-  async #untilBus(isReady: boolean): Promise<void> {
+  async #untilBus(isHealthy: boolean): Promise<void> {
     await eventually(async () =>
-      assert.equal((await this.cluster.readReadiness(PARTITIONED)).body.checks.bus, isReady)
+      assert.equal((await this.cluster.readReadiness(PARTITIONED)).body.checks.bus, isHealthy)
     );
   }
 

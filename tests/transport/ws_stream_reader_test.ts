@@ -199,6 +199,10 @@ Deno.test("BusProbe resolves on a working bus and times out on a broken one", as
   const probe = new BusProbe(brokenBus, 20);
   await assert.rejects(probe.probe(), /response from the bus within 20 ms/);
   probe.close();
+  // A load balancer that waits for readiness takes a second without a response as a failure.
+  const usual = new BusProbe(brokenBus);
+  await assert.rejects(usual.probe(), /response from the bus within 500 ms/);
+  usual.close();
 });
 
 Deno.test("StreamReader repairs a gap without delay after reads without events", async () => {

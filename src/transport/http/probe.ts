@@ -58,6 +58,9 @@ export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }
   }, {
     name: "readiness.get",
     summary: "Check readiness: whether this node can serve traffic",
+    description:
+      "For load balancers. The node is ready if its database takes writes, and it is not stopping. `bus` and " +
+      "`canary` do not decide: without Redis the node serves on, and reads from the database what others committed.",
     tag: TAG,
     method: "GET",
     path: "/v1/collaboration/ready",
@@ -117,6 +120,13 @@ function textResponse(example: string, description: string): Record<string, unkn
 
 function readinessResponse(description: string, isReady: boolean): Record<string, unknown> {
   const checks = { store: isReady, migrations: true, bus: true, canary: true, draining: false };
+  const descriptions: Record<string, string> = {
+    store: "Whether the database takes writes",
+    migrations: "Whether the database has the schema of this version",
+    bus: "Whether this node is connected to the other nodes; does not decide",
+    canary: "Whether a message over the bus arrived within half a second; does not decide",
+    draining: "Whether the node is stopping; then it is not ready",
+  };
   const schema = {
     type: "object",
     required: ["isReady", "checks"],
@@ -124,7 +134,10 @@ function readinessResponse(description: string, isReady: boolean): Record<string
       isReady: { type: "boolean", description: "Whether the node can serve traffic" },
       checks: {
         type: "object",
-        description: "Result of each check; true if healthy",
+        description: "Result of each check",
+        properties: Object.fromEntries(
+          Object.entries(descriptions).map(([name, description]) => [name, { type: "boolean", description }]),
+        ),
         additionalProperties: { type: "boolean" },
       },
     },

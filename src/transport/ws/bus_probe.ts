@@ -1,6 +1,9 @@
 // Checks the bus by a message that this node publishes and must receive.
 import type { Bus, BusSubscription } from "@/ports/bus.ts";
 
+/** Readiness waits for it, and a load balancer waits for readiness for no more than a second or a few. */
+const TIMEOUT_MS = 500;
+
 export class BusProbe {
   readonly #bus: Bus;
   readonly #timeoutMs: number;
@@ -9,7 +12,7 @@ export class BusProbe {
   #subscription: Promise<BusSubscription> | undefined;
   #sent = 0;
 
-  constructor(bus: Bus, timeoutMs = 2000) {
+  constructor(bus: Bus, timeoutMs = TIMEOUT_MS) {
     this.#bus = bus;
     this.#timeoutMs = timeoutMs;
   }

@@ -197,7 +197,7 @@ export class Hub implements ConnectionHost {
     }
   }
 
-  /** Resolves when a probe was received back from the bus; rejects after two seconds. */
+  /** Resolves when a probe was received back from the bus; rejects after half a second. */
   probeBus(): Promise<void> {
     return this.#busProbe.probe();
   }
