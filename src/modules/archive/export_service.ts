@@ -1,5 +1,5 @@
 // Exports: asked for, written as a job, downloaded for 72 hours.
-import { type Actor, chargedId, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, chargedTo, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import type { AnyArchiveSection } from "@/core/archive.ts";
 import { HOUR_MS, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -133,7 +133,7 @@ export class ExportService {
 
   /** The finished file. The right to export is checked again. */
   async content(actor: Actor, id: string): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
-    const { blobs, roomAccess, clock } = this.#deps;
+    const { archives, blobs, roomAccess, clock } = this.#deps;
     const row = await this.#row(actor, id);
     if (row.kind === "tenant") assertAdmin(actor);
     else {
@@ -144,7 +144,10 @@ export class ExportService {
     const isDone = row.state === "done";
     if (!isDone && row.state !== "expired") throw new Fault("conflict", `The export is ${row.state}`);
     const isStored = isDone && row.expires_at !== null && Date.parse(row.expires_at) > clock.now();
-    const stream = isStored && row.blob_key !== null ? await blobs.get(row.blob_key) : undefined;
+    const key = isStored ? row.blob_key : null;
+    const stream = key === null
+      ? undefined
+      : await archives.files.downloads.start(chargedTo(actor), () => blobs.get(key));
     if (stream === undefined) throw new Fault("gone", "The file is no longer stored; create another export");
     return { stream, size: Number(row.size ?? 0) };
   }

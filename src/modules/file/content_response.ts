@@ -1,6 +1,6 @@
 // Responses with file contents: ranges, conditions, and headers that keep browsers from executing uploads.
 import { createHash } from "node:crypto";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, chargedTo } from "@/core/actor.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { matchesIfNoneMatch } from "@/core/request.ts";
 import { contentDisposition, type RouteDocument } from "@/core/route.ts";
@@ -113,7 +113,8 @@ export async function respondWithContent(
   const { status, headers, range } = planContentResponse(served, request.headers, refusal);
   if (isDownload) headers["Content-Disposition"] = contentDisposition("attachment", served.name);
   if (request.method === "HEAD" || status === 304) return new Response(null, { status, headers });
-  const body = resized?.subarray(range?.start, range?.end) ?? await files.open(file, range);
+  const body = resized?.subarray(range?.start, range?.end) ??
+    await files.downloads.start(chargedTo(actor), () => files.open(file, range));
   return new Response(body, { status, headers });
 }
 

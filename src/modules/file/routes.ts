@@ -145,8 +145,9 @@ export function fileRoutes(deps: Deps): Route[] {
       "field `contentType` of the file has the actual type. Thumbnails are available for JPEG, PNG, GIF and " +
       "WebP images of up to 25 million pixels; they are JPEG, or PNG if the image has transparency, have the " +
       "orientation applied, and are never larger than the image. Returns 422 if there is no thumbnail, 429 while " +
-      "the caller waits for too many new ones, and 503 while all callers do. For clients that cannot send a token, such as an `<img>`, use " +
-      "`file.link`. Requires the scope `file.read`.",
+      "the caller waits for too many new ones, and 503 while all callers do. A principal and its agents may have 128 downloads " +
+      "at the same time, those by their links included; one whose client takes nothing for 5 s is ended when another needs its place. " +
+      "For clients that cannot send a token, such as an `<img>`, use `file.link`. Requires the scope `file.read`.",
     tag: "file",
     method: "GET",
     path: `${FILE_PATH}/:id/content`,

@@ -14,6 +14,7 @@ import type { Blobs } from "@/ports/blob.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { deleteFiles, deleteUnreferenced, type FileAttachments, HIDDEN_SEQ, roomDeletedEvent } from "./attachments.ts";
 import { Thumbnails, type ThumbnailSize } from "./image/thumbnails.ts";
+import { Downloads } from "./downloads.ts";
 import { presentFile } from "./presenter.ts";
 import type { FileList, StoredFile } from "./schema.ts";
 import { type QuotaLimits, QuotaStore } from "./quota_store.ts";
@@ -42,9 +43,12 @@ export class FileService {
     "the content of a file is missing; nodes of one database need one SVC_DATA_DIR, or S3",
   );
   readonly #thumbnails: Thumbnails;
+  /** Of all modules that serve contents. */
+  readonly downloads: Downloads;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.downloads = new Downloads(deps.clock);
     this.#thumbnails = new Thumbnails(deps.blobs);
   }
 
