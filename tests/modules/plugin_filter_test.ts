@@ -149,6 +149,28 @@ testOnEngines("a scheduled message is marked by what its filter did when it was 
   assert.deepEqual(await send("Second", passes, fails), [whole, marked]);
 });
 
+testOnEngines("a repeat of a scheduled message is one, whatever filters make of it", async (environment) => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway({ ...environment, ...ALLOW });
+  const { alice, roomId } = await openFixture(gateway, filterManifest(server));
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  const schedule = (text: string) => alice.post("/v1/messages", { roomId, text, sendAt, clientMessageId: "once" });
+  server.respond = () => new Response(null, { status: 500 });
+  const first = ok(await schedule("Card 4111"));
+  server.respond = refuseOrMask;
+  const repeated = await schedule("Card 4111");
+  assert.deepEqual([repeated.status, repeated.body], [202, first]);
+  // Not what another text becomes.
+  assertProblem(await schedule("Card ****"), 409, "client_message_id_conflict");
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  const { items: [sent] } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+  assert.equal(sent.text, "Card ****");
+  server.respond = () => ({ kind: "pass" });
+  assert.equal(ok(await schedule("Card 4111")).id, sent.id);
+  assertProblem(await schedule("Card ****"), 409, "client_message_id_conflict");
+});
+
 testOnEngines("a scheduled message waits for a filter that does not respond", async (environment) => {
   await using server = new PluginServer();
   await using gateway = await openGateway({ ...environment, ...ALLOW });

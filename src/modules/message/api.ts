@@ -104,7 +104,7 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
         filter.appliesTo(context.actor.tenantId, input.roomId) ? filter.apply(context, input.roomId, input) : undefined,
       async run(context, input, filtered = input) {
         assertMaySend(context.actor, input.elements);
-        if (input.sendAt !== undefined) return await schedule(scheduled, context, filtered);
+        if (input.sendAt !== undefined) return await schedule(scheduled, context, filtered, input);
         const startedAt = performance.now();
         try {
           const { message, isNew, json } = await sender.send(context, filtered, input);
@@ -285,9 +285,10 @@ function assertMaySend({ kind }: Actor, elements: Elements | undefined): void {
 async function schedule(
   scheduled: ScheduledService,
   context: Context,
+  filtered: MessageSend,
   input: MessageSend,
 ): Promise<Outcome<Message | ScheduledMessage>> {
-  const result = await scheduled.schedule(context, input);
+  const result = await scheduled.schedule(context, filtered, input);
   return "sendAt" in result
     ? new Outcome(result, { status: 202, location: `${PATH}/scheduled/${result.id}` })
     : new Outcome(result, { status: 200, location: `${PATH}/${result.id}` });

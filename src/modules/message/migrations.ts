@@ -102,5 +102,13 @@ const reactionTimes: Migration = {
   },
 };
 
+/** Filters may decide otherwise about a repeat of the call than about the first one. */
+const givenInput: Migration = {
+  name: "0004_given_input",
+  async up(db) {
+    await sql`alter table scheduled_message add column given_json text`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, senderScopes, reactionTimes];
+export const migrations: readonly Migration[] = [baseline, senderScopes, reactionTimes, givenInput];

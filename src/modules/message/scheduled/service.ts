@@ -49,8 +49,15 @@ export class ScheduledService {
     this.#deps = deps;
   }
 
-  /** Stores a message to send later. Returns the earlier message if one was sent or scheduled with its clientMessageId. */
-  schedule(context: Context, { sendAt = "", ...input }: MessageSend): Promise<ScheduledMessage | Message> {
+  /**
+   * Stores a message to send later. Returns the earlier message if one was sent or scheduled with its clientMessageId. `given` is
+   * what the caller sent, whatever filters made of it.
+   */
+  schedule(
+    context: Context,
+    { sendAt = "", ...input }: MessageSend,
+    { sendAt: _, ...given }: MessageSend,
+  ): Promise<ScheduledMessage | Message> {
     const { tenantId, principalId } = context.actor;
     const { store, clock, sender } = this.#deps;
     const at = Date.parse(sendAt);
@@ -69,10 +76,10 @@ export class ScheduledService {
           principalId,
           input.clientMessageId,
         );
-        if (sent !== undefined) return (await sender.send(context, input)).message;
+        if (sent !== undefined) return (await sender.send(context, input, given)).message;
         const before = await scheduled.findByClientId(tenantId, input.roomId, principalId, input.clientMessageId);
         const isRepeat = before !== undefined && Date.parse(before.send_at) === at &&
-          canonicalJson(JSON.parse(before.message_json)) === canonicalJson(input);
+          canonicalJson(givenOf(before)) === canonicalJson(given);
         if (isRepeat) return present(before);
         if (before !== undefined) {
           throw new Fault("client_message_id_conflict", `The clientMessageId is used by ${before.id}`);
@@ -93,6 +100,7 @@ export class ScheduledService {
         sender_scopes: textOfScopes(context.actor.scopes),
         client_message_id: input.clientMessageId ?? null,
         message_json,
+        given_json: canonicalJson(given) === canonicalJson(input) ? null : JSON.stringify(given),
         send_at: iso(at),
         state: "scheduled",
         failure_json: null,
@@ -163,7 +171,7 @@ export class ScheduledService {
       const input = contentOf(row);
       try {
         if (filtering.status === "rejected") throw filtering.reason;
-        const { message, isNew } = await sender.send(await this.#contextOf(tx, row), filtering.value, input);
+        const { message, isNew } = await sender.send(await this.#contextOf(tx, row), filtering.value, givenOf(row));
         if (input.fileIds !== undefined) await this.#deps.files.detach(tx, tenantId, scheduledFileOwner(id));
         await this.#deps.runMessages.sent(tx, tenantId, id, message.id);
         await tx.emit(
@@ -255,6 +263,10 @@ export class ScheduledService {
 
 function contentOf(row: ScheduledRow): MessageContent {
   return JSON.parse(row.message_json);
+}
+
+function givenOf(row: ScheduledRow): MessageContent {
+  return row.given_json === null ? contentOf(row) : JSON.parse(row.given_json);
 }
 
 function scheduledFileOwner(scheduledId: string): string {

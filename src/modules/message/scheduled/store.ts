@@ -10,8 +10,10 @@ export type ScheduledRow = {
   client_message_id: string | null;
   /** Of the token that scheduled it, see `textOfScopes`. */
   sender_scopes: string | null;
-  /** Input of `message.send`. */
+  /** Input of `message.send`, as filters let it through. */
   message_json: string;
+  /** What the caller sent, where filters changed it. */
+  given_json: string | null;
   send_at: string;
   state: "scheduled" | "failed";
   failure_json: string | null;
