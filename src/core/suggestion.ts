@@ -40,9 +40,13 @@ export function nearestName(name: string, known: readonly string[]): string | un
   const byWord = known.find((one) => normalizeName(one) === written) ??
     known.find((one) => Object.hasOwn(ALIASES, one) && ALIASES[one]?.includes(written));
   if (byWord !== undefined) return byWord;
-  const [best] = known.map((one) => ({ one, distance: editDistance(written, normalizeName(one)) }))
-    .filter(({ one, distance }) => distance <= Math.floor(Math.min(written.length, one.length) / 3))
-    .toSorted((a, b) => a.distance - b.distance);
+  const [best] = known.flatMap((one) => {
+    const other = normalizeName(one);
+    const most = Math.floor(Math.min(written.length, one.length) / 3);
+    // Names of other lengths are further away than that, and to compare two takes a hundred times as long.
+    const distance = Math.abs(written.length - other.length) > most ? Infinity : editDistance(written, other);
+    return distance <= most ? [{ one, distance }] : [];
+  }).toSorted((a, b) => a.distance - b.distance);
   return best?.one;
 }
 

@@ -1,8 +1,9 @@
-// Commands about channels: a client that sends many of them at once pays for what they take.
+// Commands that are not operations: a client that sends many of them at once pays for what they take.
 import assert from "node:assert/strict";
 import { measureCpu } from "@/core/caller.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
+import type { Operation } from "@/core/operation.ts";
 import { createHubHarness, sendCommand, TEST_LIMITS } from "./ws_harness.ts";
 import { until } from "../wait.ts";
 
@@ -39,5 +40,35 @@ Deno.test("subscriptions are charged to their caller, and refused while it owes 
   assert.ok(checks.alice <= 90, `${checks.alice} checks`);
   assert.ok(refused.length >= count - checks.alice, `${refused.length} refused`);
   assert.ok((await sendCommand(bob, 3, { subscribe: { channel: "slow:second" } })).subscribe);
+  await hub.drain();
+});
+
+Deno.test("calls of operations that do not exist are charged to their caller, since similar names are looked for", async () => {
+  const time = { now: 1000 };
+  let lookups = 0;
+  class SlowNames extends Map<string, Operation> {
+    override keys(): MapIterator<string> {
+      lookups++;
+      time.now += 50;
+      return super.keys();
+    }
+  }
+  const { hub, connect } = createHubHarness({
+    operations: new SlowNames(),
+    cpu: new CpuBudget({ percent: 10, now: () => time.now }),
+    limits: TEST_LIMITS,
+  });
+  const [alice, bob] = [await connect("alice"), await connect("bob")];
+  assert.equal((await sendCommand(bob, 2, { rpc: { method: "room.lits", data: {} } })).error.code, 104);
+  const count = 300;
+  for (let n = 0; n < count; n++) {
+    alice.connection.receive(JSON.stringify({ id: 10 + n, rpc: { method: `room.lits${n}`, data: {} } }));
+  }
+  const replies = () => alice.socket.messages.filter(({ id }) => id >= 10);
+  await until(() => replies().length === count);
+  const refused = replies().filter(({ error }) => error?.code === 111);
+  assert.ok(lookups <= 91, `${lookups} lookups`);
+  assert.equal(refused.length, count - (lookups - 1));
+  assert.equal((await sendCommand(bob, 3, { rpc: { method: "room.lits", data: {} } })).error.code, 104);
   await hub.drain();
 });

@@ -229,13 +229,10 @@ export class CommandHandler {
 
   async #rpc(connection: Connection, { id, body }: CommandOf<"rpc">): Promise<void> {
     const { actor } = connection;
-    const { operations } = this.#deps;
-    const operation = operations.get(body.method);
+    const operation = this.#deps.operations.get(body.method);
     if (actor === undefined) throw new ProtocolError(ERRORS.unauthorized);
-    if (operation === undefined) {
-      const suggestion = suggestionFor(body.method, [...operations.keys()]);
-      throw new ProtocolError(ERRORS.methodNotFound, `no operation has this name${suggestion}`);
-    }
+    // Dispatch charges the caller for all others.
+    if (operation === undefined) return await this.#onAccount(connection, () => this.#refuseRpc(body.method));
     const { output, json } = await this.#deps.dispatch(operation, {
       actor,
       input: body.data,
@@ -244,6 +241,11 @@ export class CommandHandler {
       signal: connection.signal,
     });
     await this.#reply(connection, id, "rpc", output === undefined || output === null ? "{}" : `{"data":${json}}`);
+  }
+
+  #refuseRpc(method: string): Promise<never> {
+    const suggestion = suggestionFor(method, [...this.#deps.operations.keys()]);
+    return Promise.reject(new ProtocolError(ERRORS.methodNotFound, `no operation has this name${suggestion}`));
   }
 
   /**
