@@ -1,5 +1,7 @@
 // Who reads what a run says and has read: not those who left, nor those who cannot see all that it has read.
 import assert from "node:assert/strict";
+import type { Kysely } from "kysely";
+import type { AgentTables } from "@/modules/agent/tables.ts";
 import { type Caller, openGateway } from "../harness.ts";
 import { startRedis } from "../conformance/redis_server.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
@@ -360,4 +362,32 @@ testOnEngines("what is private to the owner of an agent is not read in a public 
     const asked = JSON.stringify(fixture.models.calls.at(-1)?.request.messages);
     assert.equal(/swordfish/.test(asked), visibility === "private", visibility);
   }
+});
+
+testOnEngines("a run that an earlier version began keeps its texts and continues", async (environment) => {
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+  const { alice, bob, gateway } = fixture;
+  const board = await openBoard(fixture);
+  fixture.answer(({ number }) =>
+    number === 1
+      ? callTools(["message_list", { roomId: board }])
+      : number === 2
+      ? callTools(["task_create", { roomId: board, title: "Ask the board" }])
+      : "Done"
+  );
+  await fixture.mention(bob, "What is new?");
+  const { id } = await fixture.settled("waiting_approval");
+  // Versions before this one stored the rooms alone, not from which message on they were read.
+  const read_rooms_json = JSON.stringify([fixture.roomId, board]);
+  await gateway.app.store.write(async (tx) => {
+    await (tx.db as unknown as Kysely<AgentTables>).updateTable("agent_run").set({ read_rooms_json }).execute();
+  });
+  const hasTexts = async (who: Caller): Promise<boolean> =>
+    /swordfish/.test(JSON.stringify(ok(await who.get(`${RUNS}/${id}`))));
+  assert.equal(await hasTexts(bob), true);
+  const [approval] = ok(await bob.get(`/v1/collaboration/ai/approvals?roomId=${fixture.roomId}`)).items;
+  ok(await bob.post(`/v1/collaboration/ai/approvals/${approval.id}/decision`, { decision: "approve" }));
+  await gateway.runJobs();
+  await fixture.settled();
+  assert.deepEqual([await hasTexts(alice), await hasTexts(await joinCarol(fixture))], [true, false]);
 });

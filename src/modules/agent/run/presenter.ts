@@ -57,7 +57,10 @@ export function askersOf({ asker_ids_json }: Pick<RunRow, "asker_ids_json">): st
 
 /** What a run has read; its own room is always part of it. */
 export function roomsReadBy({ room_id, read_rooms_json }: Pick<RunRow, "room_id" | "read_rooms_json">): RoomsRead {
-  return new Map([[room_id, Number.MAX_SAFE_INTEGER], ...Object.entries<number>(JSON.parse(read_rooms_json))]);
+  const stored: string[] | Record<string, number> = JSON.parse(read_rooms_json);
+  // Earlier versions, which may still run on other nodes, store the rooms alone: they may have been read from the beginning.
+  const read = Array.isArray(stored) ? stored.map((id) => [id, 0] as const) : Object.entries(stored);
+  return new Map([[room_id, Number.MAX_SAFE_INTEGER], ...read]);
 }
 
 /** The same with what was read besides: of a room that was read twice, from the earlier position on. */
