@@ -5,7 +5,9 @@ import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus
 import * as Y from "yjs";
 import { Fault } from "@/core/fault.ts";
 import { EditorAccess } from "@/modules/document/collaboration/editor_access.ts";
+import { EditorSocket } from "@/modules/document/collaboration/editor_socket.ts";
 import { testOnPostgres } from "../engines.ts";
+import { captureLog } from "../log_capture.ts";
 import { allEnded, until } from "../wait.ts";
 import { EditorFixture, recordRenewals, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
@@ -555,6 +557,41 @@ Deno.test("a node that stops waits until the access of its editors is read", asy
     assert.deepEqual([ended.length, ended.at(-1)], [begun + 1, "node"]);
   } finally {
     EditorAccess.prototype.revalidate = revalidate;
+    gate.resolve();
+  }
+});
+
+Deno.test("a node that stops logs no error about what editors have typed meanwhile", async () => {
+  await using fixture = await EditorFixture.open();
+  const { documents, server, id, token } = fixture;
+  const { store } = documents.gateway.app;
+  const editor = await server.openSyncedEditor(id, token("member"));
+  const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const { write } = store;
+  const { receive } = EditorSocket.prototype;
+  let frames = 0;
+  EditorSocket.prototype.receive = function (data) {
+    frames++;
+    return receive.call(this, data);
+  };
+  store.write = async function (work, ...rest) {
+    begun.resolve();
+    await gate.promise;
+    return await write.call(this, work, ...rest) as never;
+  };
+  try {
+    const records = await captureLog(["gateway", "document"], async () => {
+      for (let count = 0; count < 5; count++) editor.insert(0, "x");
+      await begun.promise;
+      await until(() => frames >= 5, "all wait for the first one");
+      const draining = documents.gateway.app.drain();
+      gate.resolve();
+      await draining;
+    });
+    assert.deepEqual(records.filter(({ level }) => level === "error").map(({ rawMessage }) => rawMessage), []);
+  } finally {
+    EditorSocket.prototype.receive = receive;
+    store.write = write;
     gate.resolve();
   }
 });

@@ -299,8 +299,8 @@ export class CollaborationService {
       const fault = Fault.from(thrown);
       connection.readOnly = true;
       if (fault.spec.status >= 500) {
-        // It is unknown whether it was written: the client reconnects and sends again what is missing.
-        logger.error("storing an update failed", { document: name, cause: String(thrown) });
+        // Whether it was written is unknown: the client reconnects and sends again what is missing. No error if it closes.
+        if (this.#replicas.has(name)) logger.error("storing failed", { document: name, cause: String(thrown) });
         return context.socket.close(CLOSE.retry);
       }
       // It may be accepted later. What is typed until then depends on it, so the client sends all of it when it reconnects.
