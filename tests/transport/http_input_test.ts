@@ -51,6 +51,17 @@ Deno.test("a repeated single value returns 400", async () => {
   assert.equal(problem.errors?.[0]?.pointer, "/limit");
 });
 
+Deno.test("a query of more than 500 parameters returns 400 before it is read, also from a stranger", async () => {
+  const { call, sample } = createSampleGateway();
+  const queryOf = (count: number): string => Array.from({ length: count }, () => "ids=a").join("&");
+  for (const path of ["/v1/rooms", "/openapi.json", "/ws", "/unknown"]) {
+    const problem = await problemOf(await call(`${path}?${queryOf(501)}`));
+    assert.deepEqual([problem.code, problem.detail], ["bad_request", "Expected at most 500 query parameters"]);
+  }
+  assert.deepEqual(sample.inputs, []);
+  assert.equal((await call(`/v1/rooms?${queryOf(500)}`)).status, 200);
+});
+
 Deno.test("a query value of the wrong kind returns 422 with its pointer", async () => {
   const { call } = createSampleGateway();
   for (const [query, pointer] of [["limit=ten", "/limit"], ["limit=500", "/limit"], ["isArchived=1", "/isArchived"]]) {

@@ -75,6 +75,8 @@ const ROUTED_AS = "GET";
 /** What makes a path of a route match more than itself. */
 const PATTERN = /[:*{]/;
 const EMPTY_SEGMENT = /\/\/|.\/$/;
+/** Of a query: lists have at most 200 values, which may be repeated parameters. */
+const PARAMETERS_MAX = 500;
 const INVALID_HOST = /[\s/\\?#@]/;
 
 const log = logOf("http");
@@ -109,6 +111,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
     try {
       assertValidHost(request);
       assertDecodable(context.path);
+      assertFewParameters(context.query);
       // HTTPS first: a preflight over plain http is redirected as well, which a browser refuses.
       const early = https(context) ?? cors(context);
       response = early === undefined ? await app.fetch(request, context) : context.toResponse(early);
@@ -247,6 +250,13 @@ function assertDecodable(path: string): void {
   } catch (cause) {
     throw new Fault("route_not_found", "No such endpoint: the path has an invalid escape; write % as %25", { cause });
   }
+}
+
+/** To read as many as fit in a query takes several milliseconds, also for a stranger. To count them takes a hundredth of that. */
+function assertFewParameters(query: string): void {
+  let count = 1;
+  for (let at = query.indexOf("&"); at >= 0 && count <= PARAMETERS_MAX; at = query.indexOf("&", at + 1)) count++;
+  if (count > PARAMETERS_MAX) throw new Fault("bad_request", `Expected at most ${PARAMETERS_MAX} query parameters`);
 }
 
 /** Sorts short paths first, and literal segments before parameters, so that `/rooms/unread` is not the room `unread`. */
