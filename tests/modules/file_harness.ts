@@ -53,6 +53,13 @@ export function upload(
   );
 }
 
+/** A form with these parts, in this order. */
+export function formOf(...parts: readonly [string, string | File][]): FormData {
+  const form = new FormData();
+  for (const [name, value] of parts) form.append(name, value);
+  return form;
+}
+
 /** Uploads a form, with the length that it has on the wire. */
 export async function uploadForm(gateway: Harness, who: Caller, form: FormData, cut = 0): Promise<ApiResponse> {
   const encoded = new Request("http://gateway.test", { method: "POST", body: form });

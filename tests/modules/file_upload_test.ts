@@ -7,8 +7,18 @@ import { peekStream } from "@/modules/file/stream.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { cpuTimeMs } from "../cpu_time.ts";
 import { WAIT_MS } from "../wait.ts";
-import { download, FILES, listFiles, openFileHarness, pngHeader, sha256, upload, uploadForm } from "./file_harness.ts";
-import { assertProblem, createCallers, ok } from "./fixtures.ts";
+import {
+  download,
+  FILES,
+  formOf,
+  listFiles,
+  openFileHarness,
+  pngHeader,
+  sha256,
+  upload,
+  uploadForm,
+} from "./file_harness.ts";
+import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
 
 Deno.test("file.upload stores a raw body with its type, size and hash, and publishes to the uploader", async () => {
   await using rig = await openFileHarness();
@@ -38,35 +48,32 @@ Deno.test("file.upload stores a raw body with its type, size and hash, and publi
   assert.deepEqual(JSON.parse(created?.json ?? "{}").data, { file: answer.body });
 });
 
-Deno.test("file.upload stores the single file of a form, with fields before it", async () => {
+Deno.test("file.upload stores the single file of a form, with fields before it or after it", async () => {
   await using rig = await openFileHarness();
   const { gateway } = rig;
   const { alice } = await createCallers(gateway, "alice");
   const bytes = crypto.getRandomValues(new Uint8Array(65_000));
-  const plain = new FormData();
-  plain.append("file", new File([bytes], "noise.bin"));
-  const file = ok(await uploadForm(gateway, alice, plain));
+  const file = ok(await uploadForm(gateway, alice, formOf(["file", new File([bytes], "noise.bin")])));
   assert.deepEqual([file.name, file.size, file.contentType], ["noise.bin", 65_000, "application/octet-stream"]);
   assert.deepEqual((await download(gateway, alice, file.id)).bytes, bytes);
-  const named = new FormData();
-  named.append("name", "Notes.txt");
-  named.append("file", new File(["hello"], "x.txt", { type: "text/plain" }));
-  const notes = ok(await uploadForm(gateway, alice, named));
-  assert.deepEqual([notes.name, notes.contentType], ["Notes.txt", "text/plain"]);
+  const roomId = await createRoom(alice, []);
+  const fields: [string, string][] = [["name", "Notes.txt"], ["roomId", roomId]];
+  const content: [string, File] = ["file", new File(["hello"], "x.txt", { type: "text/plain" })];
+  for (const form of [formOf(...fields, content), formOf(content, ...fields)]) {
+    const notes = ok(await uploadForm(gateway, alice, form));
+    assert.deepEqual([notes.name, notes.contentType, notes.roomId], ["Notes.txt", "text/plain", roomId]);
+  }
 });
 
 Deno.test("file.upload refuses malformed forms and leaves nothing behind", async () => {
   await using rig = await openFileHarness();
   const { gateway, folder } = rig;
   const { alice } = await createCallers(gateway, "alice");
-  const formOf = (...parts: [string, string | File][]): FormData => {
-    const form = new FormData();
-    for (const [name, value] of parts) form.append(name, value);
-    return form;
-  };
   const file = (size = 100_000): File => new File([new Uint8Array(size).fill(65)], "a.txt");
   assertProblem(await uploadForm(gateway, alice, formOf(["name", "a.txt"])), 422, "validation_failed");
-  assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["name", "b"])), 422, "validation_failed");
+  assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["name", "../b"])), 422, "validation_failed");
+  assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["roomId", "room_1"])), 404, "not_found");
+  assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["surprise", "1"])), 422, "unknown_field");
   assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["file", file()])), 422, "validation_failed");
   assertProblem(await uploadForm(gateway, alice, formOf(["surprise", "1"], ["file", file()])), 422, "unknown_field");
   const twice = await uploadForm(gateway, alice, formOf(["name", "a"], ["name", "b"], ["file", file()]));

@@ -6,8 +6,9 @@ import { Fault } from "@/core/fault.ts";
 
 type Parser = InstanceType<typeof Busboy>;
 
-/** The fields of a form before its file, and the file. */
+/** The fields of a form, and its file. */
 type Form = {
+  /** Those before the file, and when its content was read also those after it. */
   fields: { name?: string; roomId?: string };
   filename: string | undefined;
   contentType: string | undefined;
@@ -25,7 +26,7 @@ export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: st
   const { promise, resolve, reject } = Promise.withResolvers<Form>();
   let file: (AsyncIterable<Uint8Array> & { destroy(): void }) | undefined;
   const parser = await createParser(contentType);
-  const fields = readFields(parser, () => file !== undefined);
+  const fields = readFields(parser);
   parser.on("file", (_field, stream, filename, _encoding, type) => {
     file = stream;
     // The reader of the content receives the error; without a listener it would end the process.
@@ -80,14 +81,13 @@ async function createParser(contentType: string): Promise<Parser> {
 }
 
 /** The fields, as far as they are read; ends the form if it has others, or more than one file. */
-function readFields(parser: Parser, hasFile: () => boolean): Form["fields"] {
+function readFields(parser: Parser): Form["fields"] {
   const fields: Form["fields"] = {};
   const refuse = (detail: string): void => {
     parser.destroy(new Fault("validation_failed", detail));
   };
   parser.on("field", (field, value) => {
-    if (hasFile()) refuse(`/${field}: must precede the file`);
-    else if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
+    if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
     else if (field === "name" || field === "roomId") fields[field] = value;
     else parser.destroy(new Fault("unknown_field", `/${field}: expected name, roomId or file`));
   });

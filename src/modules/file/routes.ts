@@ -103,8 +103,7 @@ export function fileRoutes(deps: Deps): Route[] {
   return [{
     name: "file.upload",
     summary: "Upload a file",
-    description:
-      "The body is the content, or a form with the optional fields `name` and `roomId` before its single file. " +
+    description: "The body is the content, or a form with a single file and the optional fields `name` and `roomId`. " +
       "The type is detected from the content. JPEG, PNG, WebP and GIF files are stored without metadata, except " +
       "color profile and orientation. Attach the file to a message within 24 hours, or name its id in a document, a comment, or the description of a " +
       "task or event, such as in the address of an image: it then stays there, for all readers. An upload that stalls for " +
@@ -177,15 +176,20 @@ async function upload(
   const body = readUpload(request, length);
   const form = isForm ? await parseForm(body, type ?? "") : undefined;
   try {
-    const { name = form?.filename ?? "", roomId } = { ...query, ...form && parse(UploadQuery, form.fields) };
+    // Generated clients write the fields of a form in any order, so they are read again after the content.
+    const describe = () => {
+      const { name = form?.filename ?? "", roomId = null } = { ...query, ...form && parse(UploadQuery, form.fields) };
+      return { name, roomId };
+    };
     const authorize = async (tx?: AnyTransaction) => {
-      if (roomId !== undefined) await roomAccess.require(uploadContext(actor, requestId), roomId, tx && { tx });
+      const { roomId } = describe();
+      if (roomId !== null) await roomAccess.require(uploadContext(actor, requestId), roomId, tx && { tx });
     };
     await authorize();
     const draft = {
-      name,
+      ...describe(),
+      describe,
       contentType: form === undefined ? type : form.contentType,
-      roomId: roomId ?? null,
       authorize,
       maxBytes: Math.min(length, fileMaxBytes),
     };

@@ -51,6 +51,8 @@ type FileDraft = {
   /** The declared type; absent or `application/octet-stream`: detected. */
   contentType?: string | undefined;
   roomId: string | null;
+  /** Name and room when the content was read; absent: they are known before. */
+  describe?: () => { name: string; roomId: string | null };
   /** Throws if the uploader may no longer attach it in the room; called in the transaction that commits the file. */
   authorize?: (tx: AnyTransaction) => Promise<unknown>;
   /** Default: the limit of one file. */
@@ -108,8 +110,16 @@ export class FileWriter {
         mayBeWritten = true;
         await blobs.put(row.id, hashing);
         const { size } = hashing;
-        const properties = { content_type: contentType, size, sha256: hashing.sha256(), ...dimensions };
-        const fingerprint = JSON.stringify([row.name, row.room_id, properties.sha256]);
+        const { name, roomId } = draft.describe?.() ?? draft;
+        const properties = {
+          name: normalizeFileName(name),
+          room_id: roomId,
+          content_type: contentType,
+          size,
+          sha256: hashing.sha256(),
+          ...dimensions,
+        };
+        const fingerprint = JSON.stringify([properties.name, properties.room_id, properties.sha256]);
         const file = await once(fingerprint, () => this.#finish(owner, row, properties, draft.authorize));
         if (file.id !== row.id) await this.#rollbackUpload(row, mayBeWritten);
         return file;
