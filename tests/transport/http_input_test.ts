@@ -259,6 +259,19 @@ Deno.test("If-Match is refused where it would not be checked, and nothing is cha
   assert.equal((await call("/v1/rooms/room_1", { method: "DELETE", headers: { "If-Match": "*" } })).status, 204);
 });
 
+Deno.test("no write takes If-None-Match, with which a client creates only what does not exist", async () => {
+  const { call, sample } = createSampleGateway();
+  for (const condition of ["*", '"3"']) {
+    const headers = { "If-None-Match": condition };
+    for (const request of [jsonRequest({ name: "New" }, "PATCH", headers), { method: "DELETE", headers }]) {
+      const problem = await problemOf(await call("/v1/rooms/room_1", request));
+      assert.equal(problem.code, "bad_request");
+      assert.match(problem.detail, /^room\.(?:update|delete) does not support If-None-Match$/);
+    }
+  }
+  assert.deepEqual(sample.inputs, []);
+});
+
 Deno.test("path parameters are decoded, and malformed escapes are not an internal error", async () => {
   const { call } = createSampleGateway();
   assert.equal((await call("/v1/rooms/room%5F1")).status, 200);

@@ -35,11 +35,10 @@ export function createReadInput({ name, http }: Operation, fields: ReadonlyMap<s
     }
     if (mayHaveNul) assertSafeText(params);
     Object.assign(input, params);
-    const ifMatch = context.request.headers.get("If-Match");
-    if (http.ifMatch === undefined) {
-      if (ifMatch !== null && http.method !== "GET") assertNoCondition(name, ifMatch);
-    } else {
-      const version = parseIfMatch(ifMatch);
+    const { headers } = context.request;
+    if (http.method !== "GET") assertNoIgnoredCondition(name, headers, http.ifMatch !== undefined);
+    if (http.ifMatch !== undefined) {
+      const version = parseIfMatch(headers.get("If-Match"));
       if (version !== undefined) {
         if (Object.hasOwn(input, http.ifMatch) && input[http.ifMatch] !== version) {
           throw new Fault("bad_request", `If-Match and ${http.ifMatch} name different versions`);
@@ -61,8 +60,10 @@ function objectOf(body: unknown): Record<string, unknown> {
 }
 
 /** A condition that is ignored would change what its caller wants unchanged. */
-function assertNoCondition(operation: string, ifMatch: string): void {
-  if (ifMatch.trim() !== "*") throw new Fault("bad_request", `${operation} does not support If-Match`);
+function assertNoIgnoredCondition(operation: string, headers: Headers, supportsIfMatch: boolean): void {
+  const ifMatch = supportsIfMatch ? "*" : headers.get("If-Match")?.trim() ?? "*";
+  const ignored = headers.has("If-None-Match") ? "If-None-Match" : ifMatch === "*" ? undefined : "If-Match";
+  if (ignored !== undefined) throw new Fault("bad_request", `${operation} does not support ${ignored}`);
 }
 
 function unknownField(name: string): Fault {

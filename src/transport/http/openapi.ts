@@ -43,7 +43,8 @@ const PARAMETERS = {
   IfNoneMatch: {
     name: "If-None-Match",
     in: "header",
-    description: "ETag of the caller's copy; the response is 304 if the resource is unchanged",
+    description:
+      "ETag of the caller's copy; the response is 304 if the resource is unchanged. Writes refuse this header.",
     schema: { type: "string" },
   },
   RequestId: {
