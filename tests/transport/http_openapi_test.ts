@@ -154,10 +154,10 @@ Deno.test("every JSON body of a request has an example", async () => {
   assert.deepEqual(without, []);
 });
 
-Deno.test("an unbounded integer has the format int64", () => {
+Deno.test("an unbounded integer has the format int64, and the limits of a JSON number", () => {
   const schema = new Schemas().of(z.object({ lines: z.int(), columns: z.int().min(1).max(200) }), "output");
   assert.deepEqual(propertiesOf(new Schemas(), schema).properties, {
-    lines: { type: "integer", format: "int64" },
+    lines: { type: "integer", format: "int64", minimum: -9007199254740991, maximum: 9007199254740991 },
     columns: { type: "integer", minimum: 1, maximum: 200 },
   });
 });

@@ -42,9 +42,11 @@ export const CONTENT_PARAMETERS: NonNullable<RouteDocument["parameters"]> = [
   },
 ];
 
+/** Any type; some client generators read none but the first. */
+const CONTENT = { "application/octet-stream": binary, "*/*": binary };
 export const CONTENT_RESPONSES: RouteDocument["responses"] = {
-  200: { description: "The content", content: { "*/*": binary } },
-  206: { description: "The requested range", content: { "*/*": binary } },
+  200: { description: "The content", content: CONTENT },
+  206: { description: "The requested range", content: CONTENT },
   304: { description: "Not modified" },
 };
 

@@ -33,6 +33,7 @@ const ContentQuery = z.strictObject({
   ).optional(),
 });
 
+const { $schema: _, ...roomId } = z.toJSONSchema(RoomId);
 const FILE_UPLOAD_DOCUMENT: RouteDocument = {
   parameters: [
     { $ref: "#/components/parameters/IdempotencyKey" },
@@ -47,7 +48,7 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
       name: "roomId",
       in: "query",
       description: "The only room it may be attached in. Default: any room",
-      schema: { type: "string" },
+      schema: roomId,
     },
     ...["Content-Digest", "Repr-Digest", "Digest"].map((name) => ({
       name,
@@ -69,7 +70,7 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
               maxLength: 255,
               description: "File name. Default: the file name in the form",
             },
-            roomId: { type: "string", description: "The only room it may be attached in. Default: any room" },
+            roomId: { ...roomId, description: "The only room it may be attached in. Default: any room" },
             file: { ...binary.schema, description: "The content" },
           },
           required: ["file"],

@@ -103,11 +103,25 @@ export class McpEndpoint {
       ],
       document: {
         parameters: [
-          parameter(
-            "toolsets",
-            `Which tools to list: some of ${TOOLSETS.join(", ")}, separated by commas; default all`,
-          ),
-          parameter("readonly", "`true`: only what changes nothing"),
+          {
+            name: "toolsets",
+            in: "query",
+            description: "Which tools to list, separated by commas; default all",
+            style: "form",
+            explode: false,
+            schema: {
+              type: "array",
+              minItems: 1,
+              maxItems: TOOLSETS.length,
+              items: { type: "string", enum: TOOLSETS },
+            },
+          },
+          {
+            name: "readonly",
+            in: "query",
+            description: "Whether to offer only what changes nothing; default no",
+            schema: { type: "boolean" },
+          },
         ],
         requestBody: {
           required: true,
@@ -305,10 +319,6 @@ function countReads(response: Response, listener: ResourceListener): Response {
     },
   }, { highWaterMark: 0 });
   return new Response(body, response);
-}
-
-function parameter(name: string, description: string): Record<string, unknown> {
-  return { name, in: "query", description, schema: { type: "string" } };
 }
 
 function logError(error: Error): void {

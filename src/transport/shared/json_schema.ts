@@ -131,12 +131,8 @@ export class Schemas {
 function normalize(json: JsonSchema, side: Side): void {
   // Of elements, as their description says; strict validators know no such keyword.
   delete json["x-max-bytes"];
-  if (json["maximum"] === Number.MAX_SAFE_INTEGER) {
-    delete json["maximum"];
-    // Without it, client generators use 32 bits, too few for sizes and times.
-    json["format"] = "int64";
-  }
-  if (json["minimum"] === Number.MIN_SAFE_INTEGER) delete json["minimum"];
+  // Without it, client generators use 32 bits, too few for sizes and times. The limits stay, since 64 bits have more.
+  if (json["maximum"] === Number.MAX_SAFE_INTEGER) json["format"] = "int64";
   if (json["format"] !== undefined) delete json["pattern"];
   if (side === "output" && json["additionalProperties"] === false) delete json["additionalProperties"];
   // Generators do not support objects as defaults; the defaults of their properties are equivalent.
