@@ -53,12 +53,19 @@ async function relaySocket(page: Page): Promise<{
   holdSubscriptions(): void;
   /** Once a message was updated, says that the first of them has missed events, and passes on the rest but for events. */
   failRecovery(): Promise<void>;
+  /** Cuts the connection; the page learns from the next one that it has missed events. */
+  missEvents(): Promise<void>;
 }> {
   let socket: WebSocketRoute | undefined;
   let held: string[] | undefined;
+  let isMissing = false;
   await page.routeWebSocket(/\/ws$/, (opened) => {
     socket = opened;
     opened.connectToServer().onMessage((message) => {
+      if (isMissing && String(message).includes('"recovered":true')) {
+        isMissing = false;
+        return opened.send(String(message).replace('"recovered":true', '"recovered":false'));
+      }
       if (held === undefined || held.length === 0 && !String(message).includes('"subscribe":')) opened.send(message);
       else held.push(String(message));
     });
@@ -66,6 +73,10 @@ async function relaySocket(page: Page): Promise<{
   return {
     publish: (channel, data) => socket?.send(JSON.stringify({ push: { channel, pub: { data } } })),
     holdSubscriptions: () => void (held = []),
+    async missEvents() {
+      isMissing = true;
+      await socket?.close({ code: 1001 });
+    },
     async failRecovery() {
       await until(() => held?.some((message) => message.includes('"message.updated"')) === true);
       const lines = (held ?? []).flatMap((message) => message.split("\n")).filter((line) => !line.includes('"pub":'));
@@ -239,6 +250,47 @@ browserTest("what is received late undoes nothing that has been seen", async (t)
         },
       });
       await note(-1).getByText("Edited meanwhile").waitFor();
+    });
+
+    await t.step("a state that was read for a connection does not replace that of the next one", async () => {
+      const pond = await createRoom("Pond");
+      await open(`rooms/${plans.id}`);
+      await room("Pond").waitFor();
+      const isState = /\/collaboration\/sync/;
+      await readLate(page, isState, () => relay.missEvents(), {
+        async after() {
+          await send(pond, "@ada one");
+          await allEnded([page.waitForResponse(isState), relay.missEvents()]);
+          await room("Pond").locator(".badge", { hasText: "1" }).waitFor();
+        },
+      });
+      assert.equal(await room("Pond").locator(".badge").count(), 1);
+    });
+
+    await t.step("replies that expire leave the thread that is open", async () => {
+      const reply = (text: string) => send(plans, text, { threadId: notes.at(-1)?.id });
+      const [old] = [await reply("An old reply"), await reply("A new reply")];
+      await open(`rooms/${plans.id}?thread=${notes.at(-1)?.id}`);
+      const shown = (text: string) => page.locator(".pane .messages .message", { hasText: text });
+      await shown("An old reply").waitFor();
+      await reply("The last reply");
+      await shown("The last reply").waitFor();
+      const data = { roomId: plans.id, upToSeq: old.seq };
+      relay.publish(`room:${plans.id}`, { type: "message.expired", at: new Date().toISOString(), actor: null, data });
+      await untilGone(shown("An old reply"));
+      assert.equal(await shown("A new reply").count(), 1);
+    });
+
+    await t.step("a pinned message that is edited or deleted is so beside the conversation, too", async () => {
+      const { id } = await send(plans, "Pinned for now");
+      await target.call(ada, "PUT", `/v1/messages/${id}/pin`);
+      await open(`rooms/${plans.id}?pane=pins`);
+      const pinned = (text: string) => page.locator(".pane li", { hasText: text });
+      await pinned("Pinned for now").waitFor();
+      await edit(id, "Pinned and edited");
+      await pinned("Pinned and edited").waitFor();
+      await erase(id);
+      await untilGone(pinned("Pinned and edited"));
     });
 
     await t.step("a message that is pinned while the pinned ones are read stays pinned", async () => {

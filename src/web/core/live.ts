@@ -82,7 +82,8 @@ export function connect(onSync: (sync: Sync, missed: readonly Published[]) => vo
   // Such as the run of an agent, or a call.
   const others = [...subscriptions.keys()].filter((channel) => !channel.startsWith("room:"));
   disconnect();
-  client = new Centrifuge(addressOf("ws").replace(/^http/, "ws"), { token: token.value, minReconnectDelay: 300 });
+  const opened = new Centrifuge(addressOf("ws").replace(/^http/, "ws"), { token: token.value, minReconnectDelay: 300 });
+  client = opened;
   client.on("state", ({ newState }) => {
     connection.value = newState;
   });
@@ -95,17 +96,20 @@ export function connect(onSync: (sync: Sync, missed: readonly Published[]) => vo
     if (wasRecovering && !recovered) generation.value++;
   });
   client.connect();
+  // Not after what is read: another connection may have replaced this one by then.
+  for (const channel of others) follow({ channel });
   let isRead = false;
   const read = async (): Promise<void> => {
-    if (isRead) return;
+    if (isRead || client !== opened) return;
     isRead = true;
     try {
       const [sync, missed] = await readAmidEvents(() =>
         get<Sync>("v1/collaboration/sync", { include: ["lastMessage"] })
       );
+      // The connection that has replaced this one starts from a newer state.
+      if (client !== opened) return;
       onSync(sync, missed);
       for (const position of sync.positions) follow(position);
-      for (const channel of others) follow({ channel });
     } catch {
       // Read again after the next connection, or in a moment.
       isRead = false;

@@ -41,7 +41,7 @@ export function findBeside({ roomId, threadId }: Message, id: string): Message |
 
 export class Timeline {
   readonly state = signal<State>({ items: [], hasBefore: false, hasAfter: false, state: "new" });
-  readonly #roomId: string;
+  readonly roomId: string;
   readonly #threadId: string | undefined;
   #loadedGeneration = -1;
   /** What was read: between these positions, and how much of the last page is shown here. */
@@ -54,7 +54,7 @@ export class Timeline {
   #missed: (() => void)[] = [];
 
   constructor(roomId: string, threadId: string | undefined) {
-    this.#roomId = roomId;
+    this.roomId = roomId;
     this.#threadId = threadId;
   }
 
@@ -168,7 +168,7 @@ export class Timeline {
   /** A page; `all` has the replies, too. */
   async #read(query: Record<string, string | number>): Promise<Messages & { all: Message[] }> {
     const page = await get<Messages>("v1/messages", {
-      roomId: this.#roomId,
+      roomId: this.roomId,
       ...this.#threadId === undefined ? {} : { threadId: this.#threadId },
       include: ["senders"],
       limit: this.#limit,
@@ -225,8 +225,10 @@ onEvent((event) => {
     if (data.thread) patchMessage(data.message.threadId, () => data.thread);
   } else if (type === "message.updated") patchMessage(data.messageId, () => data.changes);
   else if (type === "message.deleted") patchMessage(data.message.id, () => data.message);
-  else if (type === "message.expired") timelines.get(data.roomId)?.expire(data.upToSeq);
-  else if (type === "message.pinned") patchMessage(data.messageId, () => ({ pinned: true }));
+  else if (type === "message.expired") {
+    // Replies are in timelines of their own, and have positions of the same room.
+    for (const timeline of timelines.values()) if (timeline.roomId === data.roomId) timeline.expire(data.upToSeq);
+  } else if (type === "message.pinned") patchMessage(data.messageId, () => ({ pinned: true }));
   else if (type === "message.unpinned") patchMessage(data.messageId, () => ({ pinned: false }));
   else if (type === "thread.updated") {
     const { replyCount, lastReplyAt } = data;

@@ -21,9 +21,12 @@ export default function PinsPane({ room }: { room: Room }): VNode {
       setItems(items);
     },
   );
-  useLive(read, ({ type }, channel) => /^message\.(?:un)?pinned$/.test(type) && channel === `room:${room.id}`, [
-    room.id,
-  ]);
+  useLive(
+    read,
+    ({ type }, channel) =>
+      /^message\.(?:pinned|unpinned|updated|deleted|expired)$/.test(type) && channel === `room:${room.id}`,
+    [room.id],
+  );
   return html`
     <aside class="pane" aria-label="Pinned messages">
       <${Heading} title="Pinned" onClose=${() => leavePane(room.id)} />
