@@ -4,7 +4,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
+import { assertNoReports, holdTimers, signIn, untilGone, visit } from "./web_page.ts";
 
 type Video = { getVideoPlaybackQuality(): { totalVideoFrames: number } };
 
@@ -152,6 +152,32 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await page.close();
       },
     );
+    await t.step("a connection that both are making is not begun again", async () => {
+      const page = await signIn(browser, target, bob);
+      // Without addresses it is never connected.
+      await page.evaluate(`(() => {
+        globalThis.made = [];
+        globalThis.RTCPeerConnection = class extends RTCPeerConnection {
+          constructor(...settings) {
+            super(...settings);
+            made.push(this);
+          }
+          set onicecandidate(_) {}
+          addIceCandidate() {
+            return Promise.resolve();
+          }
+        };
+      })()`);
+      await holdTimers(page, 10_000);
+      await visit(page, `rooms/${room.id}/call`);
+      await button(page, "Join").click();
+      await eventually(async () => assert.equal(await page.evaluate("made[0]?.remoteDescription?.type"), "answer"));
+      await page.evaluate("release()");
+      assert.equal(await page.evaluate("made.length"), 1);
+      await button(page, "Leave").click();
+      await untilGone(first.locator("figcaption", { hasText: "bob" }));
+      await page.close();
+    });
     await t.step("another microphone and camera are used from then on, also by the others", async () => {
       const page = await enter(bob, "Join", [""]);
       const ownTrack = (kind: string): Promise<{ id: string; state: string; isEnabled: boolean }> =>

@@ -26,6 +26,8 @@ type Peer = {
   attempt: string | undefined;
   isOffered: boolean;
   early: RTCIceCandidateInit[];
+  /** Waits for the connection from now on. */
+  onAnswer?: () => void;
   /** Says whether there is a picture: a camera that is off sends black ones. */
   camera: RTCDataChannel;
 };
@@ -259,6 +261,7 @@ export class Call {
     if (peer === undefined || (attempt !== undefined && attempt !== peer.attempt)) return;
     if (kind === "answer") {
       if (peer.connection.signalingState !== "have-local-offer") return;
+      peer.onAnswer?.();
       await peer.connection.setRemoteDescription(content);
       await this.#addEarly(peer);
     } else if (peer.connection.remoteDescription !== null) await peer.connection.addIceCandidate(content);
@@ -286,12 +289,17 @@ export class Call {
       }
     }
     const isCurrent = (): boolean => this.#peers.get(id) === peer;
+    const nextMs = Math.min(2 * waitMs, OFFER_AGAIN_MAX_MS);
+    const offerAgain = (): void => {
+      if (isCurrent() && connection.connectionState !== "connected") void this.#offer(id, nextMs);
+    };
     // Signals are not stored: those sent before the other has subscribed are lost.
-    setTimeout(() => {
-      if (isCurrent() && connection.connectionState !== "connected") {
-        void this.#offer(id, Math.min(2 * waitMs, OFFER_AGAIN_MAX_MS));
-      }
-    }, waitMs);
+    let timer = setTimeout(offerAgain, waitMs);
+    // The other one is making this connection: another offer would begin it again.
+    peer.onAnswer = () => {
+      clearTimeout(timer);
+      timer = setTimeout(offerAgain, nextMs);
+    };
     connection.onconnectionstatechange = () => {
       if (isCurrent() && connection.connectionState === "failed") void this.#offer(id, waitMs);
     };
