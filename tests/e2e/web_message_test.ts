@@ -395,6 +395,14 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       assert.notEqual(opened, `#/rooms/${direct.id}`);
       assert.notEqual(await composer.getAttribute("aria-label"), "Message carol");
     });
+    await t.step("of many rooms, one is opened by a part of its name and Enter", async () => {
+      const filter = page.getByRole("searchbox", { name: "Find a room" });
+      await filter.fill("oom 17");
+      await eventually(async () => assert.equal(await page.locator(".sidebar .room").count(), 1));
+      await filter.press("Enter");
+      await page.getByRole("heading", { name: "Room 17" }).first().waitFor();
+      assert.equal(await filter.inputValue(), "");
+    });
     await t.step("a message whose response broke off is sent again, and is there once", async () => {
       await page.evaluate(() => {
         const { json } = Response.prototype;

@@ -72,7 +72,7 @@ export function Sidebar(): VNode {
       ${all.length > FILTER_FROM
         ? html`
           <input type="search" class="filter" placeholder="Find a room" aria-label="Find a room"
-            value=${filter.value} onInput=${(
+            value=${filter.value} onKeyDown=${onFilterKey} onInput=${(
               event: InputEvent,
             ) => (filter.value = (event.target as HTMLInputElement).value)} />
         `
@@ -102,6 +102,14 @@ export function Sidebar(): VNode {
       </footer>
     </nav>
   `;
+}
+
+/** Enter opens the first room that is left. */
+function onFilterKey({ key, isComposing }: KeyboardEvent): void {
+  const link = document.querySelector<HTMLAnchorElement>(".sidebar .room");
+  if (key !== "Enter" || isComposing || filter.value.trim() === "" || link === null) return;
+  filter.value = "";
+  goTo(link.hash);
 }
 
 function Place(
