@@ -5,6 +5,7 @@ import { html } from "../core/html.ts";
 import type { FormField } from "../core/resources.ts";
 import { Field, valuesOf } from "../message/elements.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
+import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
 import { useList } from "./list.ts";
 
@@ -25,7 +26,7 @@ export function Plugins(): VNode {
   return html`
     <p class="row spread"><span class="dim">Programs of others that add commands, buttons and filters to rooms.</span>
       <button type="button" class="primary" onClick=${() => openInstall(read)}>Install</button></p>
-    ${items?.length === 0 ? html`<p class="empty">No plugins are installed.</p>` : null}
+    <${Placeholder} items=${items} read=${read} text="No plugins are installed." />
     <ul class="rows">${(items ?? []).map((plugin) =>
       html`<${Entry} key=${plugin.id} plugin=${plugin} act=${act} onChange=${read} />`
     )}</ul>

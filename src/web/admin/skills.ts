@@ -6,6 +6,7 @@ import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { markdown } from "../message/markdown.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { Placeholder } from "../part/place.ts";
 import { useList } from "./list.ts";
 
 type Summary = { name: string; description: string; digest: string; state: string; enabled: boolean };
@@ -17,7 +18,7 @@ export function Skills(): VNode {
   return html`
     <p class="row spread"><span class="dim">Instructions that agents read when they need them.</span>
       <button type="button" class="primary" onClick=${() => openImport(read)}>Import</button></p>
-    ${items?.length === 0 ? html`<p class="empty">No skills.</p>` : null}
+    <${Placeholder} items=${items} read=${read} text="No skills." />
     <ul class="rows">${(items ?? []).map(({ name, description, digest, state, enabled }) =>
       html`<li key=${name}><div><b dir="auto">${name}</b><small class="dim" dir="auto">${description}</small></div>
         <span class="tag">${enabled ? state : "disabled"}</span>

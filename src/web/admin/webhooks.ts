@@ -7,6 +7,7 @@ import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { Menu } from "../part/menu.ts";
+import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
 import { useList } from "./list.ts";
 
@@ -48,7 +49,7 @@ export function Webhooks(): VNode {
   return html`
     <p class="row spread"><span class="dim">Events of your tenant, sent to your own services in order.</span>
       <button type="button" class="primary" onClick=${() => openNew(read)}>New webhook</button></p>
-    ${items?.length === 0 ? html`<p class="empty">No webhooks.</p>` : null}
+    <${Placeholder} items=${items} read=${read} text="No webhooks." />
     <ul class="rows">${(items ?? []).map((one) =>
       html`
         <li key=${one.id}>

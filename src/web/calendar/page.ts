@@ -7,7 +7,7 @@ import { attempt, useLatest } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
-import { PlaceHead } from "../part/place.ts";
+import { PlaceHead, Placeholder } from "../part/place.ts";
 import { addDays, dateText, daysOfMonth, type Entry, readEntries, weekOf } from "./events.ts";
 import { openEvent } from "./event.ts";
 import { moveEvent, openNewEvent } from "./form.ts";
@@ -72,6 +72,7 @@ export default function CalendarPage({ room }: ViewProps): VNode {
         <button type="button" class="primary" onClick=${() =>
           openNewEvent(room, undefined, read)}><${Icon} name="add" />New event</button>
       </div>
+      ${read.hasFailed.value ? html`<${Placeholder} read=${read} />` : null}
       ${isMonth
         ? html`
           <${Month} days=${days} wanted=${day} entries=${entries} onOpen=${open} onCreate=${create}

@@ -1,6 +1,6 @@
 // Short notices at the edge of the page: what failed, and what was done.
-import { useRef } from "preact/hooks";
-import { signal } from "@preact/signals";
+import { useMemo, useRef } from "preact/hooks";
+import { type ReadonlySignal, signal } from "@preact/signals";
 import { ApiError } from "./api.ts";
 
 /** A lasting one is there until it is dismissed. */
@@ -42,15 +42,23 @@ export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   }
 }
 
+/** Reads, and says whether that has failed. */
+export type Read = (() => void) & { readonly hasFailed: ReadonlySignal<boolean> };
+
 /** A function that reads and shows; what a later read of this view has overtaken is not shown. */
-export function useLatest<Result>(load: () => Promise<Result>, show: (result: Result) => void): () => void {
+export function useLatest<Result>(load: () => Promise<Result>, show: (result: Result) => void): Read {
   const reads = useRef(0);
-  return () =>
-    void attempt(async () => {
-      const current = ++reads.current;
+  const hasFailed = useMemo(() => signal(false), []);
+  const read = async (): Promise<void> => {
+    const current = ++reads.current;
+    hasFailed.value = false;
+    const isDone = await attempt(async () => {
       const result = await load();
       if (current === reads.current) show(result);
     });
+    if (current === reads.current) hasFailed.value = !isDone;
+  };
+  return Object.assign(() => void read(), { hasFailed });
 }
 
 /** What a person can read of a failure. */

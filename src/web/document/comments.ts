@@ -12,6 +12,7 @@ import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen, Heading } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
+import { Placeholder } from "../part/place.ts";
 import type { Editor } from "./connection.ts";
 import { pictureOf } from "./pictures.ts";
 
@@ -53,9 +54,12 @@ export function CommentsPane(
         `}
       <//>
       <ul class="cards scroll">
-        ${comments !== undefined && roots.length === 0
-          ? html`<li class="empty">Select a passage and write a comment below.</li>`
-          : null}
+        ${roots.length > 0 ? null : html`
+          <li>
+            <${Placeholder} items=${comments && roots} read=${read}
+              text="Select a passage and write a comment below." />
+          </li>
+        `}
         ${roots.map((root) =>
           html`
             <${Thread} key=${root.id} root=${root} replies=${(comments ?? []).filter(({ parentId }) =>

@@ -43,7 +43,7 @@ function List({ roomId, isEditable }: { roomId: string | undefined; isEditable: 
               openNew(roomId)}><${Icon} name="add" />New document</button></p>
         `
         : null}
-      <${Placeholder} items=${all} text="No documents yet." />
+      <${Placeholder} items=${all} read=${read} text="No documents yet." />
       ${known.size > FILTER_FROM
         ? html`
           <input type="search" placeholder="Find by title" aria-label="Find by title" value=${wanted}

@@ -1,7 +1,7 @@
 // One document: the live editor, comments, revisions, and what can be done with it.
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { addressOf, call, get, post } from "../core/api.ts";
+import { addressOf, ApiError, call, get, post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { onEvent, useLive } from "../core/live.ts";
 import { attempt, notify, useLatest } from "../core/notice.ts";
@@ -11,7 +11,7 @@ import { markdown } from "../message/markdown.ts";
 import { confirmThen, openDialog, usePaneFocus } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
-import { PlaceHead } from "../part/place.ts";
+import { PlaceHead, Placeholder } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
 import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
@@ -39,7 +39,7 @@ export function DocumentView({ id }: { id: string }): VNode {
   const path = `v1/collaboration/documents/${encodeURIComponent(id)}`;
   const read = useLatest(() =>
     get<Document>(path).catch((error) => {
-      setMissing(true);
+      setMissing(!(error instanceof ApiError && error.isTemporary));
       throw error;
     }), setDocument);
   useLive(read, ({ type, data }) => type === "document.updated" && data.documentId === id, [id]);
@@ -55,7 +55,7 @@ export function DocumentView({ id }: { id: string }): VNode {
   if (document === undefined) {
     return html`
       <${PlaceHead} title="Document" />
-      <p class="empty">${isMissing ? "This document is not available." : "Loading…"}</p>
+      ${isMissing ? html`<p class="empty">This document is not available.</p>` : html`<${Placeholder} read=${read} />`}
     `;
   }
 
@@ -78,7 +78,8 @@ export function DocumentView({ id }: { id: string }): VNode {
         <button type="button" class="plain" aria-pressed=${preview !== undefined}
           onClick=${showPreview}>Preview</button>
       `}
-      <button type="button" class="plain" aria-pressed=${pane === "comments"} onClick=${() =>
+      <button type="button" class="plain" aria-label="Comments" title="Comments" aria-pressed=${pane ===
+        "comments"} onClick=${() =>
         setPane(
           pane === "comments" ? undefined : "comments",
         )}><${Icon} name="chat" /><span class="narrow-hidden">Comments</span></button>

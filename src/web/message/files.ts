@@ -1,5 +1,6 @@
 // Files of a message: thumbnails of pictures, and cards of everything else.
 import type { VNode } from "preact";
+import { useState } from "preact/hooks";
 import { sizeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
@@ -25,11 +26,16 @@ export function Files({ files }: { files: readonly MessageFile[] }): VNode | nul
 
 function Picture({ file }: { file: MessageFile }): VNode {
   const source = fileLink(file.id, 640);
+  const [broken, setBroken] = useState<string>();
   const { width, height } = displaySize(file);
+  // Such as what only claims to be a picture: it can still be downloaded.
+  if (source !== undefined && broken === source) return html`<${FileCard} file=${file} />`;
   return html`
     <button type="button" class="picture plain" title=${file.name} aria-label=${`Open ${file.name}`}
       style=${{ width: `${width}px`, aspectRatio: `${width} / ${height}` }} onClick=${() => openPicture(file)}>
-      ${source === undefined ? file.name : html`<img src=${source} alt=${file.name} loading="lazy" />`}
+      ${source === undefined
+        ? file.name
+        : html`<img src=${source} alt=${file.name} loading="lazy" onError=${() => setBroken(source)} />`}
     </button>
   `;
 }

@@ -8,7 +8,7 @@ import { attempt } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import type { Message, Room } from "../core/resources.ts";
 import { me } from "../core/session.ts";
-import { markRead } from "../room/rooms.ts";
+import { canWrite, markRead } from "../room/rooms.ts";
 import { Icon } from "../part/icon.ts";
 import { editedId } from "./editing.ts";
 import { unsent } from "./outbox.ts";
@@ -257,7 +257,11 @@ function Beginning({ room, isEmpty }: { room: Room; isEmpty: boolean }): VNode {
   return html`
     <div class="beginning">
       <h2>${room.kind === "direct" ? (room.direct?.name ?? room.name) : `# ${room.name}`}</h2>
-      <p class="dim">${isEmpty ? "Nothing here yet. Write the first message below." : "This is the beginning."}
+      <p class="dim">${!isEmpty
+        ? "This is the beginning."
+        : canWrite(room)
+        ? "Nothing here yet. Write the first message below."
+        : "Nothing here yet."}
       ${room.description === null ? null : html`
         ${room.description}
       `}</p>

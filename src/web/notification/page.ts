@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { shortTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Notification } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -24,7 +24,8 @@ import { hrefOf, personIn, textOf, wordsOf } from "./words.ts";
 
 export default function InboxPage(): VNode {
   // Events change the list by themselves.
-  useLive(() => void attempt(readNotifications), () => false);
+  const read = useLatest(readNotifications, () => {});
+  useLive(read, () => false);
   useEffect(() => forgetOlder, []);
   const items = notifications.value;
   const list = useRef<HTMLUListElement>(null);
@@ -42,7 +43,7 @@ export default function InboxPage(): VNode {
         : html`<button type="button" onClick=${() => void attempt(markAllNotifications)}>Mark all as read</button>`}
     <//>
     <div class="body"><div class="narrow">
-      <${Placeholder} items=${items} text="Nothing here. Mentions, replies and reminders arrive in this list." />
+      <${Placeholder} items=${items} read=${read} text="Nothing here. Mentions, replies and reminders arrive in this list." />
       <ul class="rows" ref=${list}>${(items ?? []).map((one) =>
         html`<${Entry} key=${one.id} notification=${one} />`
       )}</ul>

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 import type { Room } from "../core/resources.ts";
+import { PlaceHead } from "./place.ts";
 
 export type ViewProps = { room?: Room | undefined };
 type Load = () => Promise<{ default: ComponentType<ViewProps> }>;
@@ -39,9 +40,11 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
     );
     return () => void (isOpen = false);
   }, [name]);
-  if (!isView(name)) return html`<p class="empty">This page does not exist.</p>`;
+  // On a narrow screen, its link is the way back; a room has a head of its own.
+  const head = room === undefined ? html`<${PlaceHead} title="Page" />` : null;
+  if (!isView(name)) return html`${head}<p class="empty">This page does not exist.</p>`;
   if (isFailed) {
-    return html`<p class="empty">This page could not be loaded. <button type="button" onClick=${() =>
+    return html`${head}<p class="empty">This page could not be loaded. <button type="button" onClick=${() =>
       location.reload()}>Reload</button></p>`;
   }
   return view?.name === name ? h(view.component, { room, key: room?.id }) : html`<p class="empty">Loading…</p>`;

@@ -1,6 +1,7 @@
 // The frame of a page that is no room: a head, and a body that scrolls.
 import type { ComponentChildren, VNode } from "preact";
 import { html } from "../core/html.ts";
+import type { Read } from "../core/notice.ts";
 import { Icon } from "./icon.ts";
 
 export function PlaceHead({ title, children }: { title: string; children?: ComponentChildren }): VNode {
@@ -13,8 +14,14 @@ export function PlaceHead({ title, children }: { title: string; children?: Compo
   `;
 }
 
-/** What is shown while something is read, and when there is nothing. */
-export function Placeholder({ items, text }: { items: readonly unknown[] | undefined; text: string }): VNode | null {
-  if (items === undefined) return html`<p class="empty">Loading…</p>`;
-  return items.length === 0 ? html`<p class="empty">${text}</p>` : null;
+/** What is shown while something is read, if that has failed, and when there is nothing. */
+export function Placeholder(
+  { items, read, text }: { items?: readonly unknown[] | undefined; read: Read; text?: string },
+): VNode | null {
+  if (items !== undefined) return items.length === 0 ? html`<p class="empty">${text}</p>` : null;
+  return html`<p class="empty">${
+    read.hasFailed.value
+      ? html`This could not be read. <button type="button" onClick=${read}>Try again</button>`
+      : "Loading…"
+  }</p>`;
 }

@@ -11,6 +11,7 @@ import type { MessageFile, Page, Room } from "../core/resources.ts";
 import { Files } from "../message/files.ts";
 import { leavePane } from "../message/row.ts";
 import { Heading } from "../part/dialog.ts";
+import { Placeholder } from "../part/place.ts";
 
 type StoredFile = MessageFile & { uploaderId: string; createdAt: string };
 
@@ -38,9 +39,8 @@ export default function FilesPane({ room }: { room: Room }): VNode {
   return html`
     <aside class="pane" aria-label="Files">
       <${Heading} title="Files" onClose=${() => leavePane(room.id)} />
-      ${page === undefined || items.length > 0
-        ? null
-        : html`<p class="empty">No files yet. Attach one to a message, or drop it in the conversation.</p>`}
+      <${Placeholder} items=${page?.items} read=${read}
+        text="No files yet. Attach one to a message, or drop it in the conversation." />
       <ul class="cards scroll">${items.map((file) =>
         html`
           <li key=${file.id}>

@@ -12,6 +12,7 @@ import { leavePane } from "../message/row.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
+import { Placeholder } from "../part/place.ts";
 import { usePrincipals } from "./create.ts";
 import { canModerate } from "./rooms.ts";
 
@@ -36,6 +37,7 @@ export default function MembersPane({ room }: { room: Room }): VNode {
             openDialog(() => html`<${Inviter} room=${room} />`)}>Add</button>`
           : null}
       <//>
+      <${Placeholder} items=${members} read=${read} />
       <ul class="rows scroll">${sorted.map((member) =>
         html`<li key=${member.principalId}>
         <a class="person-link" href=${`#/people/${

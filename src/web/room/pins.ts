@@ -11,6 +11,7 @@ import type { Message, Person, Room } from "../core/resources.ts";
 import { markdown, mentionNames } from "../message/markdown.ts";
 import { leavePane } from "../message/row.ts";
 import { Heading } from "../part/dialog.ts";
+import { Placeholder } from "../part/place.ts";
 
 export default function PinsPane({ room }: { room: Room }): VNode {
   const [items, setItems] = useState<readonly Message[]>();
@@ -30,7 +31,7 @@ export default function PinsPane({ room }: { room: Room }): VNode {
   return html`
     <aside class="pane" aria-label="Pinned messages">
       <${Heading} title="Pinned" onClose=${() => leavePane(room.id)} />
-      ${items?.length === 0 ? html`<p class="empty">Nothing is pinned. Pin a message from its menu.</p>` : null}
+      <${Placeholder} items=${items} read=${read} text="Nothing is pinned. Pin a message from its menu." />
       <ul class="cards scroll">${(items ?? []).map((message) =>
         html`<li key=${message.id}><a href=${`#/rooms/${room.id}?pane=pins&message=${message.id}`}>
         <small class="dim"><b dir="auto">${nameOf(message.senderId)}</b> ${shortTimeOf(message.createdAt)}</small></a>

@@ -11,6 +11,7 @@ import type { Member } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
+import { Placeholder } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
 import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
@@ -42,7 +43,7 @@ function TaskDetail({ id }: { id: string }): VNode {
     ({ type, data }) => type.startsWith("task.") && (data.taskId === id || data.task?.parentId === id),
     [id],
   );
-  if (task === undefined) return html`<p class="empty">Loading…</p>`;
+  if (task === undefined) return html`<${Placeholder} read=${read} />`;
 
   const room = rooms.value.get(task.roomId);
   const isEditable = room === undefined || canWrite(room);

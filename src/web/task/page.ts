@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
@@ -35,7 +35,8 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   const [assignee, setAssignee] = useState("");
   useEffect(() => list.close, [list]);
   // Events change the list by themselves.
-  useLive(() => void attempt(() => list.read()), () => false, [list]);
+  const read = useLatest(() => list.read(), () => {});
+  useLive(read, () => false, [list]);
   const tasks = list.tasks.value;
   // With those that are chosen, although no task may have them any more.
   const labels = valuesOf([label, ...(tasks ?? []).flatMap((task) => task.labels)]).toSorted();
@@ -67,7 +68,7 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
             )}</select>
         `}
       </div>
-      <${Placeholder} items=${tasks} text=${room === undefined
+      <${Placeholder} items=${tasks} read=${read} text=${room === undefined
         ? "No task is assigned to you."
         : "No tasks yet. Write the first one above."} />
       ${tasks === undefined || tasks.length === 0

@@ -1,0 +1,78 @@
+// What a person reads where something could not be read, and how they go on from there.
+import assert from "node:assert/strict";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
+
+browserTest("what could not be read says so, and can be read again", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
+  await target.call(ada, "GET", "/v1/collaboration/me");
+  const post = (path: string, body: unknown) => target.call(ada, "POST", `/v1/${path}`, body);
+  const { id: roomId } = await post("rooms", { name: "Plans" });
+  const task = await post("collaboration/tasks", { roomId, title: "Water the plants", assigneeIds: ["ada"] });
+  const document = await post("collaboration/documents", { roomId, title: "A page", text: "Words" });
+  await post(`collaboration/documents/${document.id}/comments`, { text: "A comment" });
+  const message = await post("messages", { roomId, text: "To be pinned" });
+  await target.call(ada, "PUT", `/v1/messages/${message.id}/pin`);
+  await post("collaboration/webhooks", { url: "https://example.com/hook" });
+  const headers = { authorization: `Bearer ${ada}`, "content-type": "image/png" };
+  // It begins like a picture, and what follows is not one.
+  const body = Uint8Array.fromBase64(
+    "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC",
+  );
+  const path = `${target.baseUrl}/v1/collaboration/files?roomId=${roomId}&name=broken.png`;
+  const file = await (await fetch(path, { method: "POST", headers, body })).json();
+  await post("messages", { roomId, text: "A picture", fileIds: [file.id] });
+  const browser = await launchBrowser();
+  try {
+    const page = await signIn(browser, target, ada);
+    const again = page.getByRole("button", { name: "Try again" });
+    const places: readonly (readonly [place: string, what: RegExp, within: string, text: string])[] = [
+      ["tasks", /\/tasks\?/, "main", "Water the plants"],
+      [`tasks/${task.id}`, new RegExp(`/tasks/${task.id}$`), "dialog", "Assignees"],
+      ["documents", /\/documents\?/, "main", "A page"],
+      [`documents/${document.id}`, new RegExp(`/documents/${document.id}$`), "main", "Comments"],
+      ["calendar", /\/calendar\/events\?/, "main", "New event"],
+      ["inbox", /\/notifications\?/, "main", "Nothing here"],
+      [`rooms/${roomId}?pane=members`, /\/members\?/, ".pane", "owner"],
+      [`rooms/${roomId}?pane=files`, /\/files\?/, ".pane", "broken.png"],
+      [`rooms/${roomId}?pane=pins`, /\/pins\?/, ".pane", "To be pinned"],
+      ["admin/webhooks", /\/webhooks/, "main", "example.com"],
+    ];
+    for (const [place, what, within, text] of places) {
+      await t.step(`#/${place.replace(/_[0-9a-f]+/, "")}`, async () => {
+        const status = { status: 500, contentType: "application/problem+json", body: `{"detail":"Out of order"}` };
+        await page.route(what, (route) => route.fulfill(status));
+        await visit(page, place);
+        const part = page.locator(within);
+        await part.getByText("This could not be read.").waitFor();
+        await page.unroute(what);
+        await again.click();
+        await part.getByText(text).first().waitFor();
+        await untilGone(again);
+        if (within === "dialog") await part.getByRole("button", { name: "Close" }).click();
+      });
+    }
+    await t.step("a picture that cannot be shown can be downloaded", async () => {
+      await visit(page, `rooms/${roomId}`);
+      await page.locator(".chat .file-card", { hasText: "broken.png" }).waitFor();
+      assert.equal(await page.locator(".chat .picture").count(), 0);
+    });
+    await page.setViewportSize({ width: 390, height: 844 });
+    await t.step("on a narrow screen, a page that does not exist has a way back", async () => {
+      await visit(page, "nowhere");
+      await page.getByText("This page does not exist.").waitFor();
+      await page.getByRole("link", { name: "All rooms" }).click();
+      await page.locator(".sidebar .room", { hasText: "Plans" }).waitFor();
+    });
+    await t.step("on a narrow screen, each button of a document has a name", async () => {
+      await visit(page, `documents/${document.id}`);
+      await page.getByRole("button", { name: "Comments", exact: true }).click();
+      await page.locator(".pane").getByText("A comment").waitFor();
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
