@@ -56,6 +56,23 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "a database that its Redis does not have is no other database, and the log says what to check",
+  ignore: !hasRedisServer,
+  async fn() {
+    await using server = await startRedis();
+    const records = await captureLog(["gateway", "redis"], async () => {
+      const connection = new RedisConnection(new URL("/99", server.url).href);
+      await connection.firstAttempt;
+      assert.equal(connection.isReady, false);
+      await connection.close();
+    });
+    assert.deepEqual(records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]), [
+      ["redis unavailable", "ERR: check the database number in SVC_REDIS_URL"],
+    ]);
+  },
+});
+
 Deno.test("a gateway that does not reach its Redis says so in a metric", async () => {
   for (const [environment, health] of [[{}, 1], [{ SVC_REDIS_URL: "redis://127.0.0.1:1" }, 0]] as const) {
     await using gateway = await openGateway(environment);

@@ -15,6 +15,9 @@ const NOT_PRIMARY = /^(READONLY|MASTERDOWN|LOADING)\b/;
 /** A server that rejects the credentials. */
 const AUTH_REFUSED = /^(NOAUTH|WRONGPASS|ERR invalid password)\b/;
 
+/** A server that does not have the database of the URL. Its connection would use database 0, possibly that of another deployment. */
+const DATABASE_REFUSED = /^ERR (?:invalid )?DB index|^ERR SELECT is not|'select' command/i;
+
 /** A server that is alive but rejects writes: it lacks memory or disk, or the user lacks a permission. */
 const WRITE_REFUSED = /^(OOM|MISCONF|NOPERM)\b/;
 /** Interval of repeated log entries. */
@@ -207,7 +210,8 @@ export class RedisConnection {
   /** Any other rejection, such as missing memory or permissions, is a response of a live master. */
   async #acceptsWrites(): Promise<boolean> {
     return await this.client.del(PROBE_KEY).then(
-      () => true,
+      // The client selects the database before that, and uses another one after an error.
+      () => !DATABASE_REFUSED.test(this.#lastError?.message ?? ""),
       (error: Error) => {
         const isShut = AUTH_REFUSED.test(error.message);
         if (isShut) this.#lastError ??= error;
@@ -222,7 +226,8 @@ function reasonOf(error: Error | undefined): string {
   if (error === undefined) return "connection closed";
   if (error.name === "ReplyError") {
     const code = /^[A-Z]+/.exec(error.message)?.[0] ?? error.name;
-    return AUTH_REFUSED.test(error.message) ? `${code}: check the user and password in SVC_REDIS_URL` : code;
+    if (AUTH_REFUSED.test(error.message)) return `${code}: check the user and password in SVC_REDIS_URL`;
+    return DATABASE_REFUSED.test(error.message) ? `${code}: check the database number in SVC_REDIS_URL` : code;
   }
   return "code" in error ? String(error.code) : error.name;
 }
