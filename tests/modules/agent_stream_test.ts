@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { iso, systemClock } from "@/core/clock.ts";
-import { eventBody } from "@/modules/agent/run/event_body.ts";
+import { eventBody } from "@/core/event_body.ts";
 import { RunPublisher } from "@/modules/agent/run/publisher.ts";
 import { RunNotices } from "@/modules/agent/run/ui_stream.ts";
 import { eventually, pause, until } from "../wait.ts";

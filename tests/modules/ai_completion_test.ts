@@ -1,5 +1,7 @@
 // Completions over the API, as a whole and as a stream.
 import assert from "node:assert/strict";
+import { completionRoute } from "@/modules/ai/completion_route.ts";
+import type { CompletionService } from "@/modules/ai/completion_service.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { ScriptedModels } from "../scripted_models.ts";
 import { until } from "../wait.ts";
@@ -119,6 +121,32 @@ Deno.test("a client that leaves ends the call, and is charged for what it receiv
   leave();
   await cancelled;
   await until(async () => (await member.get(`${AI}/usage`)).body.items[0]?.estimatedTokens > 0);
+});
+
+Deno.test("completion.stream ends the call of a client that takes nothing, not that of one that reads", async () => {
+  const ended: string[] = [];
+  const draining = new AbortController().signal;
+  const open = async (name: string, stallMs: number): Promise<ReadableStream<Uint8Array>> => {
+    const stream: CompletionService["stream"] = async function* () {
+      try {
+        for (;;) yield { kind: "text", text: await Promise.resolve("word ") };
+      } finally {
+        ended.push(name);
+      }
+    };
+    const route = completionRoute({ stream, draining }, "/stream", stallMs);
+    const call = { actor: { role: "member" }, body: HELLO, requestId: name, signal: new AbortController().signal };
+    // deno-lint-ignore no-explicit-any -- what a completion needs of a call
+    const { body } = await route.handle(new Request("http://gateway.test/stream", { method: "POST" }), call as any);
+    return body ?? assert.fail("no body");
+  };
+  const reader = (await open("read", 60_000)).getReader();
+  const unread = await open("unread", 5);
+  await until(() => ended.length === 1);
+  await assert.rejects(unread.getReader().read(), /takes nothing/);
+  assert.equal((await reader.read()).done, false);
+  await reader.cancel();
+  assert.deepEqual(ended, ["unread", "read"]);
 });
 
 Deno.test("a drain ends completions, so that clients repeat them elsewhere", async () => {

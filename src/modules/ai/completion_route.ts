@@ -1,6 +1,7 @@
 // Completions as server-sent events.
 import { isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
+import { eventBody } from "@/core/event_body.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Route } from "@/core/route.ts";
@@ -21,20 +22,22 @@ export const COMPLETION_FAULTS = [
   "unavailable",
 ] as const satisfies FaultCode[];
 
-const encoder = new TextEncoder();
+/** A client that takes nothing for twice this time gives its place to others. */
+const STALL_MS = 60_000;
 const log = logOf("ai");
 
 type Step = AsyncGenerator<ModelPart, AiStepEnd>;
+type Completions = Pick<CompletionService, "stream" | "draining">;
 
 /** `POST /v1/collaboration/ai/completions/stream`. */
-export function completionRoute(completions: CompletionService, path: string): Route {
+export function completionRoute(completions: Completions, path: string, stallMs = STALL_MS): Route {
   return {
     name: "completion.stream",
     summary: "Stream a response of an AI model",
     description:
       "Takes the input of `completion.create`. Each event is a JSON object with a `kind`: `text` and `reasoning` with " +
       "`text`; `tool` with `callId`, `name` and `input`; at the end `end` with `model`, `reason`, `usage` and `costMicros`, or " +
-      "`error` with `code` and `detail`. Requires the scope `ai.write`.",
+      "`error` with `code` and `detail`. A client that reads nothing for two minutes is disconnected. Requires the scope `ai.write`.",
     tag: "completion",
     method: "POST",
     path,
@@ -67,37 +70,30 @@ export function completionRoute(completions: CompletionService, path: string): R
       const step = completions.stream(actor, parse(CompletionCreate, body), signal);
       // What fails before the first part has a status of its own.
       const first = await step.next();
-      return new Response(eventsOf(step, first, requestId), {
+      const events = eventsOf(step, first, requestId);
+      return new Response(eventBody(events, { stallMs, draining: completions.draining, onEnd() {} }), {
         headers: { "Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no" },
       });
     },
   };
 }
 
-function eventsOf(
+async function* eventsOf(
   step: Step,
   first: IteratorResult<ModelPart, AiStepEnd>,
   requestId: string,
-): ReadableStream<Uint8Array> {
-  let next: IteratorResult<ModelPart, AiStepEnd> | undefined = first;
-  return new ReadableStream({
-    async pull(stream) {
-      try {
-        const result = next ?? await step.next();
-        next = undefined;
-        stream.enqueue(eventOf(result.done ? { kind: "end", ...result.value } : shownPart(result.value)));
-        if (result.done) stream.close();
-      } catch (thrown) {
-        const { code, message, spec } = Fault.from(thrown);
-        log[spec.level]("stream of a completion failed", { requestId, ...failureOf(thrown) });
-        stream.enqueue(eventOf({ kind: "error", code, detail: message }));
-        stream.close();
-      }
-    },
-    async cancel() {
-      await step.return({} as AiStepEnd); // ends the call; nobody reads this
-    },
-  });
+): AsyncGenerator<string, undefined> {
+  try {
+    let result = first;
+    for (; !result.done; result = await step.next()) yield eventOf(shownPart(result.value));
+    yield eventOf({ kind: "end", ...result.value });
+  } catch (thrown) {
+    const { code, message, spec } = Fault.from(thrown);
+    log[spec.level]("stream of a completion failed", { requestId, ...failureOf(thrown) });
+    yield eventOf({ kind: "error", code, detail: message });
+  } finally {
+    await step.return({} as AiStepEnd); // ends the call of a client that left; nobody reads this
+  }
 }
 
 /** Signatures of calls are between the gateway and the provider. */
@@ -107,6 +103,6 @@ function shownPart(part: ModelPart): ModelPart {
   return { kind, callId, name, input };
 }
 
-function eventOf(data: unknown): Uint8Array {
-  return encoder.encode(`data: ${JSON.stringify(data)}\n\n`);
+function eventOf(data: unknown): string {
+  return `data: ${JSON.stringify(data)}\n\n`;
 }

@@ -50,6 +50,11 @@ export class CompletionService {
     }
   }
 
+  /** Aborts when the node stops. */
+  get draining(): AbortSignal {
+    return this.#draining.signal;
+  }
+
   /** Ends all completions; their clients may repeat them on another node. */
   drain(): void {
     this.#draining.abort();

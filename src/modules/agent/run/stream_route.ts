@@ -1,12 +1,12 @@
 // `GET /ai/runs/:id/stream`: a run as server-sent events, from its beginning or from where a client was cut off.
 import { type Actor, chargedTo } from "@/core/actor.ts";
+import { eventBody } from "@/core/event_body.ts";
 import type { Route } from "@/core/route.ts";
 import { Places } from "@/core/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunAccess } from "./access.ts";
-import { eventBody } from "./event_body.ts";
 import { RunNotices, type StreamPosition, type UiPart, UiStream } from "./ui_stream.ts";
 import type { RunWaiter } from "./waiter.ts";
 

@@ -1,7 +1,7 @@
 // Server-sent events as the body of a response, for a client that takes them in time.
-import { failureOf, logOf } from "@/core/log.ts";
+import { failureOf, logOf } from "./log.ts";
 
-const log = logOf("agent");
+const log = logOf("http");
 
 type Options = {
   /** A client that takes nothing for up to twice this time is disconnected. */
@@ -57,7 +57,7 @@ export function eventBody(
         }
       } catch (thrown) {
         // Such as a right that ended: the client asks again, and reads why.
-        log.debug("stream of a run ended", failureOf(thrown));
+        log.debug("a stream of events ended", failureOf(thrown));
         if (isEnded) return;
       }
       end();
