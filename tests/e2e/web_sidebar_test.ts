@@ -25,7 +25,7 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
     await post("/v1/rooms", { name: "Plans", memberIds: ["bob"] }, ada),
     await post("/v1/rooms", { name: "Garden", memberIds: ["bob"] }, ada),
   ];
-  await post("/v1/messages", { roomId: plans.id, text: "The question" });
+  const question = await post("/v1/messages", { roomId: plans.id, text: "The question" });
   const browser = await launchBrowser();
   try {
     const page = await signIn(browser, target, ada);
@@ -76,6 +76,25 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await room("Garden").click();
       await page.getByRole("heading", { name: "# Garden" }).waitFor();
       assert.equal(await page.locator(".sidebar .draft").count(), 0);
+    });
+
+    await t.step("a reply that is sent later is still one, and the next message is not", async () => {
+      await room("Plans").click();
+      await message(page, "The question").first().hover();
+      await page.locator(".chat").getByRole("button", { name: "Reply", exact: true }).click();
+      await composer.fill("In an hour");
+      await page.getByRole("button", { name: "Send later" }).click();
+      await page.getByRole("menuitem", { name: "Send later…" }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Schedule" }).click();
+      await untilGone(page.getByRole("dialog"));
+      const { items } = await target.call(ada, "GET", `/v1/messages/scheduled?roomId=${plans.id}`);
+      assert.deepEqual(
+        items.map(({ message: { text, replyToId } }: { message: Record<string, unknown> }) => [text, replyToId]),
+        [["In an hour", question.id]],
+      );
+      assert.equal(await page.getByRole("button", { name: "Do not reply" }).count(), 0);
+      await room("Garden").click();
+      await page.getByRole("heading", { name: "# Garden" }).waitFor();
     });
 
     await t.step("what arrives while a room is being marked as read is unread", async () => {

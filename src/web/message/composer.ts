@@ -82,7 +82,7 @@ function MessageForm({ room, threadId }: Target): VNode {
   function send(): void {
     const taken = take();
     if (taken === undefined) return;
-    sendTaken(taken, { room, threadId }, reply);
+    sendTaken(taken, { room, threadId });
     box.current?.focus();
   }
 
@@ -169,18 +169,11 @@ function MessageForm({ room, threadId }: Target): VNode {
 
 /** Runs a command, or sends a message. */
 function sendTaken(
-  { text, files, giveBack }: Taken,
+  { giveBack, ...content }: Taken,
   { room: { id: roomId }, threadId }: { room: Room; threadId: string | undefined },
-  replyToId: string | undefined,
 ): void {
-  const post = (): void =>
-    sendMessage({
-      roomId,
-      text,
-      files,
-      ...threadId === undefined ? {} : { threadId },
-      ...replyToId === undefined ? {} : { replyToId },
-    });
+  const { text, files } = content;
+  const post = (): void => sendMessage({ roomId, ...content, ...threadId === undefined ? {} : { threadId } });
   if (!text.startsWith("/") || files.length > 0) return post();
   void attempt(async () => {
     try {

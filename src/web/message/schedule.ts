@@ -22,18 +22,13 @@ export function openSchedule(room: Room, take: () => Taken | undefined): void {
           if (Date.parse(sendAt) <= Date.now()) throw new Error("Choose a time in the future");
           const taken = take();
           if (taken === undefined) throw new Error("Write the message first");
-          const fileIds = taken.files.map(({ id }) => id);
-          const body = {
-            roomId: room.id,
-            text: taken.text,
-            sendAt,
-            parseMentions: true,
-            clientMessageId: createId(),
-          };
+          const { files, giveBack, ...content } = taken;
+          const fileIds = files.map(({ id }) => id);
+          const body = { roomId: room.id, ...content, sendAt, parseMentions: true, clientMessageId: createId() };
           try {
             await post("v1/messages", fileIds.length === 0 ? body : { ...body, fileIds });
           } catch (error) {
-            taken.giveBack();
+            giveBack();
             throw error;
           }
           notify(`Scheduled for ${fullTimeOf(sendAt)}`);
