@@ -148,6 +148,19 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
         .waitFor();
       await page.unroute("**/oauth/applications");
     });
+    await t.step("a status still ends when it was to end, after the name was changed", async () => {
+      const until = "2100-01-01T00:00:00.000Z";
+      const path = "/v1/collaboration/me";
+      await target.call(ada, "PATCH", path, { status: { text: "On holiday", emoji: "🏖️", until } });
+      await page.reload();
+      await visit(page, "profile");
+      await page.getByLabel("Name", { exact: true }).fill("Ada L.");
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByText("Saved").waitFor();
+      const { principal } = await target.call(ada, "GET", path);
+      assert.deepEqual([principal.displayName, principal.status?.until], ["Ada L.", until]);
+      await target.call(ada, "PATCH", path, { displayName: "ada", status: null });
+    });
     await t.step("a token is created for a script, and shown once", async () => {
       await page.getByRole("button", { name: "New token" }).click();
       // The profile has a name as well.

@@ -67,15 +67,18 @@ function Profile({ me: { principal } }: { me: Me }): VNode {
     const fields = new FormData(event.currentTarget as HTMLFormElement);
     const text = (name: string): string => String(fields.get(name) ?? "").trim();
     const [statusText, emoji] = [text("status"), text("emoji")];
+    // One that is left as it is still ends when it was to end.
+    const isSame = statusText === (status?.text ?? "") && emoji === (status?.emoji ?? "");
+    const next = statusText === "" && emoji === "" ? null : {
+      ...statusText === "" ? {} : { text: statusText },
+      ...emoji === "" ? {} : { emoji },
+    };
     await attempt(() =>
       save({
         displayName: text("displayName"),
         handle: text("handle") === "" ? null : text("handle"),
         timezone: text("timezone") === "" ? null : text("timezone"),
-        status: statusText === "" && emoji === "" ? null : {
-          ...statusText === "" ? {} : { text: statusText },
-          ...emoji === "" ? {} : { emoji },
-        },
+        ...isSame ? {} : { status: next },
       })
     );
   }
