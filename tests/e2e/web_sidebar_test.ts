@@ -97,6 +97,40 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await page.getByRole("heading", { name: "# Garden" }).waitFor();
     });
 
+    await t.step(
+      "a room is a favorite, or muted, as long as a person wants, and notifies of the same after that",
+      async () => {
+        const choose = async (item: string): Promise<void> => {
+          await page.getByRole("button", { name: "Room menu" }).click();
+          await page.getByRole("menuitem", { name: item, exact: true }).click();
+        };
+        const favorites = page.locator(".sidebar").getByRole("heading", { name: "Favorites" });
+        await room("Garden").click();
+        await page.getByRole("heading", { name: "# Garden" }).waitFor();
+        await choose("Add to favorites");
+        await favorites.waitFor();
+        await room("Plans").click();
+        await page.getByRole("heading", { name: "# Plans" }).waitFor();
+        await choose("Add to favorites");
+        await eventually(async () =>
+          assert.deepEqual(await page.locator(".sidebar .room").allInnerTexts(), ["Garden", "Plans"])
+        );
+        await choose("Remove from favorites");
+        await room("Garden").click();
+        await page.getByRole("heading", { name: "# Garden" }).waitFor();
+        await choose("Remove from favorites");
+        await untilGone(favorites);
+        const path = `/v1/rooms/${garden.id}/settings`;
+        await target.call(ada, "PATCH", path, { level: "mentions" });
+        await choose("Mute");
+        await page.locator(".sidebar .room.muted", { hasText: "Garden" }).waitFor();
+        await choose("Unmute");
+        await untilGone(page.locator(".sidebar .room.muted"));
+        const { mySettings: { level, mutedUntil } } = await target.call(ada, "GET", `/v1/rooms/${garden.id}`);
+        assert.deepEqual([level, mutedUntil], ["mentions", null]);
+      },
+    );
+
     await t.step("what arrives while a room is being marked as read is unread", async () => {
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
       const path = `**/v1/rooms/${garden.id}/read`;

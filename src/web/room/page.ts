@@ -7,7 +7,7 @@ import { attempt } from "../core/notice.ts";
 import { follow, generation, presentIn, unfollow } from "../core/live.ts";
 import { setOnline } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
-import type { Room } from "../core/resources.ts";
+import type { Room, RoomSettings } from "../core/resources.ts";
 import { Composer } from "../message/composer.ts";
 import { MessageList } from "../message/list.ts";
 import { focusBehindPane, leavePane } from "../message/row.ts";
@@ -18,7 +18,7 @@ import { Icon, type IconName } from "../part/icon.ts";
 import { isView, later, Lazy } from "../part/lazy.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead } from "../part/place.ts";
-import { areRoomsRead, isMuted, leaveRoom, readRoom, roomName, rooms, updateSettings } from "./rooms.ts";
+import { areRoomsRead, isMuted, leaveRoom, readRoom, roomList, roomName, rooms, updateSettings } from "./rooms.ts";
 import { RoomIcon } from "./sidebar.ts";
 import { confirmThen, usePaneFocus } from "../part/dialog.ts";
 
@@ -26,6 +26,9 @@ const RunsPanel = later(() => import("../agent/panel.ts"));
 const MembersPane = later(() => import("./members.ts"), "Members");
 const FilesPane = later(() => import("./files.ts"), "Files");
 const PinsPane = later(() => import("./pins.ts"), "Pinned messages");
+
+/** Until then a room is muted, unless it is unmuted before. */
+const FAR = "9999-01-01T00:00:00Z";
 
 const TABS = [["", "Chat", "chat"], ["tasks", "Tasks", "task"], ["documents", "Documents", "document"], [
   "calendar",
@@ -121,12 +124,12 @@ function menuOf(room: Room): MenuItem[] {
   items.push({
     label: isFavorite ? "Remove from favorites" : "Add to favorites",
     icon: "star",
-    onSelect: () => void attempt(() => updateSettings(room.id, { favoriteOrder: isFavorite ? null : Date.now() })),
+    onSelect: () =>
+      void attempt(() => updateSettings(room.id, { favoriteOrder: isFavorite ? null : lastFavorite() + 1 })),
   }, {
     label: isMuted(room) ? "Unmute" : "Mute",
     icon: "bell",
-    onSelect: () =>
-      void attempt(() => updateSettings(room.id, { level: isMuted(room) ? "all" : "none", mutedUntil: null })),
+    onSelect: () => void attempt(() => updateSettings(room.id, isMuted(room) ? unmuted(room) : { mutedUntil: FAR })),
   });
   if (room.kind !== "direct") {
     items.push(
@@ -150,6 +153,16 @@ function menuOf(room: Room): MenuItem[] {
     );
   }
   return items;
+}
+
+/** The order of the last favorite; 0 if there is none. */
+function lastFavorite(): number {
+  return Math.max(0, ...roomList.value.map(({ mySettings }) => mySettings?.favoriteOrder ?? 0));
+}
+
+/** The level is what it was before, unless that was to be notified of nothing. */
+function unmuted({ mySettings }: Room): Partial<RoomSettings> {
+  return { mutedUntil: null, ...mySettings?.level === "none" ? { level: "all" } : {} };
 }
 
 function Chat({ room }: { room: Room }): VNode {

@@ -1,15 +1,17 @@
 // Name, topic and state of a room.
 import { call } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import type { Room } from "../core/resources.ts";
+import type { Room, RoomSettings } from "../core/resources.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
-import { canModerate, patchRoom, updateSettings } from "./rooms.ts";
+import { canModerate, isMuted, patchRoom, updateSettings } from "./rooms.ts";
 
 export function openRoomSettings(room: Room): void {
   const path = `v1/rooms/${room.id}`;
   const isOwner = room.myRole === "owner";
   const save = async (fields: FormData): Promise<void> => {
-    await updateSettings(room.id, { level: fields.get("level") as "all" | "mentions" | "none" });
+    const level = fields.get("level") as RoomSettings["level"];
+    // Muted, it is so already, and comes back to the level of before.
+    if (level !== "none" || !isMuted(room)) await updateSettings(room.id, { level, mutedUntil: null });
     if (!canModerate(room)) return;
     const text = (name: string): string | null => {
       const value = String(fields.get(name) ?? "").trim();
@@ -28,7 +30,7 @@ export function openRoomSettings(room: Room): void {
       room.description ?? ""
     }></textarea></label>
       </fieldset>
-      <label>Notify me about <select name="level" value=${room.mySettings?.level ?? "all"}>
+      <label>Notify me about <select name="level" value=${isMuted(room) ? "none" : room.mySettings?.level ?? "all"}>
         <option value="all">mentions, replies and direct messages</option>
         <option value="mentions">mentions only</option>
         <option value="none">nothing</option></select></label>
