@@ -147,7 +147,8 @@ function SeriesFields({ event, isOccurrence }: { event: EventDetail; isOccurrenc
 
 /** The room of a new event, and whom of its members to invite. */
 function RoomFields({ room }: { room: Room | undefined }): VNode {
-  const [roomId, setRoomId] = useState(room?.id ?? "");
+  // Who may not write in the room can have an event of their own.
+  const [roomId, setRoomId] = useState(room !== undefined && canWrite(room) ? room.id : "");
   return html`
     <label>Room <select name="roomId" value=${roomId} onChange=${(event: Event) =>
       setRoomId((event.target as HTMLSelectElement).value)}>

@@ -32,7 +32,12 @@ const CONTEXT_MAX = 200;
 const CONTEXT_STEP = 20;
 
 export function CommentsPane(
-  { id, editor, onClose }: { id: string; editor: { current: Editor | undefined }; onClose: () => void },
+  { id, isEditable, editor, onClose }: {
+    id: string;
+    isEditable: boolean;
+    editor: { current: Editor | undefined };
+    onClose: () => void;
+  },
 ): VNode {
   const [comments, setComments] = useState<readonly Comment[]>();
   const [showsResolved, setShowsResolved] = useState(false);
@@ -57,29 +62,34 @@ export function CommentsPane(
         ${roots.length > 0 ? null : html`
           <li>
             <${Placeholder} items=${comments && roots} read=${read}
-              text="Select a passage and write a comment below." />
+              text=${isEditable ? "Select a passage and write a comment below." : "No comments yet."} />
           </li>
         `}
         ${roots.map((root) =>
           html`
             <${Thread} key=${root.id} root=${root} replies=${(comments ?? []).filter(({ parentId }) =>
               parentId === root.id
-            )} path=${path} onReply=${(text: string) => add(text, root.id)}
+            )} path=${path} isEditable=${isEditable}
+              onReply=${(text: string) => add(text, root.id)}
               onChange=${read} />
           `
         )}
       </ul>
-      <${LineForm} draft=${`comment ${id}`} className="writer" label="Comment" action="Comment" maxlength=${4000} onSend=${(
-        text: string,
-      ) => add(text)} />
+      ${!isEditable ? null : html`
+        <${LineForm} draft=${`comment ${id}`} className="writer" label="Comment" action="Comment" maxlength=${4000}
+          onSend=${(
+            text: string,
+          ) => add(text)} />
+      `}
     </aside>
   `;
 }
 
-function Thread({ root, replies, path, onReply, onChange }: {
+function Thread({ root, replies, path, isEditable, onReply, onChange }: {
   root: Comment;
   replies: readonly Comment[];
   path: string;
+  isEditable: boolean;
   onReply: (text: string) => Promise<void>;
   onChange: () => void;
 }): VNode {
@@ -96,7 +106,7 @@ function Thread({ root, replies, path, onReply, onChange }: {
               class="row"><${Avatar} id=${one.authorId} isSmall /><b dir="auto">${nameOf(
                 one.authorId,
               )}</b> <span class="dim">${shortTimeOf(one.createdAt)}</span>
-              ${one.authorId === myId()
+              ${isEditable && one.authorId === myId()
                 ? html`<button type="button" class="link" onClick=${() =>
                   confirmThen("Delete this comment?", one.text, "Delete", async () => {
                     await call("DELETE", `${path}/${one.id}`);
@@ -107,11 +117,14 @@ function Thread({ root, replies, path, onReply, onChange }: {
           </div>
         `
       )}
-      <p class="row"><button type="button" class="link" onClick=${() =>
-        act(call("PATCH", `${path}/${root.id}`, { resolved: !root.resolved }))}>${root.resolved
-        ? "Reopen"
-        : "Resolve"}</button></p>
-      <${LineForm} draft=${`comment ${root.id}`} className="writer" label="Reply" action="Reply" maxlength=${4000} onSend=${onReply} />
+      ${!isEditable ? null : html`
+        <p class="row"><button type="button" class="link" onClick=${() =>
+          act(call("PATCH", `${path}/${root.id}`, { resolved: !root.resolved }))}>${root.resolved
+          ? "Reopen"
+          : "Resolve"}</button></p>
+        <${LineForm} draft=${`comment ${root.id}`} className="writer" label="Reply" action="Reply" maxlength=${4000}
+          onSend=${onReply} />
+      `}
     </li>
   `;
 }

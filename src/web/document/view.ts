@@ -6,14 +6,15 @@ import { classes, html } from "../core/html.ts";
 import { onEvent, useLive } from "../core/live.ts";
 import { attempt, notify, useLatest } from "../core/notice.ts";
 import { go } from "../core/route.ts";
-import { token } from "../core/session.ts";
+import type { Room } from "../core/resources.ts";
+import { isAdmin, myId, token } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
 import { confirmThen, openDialog, usePaneFocus } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
-import { canWrite, roomName, rooms } from "../room/rooms.ts";
+import { canModerate, canWrite, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
 import type { Editor, EditorStatus } from "./connection.ts";
@@ -59,6 +60,7 @@ export function DocumentView({ id }: { id: string }): VNode {
     `;
   }
 
+  const room = rooms.value.get(document.roomId ?? "");
   const rename = (title: string): Promise<boolean> =>
     attempt(async () =>
       setDocument(await call<Document>("PATCH", path, { title: title.trim(), version: document.version }))
@@ -72,7 +74,7 @@ export function DocumentView({ id }: { id: string }): VNode {
     requestAnimationFrame(() => editor.current?.goTo(at));
   };
   return html`
-    <${DocumentHead} document=${document} onRename=${rename}>
+    <${DocumentHead} document=${document} room=${room} onRename=${rename}>
       <${Status} status=${status} />
       ${document.kind === "rich" ? null : html`
         <button type="button" class="plain" aria-pressed=${preview !== undefined}
@@ -83,7 +85,7 @@ export function DocumentView({ id }: { id: string }): VNode {
         setPane(
           pane === "comments" ? undefined : "comments",
         )}><${Icon} name="chat" /><span class="narrow-hidden">Comments</span></button>
-      <${Menu} label="Document menu" items=${menuOf(document, path, setPane)} />
+      <${Menu} label="Document menu" items=${menuOf(document, room, path, setPane)} />
     <//>
     <div class=${classes("columns", pane !== undefined && "has-pane")}>
       <section class="chat document" aria-label="Document">
@@ -108,7 +110,8 @@ export function DocumentView({ id }: { id: string }): VNode {
         </div>
       </section>
       ${pane === "comments"
-        ? html`<${CommentsPane} id=${id} editor=${editor} onClose=${() => setPane(undefined)} />`
+        ? html`<${CommentsPane} id=${id} isEditable=${mayWrite(room)} editor=${editor} onClose=${() =>
+          setPane(undefined)} />`
         : null}
       ${pane === "outline"
         ? html`<${OutlinePane} entries=${editor.current?.outline() ?? []} onOpen=${open} onClose=${() =>
@@ -119,18 +122,18 @@ export function DocumentView({ id }: { id: string }): VNode {
   `;
 }
 
-function DocumentHead({ document, onRename, children }: {
+function DocumentHead({ document, room, onRename, children }: {
   document: Document;
+  room: Room | undefined;
   onRename: (title: string) => Promise<boolean>;
   children: ComponentChildren;
 }): VNode {
-  const room = document.roomId === null ? undefined : rooms.value.get(document.roomId);
   const back = room === undefined ? "#/documents" : `#/rooms/${room.id}/documents`;
   return html`
     <header class="page-head">
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
       <div class="title"><${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${document
-        .title} isReadOnly=${room !== undefined && !canWrite(room)} onSave=${onRename} /></div>
+        .title} isReadOnly=${!mayWrite(room)} onSave=${onRename} /></div>
       <small class="dim narrow-hidden">${document.roomId === null
         ? "Private"
         : room === undefined
@@ -162,48 +165,55 @@ async function readText(path: string): Promise<string> {
   return (await get<{ text: string }>(`${path}/content`, { format: "markdown" })).text;
 }
 
-function menuOf(document: Document, path: string, show: (pane: Pane) => void): MenuItem[] {
+/** As far as the caller may. */
+function menuOf(document: Document, room: Room | undefined, path: string, show: (pane: Pane) => void): MenuItem[] {
+  const { id, roomId, locked, title } = document;
   const change = (fields: Record<string, unknown>) => (): void => void attempt(() => call("PATCH", path, fields));
-  return [
+  const items: MenuItem[] = [
     { label: "Outline", icon: "hash", onSelect: () => show("outline") },
     { label: "Revisions", icon: "clock", onSelect: () => show("revisions") },
-    ...document.roomId === null
-      ? [
-        {
-          label: "Share",
-          icon: "people",
-          onSelect: () => openDialog(() => html`<${Sharing} path=${path} />`),
-        } as MenuItem,
-      ]
-      : [],
-    { label: "Download as Markdown", icon: "down", onSelect: () => void attempt(() => download(document)) },
-    {
-      label: "New page inside",
-      icon: "add",
-      onSelect: () =>
-        void attempt(async () => {
-          const { id, roomId } = document;
-          const child = await post<Document>("v1/collaboration/documents", {
-            title: "Untitled",
-            parentId: id,
-            ...roomId === null ? {} : { roomId },
-          });
-          go(["documents", child.id]);
-        }),
-    },
-    { label: document.locked ? "Unlock" : "Lock", icon: "lock", onSelect: change({ locked: !document.locked }) },
-    {
+  ];
+  if (roomId === null) {
+    items.push({ label: "Share", icon: "people", onSelect: () => openDialog(() => html`<${Sharing} path=${path} />`) });
+  }
+  items.push({ label: "Download as Markdown", icon: "down", onSelect: () => void attempt(() => download(document)) });
+  if (!mayWrite(room)) return items;
+  items.push({
+    label: "New page inside",
+    icon: "add",
+    onSelect: () =>
+      void attempt(async () => {
+        const child = await post<Document>("v1/collaboration/documents", {
+          title: "Untitled",
+          parentId: id,
+          ...roomId === null ? {} : { roomId },
+        });
+        go(["documents", child.id]);
+      }),
+  });
+  const isModerator = room === undefined || canModerate(room) || isAdmin();
+  if (isModerator) {
+    items.push({ label: locked ? "Unlock" : "Lock", icon: "lock", onSelect: change({ locked: !locked }) });
+  }
+  if (isModerator || document.createdBy === myId() && !locked) {
+    items.push({
       label: "Delete",
       icon: "trash",
       isDanger: true,
       onSelect: () =>
-        confirmThen("Delete this document?", document.title, "Delete", async () => {
+        confirmThen("Delete this document?", title, "Delete", async () => {
           await call("DELETE", path);
           notify("Deleted");
           go(["documents"]);
         }),
-    },
-  ];
+    });
+  }
+  return items;
+}
+
+/** Of a document without a room, the gateway knows who may. */
+function mayWrite(room: Room | undefined): boolean {
+  return room === undefined || canWrite(room);
 }
 
 async function download({ id, title }: Document): Promise<void> {

@@ -12,7 +12,7 @@ import { isAdmin, myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
-import { canModerate } from "../room/rooms.ts";
+import { canModerate, canWrite } from "../room/rooms.ts";
 import { type Call, call, joinMeeting } from "./call.ts";
 import type { Kind } from "./media.ts";
 import { findMeeting, type Meeting, type Participant, PATH, startMeeting } from "./meetings.ts";
@@ -44,10 +44,14 @@ function Lobby({ room }: { room: Room }): VNode {
       <div class="card">
         <h1>${meeting === undefined ? "No call is going on" : meeting.title ?? "A call is going on"}</h1>
         <p class="dim">${meeting === undefined
-          ? "Start one, and members of this room can join. Your browser will ask for your camera and microphone."
+          ? canWrite(room)
+            ? "Start one, and members of this room can join. Your browser will ask for your camera and microphone."
+            : "Those who may write in this room can start one."
           : `${count(meeting.participantCount, "participant")} so far.`}</p>
-        <p class="row"><button type="button" class="primary" disabled=${isBusy} onClick=${() => void join(id)}>
-        <${Icon} name="video" />${id === undefined ? "Start a call" : "Join"}</button></p>
+        ${!canWrite(room) ? null : html`
+          <p class="row"><button type="button" class="primary" disabled=${isBusy} onClick=${() => void join(id)}>
+            <${Icon} name="video" />${id === undefined ? "Start a call" : "Join"}</button></p>
+        `}
       </div>
     </div>
   `;

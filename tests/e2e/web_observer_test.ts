@@ -1,0 +1,71 @@
+// Who may read a room and not write in it, or not change everything in it, is offered what is not refused.
+import assert from "node:assert/strict";
+import { browserTest, launchBrowser } from "../browser.ts";
+import { allEnded } from "../wait.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
+
+browserTest("those who may not change something are not offered to", async (t) => {
+  await using target = await openTarget({ isOwn: true });
+  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
+  const olga = await target.token({ sub: "olga", name: "Olga" });
+  for (const token of [ada, olga]) await target.call(token, "GET", "/v1/collaboration/me");
+  const post = (path: string, body: unknown) => target.call(ada, "POST", `/v1/${path}`, body);
+  const { id: roomId } = await post("rooms", { name: "Plans", memberIds: ["olga"] });
+  const { id } = await post("collaboration/documents", { roomId, title: "A page", text: "Words" });
+  await post(`collaboration/documents/${id}/comments`, { text: "A comment" });
+  const setRole = (role: string) => target.call(ada, "PUT", `/v1/rooms/${roomId}/members/olga`, { role });
+  const browser = await launchBrowser();
+  try {
+    const page = await signIn(browser, target, olga);
+    const documentMenu = async (): Promise<string[]> => {
+      await page.getByRole("button", { name: "Document menu" }).click();
+      const items = await page.getByRole("menuitem").allInnerTexts();
+      await page.keyboard.press("Escape");
+      return items;
+    };
+    const comment = page.getByRole("textbox", { name: "Comment", exact: true });
+    await visit(page, `documents/${id}`);
+    await page.getByRole("button", { name: "Comments", exact: true }).click();
+    await page.locator(".pane").getByText("A comment").waitFor();
+    await t.step("a member may add to the documents of others", async () => {
+      assert.deepEqual(await documentMenu(), ["Outline", "Revisions", "Download as Markdown", "New page inside"]);
+      await comment.waitFor();
+    });
+    await t.step("an observer may read a document and its comments", async () => {
+      await setRole("observer");
+      await untilGone(comment);
+      assert.deepEqual(await documentMenu(), ["Outline", "Revisions", "Download as Markdown"]);
+      const pane = page.locator(".pane");
+      assert.equal(await pane.getByText("A comment").count(), 1);
+      assert.deepEqual(await pane.getByRole("button").allInnerTexts(), [""], "closes it");
+    });
+    await t.step("a moderator may do everything with it", async () => {
+      await setRole("moderator");
+      await comment.waitFor();
+      assert.deepEqual((await documentMenu()).slice(-2), ["Lock", "Delete"]);
+    });
+    await t.step("an observer cannot start a call", async () => {
+      await visit(page, `rooms/${roomId}/call`);
+      const start = page.getByRole("button", { name: "Start a call" });
+      await start.waitFor();
+      await setRole("observer");
+      await untilGone(start);
+    });
+    await t.step("an event that an observer creates beside a room is its own", async () => {
+      await visit(page, `rooms/${roomId}/calendar`);
+      await page.getByRole("button", { name: "New event" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByLabel("Title").fill("For me");
+      const [response] = await allEnded([
+        page.waitForResponse((one) => one.url().endsWith("/calendar/events") && one.request().method() === "POST"),
+        dialog.getByRole("button", { name: "Create" }).click(),
+      ]);
+      assert.equal((await response.json()).roomId, null);
+      await untilGone(dialog);
+    });
+    await assertNoReports(page);
+  } finally {
+    await browser.close();
+  }
+});
