@@ -59,6 +59,14 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await page.locator(".chat .file-card", { hasText: "broken.png" }).waitFor();
       assert.equal(await page.locator(".chat .picture").count(), 0);
     });
+    await t.step("a page that is opened without a connection is loaded with the next one", async () => {
+      await page.context().setOffline(true);
+      await page.locator(".link-state:not(.connected)").waitFor();
+      await visit(page, "search");
+      await page.getByText("This page could not be loaded.").waitFor();
+      await page.context().setOffline(false);
+      await page.getByRole("searchbox", { name: "Search" }).waitFor();
+    });
     await page.setViewportSize({ width: 390, height: 844 });
     await t.step("on a narrow screen, a page that does not exist has a way back", async () => {
       await visit(page, "nowhere");

@@ -3,6 +3,7 @@ import { type ComponentType, h, type VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
+import { connection } from "../core/live.ts";
 import type { Room } from "../core/resources.ts";
 import { PlaceHead } from "./place.ts";
 
@@ -39,7 +40,8 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
       () => isOpen && setFailed(true),
     );
     return () => void (isOpen = false);
-  }, [name]);
+    // Again with the next connection: it may have been loaded without one.
+  }, [name, connection.value === "connected"]);
   // On a narrow screen, its link is the way back; a room has a head of its own.
   const head = room === undefined ? html`<${PlaceHead} title="Page" />` : null;
   if (!isView(name)) return html`${head}<p class="empty">This page does not exist.</p>`;
