@@ -152,6 +152,22 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await page.close();
       },
     );
+    await t.step("one joins muted and without a picture, if one wants that", async () => {
+      const page = await signIn(browser, target, bob);
+      await visit(page, `rooms/${room.id}/call`);
+      for (const name of ["Microphone on", "Camera on"]) await page.getByRole("checkbox", { name }).uncheck();
+      await button(page, "Join").click();
+      for (const name of ["Unmute", "Start camera"]) await button(page, name).waitFor();
+      const bobs = first.locator(".participant", { hasText: "bob (muted)" });
+      await bobs.locator(".large-avatar").waitFor();
+      const states = await page.evaluate(
+        "document.querySelector('.participant video').srcObject.getTracks().map(({ enabled }) => enabled)",
+      );
+      assert.deepEqual(states, [false, false]);
+      await button(page, "Leave").click();
+      await untilGone(first.locator("figcaption", { hasText: "bob" }));
+      await page.close();
+    });
     await t.step("a connection that both are making is not begun again", async () => {
       const page = await signIn(browser, target, bob);
       // Without addresses it is never connected.

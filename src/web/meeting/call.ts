@@ -2,6 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import { call as send, createId, post } from "../core/api.ts";
 import { follow, onEvent, publishEphemeral, readAmidEvents, unfollow } from "../core/live.ts";
+import { attempt } from "../core/notice.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
 import { type Kind, type Media, openDevice, openMedia } from "./media.ts";
@@ -340,8 +341,8 @@ export class Call {
   }
 }
 
-/** Joins with camera and microphone, or with what there is of them. */
-export async function joinMeeting(id: string): Promise<void> {
+/** Joins with camera and microphone, or with what there is of them; off where that is wanted, before anybody receives them. */
+export async function joinMeeting(id: string, isOn: Readonly<Record<Kind, boolean>>): Promise<void> {
   call.value?.leave();
   const media = await openMedia();
   const { stream } = media;
@@ -354,6 +355,8 @@ export async function joinMeeting(id: string): Promise<void> {
       })
     );
     const current = new Call(joined, media);
+    if (!isOn.video) current.showCamera(false);
+    if (!isOn.audio) void attempt(() => current.mute(true));
     call.value = current;
     for (const [event] of missed) current.receive(event);
   } catch (error) {

@@ -31,11 +31,12 @@ function Lobby({ room }: { room: Room }): VNode {
   const wanted = route.value.query.get("meeting") ?? undefined;
   const [meeting, setMeeting] = useState<Meeting>();
   const [isBusy, setBusy] = useState(false);
+  const [isOn, setOn] = useState<Readonly<Record<Kind, boolean>>>({ audio: true, video: true });
   const read = useLatest(() => findMeeting(room.id), setMeeting);
   useLive(read, ({ type, data }) => type.startsWith("meeting.") && data.meeting?.roomId === room.id, [room.id]);
   const join = async (id: string | undefined): Promise<void> => {
     setBusy(true);
-    await attempt(async () => await joinMeeting(id ?? (await startMeeting(room.id)).id));
+    await attempt(async () => await joinMeeting(id ?? (await startMeeting(room.id)).id, isOn));
     setBusy(false);
   };
   const id = wanted ?? meeting?.id;
@@ -49,6 +50,15 @@ function Lobby({ room }: { room: Room }): VNode {
             : "Those who may write in this room can start one."
           : `${count(meeting.participantCount, "participant")} so far.`}</p>
         ${!canWrite(room) ? null : html`
+          <p class="row" style=${{ columnGap: "20px" }} role="group" aria-label="On when you join">${KINDS.map((
+            [kind, label],
+          ) =>
+            html`
+              <label class="check"
+                key=${kind}><input type="checkbox" checked=${isOn[kind]} onChange=${() =>
+                  setOn({ ...isOn, [kind]: !isOn[kind] })} /> ${label} on</label>
+            `
+          )}</p>
           <p class="row"><button type="button" class="primary" disabled=${isBusy} onClick=${() => void join(id)}>
             <${Icon} name="video" />${id === undefined ? "Start a call" : "Join"}</button></p>
         `}
