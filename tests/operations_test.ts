@@ -1,12 +1,12 @@
 // Duties that every operation has, checked over the one list there is.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
-import { isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { DAY_MS } from "@/core/clock.ts";
-import { isReadOnly } from "@/core/operation.ts";
+import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
 import { BODY_MAX_BYTES } from "@/transport/http/endpoint.ts";
 import { type Harness, openGateway } from "./harness.ts";
-import { createResources, openResourceGateway, withOwnIds } from "./resource_fixture.ts";
+import { createResources, findIds, openResourceGateway, withOwnIds } from "./resource_fixture.ts";
 import { ok } from "./modules/fixtures.ts";
 import { acceptsValue, callOperation, exampleOf, fieldsOf, requestFor } from "./operation_request.ts";
 
@@ -79,12 +79,13 @@ Deno.test("every operation of a room hides it from outsiders and refuses roles b
   await using gateway = await openGateway();
   const world = await openFixture(gateway);
   for (const operation of gateway.app.operations.values()) {
-    const least = operation.access.room;
+    const least = leastRoleOf(operation);
     const example = exampleOf(operation);
-    const field = ["roomId", "id"].find((name) => String(example[name] ?? "").startsWith("room_"));
-    if (least === undefined || field === undefined) continue;
+    // A scope of memory that is not visible has no facts.
+    const isOfRoom = findIds(example).some(({ kind, path }) => kind === "room" && path[0] !== "scopeId");
+    if (least === undefined || !isOfRoom) continue;
     await t.step(operation.name, async () => {
-      const input = { ...example, [field]: world.roomId };
+      const input = withOwnIds(example, { room: world.roomId }) as Record<string, unknown>;
       for (const [who, caller] of [["outsider", world.outsider], ["stranger", world.stranger]] as const) {
         const answer = await callOperation(caller, operation, input);
         assert.equal(answer.status, 404, `${operation.name} as ${who}: ${JSON.stringify(answer.body)}`);
@@ -123,7 +124,7 @@ Deno.test("permission.check says what the operations do", async () => {
   await using gateway = await openGateway();
   const world = await openFixture(gateway);
   for (const operation of gateway.app.operations.values()) {
-    const least = operation.access.room;
+    const least = leastRoleOf(operation);
     if (least === undefined) continue;
     for (const role of ROOM_ROLES) {
       const { body } = await world.members[role].post("/v1/collaboration/permissions/check", {
@@ -140,7 +141,7 @@ Deno.test("permission.check says what an archived room refuses", async () => {
   ok(await owner.patch(`/v1/rooms/${roomId}`, { state: "archived" }));
   assert.equal((await owner.post("/v1/messages", { roomId, text: "late" })).body.code, "room_archived");
   for (const operation of gateway.app.operations.values()) {
-    if (operation.access.room === undefined) continue;
+    if (leastRoleOf(operation) === undefined) continue;
     const { body } = await owner.post("/v1/collaboration/permissions/check", {
       checks: [{ action: operation.name, resource: { type: "room", id: roomId } }],
     });
@@ -220,6 +221,11 @@ function longestOf(schema: JsonSchema | boolean = true): number {
   if (type !== "object") return 20;
   if (schema.additionalProperties !== false) return 8192;
   return Object.entries(properties).reduce((sum, [key, value]) => sum + key.length + 4 + longestOf(value), 2);
+}
+
+/** The lowest role in a channel in which a member of the tenant may call the operation. */
+function leastRoleOf({ access }: Operation): RoomRole | undefined {
+  return requiredRoomRole("channel", access, { role: "member" });
 }
 
 async function openFixture(gateway: Harness) {

@@ -1,6 +1,6 @@
 // An operation is a value: one definition of a use case, read by HTTP, OpenAPI, `/ws` rpc, limits, access checks and metrics.
 import type { z } from "@zod/zod";
-import type { Actor, RoomRole, TenantRole } from "./actor.ts";
+import { type Actor, isAtLeast, type RoomRole, TENANT_ROLES, type TenantRole } from "./actor.ts";
 import type { Fault, FaultCode } from "./fault.ts";
 
 /** Who may call: token scope ∧ tenant role ∧ room role. Read by dispatch, `RoomAccess` and `permission.check`. */
@@ -11,6 +11,10 @@ export type Access = {
   tenant?: TenantRole;
   /** Lowest role in the room the call is about; checked by `RoomAccess` inside the call's own transaction. */
   room?: RoomRole;
+  /** Instead of `room`, where the input may name no room: the lowest role in each room that it names. */
+  namedRoom?: RoomRole;
+  /** The same for admins of the tenant, where it differs. */
+  namedRoomForAdmins?: RoomRole;
   /** The same in a direct room, where it differs: its members have equal rights. */
   direct?: RoomRole;
   /** Also allowed in an archived room (reads always are). */
@@ -21,9 +25,14 @@ export type Access = {
   ownOnly?: true;
 };
 
-/** Lowest role in a room of this kind. */
-export function requiredRoomRole(kind: string | undefined, { room, direct = room }: Access): RoomRole | undefined {
-  return kind === "direct" ? direct : room;
+/** Lowest role in a room of this kind, for a caller with this role in the tenant. */
+export function requiredRoomRole(
+  kind: string | undefined,
+  { room, namedRoom, namedRoomForAdmins = namedRoom, direct }: Access,
+  { role }: Pick<Actor, "role">,
+): RoomRole | undefined {
+  if (kind === "direct" && direct !== undefined) return direct;
+  return room ?? (isAtLeast(TENANT_ROLES, role, "admin") ? namedRoomForAdmins : namedRoom);
 }
 
 /**

@@ -40,7 +40,7 @@ export function agentOperations(agents: AgentService): Operation[] {
     defineOperation({
       name: "agent.list",
       summary: "List the agents of the tenant",
-      access: { scope: "agent.read" },
+      access: { scope: "agent.read", tenant: "member" },
       http: { method: "GET", path: PATH, status: 200 },
       input: AgentList,
       output: pageSchema(Agent),

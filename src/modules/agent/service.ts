@@ -1,5 +1,5 @@
 // The configuration of agents. An agent is a principal that its owner or an admin configures.
-import { type Actor, isGuest } from "@/core/actor.ts";
+import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -74,7 +74,6 @@ export class AgentService {
   }
 
   async list({ actor }: Context, { limit, cursor, ownerId }: AgentList): Promise<Page<Agent>> {
-    if (isGuest(actor)) throw new Fault("forbidden", "Guests of the tenant cannot list agents");
     const { cursors, store } = this.#deps;
     const bind = ["agent.list", actor.tenantId, actor.principalId, ownerId ?? null];
     const after = cursors.decode(cursor, bind)?.[0]?.toString();

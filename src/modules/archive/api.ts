@@ -6,7 +6,7 @@ import { pageSchema } from "@/core/page.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
-import type { ExportService } from "./export_service.ts";
+import { EXPORT_ACCESS, type ExportService } from "./export_service.ts";
 import type { ImportService } from "./import_service.ts";
 import { ExportCreate, ImportCreate, transferEvents, TransferList, TransferRef, transferSchemas } from "./schema.ts";
 
@@ -117,7 +117,7 @@ function exportOperations(
         "\nNot included: recordings, deleted data, data of a single principal (read positions, notifications, " +
         "scheduled messages, calendar feeds, preferences), settings, and tokens. The export is not a snapshot: " +
         "what is moved while it is being written can be included twice or not at all.",
-      access,
+      access: EXPORT_ACCESS,
       http: { method: "POST", path: EXPORTS, status: 202 },
       input: ExportCreate,
       output: Export,

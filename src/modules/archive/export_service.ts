@@ -24,8 +24,14 @@ import type { ExportRow } from "./store.ts";
 
 const JOB = "transfer.export";
 const EXPIRE_JOB = "transfer.expire_export";
-/** The role required to export a room; a direct room has no owner, and each member can read all of it. */
-const EXPORT_ACCESS: Access = { scope: null, room: "owner", direct: "member" };
+/** Of exports; a direct room has no owner, and each member can read all of it. Nothing is written in the room. */
+export const EXPORT_ACCESS: Access = {
+  scope: "transfer.manage",
+  namedRoom: "owner",
+  direct: "member",
+  archived: true,
+  muted: true,
+};
 
 type ExportDeps = TransferJobDeps & {
   roomAccess: RoomAccess;
@@ -72,9 +78,7 @@ export class ExportService {
     }
     return store.write(async (tx) => {
       if (kind === "tenant") assertAdmin(actor);
-      const grant = roomId === undefined
-        ? undefined
-        : await roomAccess.require(asReadOnly({ ...context, access: EXPORT_ACCESS }), roomId, { tx });
+      const grant = roomId === undefined ? undefined : await roomAccess.require(asReadOnly(context), roomId, { tx });
       const exports = await this.#jobs.lockRows(tx, actor.tenantId);
       if (await exports.countUnfinished(actor.tenantId, chargedId(actor)) > 0) {
         throw new Fault("already_running", "Another export of the caller or one of its agents is still running");
@@ -138,7 +142,7 @@ export class ExportService {
     if (row.kind === "tenant") assertAdmin(actor);
     else {
       const grant = await roomAccess.find(actor, row.room_id ?? "");
-      const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS) ?? "owner";
+      const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS, actor) ?? "owner";
       if (!isAtLeast(ROOM_ROLES, grant?.role ?? "observer", least)) throw notVisible("room");
     }
     const isDone = row.state === "done";

@@ -50,7 +50,7 @@ export class PermissionService {
     const grant = await this.#deps.lookUpRoomRole(subject, check.resource.id);
     if (grant === undefined) return { allowed: false, reason: "not_found", needs };
     const { kind, role, isMuted, isArchived } = grant;
-    const room = requiredRoomRole(kind, operation.access) ?? null;
+    const room = requiredRoomRole(kind, operation.access, subject) ?? null;
     const needsInRoom = { ...needs, roomRole: room };
     const isReading = isReadOnly(operation);
     const isAllowed = room === null ||

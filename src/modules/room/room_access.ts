@@ -59,7 +59,8 @@ export class RoomAccess {
     db: AnyDatabase | undefined,
   ): Promise<RoomGrant> {
     const grant = await this.find(context.actor, roomId, db);
-    return assertGranted(context, grant, least ?? requiredRoomRole(grant?.room.kind, context.access) ?? "observer");
+    const declared = requiredRoomRole(grant?.room.kind, context.access, context.actor);
+    return assertGranted(context, grant, least ?? declared ?? "observer");
   }
 
   /**

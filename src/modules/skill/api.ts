@@ -26,6 +26,7 @@ import type { SkillService } from "./service.ts";
 const PATH = "/v1/collaboration/skills";
 const READ = { scope: "skill.read", tenant: "member" } as const;
 const WRITE = { scope: "skill.write", tenant: "member" } as const;
+const ATTACH = { ...WRITE, namedRoom: "moderator" } as const;
 const IMPORT_RATE: Rates = { human: { perSecond: 0.2, burst: 10 } };
 const RESPONSIBLE =
   "For an agent, the caller becomes responsible for its schedule, as by a change of its instructions with `agent.update`.";
@@ -141,7 +142,7 @@ export function skillApi(skills: SkillService, attachments: SkillAttachments): M
         description:
           "The version stays until another one is attached. Owners of agents, moderators of rooms and admins attach. " +
           RESPONSIBLE,
-        access: WRITE,
+        access: ATTACH,
         http: { method: "POST", path: `${PATH}/:name/attach`, status: 204 },
         input: SkillAttach,
         output: z.void(),
@@ -153,7 +154,7 @@ export function skillApi(skills: SkillService, attachments: SkillAttachments): M
         name: "skill.detach",
         summary: "Detach a skill from an agent or a room",
         description: RESPONSIBLE,
-        access: WRITE,
+        access: ATTACH,
         http: { method: "POST", path: `${PATH}/:name/detach`, status: 204 },
         input: SkillDetach,
         output: z.void(),

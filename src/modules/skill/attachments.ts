@@ -121,7 +121,7 @@ export class SkillAttachments {
     { kind, subjectId }: Pick<SkillDetach, "kind" | "subjectId">,
   ): Promise<void> {
     const { roomAccess } = this.#deps;
-    if (kind === "room") return void await roomAccess.requireForUpdate(tx, context, subjectId, "moderator");
+    if (kind === "room") return void await roomAccess.requireForUpdate(tx, context, subjectId);
     await this.#assertMayManage(tx.db, context.actor, subjectId);
   }
 

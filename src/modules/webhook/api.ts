@@ -31,6 +31,8 @@ const PATH = "/v1/collaboration/webhooks";
 const WEBHOOK = "webhook_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const MANAGE = { scope: "webhook.manage", tenant: "member" } as const;
+/** For changes that may name rooms, whose events are delivered then. */
+const DIRECT = { ...MANAGE, namedRoom: "moderator", namedRoomForAdmins: "observer" } as const;
 const READ = { scope: "webhook.read", tenant: "member" } as const;
 const TEST_RATE: Rates = { human: { perSecond: 0.2, burst: 10 } };
 const SAME_SCOPES = "The token needs the scopes of events with which the webhook was created.";
@@ -55,7 +57,7 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
         "of the token that creates it. Requires the role moderator in each of the rooms, or the tenant role admin. The " +
         `secret is returned only here. A person with their agents has at most ${WEBHOOKS_PER_OWNER} webhooks, and a tenant ` +
         `${WEBHOOKS_PER_TENANT}.`,
-      access: MANAGE,
+      access: DIRECT,
       http: { method: "POST", path: PATH, status: 201 },
       isSecret: true,
       input: WebhookCreate,
@@ -95,7 +97,7 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
         "Events that waited while it was disabled are delivered when it is enabled, as far as they are still " +
         "stored. An admin of the tenant may disable webhooks of others. A change of more than `description`, and " +
         "enabling, need the scopes of events with which the webhook was created.",
-      access: MANAGE,
+      access: DIRECT,
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: WebhookUpdate,
       output: Webhook,

@@ -70,6 +70,8 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
       `${access.scope === null ? "any token" : `the scope \`${access.scope}\``}${
         access.tenant === undefined ? "" : `, the tenant role ${access.tenant}`
       }${access.room === undefined ? "" : `, the room role ${access.room}`}${
+        access.namedRoom === undefined ? "" : `, in a room that it names the role ${access.namedRoom}`
+      }${access.namedRoomForAdmins === undefined ? "" : ` (for admins of the tenant ${access.namedRoomForAdmins})`}${
         access.direct === undefined ? "" : `, in a direct room ${access.direct}`
       }.`,
       ...operation.rate === undefined ? [] : [describeRate(operation.rate)],

@@ -75,7 +75,7 @@ export class Deciders {
     if (operation === undefined) return;
     authorize(operation, actor);
     const target = await roomAccess.find(actor, targetRoomId, db);
-    const least = requiredRoomRole(target?.room.kind, operation.access) ?? "member";
+    const least = requiredRoomRole(target?.room.kind, operation.access, actor) ?? "member";
     if (target?.role === undefined || target.role === null || !isAtLeast(ROOM_ROLES, target.role, least)) {
       throw new Fault("forbidden", `Only principals that may call ${tool} in the room themselves decide this`);
     }
