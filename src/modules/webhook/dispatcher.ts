@@ -57,7 +57,8 @@ export class WebhookDispatcher {
   #tick: ReturnType<typeof setInterval> | undefined;
   #gather: ReturnType<typeof setTimeout> | undefined;
   #ticking: Promise<void> | undefined;
-  #looking: Promise<unknown> = Promise.resolve();
+  /** Ends with all looks at commits that have begun. */
+  #looking: Promise<void> = Promise.resolve();
   #scanned: WebhookKey = { tenant_id: "", id: "" };
   #isFirstScan = true;
   /** Latest time that was acted on since the last tick began. At the start it is not known whether the clock was set back since. */
@@ -98,7 +99,9 @@ export class WebhookDispatcher {
     this.#gather ??= runAsSystem(() =>
       setTimeout(() => {
         this.#gather = undefined;
-        this.#looking = this.#lookAtCommitted();
+        const before = this.#looking;
+        // The one before may take longer.
+        this.#looking = this.#lookAtCommitted().then(() => before);
       }, GATHER_MS)
     );
   }
