@@ -477,6 +477,30 @@ Deno.test("an aborted download leaves nothing open", async () => {
   });
 });
 
+Deno.test("an export that ends at the record of a file leaves nothing open", async () => {
+  await withGateway(async (gateway) => {
+    const { boss } = await createContent(gateway);
+    const { write } = Deno.FsFile.prototype;
+    let failures = 0;
+    Deno.FsFile.prototype.write = function (chunk): Promise<number> {
+      const isRecord = new TextDecoder().decode(chunk.subarray(0, 20)).startsWith('{"type":"file"');
+      return isRecord && failures++ === 0
+        ? Promise.reject(new Error("No space left on device"))
+        : write.call(this, chunk);
+    };
+    try {
+      const { id } = ok(await boss.post(EXPORTS, { kind: "tenant" }));
+      await gateway.runJobs();
+      gateway.clock.advance(3_600_000);
+      await gateway.runJobs();
+      const { state } = ok(await (await gateway.as("boss", { role: "owner" })).get(`${EXPORTS}/${id}`));
+      assert.deepEqual([state, failures > 1], ["done", true]);
+    } finally {
+      Deno.FsFile.prototype.write = write;
+    }
+  });
+});
+
 Deno.test("an import that was only asleep while it stored a file takes nothing from the run that took its place", async () => {
   await withGateway(async (gateway) => {
     const { boss, files } = await createContent(gateway);

@@ -218,8 +218,13 @@ export class Exporter {
     if (content === undefined) return;
     if (!isExported) this.counts.files++;
     this.#exportedFiles.add(file.id);
-    yield [{ type, ...fileFields(file) }];
-    for await (const line of contentRecords(file.id, content)) yield [line];
+    try {
+      yield [{ type, ...fileFields(file) }];
+      for await (const line of contentRecords(file.id, content)) yield [line];
+    } finally {
+      // An export may end before the content is read.
+      if (content instanceof ReadableStream) await content.cancel();
+    }
   }
 
   get #context(): ExportContext {
