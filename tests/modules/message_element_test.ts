@@ -173,6 +173,31 @@ Deno.test("action.invoke checks the element, what is sent with it, and who may r
   assertProblem(await invoke("yes"), 410, "gone");
 });
 
+testOnEngines("a sender that left the room learns nothing that is entered there", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, robot, roomId } = await openFixture(gateway);
+  const helper = await gateway.as("helper", { kind: "agent", owner: "bob" });
+  ok(await helper.get("/v1/collaboration/me"));
+  const member = (name: string) => `/v1/rooms/${roomId}/members/${name}`;
+  ok(await alice.put(member("helper"), {}));
+  const messages = [
+    await sendMessage(robot, roomId, "Pizza?", { elements: ELEMENTS }),
+    await sendMessage(helper, roomId, "Pasta?", { elements: ELEMENTS }),
+  ];
+  // A public room shows itself to all, but not what somebody enters for one of its members.
+  ok(await alice.patch(`/v1/rooms/${roomId}`, { visibility: "public" }));
+  // An agent can do what its owner can.
+  for (const name of ["robot", "bob"]) ok(await alice.delete(member(name)));
+  const before = [await lastEvent(gateway, "robot"), await lastEvent(gateway, "helper")];
+  for (const { id } of messages) {
+    const values = { address: "Here", count: 2 };
+    assertProblem(await alice.post(actionPath(id, "order"), { values }), 410, "gone");
+  }
+  assert.deepEqual([await lastEvent(gateway, "robot"), await lastEvent(gateway, "helper")], before);
+  ok(await alice.put(member("robot"), {}));
+  assert.equal((await alice.post(actionPath(messages[0]?.id ?? "", "yes"))).status, 202);
+});
+
 Deno.test("elements travel in archives; those that no message can have are left out", async () => {
   await using gateway = await openGateway();
   const { robot, roomId } = await openFixture(gateway);

@@ -75,8 +75,8 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
         name: "action.invoke",
         summary: "Use a button, a select or a form of a message",
         description:
-          "The sender of the message receives it, and responds as to a command. Other senders than plugins receive the " +
-          "event `action.invoked`.",
+          "The sender of the message, if it is still in the room, receives it and responds as to a command. Other senders " +
+          "than plugins receive the event `action.invoked`.",
         access: { scope: "command.write", room: "observer" },
         http: {
           method: "POST",

@@ -91,6 +91,14 @@ export class ResponseDelivery {
     return { kind: "message", messageId: message.id };
   }
 
+  /** Throws unless what responds is in the room: its messages, with their elements, stay there when it leaves. */
+  async assertResponderIsMember(row: InteractionRow, db: AnyDatabase): Promise<void> {
+    const { identity, roomAccess } = this.#deps;
+    const responder = await identity.subject(row.tenant_id, row.responder_id, db);
+    const grant = await roomAccess.find(responder, row.room_id, db);
+    if ((grant?.role ?? null) === null) throw new Fault("gone", "The sender of the message has left the room");
+  }
+
   /** It may be about the room, which the caller may have left since. */
   async #assertCallerSees(row: InteractionRow, db: AnyDatabase): Promise<void> {
     const { identity, roomAccess } = this.#deps;

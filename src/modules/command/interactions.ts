@@ -247,7 +247,7 @@ export class Interactions {
   }
 
   #begin(context: Context, draft: Draft): Promise<{ row: InteractionRow; isNew: boolean }> {
-    const { store, clock, roomAccess } = this.#deps;
+    const { store, clock, roomAccess, delivery } = this.#deps;
     const { actor } = context;
     const now = clock.now();
     const row: InteractionRow = {
@@ -273,6 +273,8 @@ export class Interactions {
       await roomAccess.require(context, draft.roomId, { tx });
       const interactions = new InteractionStore(tx.db);
       if (await interactions.add(row)) {
+        // What offers a command looks itself.
+        if (draft.kind === "action") await delivery.assertResponderIsMember(row, tx.db);
         if (draft.event !== undefined) await tx.emit(draft.event({ id: row.id, expiresAt: row.expires_at }));
         return { row, isNew: true };
       }
