@@ -21,6 +21,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   assigneeIds: ["assignee", "assignees", "assigneeid", "assignedto"],
   dueAt: ["due", "duedate", "deadline"],
   sendAt: ["scheduleat", "scheduledat", "postat"],
+  input: ["arguments", "args", "params", "parameters"],
   version: ["etag", "revision"],
 };
 /** Names of a caller, which no input has: the token identifies the caller. */

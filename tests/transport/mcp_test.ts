@@ -62,7 +62,9 @@ Deno.test("operations that return secrets are neither found nor called", async (
   const all = await okTool(boss, "operation_search");
   for (const { name } of secret) {
     assert.ok(!all.split("\n").some((line) => line.startsWith(`${name}:`)), name);
-    assert.match(await tool(boss, "operation_call", { name, input: {} }), /^error not_found/);
+    // No other operation is proposed in its place.
+    const refused = await tool(boss, "operation_call", { name, input: {} });
+    assert.equal(refused, `error not_found: No such tool or operation for this token: ${name}`);
   }
 });
 
@@ -86,6 +88,12 @@ Deno.test("any other operation is found by words, described and called", async (
     /^error not_found: .*: room_create; operation_call runs room\.create$/,
   );
   assert.match(await tool(alice, "constructor"), /^error not_found/);
+  // An input under a wrong name would otherwise be one without conditions.
+  const misnamed = await tool(alice, "operation_call", { name: "room.list", arguments: { limit: 1 } });
+  assert.equal(misnamed, "error unknown_field: /arguments: Unknown field; did you mean input?");
+  assert.match(await tool(alice, "operation_call", { name: "room.list", limit: 1 }), /^error unknown_field: \/limit/);
+  assert.match(await tool(alice, "operation_call"), /^error validation_failed: \/name/);
+  assert.match(await tool(alice, "operation_search", { name: "room.list" }), /^error unknown_field: \/name/);
 });
 
 Deno.test("messages are lines by seq, which their texts cannot imitate; each call sends one", async () => {

@@ -1,9 +1,10 @@
 // Tools: which operations a caller is offered, and how calls of them are answered. What they do, and who may, is decided by
 // `dispatch`, as over HTTP.
 import type { CallToolResult, Tool } from "@modelcontextprotocol/server";
+import { z } from "@zod/zod";
 import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { withTimeout } from "@/core/clock.ts";
-import type { Dispatch } from "@/core/dispatch.ts";
+import { type Dispatch, parse } from "@/core/dispatch.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
 import { nearestName } from "@/core/suggestion.ts";
@@ -45,6 +46,7 @@ const SEARCH_TOOL: Tool = {
       query: { type: "string", maxLength: QUERY_MAX_CHARS, description: "Words; absent: all operations" },
       names: { type: "array", maxItems: NAMES_MAX, items: { type: "string" } },
     },
+    additionalProperties: false,
   },
   annotations: { readOnlyHint: true },
 };
@@ -55,8 +57,12 @@ const CALL_TOOL: Tool = {
     type: "object",
     properties: { name: { type: "string" }, input: { type: "object" }, offset: OFFSET },
     required: ["name"],
+    additionalProperties: false,
   },
 };
+/** Inputs of the two, besides the offset; models write `null` for what they leave out, and longer queries and lists. */
+const SearchInput = z.strictObject({ query: z.string().nullish(), names: z.array(z.string()).nullish() });
+const CallInput = z.strictObject({ name: z.string(), input: z.unknown().optional() });
 
 export class Tools {
   readonly #operations: ReadonlyMap<string, Operation>;
@@ -128,7 +134,10 @@ export class Tools {
 
   /** Models take operations for tools, and write their names in their own way. */
   #unknown(context: ToolContext, name: string): Fault {
-    const near = nearestName(name, [...this.#operations.keys()].filter((one) => this.isOffered(context, one)));
+    const offered = [...this.#operations.keys()].filter((one) => this.isOffered(context, one));
+    // What is not offered was meant: another operation of its noun may do the opposite.
+    const isMeant = this.#operations.has(name) && !offered.includes(name);
+    const near = isMeant ? undefined : nearestName(name, offered);
     const hint = near === undefined ? "" : `; ${CALL_TOOL.name} runs ${near}`;
     return new Fault("not_found", `No such tool or operation for this token: ${name.slice(0, 80)}${hint}`);
   }
@@ -140,9 +149,10 @@ export class Tools {
     if (name === SEARCH_TOOL.name) return cut(this.#search(context, input), offset, false);
     const entry = this.#entries.get(name);
     if (name === CALL_TOOL.name) {
-      const operation = String(input["name"]);
-      const text = await this.read(context, operation, (input["input"] ?? {}) as Json);
-      return cut(text, offset, this.#repeats(operation));
+      const call = parse(CallInput, input);
+      // Dispatch refuses one that is no object.
+      const text = await this.read(context, call.name, (call.input ?? {}) as Json);
+      return cut(text, offset, this.#repeats(call.name));
     }
     if (entry === undefined) throw this.#unknown(context, name);
     const { verb, operation } = entry;
@@ -166,9 +176,10 @@ export class Tools {
     return operation !== undefined && isReadOnly(operation);
   }
 
-  #search(context: ToolContext, { query = "", names }: Json): string {
+  #search(context: ToolContext, input: Json): string {
+    const { query, names } = parse(SearchInput, input);
     const offered = [...this.#operations.values()].filter((operation) => isOffered(operation, context));
-    if (Array.isArray(names) && names.length > 0) {
+    if (names?.length) {
       const wanted = new Set(names.slice(0, NAMES_MAX));
       const found = offered.filter(({ name }) => wanted.has(name));
       if (found.length === 0) return "nothing found";
@@ -176,7 +187,7 @@ export class Tools {
         "\n\n",
       );
     }
-    const words = String(query).slice(0, QUERY_MAX_CHARS).toLowerCase().split(/[^a-z]/).filter(Boolean);
+    const words = (query ?? "").slice(0, QUERY_MAX_CHARS).toLowerCase().split(/[^a-z]/).filter(Boolean);
     const found = offered.filter(({ name, summary }) => {
       const text = `${name} ${summary}`.toLowerCase();
       return words.every((word) => text.includes(word));
