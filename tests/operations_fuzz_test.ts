@@ -132,6 +132,63 @@ Deno.test(`hostile inputs are refused by name and store nothing (seed ${SEED})`,
   assert.ok(tally.refused + tally.accepted >= 0.9 * INPUTS && tally.refused > INPUTS / 2, JSON.stringify(tally));
 });
 
+/** What may be wrong with any request, whatever its path is about: query, headers, body. */
+type Odd = { query?: string; headers?: Record<string, string>; body?: string };
+const ODD: readonly Odd[] = [
+  { query: "?zzz=1" },
+  { query: "?limit=1&limit=2&name=%00" },
+  { headers: { accept: "text/html" } },
+  { headers: { "idempotency-key": "" } },
+  { headers: { "if-match": "x" } },
+  { headers: { "if-none-match": "*" } },
+  { headers: { origin: "https://evil.example" } },
+  { headers: { authorization: "Bearer none" } },
+  { headers: { "content-type": "application/xml" }, body: "1" },
+  { headers: { "content-encoding": "gzip" }, body: "1" },
+  ...[" ", "[]", '{"__proto__":1}', '{"a":"\\ud800"}', `{"a":"${"x".repeat(600_000)}"}`].map((body) => ({ body })),
+];
+
+Deno.test("how any path refuses an odd request is in the document, with its problem code", async () => {
+  await using gateway = await openGateway({ SVC_CORS_ALLOW_ORIGINS: "https://app.example" });
+  const alice = await gateway.as("alice");
+  const document = (await alice.get("/openapi.json")).body;
+  let sent = 0;
+  let refused = 0;
+  // Past the harness, which compiles the schema of each response: what these have is known.
+  const send = async (method: string, url: string, { headers, body }: Odd): Promise<[number, string | undefined]> => {
+    const length = String((body ?? "").length);
+    const own = {
+      authorization: `Bearer ${alice.token}`,
+      "content-type": "application/json",
+      "content-length": length,
+    };
+    const init = { method, headers: { ...own, ...headers }, ...body === undefined ? {} : { body } };
+    // The long bodies of one address are not all read: it is given a second to see its response.
+    const address = `10.0.${sent >> 8}.${sent++ & 255}`;
+    const response = await gateway.app.fetch(new Request(`http://gateway.test${url}`, init), address);
+    const isProblem = response.headers.get("content-type") === "application/problem+json";
+    if (isProblem) return [response.status, (await response.json()).code];
+    await response.body?.cancel();
+    return [response.status, undefined];
+  };
+  for (const [path, methods] of Object.entries<Record<string, Described>>(document.paths)) {
+    for (const [method, described] of Object.entries(methods)) {
+      if (described.operationId === "session.end") continue;
+      const hasBody = described.requestBody !== undefined;
+      for (const odd of ODD.filter(({ body }) => body === undefined || hasBody)) {
+        const url = path.replaceAll(/\{[^}]+\}/g, "x0") + (odd.query ?? "");
+        const [status, code] = await send(method.toUpperCase(), url, odd);
+        const what = `${method} ${url} ${JSON.stringify(odd).slice(0, 100)}: ${status} ${code}`;
+        assert.ok(String(status) in described.responses, what);
+        if (code === undefined) continue;
+        refused++;
+        assert.ok(described["x-problem-codes"][status]?.includes(code), what);
+      }
+    }
+  }
+  assert.ok(refused > 1500, String(refused));
+});
+
 Deno.test(`hostile rpc input is refused by name and stores nothing (seed ${SEED})`, async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice");
@@ -189,6 +246,13 @@ function assertProblem({ status, headers, body }: ApiResponse, what: string): vo
   }
 }
 
+/** An operation of the document. */
+type Described = {
+  operationId: string;
+  requestBody?: unknown;
+  responses: Record<string, unknown>;
+  "x-problem-codes": Record<string, string[]>;
+};
 type Mutation = { strategy: string; pick: number; bad: unknown };
 
 /** Sends the operation's example with one error; `undefined` when that cannot be written as a request. */

@@ -45,7 +45,7 @@ export function completionRoute(completions: Completions, path: string, stallMs 
     scope: "ai.write",
     bodyMaxBytes: COMPLETION_MAX_BYTES,
     hasNoTimeout: true,
-    faults: [...COMPLETION_FAULTS, "validation_failed"],
+    faults: [...COMPLETION_FAULTS, "validation_failed", "unknown_field"],
     document: {
       requestBody: {
         required: true,

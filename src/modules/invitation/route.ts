@@ -22,13 +22,10 @@ export function joinRoute(invitations: InvitationService, rate: Rate): Route {
     rate,
     faults: [
       "bad_request",
-      "invalid_json",
       "unauthenticated",
       "token_revoked",
       "handle_taken",
       "origin_not_allowed",
-      "payload_too_large",
-      "unsupported_media_type",
       "validation_failed",
       "unknown_field",
       "rate_limited",

@@ -153,9 +153,6 @@ function registerRoute({ issuer, clients, now }: Deps): Route {
     rate: REGISTER_RATE,
     faults: [
       "not_found",
-      "invalid_json",
-      "payload_too_large",
-      "unsupported_media_type",
       "validation_failed",
       "rate_limited",
     ],

@@ -6,6 +6,7 @@ import { headerRefs, PROBLEM, problemCodes, problemResponses } from "./openapi_r
 import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../shared/json_schema.ts";
 import { describeField } from "../shared/field_descriptions.ts";
 import { hasBody, supportsIdempotency } from "./operation.ts";
+import { hasJsonBody } from "./route.ts";
 
 type Json = Record<string, unknown>;
 
@@ -23,6 +24,8 @@ const COMMON_CODES: readonly FaultCode[] = [
   "internal",
   "unavailable",
 ];
+/** What the server says about a body that it cannot read. */
+const BODY_CODES: readonly FaultCode[] = ["invalid_json", "payload_too_large", "unsupported_media_type"];
 const DESCRIPTIONS: Readonly<Record<number, string>> = {
   200: "Success",
   201: "Created",
@@ -101,6 +104,7 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
     // Every route rejects an invalid host, and a header with too long a list.
     "bad_request",
     ...route.auth === "bearer" ? COMMON_CODES : ["internal", "unavailable"] as const,
+    ...hasJsonBody(route) ? BODY_CODES : [],
     ...route.faults ?? [],
   ];
   const { requestBody } = route.document;
@@ -267,7 +271,7 @@ function codesOf(
     if (isPossible) { for (const code of more) codes.add(code); }
   };
   add(pathNames.length > 0, "not_found");
-  add(hasBody(operation), "invalid_json", "payload_too_large", "unsupported_media_type");
+  add(hasBody(operation), ...BODY_CODES);
   add(operation.http.ifMatch !== undefined, "version_mismatch");
   add(supportsIdempotency(operation), "idempotency_in_flight", "response_not_stored", "idempotency_key_reused");
   add(supportsIdempotency(operation) && operation.isSecret === true, "conflict");
@@ -278,7 +282,6 @@ function codesOf(
 }
 
 /** What an id in the path refers to: `scheduled message` for `scheduled_message.read`. */
-/** The noun of its name, in words. */
 function nounIn({ name }: { name: string }): string {
   return nounOf(name).replaceAll("_", " ");
 }

@@ -20,6 +20,11 @@ import { idempotencyKeyOf, runOnceForKey } from "./idempotency.ts";
 import { addressLimitKey } from "../shared/client_address.ts";
 import type { UnreadResponses } from "./unread_responses.ts";
 
+/** Whether the JSON body of a route is read for it. */
+export function hasJsonBody({ method, body }: Route): boolean {
+  return body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
+}
+
 export function routeEndpoint(
   route: Route,
   deps: {
@@ -36,7 +41,7 @@ export function routeEndpoint(
   const authenticateRequest = route.auth === "bearer" && route.authenticate !== undefined
     ? createRequestAuthenticator(route.authenticate, deps.limits)
     : deps.authenticateRequest;
-  const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
+  const isJsonBody = hasJsonBody(route);
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     if (route.auth === "bearer") context.challenge = route.challenge?.(context.request);

@@ -94,9 +94,6 @@ export class McpEndpoint {
       hasNoTimeout: true,
       countsWrites: "itself",
       faults: [
-        "invalid_json",
-        "payload_too_large",
-        "unsupported_media_type",
         "unknown_parameter",
         "validation_failed",
         "limit_reached",

@@ -25,13 +25,10 @@ export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Ro
     rate,
     faults: [
       "bad_request",
-      "invalid_json",
       "unauthenticated",
       "token_expired",
       "token_revoked",
       "origin_not_allowed",
-      "payload_too_large",
-      "unsupported_media_type",
       "validation_failed",
       "unknown_field",
       "rate_limited",
