@@ -7,6 +7,7 @@ import { Fault, FAULTS } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
 import { FakeSocket, sendCommand } from "./transport/ws_harness.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "./harness.ts";
+import { callOperation } from "./operation_request.ts";
 import { until } from "./wait.ts";
 
 const INPUTS = isQuick ? 1500 : 11_000;
@@ -98,16 +99,10 @@ const RAW = [
 Deno.test(`hostile inputs are refused by name and store nothing (seed ${SEED})`, async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice", { role: "admin" });
-  const { body: room } = await alice.post("/v1/rooms", { name: "Target", visibility: "public" });
-  const { body: sent } = await alice.post("/v1/messages", { roomId: room.id, text: "Target" });
-  const targets: Record<string, string> = { room: room.id, msg: sent.id };
-  const operations = [...gateway.app.operations.values()].filter(({ name }) =>
-    name !== "session.end" && name !== "principal.disable"
-  );
+  const targets = await createTargets(alice);
+  const operations = operationsOf(gateway);
   const each = Math.ceil(INPUTS / operations.length);
   const tally = { refused: 0, accepted: 0 };
-  // What deletes comes last, so that the others meet what they are about.
-  operations.sort((a, b) => Number(a.http.method === "DELETE") - Number(b.http.method === "DELETE"));
   for (const [index, operation] of operations.entries()) {
     let before = await countStored(gateway);
     for (const one of fc.sample(mutation, { seed: SEED + index, numRuns: each })) {
@@ -117,9 +112,7 @@ Deno.test(`hostile inputs are refused by name and store nothing (seed ${SEED})`,
       assert.ok(answer.status < 500, `${what}: ${answer.status} ${JSON.stringify(answer.body)}`);
       if (answer.status < 400) {
         tally.accepted++;
-        if (operation.http.method === "DELETE") await until(() => haveCallsEnded(gateway));
-        await gateway.runJobs();
-        before = await countStored(gateway);
+        before = await settle(gateway, operation);
         continue;
       }
       tally.refused++;
@@ -189,30 +182,66 @@ Deno.test("how any path refuses an odd request is in the document, with its prob
   assert.ok(refused > 1500, String(refused));
 });
 
-Deno.test(`hostile rpc input is refused by name and stores nothing (seed ${SEED})`, async () => {
+Deno.test(`hostile rpc input is refused by name as over HTTP, and stores nothing (seed ${SEED})`, async () => {
   await using gateway = await openGateway();
-  const alice = await gateway.as("alice");
+  const alice = await gateway.as("alice", { role: "admin" });
+  const targets = await createTargets(alice);
   const socket = new FakeSocket();
   const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "::1" }) };
   await sendCommand(peer, 1, { connect: { token: alice.token } });
-  let refused = 0;
-  for (const [index, one] of fc.sample(bad, { seed: SEED, numRuns: RPCS }).entries()) {
-    const operations = [...gateway.app.operations.values()].filter(({ name }) => name !== "session.end");
-    const operation = operations[index % operations.length];
-    const what = `${operation?.name} ${JSON.stringify(one)?.slice(0, 300)}`;
-    const before = await countStored(gateway);
+  const operations = operationsOf(gateway);
+  const tally = { refused: 0, compared: 0 };
+  let before = await countStored(gateway);
+  for (const [index, one] of fc.sample(mutation, { seed: SEED, numRuns: RPCS }).entries()) {
+    const operation = operations[Math.floor(index * operations.length / RPCS)];
+    assert.ok(operation !== undefined);
+    const { input } = mutate(operation, targets, one);
+    const what = `${operation.name} ${JSON.stringify(input).slice(0, 300)}`;
     socket.frames.length = 0;
-    const reply = await sendCommand(peer, index + 2, { rpc: { method: operation?.name, data: { extra: one } } });
+    const { error } = await sendCommand(peer, index + 2, { rpc: { method: operation.name, data: input } });
     assert.equal(socket.closedWith, undefined, what);
-    assert.ok(reply.error !== undefined, `${what}: ${JSON.stringify(reply)}`);
+    if (error === undefined) {
+      before = await settle(gateway, operation);
+      continue;
+    }
+    tally.refused++;
     // 107: the frame itself, not the input, is out of bounds.
-    assert.ok(reply.error.code === 107 || reply.error.code >= 400, `${what}: ${JSON.stringify(reply.error)}`);
-    assert.match(reply.error.message, /^[a-z_ ]+: ./, what);
+    assert.ok(error.code === 107 || error.code >= 400 && error.code < 500, `${what}: ${JSON.stringify(error)}`);
+    const [, code] = /^([a-z_ ]+): ./.exec(error.message) ?? [];
+    assert.ok(code !== undefined, `${what}: ${error.message}`);
     assert.deepEqual(await countStored(gateway), before, what);
-    refused++;
+    if (error.code === 107 || !isSameOverHttp(operation, input)) continue;
+    tally.compared++;
+    assert.equal((await callOperation(alice, operation, input)).body.code, code, `${what}: ${error.message}`);
   }
-  assert.equal(refused, RPCS);
+  assert.ok(tally.refused > RPCS / 2 && tally.compared > RPCS / 10, JSON.stringify(tally));
 });
+
+/** Whether the input is one of a body and of texts in the path, which an URL does not change. */
+function isSameOverHttp({ http }: Operation, input: Record<string, unknown>): boolean {
+  const inPath = [...http.path.matchAll(/:([A-Za-z]+)/g)].map(([, name = ""]) => input[name]);
+  return (http.method === "POST" || http.method === "PUT" || http.method === "PATCH") &&
+    inPath.every((value) => typeof value === "string" && /^\w+$/.test(value));
+}
+
+async function createTargets(caller: Caller): Promise<Readonly<Record<string, string>>> {
+  const { body: room } = await caller.post("/v1/rooms", { name: "Target", visibility: "public" });
+  const { body: sent } = await caller.post("/v1/messages", { roomId: room.id, text: "Target" });
+  return { room: room.id, msg: sent.id };
+}
+
+/** What deletes comes last, so that the others meet what they are about. */
+function operationsOf({ app }: Harness): Operation[] {
+  return [...app.operations.values()].filter(({ name }) => name !== "session.end" && name !== "principal.disable")
+    .toSorted((a, b) => Number(a.http.method === "DELETE") - Number(b.http.method === "DELETE"));
+}
+
+/** What is stored once an accepted call has had all its effects. */
+async function settle(gateway: Harness, { http }: Operation): Promise<Record<string, unknown>> {
+  if (http.method === "DELETE") await until(() => haveCallsEnded(gateway));
+  await gateway.runJobs();
+  return await countStored(gateway);
+}
 
 /** Whether there is no call in a room that was deleted: no job ends it. */
 async function haveCallsEnded({ app: { store } }: Harness): Promise<boolean> {
@@ -255,13 +284,12 @@ type Described = {
 };
 type Mutation = { strategy: string; pick: number; bad: unknown };
 
-/** Sends the operation's example with one error; `undefined` when that cannot be written as a request. */
-async function call(
-  caller: Caller,
-  { http, example }: Operation,
+/** The operation's example with one error, and the name of the field that may have it. */
+function mutate(
+  { example }: Operation,
   targets: Readonly<Record<string, string>>,
   { strategy, pick, bad }: Mutation,
-): Promise<ApiResponse | undefined> {
+): { input: Record<string, unknown>; name: string } {
   const input = JSON.parse(
     JSON.stringify(example ?? {}).replaceAll(
       /"(room|msg)_[0-9a-f]{32}"/g,
@@ -275,6 +303,19 @@ async function call(
   if (strategy === "extra") {
     input[["extra", "tenantId", "id ", "version", "constructor", "createdAt"][pick % 6] ?? "extra"] = bad;
   }
+  return { input, name };
+}
+
+/** Sends it; `undefined` when that cannot be written as a request. */
+async function call(
+  caller: Caller,
+  operation: Operation,
+  targets: Readonly<Record<string, string>>,
+  one: Mutation,
+): Promise<ApiResponse | undefined> {
+  const { http } = operation;
+  const { strategy, pick, bad } = one;
+  const { input, name } = mutate(operation, targets, one);
   const headers: Record<string, string> = {};
   if (strategy === "type") {
     headers["content-type"] = ["text/plain", "application/xml", "x", "application/json; charset=utf-16"][pick % 4] ??
