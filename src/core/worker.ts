@@ -1,6 +1,6 @@
 // Work on a thread of its own: each request has one response, and the thread's memory is released with it.
 import process from "node:process";
-import { countStartingThread } from "@/runtime/memory.ts";
+import { countStartingThread, countWorkingBytes } from "@/runtime/memory.ts";
 import { countStuckThread, mayStartWorker } from "@/runtime/stuck_thread.ts";
 import { currentAccount } from "./caller.ts";
 import { Fault } from "./fault.ts";
@@ -16,6 +16,8 @@ type RequestOptions = {
   transfer?: Transferable[];
   /** After this time without a response the worker is abandoned; absent where its work is sure to end. */
   timeoutMs?: number;
+  /** Memory that it works with outside of its heap, if that is much: it is not taken for that of messages. */
+  workingBytes?: number;
 };
 
 /** A response, with the CPU time that it took. */
@@ -70,9 +72,10 @@ export class WorkerThread<Input, Output> implements Disposable {
    * `limit_reached` after the timeout, since a retry would take as long. The CPU time is charged to the caller's account,
    * also that of work which ends after its timeout.
    */
-  async run(input: Input, { transfer = [], timeoutMs }: RequestOptions = {}): Promise<Output> {
+  async run(input: Input, { transfer = [], timeoutMs, workingBytes = 0 }: RequestOptions = {}): Promise<Output> {
     const pending = this.#pending = Promise.withResolvers<Reply<Output>>();
     using _starting = this.#hasStarted ? undefined : countStartingThread();
+    using _working = workingBytes === 0 ? undefined : countWorkingBytes(workingBytes);
     this.#hasStarted = true;
     const account = currentAccount();
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => {

@@ -54,6 +54,28 @@ export function startingThreadBytes(): number {
   return startingThreads * THREAD_START_BYTES;
 }
 
+/** How long the memory of a thread that has ended may take to be released. */
+const RELEASE_MS = 1000;
+/** What threads work with, each until a time. */
+const work = new Set<{ bytes: number; until: number }>();
+
+/** Counts what a thread works with besides, until a moment after it is disposed of. */
+export function countWorkingBytes(bytes: number): Disposable {
+  const entry = { bytes, until: Infinity };
+  work.add(entry);
+  return { [Symbol.dispose]: () => void (entry.until = performance.now() + RELEASE_MS) };
+}
+
+/** The part of it that threads work with. */
+export function workingThreadBytes(): number {
+  let sum = 0;
+  for (const entry of work) {
+    if (entry.until < performance.now()) work.delete(entry);
+    else sum += entry.bytes;
+  }
+  return sum;
+}
+
 /** The estimated part of it for sending, for a socket whose sent frames had up to `largestFrame` bytes. */
 export function estimateSendBytes(socket: WebSocket, largestFrame: number): number {
   return socket.bufferedAmount + largestFrame * WRITE_COPIES;

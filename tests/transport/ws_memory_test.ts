@@ -49,6 +49,7 @@ class GuardHarness {
   /** What the engine keeps of a heap that has shrunk. */
   keptMib = 0;
   startingMib = 0;
+  workingMib = 0;
   time = 0;
   readonly guard = new MemoryGuard({
     budgetBytes: 256 * MIB,
@@ -59,6 +60,7 @@ class GuardHarness {
       external: 0,
     }),
     startingBytes: () => this.startingMib * MIB,
+    workingBytes: () => this.workingMib * MIB,
     now: () => this.time,
   });
 
@@ -105,6 +107,33 @@ Deno.test("heap that the engine retains after it shrank does not count as messag
   harness.usedMib += 50;
   harness.pass(100);
   assert.equal(closed(), 100);
+});
+
+Deno.test("what a thread works with, such as an image, does not count as messages", () => {
+  using harness = new GuardHarness();
+  const strangers = Array.from({ length: 100 }, () => new FakeGuardedSocket());
+  const closed = (): number => strangers.filter(({ isClosed }) => isClosed).length;
+  harness.add(...strangers);
+  for (let images = 0; images < 3; images++) {
+    harness.workingMib = 200;
+    harness.usedMib += 150;
+    harness.pass(1000);
+    const late = new FakeGuardedSocket();
+    harness.add(late);
+    harness.pass(1000);
+    strangers.push(late);
+    // Some of it remains.
+    harness.usedMib -= 130;
+    harness.workingMib = 0;
+    harness.pass(1000);
+    assert.equal(closed(), 0);
+    assert.equal(harness.guard.grownBytes(), 0);
+  }
+  // Messages are seen, also beyond what a thread works with.
+  harness.workingMib = 200;
+  harness.usedMib += 250;
+  harness.pass(100);
+  assert.equal(closed(), strangers.length);
 });
 
 Deno.test("a node that has grown while all its sockets are authenticated is not measured more often", async () => {

@@ -3,7 +3,7 @@
 import { MINUTE_MS } from "@/core/clock.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { MemoryOutsideHeap, type MemoryUsage, startingThreadBytes } from "@/runtime/memory.ts";
+import { MemoryOutsideHeap, type MemoryUsage, startingThreadBytes, workingThreadBytes } from "@/runtime/memory.ts";
 
 /** A socket as the guard sees it. */
 export type GuardedSocket = {
@@ -30,6 +30,8 @@ type MemoryGuardOptions = {
   usage?: () => MemoryUsage;
   /** What threads of the process that start now may add to them. */
   startingBytes?: () => number;
+  /** What threads work with, such as the pixels of an image. */
+  workingBytes?: () => number;
   now?: () => number;
 };
 
@@ -77,6 +79,8 @@ const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, alert: 1 / 4, probe: 1 / 
  */
 const SILENT_MS = 250;
 const NOISE_BYTES = 1024 * 1024;
+/** What may remain of the memory that a thread has worked with. */
+const WORK_REMAINS_BYTES = 48 * 1024 * 1024;
 const MIB = 1024 * 1024;
 
 const log = logOf("ws");
@@ -99,11 +103,14 @@ export class MemoryGuard {
   #lastAcceptance: Acceptance = { at: -Infinity, level: 0 };
   /** What threads that were starting at the last sample may have added. */
   #startingBytes = 0;
+  /** The same of what they work with. */
+  #workingBytes = 0;
 
   constructor(options: MemoryGuardOptions) {
     this.#options = {
       usage: () => Deno.memoryUsage(),
       startingBytes: startingThreadBytes,
+      workingBytes: workingThreadBytes,
       now: () => performance.now(),
       ...options,
     };
@@ -125,7 +132,10 @@ export class MemoryGuard {
     this.#accepted++;
     const at = this.#options.now();
     if (at - this.#lastAcceptance.at >= ACCEPT_SAMPLE_MS) {
-      this.#lastAcceptance = { at, level: this.#withoutAllowance(this.#memory.measure()) };
+      const bytes = this.#memory.measure();
+      // What threads work with is released again.
+      const withoutWork = Math.max(bytes - this.#options.workingBytes(), Math.min(bytes, this.#floor));
+      this.#lastAcceptance = { at, level: this.#withoutAllowance(withoutWork) };
     }
     this.#sockets.set(socket, { at, level: this.#lastAcceptance.level });
     this.#unauthenticated.add(socket);
@@ -188,7 +198,7 @@ export class MemoryGuard {
 
   #measure(time: number): number {
     const bytes = this.#memory.measure();
-    this.#allowStartingThreads(bytes, time);
+    this.#allowThreads(bytes, time);
     const { current, endsAt } = this.#windows;
     if (time >= endsAt) {
       this.#windows = {
@@ -198,7 +208,7 @@ export class MemoryGuard {
       };
     }
     this.#windows.current.lowest = Math.min(this.#windows.current.lowest, bytes);
-    const grown = bytes - this.#floor - this.#startingBytes;
+    const grown = bytes - this.#floor - this.#startingBytes - this.#workingBytes;
     return this.#mayMatter(grown, STEP.probe) ? grown - this.#writeBytes() : grown;
   }
 
@@ -219,14 +229,17 @@ export class MemoryGuard {
   }
 
   /** Growth while threads start is not that of messages. It is bounded, so that an attack does not hide behind it. */
-  #allowStartingThreads(bytes: number, time: number): void {
-    const starting = this.#options.startingBytes();
-    if (starting < this.#startingBytes && bytes - this.#floor <= this.#startingBytes) {
+  #allowThreads(bytes: number, time: number): void {
+    const [starting, working] = [this.#options.startingBytes(), this.#options.workingBytes()];
+    const remaining = working < this.#workingBytes ? WORK_REMAINS_BYTES : 0;
+    const hasEnded = starting < this.#startingBytes || working < this.#workingBytes;
+    if (hasEnded && bytes - this.#floor <= Math.max(this.#startingBytes, remaining)) {
       this.#windows = openWindows(bytes, this.#accepted, time + WINDOW_MS);
       const level = this.#withoutAllowance(bytes);
       for (const acceptance of this.#sockets.values()) acceptance.level = Math.max(acceptance.level, level);
     }
     this.#startingBytes = starting;
+    this.#workingBytes = working;
   }
 
   #writeBytes(): number {

@@ -8,6 +8,8 @@ import { withMemoryCap } from "./wasm.ts";
 export const PIXELS_MAX = 25_000_000;
 /** Memory limit of the decoder. An image that needs more is treated as undecodable, whatever its header says. */
 const MEMORY_BYTES = 400 * 1024 * 1024;
+/** The image as it is decoded, converted, scaled and encoded. */
+const BYTES_PER_PIXEL = 16;
 /** Each scan processes the whole image but takes few bytes of the file; cameras and tools write a dozen. */
 const SCANS_MAX = 30;
 /** Metadata starts after this offset; an offset before it means that none was found. */
@@ -29,6 +31,11 @@ type Photon = Pick<typeof import("@cf-wasm/photon/others"), "PhotonImage" | "res
 export type ThumbnailRequest = { bytes: Uint8Array<ArrayBuffer>; maxSide: number; timeoutMs: number };
 /** The thumbnail; `undefined` if the image cannot be decoded. */
 export type ThumbnailResult = Uint8Array<ArrayBuffer> | undefined;
+
+/** Memory that rendering an image takes at most. */
+export function renderingBytes(pixels: number, sourceBytes: number): number {
+  return Math.min(MEMORY_BYTES, pixels * BYTES_PER_PIXEL) + 2 * sourceBytes;
+}
 
 /**
  * The upright image with sides of at most `maxSide`, as JPEG, or as PNG if it has transparency; of an animation the first

@@ -5,7 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { runInWorker } from "@/core/worker.ts";
 import type { Blobs } from "@/ports/blob.ts";
 
-import { PIXELS_MAX, type ThumbnailRequest, type ThumbnailResult } from "./render.ts";
+import { PIXELS_MAX, renderingBytes, type ThumbnailRequest, type ThumbnailResult } from "./render.ts";
 
 /** Maximum side lengths; few, because each thumbnail is stored. */
 export const THUMBNAIL_SIZES = [64, 160, 320, 640] as const;
@@ -106,9 +106,10 @@ export class Thumbnails {
     if (content === undefined) throw new Fault("gone", "The content no longer exists");
     const bytes = await new Response(content).bytes();
     const request: ThumbnailRequest = { bytes, maxSide, timeoutMs: this.#renderTimeoutMs };
+    const workingBytes = renderingBytes((file.width ?? 0) * (file.height ?? 0), bytes.length);
+    const options = { transfer: [bytes.buffer], workingBytes };
     // The worker itself applies the timeout.
-    const thumbnail = await runInWorker<ThumbnailResult>(WORKER, "thumbnail", request, { transfer: [bytes.buffer] }) ??
-      new Uint8Array();
+    const thumbnail = await runInWorker<ThumbnailResult>(WORKER, "thumbnail", request, options) ?? new Uint8Array();
     const key = keyOf(file.id, maxSide);
     // Two nodes that create it concurrently store the same bytes.
     await this.#blobs.put(key, ReadableStream.from([thumbnail]));
