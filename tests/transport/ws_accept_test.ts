@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Metrics } from "@/core/metrics.ts";
 import { type AcceptedSocket, acceptSocket, type SocketSession } from "@/transport/shared/accepted_socket.ts";
 import { MemoryGuard } from "@/transport/shared/memory_guard.ts";
+import { encodeUpgradeRequest } from "../upgrade_request.ts";
 import { until } from "../wait.ts";
 import { TEST_LIMITS } from "./ws_harness.ts";
 
@@ -127,4 +128,44 @@ Deno.test("a socket shed in the tick of its complete message is closed cleanly",
   for (const client of clients) client.close();
   await until(() => clients.every(({ readyState }) => readyState === WebSocket.CLOSED), "all have ended");
   await server.shutdown();
+});
+
+Deno.test("a closed socket counts until its peer has read what was sent, or is lost; one with little unread does not", async () => {
+  const closed: string[] = [];
+  /** A peer that reads nothing of so many bytes, after which it is closed. */
+  const open = async (name: string, bytes: number): Promise<[Deno.TcpConn, Deno.HttpServer]> => {
+    const hasOpened = Promise.withResolvers<void>();
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) =>
+      acceptSocket(request, {
+        limits: { ...TEST_LIMITS, closeTimeoutMs: 5 },
+        idleTimeout: 0,
+        guard: new MemoryGuard({ budgetBytes: Infinity, metrics: new Metrics() }),
+        isAuthenticated: () => false,
+        serve(socket) {
+          socket.send("x".repeat(bytes));
+          socket.close(3008, "slow");
+          hasOpened.resolve();
+          return { receive() {}, probe() {}, close() {}, onSocketClosed() {} };
+        },
+        onClosed: () => closed.push(name),
+      }));
+    const peer = await Deno.connect({ hostname: "127.0.0.1", port: (server.addr as Deno.NetAddr).port });
+    await peer.write(encodeUpgradeRequest("/"));
+    await hasOpened.promise;
+    return [peer, server];
+  };
+  // More than the system buffers.
+  const much = 32 * 1024 * 1024;
+  const peers = [await open("reads later", much), await open("is lost", much), await open("little", 10)];
+  await until(() => closed.length > 0);
+  assert.deepEqual(closed, ["little"]);
+  peers[1]?.[0].close();
+  await until(() => closed.length === 2);
+  assert.equal(closed[1], "is lost");
+  const [reader] = peers[0] ?? assert.fail("no peer");
+  const buffer = new Uint8Array(1024 * 1024);
+  while (await reader.read(buffer).catch(() => null) !== null);
+  await until(() => closed.length === 3);
+  for (const at of [0, 2]) peers[at]?.[0].close();
+  for (const [, server] of peers) await server.shutdown();
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { Actor } from "@/core/actor.ts";
 import { OwnerSockets } from "@/transport/ws/owner_sockets.ts";
+import { DISCONNECT } from "@/transport/shared/disconnect.ts";
 import { ProtocolError } from "@/transport/ws/protocol.ts";
 import { WS_LIMITS } from "@/transport/shared/socket_limits.ts";
 import { until } from "../wait.ts";
@@ -51,6 +52,23 @@ Deno.test("a tenant has so many connections, however many principals it has, and
   ownerSockets.remove(sockets[0] ?? {});
   assert.ok(ownerSockets.add({}, actor("dan"), 0));
   assert.throws(() => ownerSockets.add({}, actor("alice"), 0), beyond);
+});
+
+Deno.test("a connection that the gateway closed counts until its socket has closed", async () => {
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, connectionsPerOwner: 1 } });
+  const first = await connect("alice");
+  first.connection.close(DISCONNECT.slow);
+  const refused = await connect("alice");
+  assert.equal(refused.socket.messages[0]?.error?.code, 106);
+  assert.equal((await connect("bob")).socket.messages[0]?.error, undefined);
+  first.connection.onSocketClosed();
+  first.connection.onSocketClosed();
+  const second = await connect("alice");
+  assert.equal(second.socket.messages[0]?.error, undefined);
+  // One that the client closed no longer counts.
+  second.connection.onSocketClosed();
+  assert.equal((await connect("alice")).socket.messages[0]?.error, undefined);
+  await hub.drain();
 });
 
 Deno.test("reconnecting does not reset the command rate", () => {

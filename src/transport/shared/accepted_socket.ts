@@ -38,6 +38,9 @@ type AcceptOptions = {
 /** Time to write a close frame to a peer that reads. */
 const CLOSE_FRAME_MS = 5;
 
+/** A closed socket of which the peer has not read so much counts until it has, or is lost. */
+const HELD_BYTES = 64 * 1024;
+
 /** What a frame counts in addition to its length. */
 const FRAME_OVERHEAD_BYTES = 1024;
 
@@ -119,12 +122,15 @@ export class AcceptedSocket implements GuardedSocket {
     this.#isClosing = true;
     closeSocket(this.#socket, code, reason);
     // The peer has this long to close as well; the timer does not delay the end of the process.
-    const timer = setTimeout(() => {
+    const timer = setInterval(() => {
+      // The runtime drops nothing that it still writes: its memory and its connection last until the peer reads or is lost.
+      if (this.#socket.bufferedAmount > HELD_BYTES && !this.#hasEnded) return;
+      clearInterval(timer);
       this.#terminate();
       this.#onEnded();
     }, this.#options.limits.closeTimeoutMs);
     Deno.unrefTimer(timer);
-    this.#socket.addEventListener("close", () => clearTimeout(timer), { once: true });
+    this.#socket.addEventListener("close", () => clearInterval(timer), { once: true });
   }
 
   probe(): void {

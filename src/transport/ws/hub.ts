@@ -269,7 +269,8 @@ export class Hub implements ConnectionHost {
   onClosed(connection: Connection, disconnect: Disconnect | undefined, dropped: number): void {
     const { metrics } = this.#deps;
     this.#connections.delete(connection);
-    this.#ownerSockets.remove(connection);
+    // One that the gateway closed may last: who reads nothing must not get another one for each of them.
+    if (!connection.wasClosedByGateway) this.#ownerSockets.remove(connection);
     this.#paused.delete(connection);
     metrics.connectionsActive.dec();
     if (connection.wasAuthenticated) metrics.poolActive.set(--this.#authenticated);
@@ -288,7 +289,9 @@ export class Hub implements ConnectionHost {
   }
 
   onSocketClosed(connection: Connection): void {
-    if (connection.wasClosedByGateway) this.#lingeringSockets--;
+    if (!connection.wasClosedByGateway) return;
+    this.#lingeringSockets--;
+    this.#ownerSockets.remove(connection);
   }
 
   async #drain(): Promise<void> {
