@@ -75,6 +75,7 @@ Deno.test("file.upload refuses malformed forms and leaves nothing behind", async
   assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["roomId", "room_1"])), 404, "not_found");
   assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["surprise", "1"])), 422, "unknown_field");
   assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["file", file()])), 422, "validation_failed");
+  assert.match((await uploadForm(gateway, alice, formOf(["file", "text"]))).body.detail, /^\/file: .* filename$/);
   assertProblem(await uploadForm(gateway, alice, formOf(["surprise", "1"], ["file", file()])), 422, "unknown_field");
   const twice = await uploadForm(gateway, alice, formOf(["name", "a"], ["name", "b"], ["file", file()]));
   assertProblem(twice, 422, "validation_failed");

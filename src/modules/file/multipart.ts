@@ -89,6 +89,7 @@ function readFields(parser: Parser): Form["fields"] {
   parser.on("field", (field, value) => {
     if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
     else if (field === "name" || field === "roomId") fields[field] = value;
+    else if (field === "file") refuse("/file: expected a part with a filename");
     else parser.destroy(new Fault("unknown_field", `/${field}: expected name, roomId or file`));
   });
   parser.on("filesLimit", () => refuse("/file: expected one file per form"));
