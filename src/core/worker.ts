@@ -16,7 +16,7 @@ type RequestOptions = {
   transfer?: Transferable[];
   /** After this time without a response the worker is abandoned; absent where its work is sure to end. */
   timeoutMs?: number;
-  /** Memory that it works with outside of its heap, if that is much: it is not taken for that of messages. */
+  /** Memory that it works with, if that is much: it is not taken for that of messages. */
   workingBytes?: number;
 };
 

@@ -41,6 +41,8 @@ const INLINE_MAX_CHARS: Readonly<Record<Kind, number>> = {
 };
 /** Whatever takes longer was written to do so. */
 const TIMEOUT_MS = 15_000;
+/** Of the thread's memory, for each character of a text that is all markup. */
+const BYTES_PER_CHAR = 300;
 const WORKER = new URL("./rendering_worker.ts", import.meta.url);
 
 /** One worker at a time, since each uses a core and many times the memory of its text. */
@@ -120,12 +122,13 @@ async function renderOrThrow<K extends Kind>(
   chars: number,
 ): Promise<Conversions[K]["output"]> {
   const request = { to, ...input } as RenderRequest; // by the table of conversions
-  const result = chars <= INLINE_MAX_CHARS[to] ? await render(request) : await renderInWorker(request);
+  const result = chars <= INLINE_MAX_CHARS[to] ? await render(request) : await renderInWorker(request, chars);
   if ("output" in result) return result.output as Conversions[K]["output"]; // by the table of conversions
   throw new Fault(result.code, result.detail);
 }
 
-function renderInWorker(request: RenderRequest): Promise<RenderResult> {
+function renderInWorker(request: RenderRequest, chars: number): Promise<RenderResult> {
   const owner = currentAccount()?.key ?? "";
-  return queue.run(owner, () => runInWorker<RenderResult>(WORKER, "rendering", request, { timeoutMs: TIMEOUT_MS }));
+  const options = { timeoutMs: TIMEOUT_MS, workingBytes: chars * BYTES_PER_CHAR };
+  return queue.run(owner, () => runInWorker<RenderResult>(WORKER, "rendering", request, options));
 }
