@@ -49,8 +49,12 @@ async function readLate(
 /** Passes on what the gateway sends to a page, and what it never said. */
 async function relaySocket(page: Page): Promise<{
   publish(channel: string, data: unknown): void;
-  /** From the next subscription on, nothing is passed on. */
-  holdSubscriptions(): void;
+  /** From the next message with this text on, nothing is passed on. */
+  holdFrom(text: string): void;
+  /** Whether there has been one. */
+  isHolding(): boolean;
+  /** Passes on the rest: what has the text comes last, as that of another channel may, then all that follows. */
+  release(): void;
   /** Once a message was updated, says that the first of them has missed events, and passes on the rest but for events. */
   failRecovery(): Promise<void>;
   /** Cuts the connection; the page learns from the next one that it has missed events. */
@@ -58,6 +62,7 @@ async function relaySocket(page: Page): Promise<{
 }> {
   let socket: WebSocketRoute | undefined;
   let held: string[] | undefined;
+  let from = "";
   let isMissing = false;
   await page.routeWebSocket(/\/ws$/, (opened) => {
     socket = opened;
@@ -66,13 +71,20 @@ async function relaySocket(page: Page): Promise<{
         isMissing = false;
         return opened.send(String(message).replace('"recovered":true', '"recovered":false'));
       }
-      if (held === undefined || held.length === 0 && !String(message).includes('"subscribe":')) opened.send(message);
+      if (held === undefined || held.length === 0 && !String(message).includes(from)) opened.send(message);
       else held.push(String(message));
     });
   });
   return {
     publish: (channel, data) => socket?.send(JSON.stringify({ push: { channel, pub: { data } } })),
-    holdSubscriptions: () => void (held = []),
+    holdFrom: (text) => void ([held, from] = [[], text]),
+    isHolding: () => (held ?? []).length > 0,
+    release() {
+      const lines = (held ?? []).flatMap((message) => message.split("\n"));
+      const last = lines.filter((line) => line.includes(from));
+      socket?.send([...lines.filter((line) => !line.includes(from)), ...last].join("\n"));
+      held = undefined;
+    },
     async missEvents() {
       isMissing = true;
       await socket?.close({ code: 1001 });
@@ -216,6 +228,29 @@ browserTest("what is received late undoes nothing that has been seen", async (t)
     await page.reload();
     await page.locator(".link-state.connected").waitFor();
 
+    await t.step("a message that is counted before it arrives is counted once", async () => {
+      await open("inbox");
+      await send(garden, "four");
+      await page.locator(".room.unread", { hasText: "Garden" }).waitFor();
+      await readLate(page, new RegExp(`/rooms/${garden.id}/read$`), () => room("Garden").click(), {
+        async before() {
+          await open("inbox");
+          await page.getByRole("heading", { name: "Inbox" }).waitFor();
+          relay.holdFrom('"message.created"');
+          await send(garden, "@ada five");
+          await until(relay.isHolding);
+        },
+        after: () => Promise.resolve(),
+      });
+      const badge = room("Garden").locator(".badge");
+      await badge.waitFor();
+      relay.release();
+      // After the message, so that it has arrived.
+      await target.call(ada, "PATCH", `/v1/rooms/${garden.id}`, { name: "Garden gate" });
+      await room("Garden gate").waitFor();
+      assert.equal(await badge.innerText(), "1");
+    });
+
     await t.step("messages that expire while they are read stay away", async () => {
       // The gateway still has them.
       await page.route(isOlder, (route) => route.abort());
@@ -242,7 +277,7 @@ browserTest("what is received late undoes nothing that has been seen", async (t)
     await t.step("what was missed while messages were read is read again", async () => {
       await open(`rooms/${plans.id}`);
       const id = notes.at(-1)?.id ?? "";
-      relay.holdSubscriptions();
+      relay.holdFrom('"subscribe":');
       await readLate(page, isNewest, () => page.reload(), {
         async after() {
           await edit(id, "Edited meanwhile");

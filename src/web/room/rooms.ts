@@ -31,6 +31,8 @@ export const unreadTotal = computed(() =>
 const reading = new Map<string, ReturnType<typeof setTimeout>>();
 const rereads = new Map<string, ReturnType<typeof setTimeout>>();
 const unsentReads = new Map<string, number>();
+/** By room, up to where the gateway has counted what is unread: it may respond before the events arrive. */
+const countedTo = new Map<string, number>();
 
 /** Takes over the state that a connection started from. */
 export function setRooms(sync: Sync, missed: readonly Published[]): void {
@@ -135,6 +137,7 @@ function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount, lastSeq }: 
   // A position only moves forward: this response is late.
   if (room === undefined || lastReadSeq < room.lastReadSeq) return;
   putRoom({ ...room, lastReadSeq, unreadCount, mentionCount });
+  countedTo.set(roomId, lastSeq);
   // What was sent since then is not counted.
   if (lastSeq < room.lastSeq) readAgain(roomId);
 }
@@ -169,14 +172,14 @@ function byActivity(a: Room, b: Room): number {
 function messageCreated(message: Message): void {
   const room = rooms.value.get(message.roomId);
   if (room === undefined || message.seq <= room.lastSeq) return;
-  const isOwn = message.senderId === myId();
+  const isCounted = message.senderId === myId() || message.seq <= (countedTo.get(room.id) ?? 0);
   const isMention = message.mentions.room || message.mentions.principalIds.includes(myId());
   putRoom({
     ...room,
     lastSeq: message.seq,
     lastMessageAt: message.createdAt,
-    unreadCount: room.unreadCount + (isOwn ? 0 : 1),
-    mentionCount: room.mentionCount + (!isOwn && isMention ? 1 : 0),
+    unreadCount: room.unreadCount + (isCounted ? 0 : 1),
+    mentionCount: room.mentionCount + (!isCounted && isMention ? 1 : 0),
     lastMessage: {
       id: message.id,
       seq: message.seq,
