@@ -5,7 +5,17 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, holdEffects, messagesOn, sees, signIn, untilGone, visit, write } from "./web_page.ts";
+import {
+  assertNoReports,
+  holdEffects,
+  holdTimers,
+  messagesOn,
+  sees,
+  signIn,
+  untilGone,
+  visit,
+  write,
+} from "./web_page.ts";
 
 /** More than the client reads at first, of messages and of notifications. */
 const MANY = 75;
@@ -308,6 +318,22 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await eventually(async () => assert.equal(await composer.inputValue(), "Done 🎉 ❤️ "));
       await composer.fill("");
     });
+    await t.step(
+      "a command that the room does not have is given back, and sent where a space precedes it",
+      async () => {
+        // The notice stays until it was seen.
+        await holdTimers(page, 6000);
+        await write(page, "/deplyo hush");
+        await page.locator(".notices").getByText("This room has no command /deplyo").waitFor();
+        await page.evaluate("release()");
+        await eventually(async () => assert.equal(await composer.inputValue(), "/deplyo hush"));
+        await write(page, "/usr/bin is a path");
+        await write(page, " /deplyo is misspelled");
+        await sees(page, "/deplyo is misspelled");
+        const sent = (await messagesOn(page)).filter((text) => text.startsWith("/"));
+        assert.deepEqual(sent, ["/usr/bin is a path", "/deplyo is misspelled"]);
+      },
+    );
     await t.step("files dropped beside the conversation leave the page as it is; a thread takes them", async () => {
       await message(page, "I agree").focus();
       await page.keyboard.press("Enter");

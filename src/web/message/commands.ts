@@ -10,23 +10,37 @@ type Result = {
 };
 
 const CACHED_MS = 60_000;
+const COMMAND = /^\/([\w-]+)(?:\s|$)/;
 
-const commandsOf = new Map<string, Promise<readonly Command[]>>();
+const commandsOf = new Map<string, Promise<readonly Command[] | undefined>>();
 
-export function readCommands(roomId: string): Promise<readonly Command[]> {
+/** `undefined` if the caller may not run commands. */
+export function readCommands(roomId: string): Promise<readonly Command[] | undefined> {
   const known = commandsOf.get(roomId);
   if (known !== undefined) return known;
-  // Without them a slash is text like any other.
-  const read = get<{ items: Command[] }>("v1/collaboration/commands", { roomId }).then(({ items }) => items, () => []);
+  const read = get<{ items: Command[] }>("v1/collaboration/commands", { roomId })
+    .then(({ items }) => items, (error) => {
+      if (error.status === 403) return undefined;
+      commandsOf.delete(roomId);
+      throw error;
+    });
   commandsOf.set(roomId, read);
   setTimeout(() => commandsOf.delete(roomId), CACHED_MS);
   return read;
 }
 
-/** Runs a text as a command; returns whether the room has such a command. */
+/** Runs a text as a command; returns whether it is one. Throws if the room has no such command. */
 export async function runCommand(roomId: string, text: string, threadId: string | undefined): Promise<boolean> {
-  const name = /^\/([a-z0-9_-]+)/.exec(text)?.[1];
-  if (name === undefined || !(await readCommands(roomId)).some((one) => one.name === name)) return false;
+  const name = COMMAND.exec(text)?.[1]?.toLowerCase();
+  if (name === undefined) return false;
+  const isOfRoom = async () => (await readCommands(roomId))?.some((one) => one.name === name);
+  // What was read may lack a new one.
+  if (await isOfRoom() !== true) commandsOf.delete(roomId);
+  const isCommand = await isOfRoom();
+  // Who may run none writes a slash as text.
+  if (isCommand === undefined) return false;
+  // A command that is misspelled may contain what is not for everybody.
+  if (!isCommand) throw new Error(`This room has no command /${name}. A space before it sends it as a message.`);
   showResponse(
     await post<Result>("v1/collaboration/commands/run", {
       roomId,

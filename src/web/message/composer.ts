@@ -80,9 +80,11 @@ function MessageForm({ room, threadId }: Target): VNode {
   }
 
   function send(): void {
+    // Behind a space, a slash is text like any other.
+    const isCommand = drafts.peek().get(key)?.startsWith("/") === true;
     const taken = take();
     if (taken === undefined) return;
-    sendTaken(taken, { room, threadId });
+    sendTaken(taken, { room, threadId }, isCommand);
     box.current?.focus();
   }
 
@@ -171,10 +173,11 @@ function MessageForm({ room, threadId }: Target): VNode {
 function sendTaken(
   { giveBack, ...content }: Taken,
   { room: { id: roomId }, threadId }: { room: Room; threadId: string | undefined },
+  isCommand: boolean,
 ): void {
   const { text, files } = content;
   const post = (): void => sendMessage({ roomId, ...content, ...threadId === undefined ? {} : { threadId } });
-  if (!text.startsWith("/") || files.length > 0) return post();
+  if (!isCommand || files.length > 0) return post();
   void attempt(async () => {
     try {
       if (!await runCommand(roomId, text, threadId)) post();
