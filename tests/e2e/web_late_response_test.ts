@@ -63,9 +63,12 @@ async function relaySocket(page: Page): Promise<{
   let socket: WebSocketRoute | undefined;
   let held: string[] | undefined;
   let from = "";
-  let isMissing = false;
+  let willMiss = false;
   await page.routeWebSocket(/\/ws$/, (opened) => {
     socket = opened;
+    // Not what the connection before still receives while it is cut.
+    let isMissing = willMiss;
+    willMiss = false;
     opened.connectToServer().onMessage((message) => {
       if (isMissing && String(message).includes('"recovered":true')) {
         isMissing = false;
@@ -86,7 +89,7 @@ async function relaySocket(page: Page): Promise<{
       held = undefined;
     },
     async missEvents() {
-      isMissing = true;
+      willMiss = true;
       await socket?.close({ code: 1001 });
     },
     async failRecovery() {
