@@ -107,7 +107,8 @@ export function completionAttributes(box: HTMLElement | null): Record<string, st
 }
 
 async function readCommandChoices(roomId: string, typed: string): Promise<Choice[]> {
-  const commands = await readCommands(roomId).catch(() => undefined) ?? []; // who runs one is given the reason;
+  // Who runs a command is given the reason.
+  const commands = await readCommands(roomId).catch(() => undefined) ?? [];
   return commands.filter(({ name }) => name.startsWith(typed))
     .map(({ name, description }) => ({ id: "", text: `/${name}`, name: description }));
 }
