@@ -171,7 +171,9 @@ function listen(
     return serveLasting(
       (port = options.port) => Deno.serve({ ...options, port, onError }, handler),
       (cause) =>
-        log.error("connections are refused for a second; raise the limit of open files", { cause: messageOf(cause) }),
+        log.error("connections are refused until others end; raise the limit of open files", {
+          cause: messageOf(cause),
+        }),
     );
   } catch (cause) {
     if (cause instanceof Deno.errors.AddrInUse) {

@@ -202,6 +202,25 @@ Deno.test("mayStartWorker is no longer needed when terminate() ends the thread o
   assert.equal(code, 0, "the fault: its thread has worked on for 300 ms");
 });
 
+Deno.test({
+  name: "DescriptorReserve is no longer needed when a worker that has no descriptors throws",
+  // Elsewhere an event loop may need others.
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  const script = `
+    const opened = [];
+    try { for (;;) opened.push(Deno.listen({ port: 0 })); } catch { /* There are none left. */ }
+    try { new Worker("data:text/javascript,", { type: "module" }); } catch { /* As it should be. */ }
+    Deno.exit(0);`;
+  const limited = 'ulimit -n 40; exec "$0" eval "$1"';
+  const { code, stderr } = await new Deno.Command("sh", {
+    args: ["-c", limited, Deno.execPath(), script],
+    stdin: "null",
+  }).output();
+  assert.match(new TextDecoder().decode(stderr), /panicked.*[^]*Too many open files/);
+  assert.notEqual(code, 0, "the fault: the process has ended");
+});
+
 Deno.test("closeUnread is no longer needed when an unread body is not read", async () => {
   const length = 64 * 1024 * 1024;
   await using server = Deno.serve(

@@ -6,18 +6,24 @@
 //
 // Delete it when a connection that could not be accepted ends nothing: tests/fault/aborted_upgrade_test.ts then passes without it.
 
+import { DescriptorReserve } from "./descriptor_reserve.ts";
+
 type Server = Deno.HttpServer<Deno.NetAddr>;
 
-/** Until then new connections are refused; those that exist are served. */
+/** Until then new connections are refused; those that exist are served, with the descriptors of the reserve. */
 const LISTEN_AGAIN_MS = 1000;
 
-/** What `serve` returns, which is called again with the port of the first time whenever it could not accept a connection. */
+/**
+ * What `serve` returns. It is called again with the port of the first time whenever it could not accept a connection, once there are
+ * descriptors again.
+ */
 export function serveLasting(
   serve: (port?: number) => Server,
   onRefused: (cause: unknown) => void,
 ): Pick<Server, "addr" | "shutdown"> {
   let server = watched(serve());
   const { addr } = server;
+  const reserve = new DescriptorReserve();
   let timer: ReturnType<typeof setTimeout> | undefined;
 
   function watched(started: Server): Server {
@@ -26,8 +32,14 @@ export function serveLasting(
   }
 
   function listenAgain(cause: unknown): void {
+    reserve[Symbol.dispose]();
     onRefused(cause);
+    waitForDescriptors();
+  }
+
+  function waitForDescriptors(): void {
     timer = setTimeout(() => {
+      if (!reserve.take()) return waitForDescriptors();
       try {
         server = watched(serve(addr.port));
       } catch (error) {
@@ -40,6 +52,7 @@ export function serveLasting(
     addr,
     shutdown(): Promise<void> {
       clearTimeout(timer);
+      reserve[Symbol.dispose]();
       return server.shutdown();
     },
   };

@@ -64,7 +64,10 @@ Deno.test("more connections than the process may have end neither it nor the pre
   });
   const { data } = await client.rpc("room.create", { name: "Still here" });
   assert.match(data.id, /^room_/);
-  await limitDescriptors(process.pid, before + 200);
+  // On a thread of its own.
+  const long = { title: "Long", kind: "rich", text: "# Part\n\nWords\n\n".repeat(1000) };
+  assert.match((await client.rpc("document.create", long)).data.id, /^doc_/);
+  await limitDescriptors(process.pid, before + 600);
   await eventually(() => completeUpgrade(target, "/ws"));
   for (const one of idle) one.close();
 });
