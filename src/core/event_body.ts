@@ -9,7 +9,7 @@ type Options = {
   /** Aborts when the node stops: then `events` ends, and nothing waits for a client. */
   draining: AbortSignal;
   /** Called once, when nothing is sent any more. */
-  onEnd: () => void;
+  onEnd?: () => void;
 };
 
 export function eventBody(
@@ -26,7 +26,7 @@ export function eventBody(
     isEnded = true;
     clearInterval(timer);
     draining.removeEventListener("abort", onDrain);
-    onEnd();
+    onEnd?.();
   };
   const timer = setInterval(() => {
     if (waitedTicks === undefined || ++waitedTicks < 2) return;

@@ -81,7 +81,7 @@ type RouteHandler =
   };
 
 /**
- * The schema of a body or a response of a route in the OpenAPI document. The input form for responses, too, so that it allows
+ * The schema of a parameter, a body or a response of a route in the OpenAPI document. The input form for responses, too, so that it allows
  * additional fields: responses may grow.
  */
 export function routeSchema(schema: z.ZodType): Record<string, unknown> {

@@ -166,12 +166,19 @@ export class Places {
     this.#code = code;
   }
 
+  /** Whose places are all taken, of those that this owner could have; `undefined`: there is one. */
+  fullOf(owner: string): "owner" | "tenant" | "node" | undefined {
+    const { perOwner, perTenant, perNode } = this.#limits;
+    if (this.#taken.ofOwner(owner) >= perOwner) return "owner";
+    if (this.#taken.ofTenant(owner) >= perTenant) return "tenant";
+    return this.#taken.total >= perNode ? "node" : undefined;
+  }
+
   /** A place until it is disposed. `owner` is a key as returned by `chargedTo`. */
   enter(owner: string): Disposable {
-    const { perOwner, perTenant, perNode } = this.#limits;
-    const isOwners = this.#taken.ofOwner(owner) >= perOwner;
-    if (isOwners || this.#taken.ofTenant(owner) >= perTenant || this.#taken.total >= perNode) {
-      const who = isOwners ? `At most ${perOwner}` : "Too many";
+    const full = this.fullOf(owner);
+    if (full !== undefined) {
+      const who = full === "owner" ? `At most ${this.#limits.perOwner}` : "Too many";
       throw new Fault(this.#code, `${who} ${this.#what} at the same time`, { retryAfterMs: PLACE_RETRY_MS });
     }
     this.#taken.add(owner, 1);

@@ -13,7 +13,7 @@ const PART = 1 / 4;
 /** What the task `start` may read, whatever else is allowed. Where it may not, there is no reserve. */
 const FOLDER = ".";
 
-export class DescriptorReserve implements Disposable {
+export class DescriptorReserve {
   readonly #files: Deno.FsFile[] = [];
   readonly #count: number;
 
@@ -32,7 +32,7 @@ export class DescriptorReserve implements Disposable {
   }
 
   /** The process may use it until it is taken again. */
-  [Symbol.dispose](): void {
+  release(): void {
     this.#closeTo(0);
   }
 

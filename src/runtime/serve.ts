@@ -32,7 +32,7 @@ export function serveLasting(
   }
 
   function listenAgain(cause: unknown): void {
-    reserve[Symbol.dispose]();
+    reserve.release();
     onRefused(cause);
     waitForDescriptors();
   }
@@ -52,7 +52,7 @@ export function serveLasting(
     addr,
     shutdown(): Promise<void> {
       clearTimeout(timer);
-      reserve[Symbol.dispose]();
+      reserve.release();
       return server.shutdown();
     },
   };

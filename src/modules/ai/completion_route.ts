@@ -71,7 +71,7 @@ export function completionRoute(completions: Completions, path: string, stallMs 
       // What fails before the first part has a status of its own.
       const first = await step.next();
       const events = eventsOf(step, first, requestId);
-      return new Response(eventBody(events, { stallMs, draining: completions.draining, onEnd() {} }), {
+      return new Response(eventBody(events, { stallMs, draining: completions.draining }), {
         headers: { "Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no" },
       });
     },

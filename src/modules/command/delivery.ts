@@ -14,7 +14,7 @@ import {
   type MessageUpdate,
   sendContext,
 } from "@/modules/message/mod.ts";
-import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { RoomAccess, RoomGrant } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction } from "@/ports/store.ts";
 import type { Response } from "./schema.ts";
 import type { InteractionRow } from "./store.ts";
@@ -93,18 +93,20 @@ export class ResponseDelivery {
 
   /** Throws unless what responds is in the room: its messages, with their elements, stay there when it leaves. */
   async assertResponderIsMember(row: InteractionRow, db: AnyDatabase): Promise<void> {
-    const { identity, roomAccess } = this.#deps;
-    const responder = await identity.subject(row.tenant_id, row.responder_id, db);
-    const grant = await roomAccess.find(responder, row.room_id, db);
+    const grant = await this.#grantOf(row, row.responder_id, db);
     if ((grant?.role ?? null) === null) throw new Fault("gone", "The sender of the message has left the room");
   }
 
   /** It may be about the room, which the caller may have left since. */
   async #assertCallerSees(row: InteractionRow, db: AnyDatabase): Promise<void> {
-    const { identity, roomAccess } = this.#deps;
-    const caller = await identity.subject(row.tenant_id, row.caller_id, db);
-    const grant = await roomAccess.find(caller, row.room_id, db);
+    const grant = await this.#grantOf(row, row.caller_id, db);
     if (grant === undefined) throw new Fault("gone", "The caller can no longer see the room");
+  }
+
+  /** Access to the room of an interaction as it is now. */
+  async #grantOf(row: InteractionRow, principalId: string, db: AnyDatabase): Promise<RoomGrant | undefined> {
+    const { identity, roomAccess } = this.#deps;
+    return await roomAccess.find(await identity.subject(row.tenant_id, principalId, db), row.room_id, db);
   }
 
   /** What responds, as the sender of a message. */

@@ -2,7 +2,7 @@
 import { tenantOfCharged } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { OwnerTally } from "@/core/owner_tally.ts";
+import { Places } from "@/core/slots.ts";
 import type { Blobs } from "@/ports/blob.ts";
 
 type Content = NonNullable<Awaited<ReturnType<Blobs["get"]>>>;
@@ -11,13 +11,12 @@ type Content = NonNullable<Awaited<ReturnType<Blobs["get"]>>>;
 export const DOWNLOADS = { perOwner: 128, perTenant: 1000, perNode: 1250 };
 /** Who has taken nothing for so long gives its place to the next one. Until then a paused video keeps it. */
 export const DOWNLOAD_STALLED_MS = 5000;
-const RETRY_MS = 1000;
 
 type Download = { readonly owner: string; waitsSince: number; cutOff(): void };
 
 export class Downloads {
   readonly #clock: Clock;
-  readonly #open = new OwnerTally();
+  readonly #places = new Places("downloads", DOWNLOADS);
   /** Those whose clients could take something; who has taken nothing for longest is first. */
   readonly #waiting = new Set<Download>();
 
@@ -31,39 +30,32 @@ export class Downloads {
    */
   async start(owner: string, open: () => Promise<Content | undefined>): Promise<Content | undefined> {
     this.#makeRoom(owner);
-    this.#open.add(owner, 1);
-    let isOpen = true;
-    const leave = (): void => {
-      if (isOpen) this.#open.add(owner, -1);
-      isOpen = false;
-    };
+    const place = this.#places.enter(owner);
     try {
       const content = await open();
-      if (content === undefined) leave();
-      return content && this.#follow(owner, content, leave);
+      if (content === undefined) place[Symbol.dispose]();
+      return content && this.#follow(owner, content, place);
     } catch (thrown) {
-      leave();
+      place[Symbol.dispose]();
       throw thrown;
     }
   }
 
+  /** If there is no place, ends the download whose client has taken nothing for longest, of those that have its places. */
   #makeRoom(owner: string): void {
-    const { perOwner, perTenant, perNode } = DOWNLOADS;
-    const isOwners = this.#open.ofOwner(owner) >= perOwner;
-    const isTenants = this.#open.ofTenant(owner) >= perTenant;
-    if (!isOwners && !isTenants && this.#open.total < perNode) return;
+    const full = this.#places.fullOf(owner);
+    if (full === undefined) return;
     const tenantId = tenantOfCharged(owner);
     const since = this.#clock.now() - DOWNLOAD_STALLED_MS;
     for (const download of this.#waiting) {
-      if (download.waitsSince > since) break;
-      if (isOwners ? download.owner !== owner : isTenants && tenantOfCharged(download.owner) !== tenantId) continue;
+      if (download.waitsSince > since) return;
+      if (full === "owner" && download.owner !== owner) continue;
+      if (full === "tenant" && tenantOfCharged(download.owner) !== tenantId) continue;
       return download.cutOff();
     }
-    const who = isOwners ? `At most ${perOwner}` : "Too many";
-    throw new Fault("rate_limited", `${who} downloads at the same time`, { retryAfterMs: RETRY_MS });
   }
 
-  #follow(owner: string, content: Content, leave: () => void): Content {
+  #follow(owner: string, content: Content, place: Disposable): Content {
     const reader = content.getReader();
     const download: Download = { owner, waitsSince: 0, cutOff() {} };
     const wait = (): void => {
@@ -72,7 +64,7 @@ export class Downloads {
     };
     const end = (): void => {
       this.#waiting.delete(download);
-      leave();
+      place[Symbol.dispose]();
     };
     return new ReadableStream({
       start(controller) {

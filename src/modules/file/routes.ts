@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { parseQuery, type Route, type RouteCall, type RouteDocument } from "@/core/route.ts";
+import { parseQuery, type Route, type RouteCall, type RouteDocument, routeSchema } from "@/core/route.ts";
 import { type RoomAccess, RoomId } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { z } from "@zod/zod";
@@ -14,6 +14,7 @@ import {
   CONTENT_RESPONSES,
   respondWithContent,
 } from "./content_response.ts";
+import { DOWNLOAD_STALLED_MS, DOWNLOADS } from "./downloads.ts";
 import { FORM_OVERHEAD_BYTES, parseForm } from "./multipart.ts";
 import { THUMBNAIL_SIZES } from "./image/thumbnails.ts";
 import { contentLengthOf, readUpload } from "./upload.ts";
@@ -33,7 +34,7 @@ const ContentQuery = z.strictObject({
   ).optional(),
 });
 
-const { $schema: _, ...roomId } = z.toJSONSchema(RoomId);
+const roomId = routeSchema(RoomId);
 const FILE_UPLOAD_DOCUMENT: RouteDocument = {
   parameters: [
     { $ref: "#/components/parameters/IdempotencyKey" },
@@ -145,8 +146,9 @@ export function fileRoutes(deps: Deps): Route[] {
       "field `contentType` of the file has the actual type. Thumbnails are available for JPEG, PNG, GIF and " +
       "WebP images of up to 25 million pixels; they are JPEG, or PNG if the image has transparency, have the " +
       "orientation applied, and are never larger than the image. Returns 422 if there is no thumbnail, 429 while " +
-      "the caller waits for too many new ones, and 503 while all callers do. A principal and its agents may have 128 downloads " +
-      "at the same time, those by their links included; one whose client takes nothing for 5 s is ended when another needs its place. " +
+      "the caller waits for too many new ones, and 503 while all callers do. A principal and its agents may have " +
+      `${DOWNLOADS.perOwner} downloads at the same time, those by their links included; one whose client takes nothing for ` +
+      `${DOWNLOAD_STALLED_MS / 1000} s is ended when another needs its place. ` +
       "For clients that cannot send a token, such as an `<img>`, use `file.link`. Requires the scope `file.read`.",
     tag: "file",
     method: "GET",

@@ -11,7 +11,7 @@ import { DialogForm, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
-import { canWrite, roomList, roomName, rooms } from "../room/rooms.ts";
+import { canWrite, canWriteIn, roomList, roomName, rooms } from "../room/rooms.ts";
 import { createDocument, type Document, readDocuments } from "./documents.ts";
 import { DocumentView } from "./view.ts";
 
@@ -21,7 +21,7 @@ const FILTER_FROM = 10;
 export default function DocumentsPage({ room }: ViewProps): VNode {
   const id = room === undefined ? route.value.path[1] : undefined;
   if (id !== undefined) return html`<${DocumentView} key=${id} id=${id} />`;
-  const list = html`<${List} key=${room?.id} roomId=${room?.id} isEditable=${room === undefined || canWrite(room)} />`;
+  const list = html`<${List} key=${room?.id} roomId=${room?.id} isEditable=${canWriteIn(room)} />`;
   return room === undefined ? html`<${PlaceHead} title="Documents" />${list}` : list;
 }
 

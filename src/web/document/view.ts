@@ -14,7 +14,7 @@ import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
-import { canModerate, canWrite, roomName, rooms } from "../room/rooms.ts";
+import { canModerate, canWriteIn, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
 import type { Editor, EditorStatus } from "./connection.ts";
@@ -110,7 +110,7 @@ export function DocumentView({ id }: { id: string }): VNode {
         </div>
       </section>
       ${pane === "comments"
-        ? html`<${CommentsPane} id=${id} isEditable=${mayWrite(room)} editor=${editor} onClose=${() =>
+        ? html`<${CommentsPane} id=${id} isEditable=${canWriteIn(room)} editor=${editor} onClose=${() =>
           setPane(undefined)} />`
         : null}
       ${pane === "outline"
@@ -133,7 +133,7 @@ function DocumentHead({ document, room, onRename, children }: {
     <header class="page-head">
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
       <div class="title"><${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${document
-        .title} isReadOnly=${!mayWrite(room)} onSave=${onRename} /></div>
+        .title} isReadOnly=${!canWriteIn(room)} onSave=${onRename} /></div>
       <small class="dim narrow-hidden">${document.roomId === null
         ? "Private"
         : room === undefined
@@ -177,7 +177,7 @@ function menuOf(document: Document, room: Room | undefined, path: string, show: 
     items.push({ label: "Share", icon: "people", onSelect: () => openDialog(() => html`<${Sharing} path=${path} />`) });
   }
   items.push({ label: "Download as Markdown", icon: "down", onSelect: () => void attempt(() => download(document)) });
-  if (!mayWrite(room)) return items;
+  if (!canWriteIn(room)) return items;
   items.push({
     label: "New page inside",
     icon: "add",
@@ -209,11 +209,6 @@ function menuOf(document: Document, room: Room | undefined, path: string, show: 
     });
   }
   return items;
-}
-
-/** Of a document without a room, the gateway knows who may. */
-function mayWrite(room: Room | undefined): boolean {
-  return room === undefined || canWrite(room);
 }
 
 async function download({ id, title }: Document): Promise<void> {

@@ -63,6 +63,11 @@ export function canWrite(room: Room): boolean {
   return room.state === "active" && room.myRole !== null && room.myRole !== "observer";
 }
 
+/** The same where there may be no room: then the gateway knows who may. */
+export function canWriteIn(room: Room | undefined): boolean {
+  return room === undefined || canWrite(room);
+}
+
 export function canModerate(room: Room): boolean {
   return room.myRole === "owner" || room.myRole === "moderator";
 }

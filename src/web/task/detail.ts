@@ -13,7 +13,7 @@ import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts
 import { LineForm } from "../part/line_form.ts";
 import { Placeholder } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
-import { canWrite, roomName, rooms } from "../room/rooms.ts";
+import { canWriteIn, roomName, rooms } from "../room/rooms.ts";
 import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
 
 type Activity = { id: string; type: string; actorId: string; at: string; changes: Change[] };
@@ -46,7 +46,7 @@ function TaskDetail({ id }: { id: string }): VNode {
   if (task === undefined) return html`<${Placeholder} read=${read} />`;
 
   const room = rooms.value.get(task.roomId);
-  const isEditable = room === undefined || canWrite(room);
+  const isEditable = canWriteIn(room);
   const save = (change: Record<string, unknown>): Promise<boolean> =>
     attempt(async () => setTask({ ...task, ...await updateTask(task, change, {}) }));
   return html`

@@ -10,7 +10,7 @@ import type { Room } from "../core/resources.ts";
 import { LineForm } from "../part/line_form.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import type { ViewProps } from "../part/lazy.ts";
-import { canWrite } from "../room/rooms.ts";
+import { canWrite, canWriteIn } from "../room/rooms.ts";
 import { Board } from "./board.ts";
 import { openTask } from "./detail.ts";
 import { createTask, openTasks, type Scope } from "./tasks.ts";
@@ -73,7 +73,7 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
         : "No tasks yet. Write the first one above."} />
       ${tasks === undefined || tasks.length === 0
         ? null
-        : html`<${Board} tasks=${shown} isEditable=${room === undefined || canWrite(room)} />`}
+        : html`<${Board} tasks=${shown} isEditable=${canWriteIn(room)} />`}
     </div>
   `;
 }
