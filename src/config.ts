@@ -2,59 +2,28 @@
 import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
 import type { S3Options } from "@/adapters/blob_s3.ts";
-import { isHost } from "@/adapters/host_list.ts";
 import { aiModels, operatorProvider } from "@/ai_settings.ts";
+import {
+  anonymousUrl,
+  databaseUrl,
+  flag,
+  hosts,
+  iceUrls,
+  integer,
+  onOff,
+  origins,
+  proxies,
+  redisUrl,
+  url,
+} from "@/config_formats.ts";
 import type { OperatorProvider } from "@/ports/model.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 import { suggestionFor } from "@/core/suggestion.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "@/secret.ts";
-import { isAddressRange } from "@/transport/shared/client_address.ts";
 
 export { ConfigError };
 
-const flag = z.string().trim().toLowerCase().pipe(
-  z.enum(["true", "1", "yes", "on", "false", "0", "no", "off"], { error: "true/1/yes/on or false/0/no/off" }),
-).transform((word) => ["true", "1", "yes", "on"].includes(word));
-const onOff = z.enum(["on", "off"], { error: "on or off" }).transform((word) => word === "on");
-const integer = (least: number, most: number) =>
-  z.string().regex(/^\d{1,12}$/, `an integer from ${least} to ${most}`).transform(Number)
-    .pipe(z.number().min(least, `at least ${least}`).max(most, `at most ${most}`));
-const list = z.string().transform((text) => text.split(",").map((part) => part.trim()).filter((part) => part !== ""));
-const origins = list.refine(
-  (all) => all.every((origin) => origin === "*" || isOrigin(origin)),
-  "a comma-separated list of origins such as https://app.example.com, or *",
-);
-const url = (protocols: readonly string[]) =>
-  z.string().refine(
-    (text) => URL.canParse(text) && protocols.includes(new URL(text).protocol),
-    `a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(" or ")}`,
-  );
-const isAnonymous = (text: string): boolean => !URL.parse(text)?.username && !URL.parse(text)?.password;
-const iceUrls = (scheme: string) => {
-  const form = new RegExp(`^${scheme}s?:[^\\s/]+$`);
-  return list.refine(
-    (all) => all.every((text) => form.test(text)),
-    `a comma-separated list of URLs such as ${scheme}:ice.example.com:3478`,
-  ).default([]);
-};
-const proxies = list.refine(
-  (all) => all.every(isAddressRange),
-  "a comma-separated list of addresses and networks such as 10.0.0.0/8",
-);
-const hosts = list.refine(
-  (all) => all.every(isHost),
-  "a comma-separated list of host names, addresses and networks such as models.internal,10.0.0.0/8",
-);
-const redisUrl = z.string().refine(
-  // A password that is not encoded ends the host early: the rest of it would be the database, which is a number.
-  (text) => URL.canParse(text) && /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?[^#]*)?$/.test(text),
-  "redis:// or rediss://user:password@host:6379/0, with / in the password written as %2F",
-);
-const databaseUrl = z.string().refine(
-  (text) => /^sqlite:(?!\/\/[^/]).+$/.test(text) || isPostgresUrl(text),
-  "sqlite:<path> or postgres://user:password@host:5432/name, with / in the password written as %2F",
-);
 const limit = (value: number, most = 1_000_000_000) => integer(1, most).default(value);
 
 /** Every variable besides secrets: accepted format and default. README's table lists the same names. */
@@ -73,7 +42,7 @@ const Environment = z.object({
   SVC_PUBLIC_URL: url(["http:", "https:"]).transform((text) => trimTrailing(text, "/")).optional(),
   SVC_JWT_ISSUER: z.string().min(1).optional(),
   SVC_JWT_AUDIENCE: z.string().min(1).optional(),
-  SVC_JWKS_URL: url(["http:", "https:"]).refine(isAnonymous, "a URL without a user name and password").optional(),
+  SVC_JWKS_URL: anonymousUrl(["http:", "https:"]).optional(),
   SVC_CORS_ALLOW_ORIGINS: origins.default([]),
   SVC_HTTPS_REDIRECT_ENABLED: flag.default(false),
   SVC_HSTS_ENABLED: flag.optional(),
@@ -367,33 +336,4 @@ function liveKit(settings: Settings, raw: Record<string, string>): Config["liveK
   if (url !== undefined && apiKey !== undefined && apiSecret !== undefined) return { url, apiKey, apiSecret };
   if (url === undefined && apiKey === undefined && apiSecret === undefined) return undefined;
   throw new ConfigError("SVC_LIVEKIT_URL, SVC_LIVEKIT_API_KEY and SVC_LIVEKIT_API_SECRET must be set together");
-}
-
-/** Scheme, host and port and nothing else, also those that apps give their own pages, for which URL knows no origin. */
-function isOrigin(text: string): boolean {
-  const url = URL.parse(text);
-  return url !== null && url.host !== "" && !url.host.includes("*") && `${url.protocol}//${url.host}` === text;
-}
-
-/** The URL with the first of its hosts alone: URL knows no list of them. */
-function withFirstHost(text: string): string {
-  const start = text.indexOf("://") + 3;
-  const length = text.slice(start).search(/[/?]/);
-  const end = length < 0 ? text.length : start + length;
-  const comma = text.indexOf(",", Math.max(start, text.lastIndexOf("@", end)));
-  return comma < 0 || comma > end ? text : text.slice(0, comma) + text.slice(end);
-}
-
-/** Whether the driver can read it: what it cannot, it repeats with the password in its error. The host may be a list. */
-function isPostgresUrl(text: string): boolean {
-  const url = URL.parse(withFirstHost(text));
-  if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false;
-  // The rest of a password that was not encoded, whose first part would be taken for the host and logged.
-  if (url.hash !== "" || url.pathname.includes("@")) return false;
-  try {
-    decodeURIComponent(`${url.username}${url.password}`);
-    return true;
-  } catch {
-    return false;
-  }
 }
