@@ -1,5 +1,6 @@
 // An estimate of how many tokens a text has for a language model: one linear pass without a vocabulary, rather too high than too
 // low. Tokenizers need seconds for hostile texts, and each model has another one.
+import { truncateText } from "./text.ts";
 
 const LETTERS = 1;
 const OTHER_LETTERS = 2;
@@ -50,6 +51,19 @@ export function estimateTokens(text: string): number {
   }
   endWord();
   return Math.ceil(tokens);
+}
+
+/** The beginning of a text followed by `end`, with at most `max` tokens; `undefined` if nothing of it fits. */
+export function truncateToTokens(text: string, max: number, end: string): string | undefined {
+  const textOf = (length: number): string => `${truncateText(text, length)}${end}`;
+  let [least, most] = [0, text.length];
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2);
+    if (estimateTokens(textOf(middle)) <= max) least = middle;
+    else most = middle - 1;
+  }
+  const cut = textOf(least);
+  return least === 0 || estimateTokens(cut) > max ? undefined : cut;
 }
 
 function tokensOfWord(kind: Kind, length: number): number {

@@ -9,7 +9,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
 import { type AiService, MODEL_FAILURES, type Used } from "@/modules/ai/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { ModelError, type ModelMessage, type ModelToolCall } from "@/ports/model.ts";
+import { ModelError, type ModelStepEnd } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
@@ -18,9 +18,10 @@ import type { ToolSource } from "../tool/tool.ts";
 import { type AssembleContext, situationText } from "./context.ts";
 import type { RunEnding } from "./ending.ts";
 import { LeaseLost, type RunFailure, type RunLifecycle } from "./lifecycle.ts";
-import type { ModelStep, ModelStepResult } from "./model_step.ts";
+import type { ModelStep, ModelStepRequest, ModelStepResult } from "./model_step.ts";
 import { askersOf, roomsReadJson, withRoomsRead } from "./presenter.ts";
-import type { RunActors } from "./run_actor.ts";
+import type { RunActor, RunActors } from "./run_actor.ts";
+import { nextCallOf, promptOf, textBefore } from "./steps.ts";
 import { RunStore } from "./store.ts";
 import type { ToolStep } from "./tool_step.ts";
 
@@ -31,9 +32,17 @@ const ATTEMPTS_MAX = 6;
 const CONTEXT_SHARE = 0.5;
 const CONTEXT_MAX_TOKENS = 32_000;
 const QUESTION_DELETED: RunFailure = { code: "not_found", detail: "The message that asked was deleted" };
-/** Follows a text that the agent may not continue any more. */
-const CUT_NOTE = "\n\n… (cut: the limit of a run is reached)";
-const CONTINUE = "Continue your answer exactly where it stopped, without repeating anything.";
+/** What follows a text that the model did not end by itself, and why there is none if it said nothing. */
+const CUTS: Readonly<Partial<Record<ModelStepEnd["reason"], { note: string; failure: string }>>> = {
+  length: {
+    note: "\n\n… (cut: the limit of a run is reached)",
+    failure: "The model reached the limit of its response before it said anything",
+  },
+  filtered: {
+    note: "\n\n… (cut by the filter of the model provider)",
+    failure: "The filter of the model provider stopped the response",
+  },
+};
 
 type ExecutorDeps = {
   store: Store<AgentTables>;
@@ -145,43 +154,24 @@ export class RunExecutor {
     toolbox: Toolbox,
     signal: AbortSignal,
   ): Promise<RunRow> {
-    const { actors, ai, identity, modelStep, ending, assembleContext, store, clock } = this.#deps;
+    const { actors, modelStep, ending, store, clock } = this.#deps;
     const left = agent.max_steps - steps.filter(({ kind }) => kind === "model").length;
     if (left <= 0) throw new StepsExceeded(`The agent may respond ${agent.max_steps} times in a run`);
-    const actor = await actors.of(run);
-    const { contextTokens, id } = await ai.requireModel(run.tenant_id, agent.model ?? undefined);
-    const budgetTokens = Math.floor(Math.min(CONTEXT_MAX_TOKENS, contextTokens * CONTEXT_SHARE));
-    const askerIds = askersOf(run);
-    const askers = await identity.findEnabled(run.tenant_id, askerIds);
-    const situation = situationText(run, [...askers.values()], clock.now());
-    const context = await assembleContext({ actor, agent, run, situation, budgetTokens });
     const n = steps.length;
-    const [askerId = chargedId(actor)] = askerIds;
-    const charge = {
-      tenantId: run.tenant_id,
-      // For an agent that asks, its owner pays.
-      principalId: askers.get(askerId)?.owner_id ?? askerId,
-      agentId: run.agent_id,
-      roomId: run.room_id,
-      runId: run.id,
-      reservation: `${run.id}.${n}`,
-      onUsed: (tx: AnyTransaction, used: Used) => new RunStore(tx.db).addUsage(run.tenant_id, run.id, used),
-      agentTokensPerDay: agent.tokens_per_day === null ? undefined : Number(agent.tokens_per_day),
-    };
+    const actor = await actors.of(run);
+    const request = await this.#requestOf(run, agent, actor, steps, toolbox);
     const startedAt = iso(clock.now());
-    const result = await modelStep.run(run, n, {
-      charge,
-      model: id,
-      messages: [...context, ...repliesOf(steps)],
-      tools: toolbox.modelTools,
-      maxOutputTokens: Math.min(agent.max_output_tokens, Math.max(1, contextTokens - budgetTokens)),
-    }, signal);
+    const result = await modelStep.run(run, n, request, signal);
     const row = stepRowOf(run, n, result, { startedAt, endedAt: iso(clock.now()) });
     const read_rooms_json = roomsReadJson(withRoomsRead(run, actor.bounds.read));
     const set = { active_ms: Number(run.active_ms), step: n, read_rooms_json };
-    const isCut = result.end.reason === "length";
-    if (result.calls.length === 0 && (!isCut || left === 1)) {
-      await ending.succeed(run, textBefore(steps) + result.text + (isCut ? CUT_NOTE : ""), row, set, signal);
+    const text = textBefore(steps) + result.text;
+    const continues = result.calls.length > 0 ||
+      result.end.reason === "length" && result.text.trim() !== "" && left > 1;
+    if (!continues) {
+      const cut = CUTS[result.end.reason];
+      if (cut !== undefined && text.trim() === "") throw new Fault("model_failed", cut.failure);
+      await ending.succeed(run, text + (cut?.note ?? ""), row, set, signal);
       return { ...run, ...set, status: "succeeded" };
     }
     await store.write(async (tx) => {
@@ -194,6 +184,42 @@ export class RunExecutor {
       await runs.putStep(row);
     });
     return { ...run, ...set, text: "" };
+  }
+
+  async #requestOf(
+    run: RunRow,
+    agent: NamedAgentRow,
+    actor: RunActor,
+    steps: readonly StepRow[],
+    toolbox: Toolbox,
+  ): Promise<ModelStepRequest> {
+    const { ai, identity, assembleContext, clock } = this.#deps;
+    const { contextTokens, id } = await ai.requireModel(run.tenant_id, agent.model ?? undefined);
+    const budgetTokens = Math.floor(Math.min(CONTEXT_MAX_TOKENS, contextTokens * CONTEXT_SHARE));
+    const askerIds = askersOf(run);
+    const askers = await identity.findEnabled(run.tenant_id, askerIds);
+    const situation = situationText(run, [...askers.values()], clock.now());
+    const context = await assembleContext({ actor, agent, run, situation, budgetTokens });
+    const [askerId = chargedId(actor)] = askerIds;
+    const maxOutputTokens = Math.min(agent.max_output_tokens, Math.max(1, contextTokens - budgetTokens));
+    const tools = toolbox.modelTools;
+    return {
+      charge: {
+        tenantId: run.tenant_id,
+        // For an agent that asks, its owner pays.
+        principalId: askers.get(askerId)?.owner_id ?? askerId,
+        agentId: run.agent_id,
+        roomId: run.room_id,
+        runId: run.id,
+        reservation: `${run.id}.${steps.length}`,
+        onUsed: (tx: AnyTransaction, used: Used) => new RunStore(tx.db).addUsage(run.tenant_id, run.id, used),
+        agentTokensPerDay: agent.tokens_per_day === null ? undefined : Number(agent.tokens_per_day),
+      },
+      model: id,
+      messages: promptOf(context, steps, tools, contextTokens - maxOutputTokens),
+      tools,
+      maxOutputTokens,
+    };
   }
 }
 
@@ -211,46 +237,6 @@ function failureFrom(thrown: unknown, attempt: number): RunFailure | undefined {
   }
   if (thrown.spec.retryable) return undefined;
   return { code: thrown.code, detail: thrown.message };
-}
-
-/** The tools that a response calls. */
-export function callsOf(step: StepRow | undefined): ModelToolCall[] {
-  return step?.calls_json === null || step === undefined ? [] : JSON.parse(step.calls_json);
-}
-
-/** The first call of the last response that has not ended, with its step if it began. */
-function nextCallOf(steps: readonly StepRow[]): { call: ModelToolCall; begun: StepRow | undefined } | undefined {
-  return callsOf(steps.findLast(({ kind }) => kind === "model"))
-    .map((call) => ({ call, begun: steps.find(({ call_id }) => call_id === call.callId) }))
-    .find(({ begun }) => begun === undefined || begun.ended_at === null);
-}
-
-/** The steps so far as the model sees them. */
-function repliesOf(steps: readonly StepRow[]): ModelMessage[] {
-  return steps.flatMap((step): ModelMessage[] => {
-    if (step.kind === "tool") {
-      const call = steps.flatMap(callsOf).find(({ callId }) => callId === step.call_id);
-      return [{
-        role: "tool",
-        callId: step.call_id ?? "",
-        toolName: call?.name ?? step.tool ?? "",
-        result: step.result ?? "",
-      }];
-    }
-    const calls = callsOf(step);
-    const said: ModelMessage = {
-      role: "assistant",
-      text: step.text ?? "",
-      ...calls.length === 0 ? {} : { toolCalls: calls },
-    };
-    return step.reason === "length" && calls.length === 0 ? [said, { role: "user", text: CONTINUE }] : [said];
-  });
-}
-
-/** The text of the responses that the next one continues. */
-function textBefore(steps: readonly StepRow[]): string {
-  const last = steps.findLastIndex(({ reason }) => reason !== "length");
-  return steps.slice(last + 1).map(({ text }) => text ?? "").join("");
 }
 
 function stepRowOf(

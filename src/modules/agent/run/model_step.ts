@@ -19,7 +19,7 @@ const BROKEN_RETRIES = 2;
 const CHARS_PER_TOKEN_MAX = 32;
 const CALLS_MAX = 16;
 
-type ModelStepRequest = {
+export type ModelStepRequest = {
   charge: AiCharge;
   model: string | undefined;
   messages: readonly ModelMessage[];

@@ -6,8 +6,8 @@ import { principalChanged } from "@/modules/identity/mod.ts";
 import { type Bus, type BusMessage, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
-import { callsOf } from "./executor.ts";
 import { runChannelOf } from "./publisher.ts";
+import { callsOf } from "./steps.ts";
 import { RunStore } from "./store.ts";
 
 /** Where a stream is: the step, the length and the hash of its text so far, and which part comes after that text. */

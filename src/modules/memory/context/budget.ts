@@ -1,7 +1,6 @@
 // Fills a budget of tokens: each section has a share, what one does not use flows on to the next, and what is left at the end is
 // offered to all of them again. Deterministic, and never more than the budget.
-import { estimateTokens } from "@/core/tokens.ts";
-import { truncateText } from "@/core/text.ts";
+import { estimateTokens, truncateToTokens } from "@/core/tokens.ts";
 import type { ContextItem, SectionName } from "./schema.ts";
 
 /** Tokens that separate a message from the next one. */
@@ -79,16 +78,9 @@ function fit(
   const tokens = estimateTokens(candidate.text) + ITEM_TOKENS;
   if (tokens <= allowance) return { section, ...candidate, tokens, isTruncated: false };
   if (!canTruncate || !isFirst || allowance < TRUNCATED_MIN) return undefined;
-  let [least, most] = [0, candidate.text.length];
-  const textOf = (length: number): string => `${truncateText(candidate.text, length)}${ELLIPSIS}`;
-  const tokensOf = (length: number): number => estimateTokens(textOf(length)) + ITEM_TOKENS;
-  while (least < most) {
-    const middle = Math.ceil((least + most) / 2);
-    if (tokensOf(middle) <= allowance) least = middle;
-    else most = middle - 1;
-  }
-  if (least === 0 || tokensOf(least) > allowance) return undefined;
-  return { section, ...candidate, text: textOf(least), tokens: tokensOf(least), isTruncated: true };
+  const text = truncateToTokens(candidate.text, allowance - ITEM_TOKENS, ELLIPSIS);
+  if (text === undefined) return undefined;
+  return { section, ...candidate, text, tokens: estimateTokens(text) + ITEM_TOKENS, isTruncated: true };
 }
 
 function itemsOf({ section, chosen }: Filling): readonly ContextItem[] {
