@@ -60,3 +60,13 @@ Deno.test("a response that the provider's filter or the model's limit ends is po
   assert.match((await fixture.texts()).at(-1) ?? "", /^A part\n\n… \(cut: the limit/);
   assert.equal(fixture.models.calls.length, 3);
 });
+
+Deno.test("a run waits as long as its provider asks, also where that is too long for who waits for a request", async () => {
+  await using fixture = await AgentFixture.open(({ number }) =>
+    number <= 4 ? { error: "rate_limited", retryAfterMs: 1 } : "Here"
+  );
+  await fixture.mention(fixture.bob, "Well?");
+  await fixture.settled();
+  assert.equal((await fixture.texts()).at(-1), "Here");
+  assert.equal(fixture.models.calls.length, 5);
+});

@@ -1,5 +1,5 @@
 // One response of the model: streamed to watchers, saved as it grows, and tried again from its start if it breaks.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, delay, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { storableText, truncateText } from "@/core/text.ts";
 import type { AiCharge, AiService, AiStepEnd } from "@/modules/ai/mod.ts";
@@ -13,8 +13,8 @@ import { RunStore } from "./store.ts";
 /** Saves begin at multiples of it, so that runs which stream at the same time share a commit: others wait for each. */
 const SAVE_MS = 1000;
 const SAVE_CHARS = 4096;
-/** How often a response that broke off is tried again. */
-const BROKEN_RETRIES = 2;
+/** How often a response that broke off is tried again, or waited for as long as its provider asks. */
+const RETRIES = 2;
 /** A response longer than any that was asked for is cut. */
 const CHARS_PER_TOKEN_MAX = 32;
 const CALLS_MAX = 16;
@@ -46,9 +46,11 @@ export class ModelStep {
       try {
         return await this.#attempt(run, n, request, signal);
       } catch (thrown) {
-        const isBroken = thrown instanceof ModelError && thrown.isRetryable && thrown.usage !== undefined;
-        if (!isBroken || retry === BROKEN_RETRIES || signal.aborted) throw thrown;
-        await this.restart(run, n);
+        if (!(thrown instanceof ModelError) || !thrown.isRetryable || retry === RETRIES || signal.aborted) throw thrown;
+        const { usage, retryAfterMs } = thrown;
+        if (usage !== undefined) await this.restart(run, n);
+        else if (retryAfterMs !== undefined) await delay(retryAfterMs, signal);
+        else throw thrown;
       }
     }
   }
