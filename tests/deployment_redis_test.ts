@@ -45,13 +45,20 @@ Deno.test({
   async fn() {
     await using server = await startRedis();
     await sendRedisCommand(server.url, "CONFIG", "SET", "requirepass", "needed");
-    const records = await captureLog(["gateway", "redis"], async () => {
-      const connection = new RedisConnection(server.url);
-      await connection.firstAttempt;
-      await connection.close();
-    });
-    assert.deepEqual(records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]), [
+    assert.deepEqual(await logOfRefusal(server.url), [
       ["redis unavailable", "NOAUTH: check the user and password in SVC_REDIS_URL"],
+    ]);
+  },
+});
+
+Deno.test({
+  name: "a user that its Redis refuses is no other user, and the log says what to check",
+  ignore: !hasRedisServer,
+  async fn() {
+    await using server = await startRedis();
+    const url = Object.assign(new URL(server.url), { username: "gateway", password: "wrong" });
+    assert.deepEqual(await logOfRefusal(url.href), [
+      ["redis unavailable", "WRONGPASS: check the user and password in SVC_REDIS_URL"],
     ]);
   },
 });
@@ -61,13 +68,7 @@ Deno.test({
   ignore: !hasRedisServer,
   async fn() {
     await using server = await startRedis();
-    const records = await captureLog(["gateway", "redis"], async () => {
-      const connection = new RedisConnection(new URL("/99", server.url).href);
-      await connection.firstAttempt;
-      assert.equal(connection.isReady, false);
-      await connection.close();
-    });
-    assert.deepEqual(records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]), [
+    assert.deepEqual(await logOfRefusal(new URL("/99", server.url).href), [
       ["redis unavailable", "ERR: check the database number in SVC_REDIS_URL"],
     ]);
   },
@@ -86,6 +87,17 @@ Deno.test("a node that does not reach its Redis is ready, and its readiness name
   const { status, body } = await gateway.withToken(undefined).get("/v1/collaboration/ready");
   assert.deepEqual([status, body.isReady, body.checks.bus, body.checks.store], [200, true, false, true]);
 });
+
+/** What the log says of a server that does not let the gateway in: each message with its cause. */
+async function logOfRefusal(url: string): Promise<unknown[]> {
+  const records = await captureLog(["gateway", "redis"], async () => {
+    const connection = new RedisConnection(url);
+    await connection.firstAttempt;
+    assert.equal(connection.isReady, false);
+    await connection.close();
+  });
+  return records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]);
+}
 
 function textOf(message: BusMessage): string {
   return message.kind === "signal" ? message.signal.kind : "";

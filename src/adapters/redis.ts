@@ -18,6 +18,8 @@ const AUTH_REFUSED = /^(NOAUTH|WRONGPASS|ERR invalid password)\b/;
 /** A server that does not have the database of the URL. Its connection would use database 0, possibly that of another deployment. */
 const DATABASE_REFUSED = /^ERR (?:invalid )?DB index|^ERR SELECT is not|'select' command/i;
 
+const LOGIN_REFUSED = [AUTH_REFUSED, DATABASE_REFUSED];
+
 /** A server that is alive but rejects writes: it lacks memory or disk, or the user lacks a permission. */
 const WRITE_REFUSED = /^(OOM|MISCONF|NOPERM)\b/;
 /** Interval of repeated log entries. */
@@ -210,8 +212,8 @@ export class RedisConnection {
   /** Any other rejection, such as missing memory or permissions, is a response of a live master. */
   async #acceptsWrites(): Promise<boolean> {
     return await this.client.del(PROBE_KEY).then(
-      // The client selects the database before that, and uses another one after an error.
-      () => !DATABASE_REFUSED.test(this.#lastError?.message ?? ""),
+      // The client signs in and selects the database before that. After an error it continues, as another user or with another one.
+      () => !LOGIN_REFUSED.some((form) => form.test(this.#lastError?.message ?? "")),
       (error: Error) => {
         const isShut = AUTH_REFUSED.test(error.message);
         if (isShut) this.#lastError ??= error;
