@@ -60,7 +60,8 @@ export const redisUrl = z.string().refine(
 );
 export const databaseUrl = z.string().refine(
   (text) => /^sqlite:(?!\/\/[^/]).+$/.test(text) || isPostgresUrl(text),
-  "sqlite:<path> or postgres://user:password@host:5432/name, with / in the password written as %2F",
+  "sqlite:<path> or postgres://user:password@host:5432/name, with / in the password, or in the path of a Unix socket as " +
+    "the host, written as %2F",
 );
 
 /** Scheme, host and port and nothing else, also those that apps give their own pages, for which URL knows no origin. */
@@ -84,8 +85,10 @@ function isPostgresUrl(text: string): boolean {
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false;
   // The rest of a password that was not encoded, whose first part would be taken for the host and logged.
   if (url.hash !== "" || url.pathname.includes("@")) return false;
+  // The driver would connect to the host before it, or to localhost, and pass it on as a setting.
+  if (url.searchParams.has("host")) return false;
   try {
-    decodeURIComponent(`${url.username}${url.password}`);
+    decodeURIComponent(`${url.username}${url.password}${url.hostname}`);
     return true;
   } catch {
     return false;

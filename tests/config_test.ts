@@ -56,6 +56,7 @@ Deno.test("each bad value is refused by the name of its variable, without the va
       "postgres://user:hunter2%zz@localhost/gateway",
       "postgres://user:p@hunter2/x@localhost/gateway",
       "postgres://user:p@hunter2#x@localhost/gateway",
+      "postgres:///hunter2?host=/var/run/postgresql",
     ],
     SVC_REDIS_URL: [
       "http://hunter2",

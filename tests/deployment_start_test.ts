@@ -43,6 +43,30 @@ Deno.test("a start is refused at once with a database below a file, or one that 
   }
 });
 
+Deno.test("a start is refused at once where sslmode requires TLS of a PostgreSQL without it", async () => {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  await using _server = replyToAll(listener, "N");
+  await assert.rejects(
+    openGateway({ SVC_DATABASE_URL: `postgres://gateway@127.0.0.1:${listener.addr.port}/gateway?sslmode=require` }),
+    (error: Error) => /^SVC_DATABASE_URL: /.test(error.message) && /TLS.*sslmode/.test(String(error.cause)),
+  );
+});
+
+Deno.test("PostgreSQL is reached at a Unix socket", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const fields = ["SFATAL", "C28000", "Mreached at its socket", "", ""].join("\0");
+    const reply = `E\0\0\0${String.fromCharCode(fields.length + 4)}${fields}`;
+    await using _server = replyToAll(Deno.listen({ transport: "unix", path: `${folder}/.s.PGSQL.5432` }), reply);
+    await assert.rejects(
+      openGateway({ SVC_DATABASE_URL: `postgres://gateway@${encodeURIComponent(folder)}/gateway` }),
+      (error: Error) => /^SVC_DATABASE_URL: /.test(error.message) && /reached at its socket/.test(String(error.cause)),
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 testOnPostgres("a restore is refused while gateways run on the database", async ({ SVC_DATABASE_URL: url = "" }) => {
   {
     await using gateway = await openGateway({ SVC_DATABASE_URL: url });
@@ -91,3 +115,21 @@ testOnPostgres(
     }
   },
 );
+
+/** A server that replies this to whatever a client asks first. */
+function replyToAll(listener: Deno.Listener, reply: string): AsyncDisposable {
+  const replied = (async () => {
+    for await (const connection of listener) {
+      await connection.read(new Uint8Array(1024));
+      // The client may have left already.
+      await connection.write(new TextEncoder().encode(reply)).catch(() => {});
+      connection.close();
+    }
+  })();
+  return {
+    async [Symbol.asyncDispose]() {
+      listener.close();
+      await replied;
+    },
+  };
+}

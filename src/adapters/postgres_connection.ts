@@ -44,6 +44,12 @@ const READ_RETRY_PAUSE_MS = 100;
  */
 const PREPARED_PARAMETERS_MAX = 20;
 
+/** The first byte of a server's reply to the question whether it supports TLS. */
+const TLS_ACCEPTED = "S".charCodeAt(0);
+const NO_TLS = "The server does not support TLS, which sslmode requires";
+/** What a server reports that refuses a connection because it is not encrypted as its rules require. */
+const REFUSED = { severity: "FATAL", code: "28000" };
+
 type PostgresOptions = {
   url: string;
   connectTimeoutMs: number;
@@ -70,6 +76,7 @@ export function connect(
   return postgres(url, {
     max,
     onclose,
+    ...socketOf(url),
     // Neither age nor idleness may end a connection that has a transaction open.
     max_lifetime: null,
     idle_timeout: undefined,
@@ -110,12 +117,26 @@ export async function runStatementAlone(url: string, statement: string): Promise
   }
 }
 
+type SocketOptions = { host: string[]; port: number[]; path?: string | false; ssl?: string | false };
+
+/** The host, if it is the directory of a Unix socket, with / written as %2F: the package does not decode it. */
+function socketOf(url: string): { host?: string } {
+  const host = decodeURIComponent(URL.parse(url)?.hostname ?? "");
+  return host.startsWith("/") ? { host } : {};
+}
+
 /**
  * A socket that reports a failure when the server, or a proxy in front of it, closes without a message. The package does not
  * treat that as a failure, and would reconnect in an endless loop.
  */
-function openSocket({ host, port, path }: { host: string[]; port: number[]; path?: string | false }): Socket {
+function openSocket({ host, port, path, ssl }: SocketOptions): Socket {
   const socket = new Socket();
+  if (ssl && ssl !== "prefer") {
+    // The package begins TLS whatever the server replies, and then it looks as if the connection was lost.
+    socket.once("data", ([reply]) => {
+      if (reply !== TLS_ACCEPTED) socket.emit("error", Object.assign(new Error(NO_TLS), REFUSED));
+    });
+  }
   socket.once("close", (hadError) => {
     if (!hadError && socket.bytesRead === 0) {
       socket.emit("error", Object.assign(new Error("Connection closed without a response"), { code: "ECONNRESET" }));
