@@ -16,6 +16,8 @@ import {
   redisUrl,
   url,
 } from "@/config_formats.ts";
+import type { ProviderConfig } from "@/modules/sign_in/mod.ts";
+import { identityProvider } from "@/oidc_settings.ts";
 import type { OperatorProvider } from "@/ports/model.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 import { suggestionFor } from "@/core/suggestion.ts";
@@ -43,6 +45,10 @@ const Environment = z.object({
   SVC_JWT_ISSUER: z.string().min(1).optional(),
   SVC_JWT_AUDIENCE: z.string().min(1).optional(),
   SVC_JWKS_URL: anonymousUrl(["http:", "https:"]).optional(),
+  SVC_OIDC_ISSUER: anonymousUrl(["http:", "https:"]).optional(),
+  SVC_OIDC_CLIENT_ID: z.string().min(1).optional(),
+  SVC_OIDC_NAME: z.string().min(1).max(40, "at most 40 characters").optional(),
+  SVC_OIDC_REQUIRE: z.string().regex(/^[^=\s]+=\S.*$/, "claim=value, such as hd=example.com").optional(),
   SVC_CORS_ALLOW_ORIGINS: origins.default([]),
   SVC_HTTPS_REDIRECT_ENABLED: flag.default(false),
   SVC_HSTS_ENABLED: flag.optional(),
@@ -127,6 +133,7 @@ const SECRETS = [
   "SVC_TURN_SECRET",
   "SVC_LIVEKIT_API_SECRET",
   "SVC_AI_API_KEY",
+  "SVC_OIDC_CLIENT_SECRET",
 ] as const;
 /** Settings that are or may carry half a secret, so they may come from a file as well. */
 const URL_SECRETS = ["SVC_DATABASE_URL", "SVC_REDIS_URL", "SVC_S3_ACCESS_KEY_ID"] as const;
@@ -153,6 +160,8 @@ export type Config = {
   liveKit: { url: string; apiKey: string; apiSecret: string } | undefined;
   /** The operator's provider of models, when there is one. */
   ai: OperatorProvider | undefined;
+  /** Where people sign in, when there is one. */
+  oidc: ProviderConfig | undefined;
   /** What the operator should know, logged at start. */
   warnings: readonly string[];
 };
@@ -244,6 +253,7 @@ export function readConfig(environ: EnvironmentSource): Config {
     turnSecret: turnSecret(settings, raw),
     liveKit: liveKit(settings, raw),
     ai: operatorProvider(settings, raw.SVC_AI_API_KEY),
+    oidc: identityProvider(settings, raw.SVC_OIDC_CLIENT_SECRET),
     warnings,
   };
 }

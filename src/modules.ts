@@ -12,6 +12,7 @@ import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
 import { type FileModule, fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
+import { signInModule } from "@/modules/sign_in/mod.ts";
 import {
   type CredentialSnapshot,
   type IdentityModule,
@@ -148,7 +149,14 @@ function addAccounts(
     provider: settings.SVC_JWKS_URL === undefined ? undefined : settings.SVC_JWT_ISSUER,
     refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
   }));
-  const invitation = add(invitationModule(platform, { identity: identities, admission, joinRate: limits.refreshes }));
+  const invitation = add(invitationModule(platform, { identity: identities, admission }));
+  add(signInModule(platform, {
+    ...{ authenticator, invitations: invitation.invitations },
+    provider: config.oidc,
+    secrets: jwtSecrets,
+    publicUrl: settings.SVC_PUBLIC_URL,
+    sessionHours: settings.SVC_LIMIT_TOKEN_HOURS,
+  }));
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
       const entry = await roomAccess.find(who, roomId);

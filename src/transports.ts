@@ -101,7 +101,7 @@ export async function createTransports(
 }
 
 /** What the HTTP server takes from the settings as it is. */
-function httpSettings({ settings, metricsToken }: Config) {
+function httpSettings({ settings, metricsToken, oidc }: Config) {
   const isProduction = settings.SVC_ENV === "production";
   return {
     https: {
@@ -113,6 +113,7 @@ function httpSettings({ settings, metricsToken }: Config) {
     metricsToken,
     isMetricsClosed: metricsToken === undefined && (isProduction || settings.SVC_METRICS_PORT !== undefined),
     bodyMaxBytes: settings.SVC_LIMIT_BODY_BYTES,
+    signInName: oidc?.name,
   };
 }
 

@@ -87,6 +87,24 @@ Deno.test("all invalid values are reported at once, each in its own line", () =>
   assert.deepEqual(lines.map((line) => line.split(" ")[0]), ["SVC_ENV", "SVC_PORT", "SVC_LIMIT_BODY_BYTES"]);
 });
 
+Deno.test("an identity provider to sign in at needs what it has given to the gateway, and the way back", () => {
+  const issuer = { SVC_OIDC_ISSUER: "https://id.example.com/realms/team" };
+  const client = { SVC_OIDC_CLIENT_ID: "gateway" };
+  assert.match(refusal(issuer), /^SVC_OIDC_CLIENT_ID is missing/);
+  assert.match(refusal(client), /^SVC_OIDC_ISSUER is missing/);
+  assert.match(refusal({ SVC_OIDC_REQUIRE: "hd=example.com" }), /^SVC_OIDC_ISSUER is missing/);
+  assert.match(refusal({ ...issuer, ...client, SVC_OIDC_REQUIRE: "staff" }), /^SVC_OIDC_REQUIRE is not valid/);
+  const staging = { SVC_ENV: "staging", SVC_JWT_SECRET: "0f1e2d3c4b5a69788796a5b4c3d2e1f0ffeeddccbbaa9988" };
+  assert.match(refusal({ ...issuer, ...client, ...staging }), /^SVC_PUBLIC_URL is missing/);
+  assert.deepEqual(read({ ...issuer, ...client, SVC_OIDC_REQUIRE: "a=b=c" }).oidc, {
+    issuer: issuer.SVC_OIDC_ISSUER,
+    clientId: "gateway",
+    clientSecret: undefined,
+    name: "id.example.com",
+    required: { claim: "a", value: "b=c" },
+  });
+});
+
 Deno.test("addresses of databases and proxies in their usual forms are taken", () => {
   for (
     const url of [

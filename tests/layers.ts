@@ -12,6 +12,7 @@ const MODULE_ORDER = [
   "identity",
   "oauth",
   "invitation",
+  "sign_in",
   "notification",
   "room",
   "file",

@@ -7,5 +7,5 @@ import { code } from "./sign_in.ts";
 
 const root = document.getElementById("app");
 // A sign-in address replaces the session of this tab.
-if (code !== undefined) dropToken();
+if (code !== undefined && code.kind !== "failed") dropToken();
 if (root !== null) render(html`<${App} />`, root);

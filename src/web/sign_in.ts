@@ -1,20 +1,34 @@
-// Signing in: by a one-time address, by an invitation, or with an access token.
-import type { VNode } from "preact";
+// Signing in: at the identity provider, by a one-time address, by an invitation, or with an access token.
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, call, get, post } from "./core/api.ts";
 import { html } from "./core/html.ts";
 import { messageOf } from "./core/notice.ts";
 import type { Me } from "./core/resources.ts";
-import { replaceRoute, route } from "./core/route.ts";
+import { replaceAddress, route } from "./core/route.ts";
 import { signedOutReason, startSession } from "./core/session.ts";
 
 type Joined = { token: string };
+
+/** What people call the identity provider; empty without one. */
+const provider = document.querySelector<HTMLMetaElement>("meta[name=sign-in]")?.content ?? "";
+/** Where a person wanted to go before the identity provider was asked. */
+const PLACE = "gateway.place";
+/** By the reason in the address. */
+const FAILURES: Readonly<Record<string, string>> = {
+  denied: `${provider} does not let you in here.`,
+  disabled: "Your account here is disabled.",
+  expired: "Signing in took too long. Please try again.",
+  unavailable: `${provider} cannot be reached. Please try again later.`,
+};
 
 /** A code after the `#` is removed from the address at once: it must not be bookmarked or shared. */
 export const code = takeCode();
 
 export function SignIn(): VNode {
-  const [failure, setFailure] = useState("");
+  const [failure, setFailure] = useState(
+    code?.kind === "failed" ? FAILURES[code.value] ?? `Signing in at ${provider} failed.` : "",
+  );
   const [isBusy, setBusy] = useState(false);
   const [current, setCurrent] = useState(code);
   /** A code is worth one token. */
@@ -35,7 +49,7 @@ export function SignIn(): VNode {
   const join = (displayName?: string): Promise<void> =>
     open(async () => {
       if (joined.current !== "") return joined.current;
-      const body = { code: current?.code, ...displayName === undefined ? {} : { displayName } };
+      const body = { code: current?.value, ...displayName === undefined ? {} : { displayName } };
       try {
         return joined.current = (await post<Joined>("v1/collaboration/auth/join", body)).token;
       } catch (error) {
@@ -61,7 +75,11 @@ export function SignIn(): VNode {
             : html`<button type="button" class="primary" onClick=${() => void join()}>Try again</button>`
           : current?.kind === "invite"
           ? html`<${JoinForm} isBusy=${isBusy} onJoin=${join} />`
-          : html`<${TokenForm} isBusy=${isBusy} onToken=${(token: string) => open(() => Promise.resolve(token))} />`}
+          : html`
+            <${ProviderOr}>
+              <${TokenForm} isBusy=${isBusy} onToken=${(token: string) => open(() => Promise.resolve(token))} />
+              <//>
+          `}
         <p class="links"><a href="docs">API documentation</a></p>
       </div>
     </main>
@@ -83,6 +101,16 @@ function Asking(): VNode | null {
       role="status"><b dir="auto">${asking.clientName}</b>${asking.clientHost === null
         ? ""
         : ` of ${asking.clientHost}`} asks for access. Sign in to see what it may do, and to allow or deny it.</p>
+  `;
+}
+
+/** The identity provider, when there is one, and after it what is for those whom it does not know. */
+function ProviderOr({ children }: { children: ComponentChildren }): VNode {
+  if (provider === "") return html`${children}`;
+  const remember = (): void => sessionStorage.setItem(PLACE, location.hash);
+  return html`
+    <a class="button primary" href="v1/collaboration/auth/sign-in" onClick=${remember}>Sign in with ${provider}</a>
+    <details><summary>Sign in another way</summary>${children}</details>
   `;
 }
 
@@ -113,13 +141,14 @@ function TokenForm({ isBusy, onToken }: { isBusy: boolean; onToken: (token: stri
   `;
 }
 
-function takeCode(): { kind: "code" | "invite"; code: string } | undefined {
+function takeCode(): { kind: "code" | "invite" | "failed"; value: string } | undefined {
   const params = new URLSearchParams(location.hash.slice(1));
-  for (const kind of ["code", "invite"] as const) {
+  for (const kind of ["code", "invite", "failed"] as const) {
     const value = params.get(kind);
     if (value === null) continue;
-    replaceRoute([]);
-    return { kind, code: value };
+    replaceAddress(sessionStorage.getItem(PLACE) ?? "#/");
+    sessionStorage.removeItem(PLACE);
+    return { kind, value };
   }
   return undefined;
 }

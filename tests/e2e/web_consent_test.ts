@@ -1,23 +1,39 @@
 // An application asks for access: who signs in knows which one, and what is ticked is what it gets.
 import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
+import { FakeProvider } from "../identity_provider.ts";
 import { openTarget } from "./target.ts";
 import { authorizationAddress } from "./web_authorization.ts";
 import { assertNoReports, openClient } from "./web_page.ts";
 
 browserTest("an application is named before signing in, and gets exactly what is ticked", async (t) => {
-  await using target = await openTarget({ isOwn: true });
-  const token = await target.token({ sub: "ada", name: "Ada" });
+  await using provider = new FakeProvider();
+  await using target = await openTarget({
+    isOwn: true,
+    environment: {
+      SVC_OIDC_ISSUER: provider.issuer,
+      SVC_OIDC_CLIENT_ID: provider.clientId,
+      SVC_OIDC_CLIENT_SECRET: provider.clientSecret,
+      SVC_OIDC_NAME: "Team Login",
+    },
+  });
   const browser = await launchBrowser();
   const scopes = ["message.read", "message.write", "command.write", "task.read", "task.write", "webhook.manage"];
   try {
     const page = await openClient(browser, await authorizationAddress(target, "Desk Assistant", scopes));
-    await t.step("the page where it is signed in names it", async () => {
-      await page.getByText("Desk Assistant asks for access. Sign in").waitFor();
-      await page.getByLabel("Access token").fill(token);
-      await page.getByRole("button", { name: "Sign in" }).click();
-      await page.getByRole("heading", { name: "Desk Assistant asks for access" }).waitFor();
-    });
+    await t.step(
+      "the page where it is signed in names it, and comes back to it from the identity provider",
+      async () => {
+        await page.getByText("Desk Assistant asks for access. Sign in").waitFor();
+        provider.deny = "access_denied";
+        await page.getByRole("link", { name: "Sign in with Team Login" }).click();
+        await page.getByRole("alert").getByText("Team Login does not let you in here.").waitFor();
+        provider.reset();
+        await page.getByText("Desk Assistant asks for access. Sign in").waitFor();
+        await page.getByRole("link", { name: "Sign in with Team Login" }).click();
+        await page.getByRole("heading", { name: "Desk Assistant asks for access" }).waitFor();
+      },
+    );
     await t.step("what it asks for is grouped by area, and all of it is granted at first", async () => {
       const rows = await page.locator("tbody th").allInnerTexts();
       assert.deepEqual(rows, ["Messages", "Tasks", "Webhooks and plugins"]);

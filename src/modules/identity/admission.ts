@@ -23,6 +23,8 @@ type Candidate = {
   principalId: string | null;
   role: TenantRole;
   displayName: string;
+  /** How long the session may last; default `SESSION_DAYS`. */
+  sessionMs?: number | undefined;
 };
 
 const SESSION_DAYS = 30;
@@ -60,7 +62,7 @@ export class Admission {
       scopes: "*",
       created_by: id,
       created_at: iso(now),
-      expires_at: iso(now + SESSION_DAYS * DAY_MS),
+      expires_at: iso(now + (candidate.sessionMs ?? SESSION_DAYS * DAY_MS)),
       last_used_at: null,
     };
     await identities.addToken(row);

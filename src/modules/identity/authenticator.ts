@@ -26,7 +26,7 @@ import {
   type TokenRow,
 } from "./store.ts";
 import { lockCredential, principalLock } from "./credential_guard.ts";
-import type { TokenVerifier } from "./verifier.ts";
+import { readClaims, type TokenVerifier } from "./verifier.ts";
 
 /** API tokens start with this, so they are never mistaken for a JWT. */
 export const API_TOKEN_PREFIX = "svcpat_";
@@ -85,6 +85,11 @@ export class Authenticator {
     const started = runAsSystem(() => this.#resolve(token, resource, key)).finally(() => this.#running.delete(key));
     this.#running.set(key, started);
     return started;
+  }
+
+  /** The actor of what the identity provider says of a person, as with a token of it; throws as `authenticate` does. */
+  async resolveClaims(claims: unknown): Promise<Actor> {
+    return await this.#byClaims(readClaims(claims, false));
   }
 
   /**
@@ -155,13 +160,19 @@ export class Authenticator {
   async #byJwt(token: string, resource: string | undefined): Promise<Actor> {
     const { store, verifier } = this.#deps;
     const claims = await verifier.verify(token, resource);
-    const tenantId = claims.tenant ?? claims.tid ?? "default";
+    const tenantId = tenantOf(claims);
     const familyId = familyIdOf(claims.jti);
     if (familyId !== undefined) return await this.#byFamilyToken(tenantId, familyId, claims);
-    const identities = new IdentityStore(store.db);
-    if (claims.jti !== undefined && await identities.isRevoked(tenantId, claims.jti)) {
+    if (claims.jti !== undefined && await new IdentityStore(store.db).isRevoked(tenantId, claims.jti)) {
       throw new Fault("token_revoked", "The token was revoked");
     }
+    return await this.#byClaims(claims);
+  }
+
+  /** Creates the principal of these claims, or updates it where they are newer. */
+  async #byClaims(claims: Claims): Promise<Actor> {
+    const tenantId = tenantOf(claims);
+    const identities = new IdentityStore(this.#deps.store.db);
     const row = await identities.principal(tenantId, claims.sub);
     const isCurrent = row !== undefined && Object.keys(claimedChanges(claims, row)).length === 0;
     const principal = isCurrent ? row : await this.#upsertFromToken(tenantId, claims);
@@ -281,6 +292,10 @@ export class Authenticator {
       log.warn("updating the last use of a token failed", failureOf(cause));
     }
   }
+}
+
+function tenantOf({ tenant, tid }: Claims): string {
+  return tenant ?? tid ?? "default";
 }
 
 /** The role of a principal, bounded by its owner's; throws `token_revoked` if it or its owner is disabled. */

@@ -51,16 +51,10 @@ export class TokenVerifier {
     } catch (cause) {
       throw new Fault("unauthenticated", "The token's payload is not JSON", { cause });
     }
-    const claims = (isOwn ? Claims : ProviderClaims).safeParse(json, INPUT_ERRORS);
-    if (!claims.success) {
-      const [issue] = claims.error.issues;
-      const part = issue?.path.length ? `claim ${issue.path.join(".")}` : "payload";
-      throw new Fault("unauthenticated", `The token's ${part} is not valid: ${issue?.message}`);
-    }
-    rejectClaimAliases(claims.data, isOwn);
-    this.#assertCurrent(claims.data);
-    this.#assertAudience(claims.data, resource);
-    return claims.data;
+    const claims = readClaims(json, isOwn);
+    this.#assertCurrent(claims);
+    this.#assertAudience(claims, resource);
+    return claims;
   }
 
   /** The payload, and whether it was signed with a secret of ours and not by an identity provider. */
@@ -120,6 +114,18 @@ export class TokenVerifier {
       throw new Fault("unauthenticated", "The aud of the token is not accepted");
     }
   }
+}
+
+/** The claims of a payload that was verified, by us or by an identity provider; throws `unauthenticated`. */
+export function readClaims(json: unknown, isOwn: boolean): Claims {
+  const claims = (isOwn ? Claims : ProviderClaims).safeParse(json, INPUT_ERRORS);
+  if (!claims.success) {
+    const [issue] = claims.error.issues;
+    const part = issue?.path.length ? `claim ${issue.path.join(".")}` : "payload";
+    throw new Fault("unauthenticated", `The token's ${part} is not valid: ${issue?.message}`);
+  }
+  rejectClaimAliases(claims.data, isOwn);
+  return claims.data;
 }
 
 function headerOf(token: string): { alg?: unknown } {

@@ -1,7 +1,7 @@
 // Operations on invitations.
 import { z } from "@zod/zod";
 import type { ModuleApi } from "@/core/module.ts";
-import { defineOperation, type Rate } from "@/core/operation.ts";
+import { defineOperation } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { joinRoute } from "./route.ts";
 import { Invitation, InvitationCreate, NewInvitation } from "./schema.ts";
@@ -9,10 +9,10 @@ import type { InvitationService } from "./service.ts";
 
 const PATH = "/v1/collaboration/invitations";
 
-export function invitationApi(invitations: InvitationService, joinRate: Rate): ModuleApi {
+export function invitationApi(invitations: InvitationService): ModuleApi {
   return {
     tags: { invitations: "Invitations to the tenant: codes that people join with." },
-    routes: [joinRoute(invitations, joinRate)],
+    routes: [joinRoute(invitations)],
     operations: [
       defineOperation({
         name: "invite.create",

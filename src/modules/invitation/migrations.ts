@@ -21,5 +21,12 @@ const baseline: Migration = {
   },
 };
 
+const sessionTime: Migration = {
+  name: "0002_session_time",
+  async up(db) {
+    await sql`alter table invitation add column session_ms integer`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, sessionTime];

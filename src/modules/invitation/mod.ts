@@ -1,25 +1,26 @@
 // Invitations: how people without an identity provider get their first token.
 import type { Module } from "@/core/module.ts";
-import type { Rate } from "@/core/operation.ts";
 import type { Admission, IdentityService } from "@/modules/identity/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { invitationApi } from "./api.ts";
 import { migrations } from "./migrations.ts";
 import { InvitationService } from "./service.ts";
 
-type Deps = { identity: IdentityService; admission: Admission; joinRate: Rate };
+export { SIGN_IN_RATE } from "./route.ts";
+
+type Deps = { identity: IdentityService; admission: Admission };
 
 export type InvitationModule = Module & { invitations: InvitationService };
 
 export function invitationModule(
   { store, clock, cursors }: Platform,
-  { identity, admission, joinRate }: Deps,
+  { identity, admission }: Deps,
 ): InvitationModule {
   const invitations = new InvitationService({ store, clock, cursors, identity, admission });
   return {
     name: "invitation",
     migrations,
-    ...invitationApi(invitations, joinRate),
+    ...invitationApi(invitations),
     maintenance: { invitations: () => invitations.purge() },
     invitations,
   };

@@ -7,8 +7,11 @@ import type { InvitationService } from "./service.ts";
 
 const EXAMPLE = { code: "x7Tq2cVbN0pLr5sYw8uZa1dEf4gHj6kM3nQoRtUvXyA", displayName: "Alice" };
 
-/** `POST /v1/collaboration/auth/join`, at this rate for one address. */
-export function joinRoute(invitations: InvitationService, rate: Rate): Route {
+/** Of one address, which may be that of an office whose people all arrive at nine. Codes are too long to be guessed. */
+export const SIGN_IN_RATE: Rate = { perSecond: 1, burst: 100 };
+
+/** `POST /v1/collaboration/auth/join` */
+export function joinRoute(invitations: InvitationService): Route {
   return {
     name: "invite.join",
     summary: "Join a tenant: exchange the code of an invitation for a principal and a token",
@@ -19,7 +22,7 @@ export function joinRoute(invitations: InvitationService, rate: Rate): Route {
     method: "POST",
     path: "/v1/collaboration/auth/join",
     auth: "public",
-    rate,
+    rate: SIGN_IN_RATE,
     faults: [
       "bad_request",
       "unauthenticated",

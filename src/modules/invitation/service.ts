@@ -18,8 +18,13 @@ type Deps = {
   admission: Admission;
 };
 
+/** Whose session a code starts. */
+type SignedIn = Pick<Actor, "tenantId" | "principalId" | "role"> & { sessionMs?: number | undefined };
+
 const INVITATIONS_MAX = 200;
 const OWNER_CODE_MS = 15 * MINUTE_MS;
+/** The page that gets it exchanges it when it is loaded. */
+const SIGN_IN_CODE_MS = MINUTE_MS;
 /** The first owner of a development gateway. */
 const OWNER = { tenantId: "default", id: "owner", name: "Owner" };
 
@@ -48,6 +53,7 @@ export class InvitationService {
       created_by: actor.principalId,
       created_at: iso(now),
       expires_at: iso(now + expiresInSeconds * 1000),
+      session_ms: null,
     };
     await store.write(async (tx) => {
       const invitations = new InvitationStore(tx.db);
@@ -100,32 +106,45 @@ export class InvitationService {
         principalId: row.principal_id,
         role: row.role,
         displayName: displayName ?? OWNER.name,
+        sessionMs: row.session_ms ?? undefined,
       });
     });
   }
 
   /** A code that signs in the first owner once. Earlier ones end. */
   async createOwnerCode(): Promise<string> {
-    const { store, clock } = this.#deps;
     const code = newSecret(16);
-    const now = clock.now();
-    await store.write(async (tx) => {
+    await this.#deps.store.write(async (tx) => {
       const invitations = new InvitationStore(tx.db);
       await invitations.removeSignIns(OWNER.tenantId, OWNER.id);
-      await invitations.add({
-        tenant_id: OWNER.tenantId,
-        id: newId("inv"),
-        hash: hashText(code),
-        name: "Sign-in address",
-        role: "owner",
-        principal_id: OWNER.id,
-        uses_left: 1,
-        created_by: null,
-        created_at: iso(now),
-        expires_at: iso(now + OWNER_CODE_MS),
-      });
+      const owner = { tenantId: OWNER.tenantId, principalId: OWNER.id, role: "owner" } as const;
+      await invitations.add(this.#signIn(code, owner, OWNER_CODE_MS));
     });
     return code;
+  }
+
+  /** A code that starts one session of a principal that exists, at once. */
+  async createSignInCode(who: SignedIn): Promise<string> {
+    const code = newSecret();
+    await this.#deps.store.write((tx) => new InvitationStore(tx.db).add(this.#signIn(code, who, SIGN_IN_CODE_MS)));
+    return code;
+  }
+
+  #signIn(code: string, { tenantId, principalId, role, sessionMs }: SignedIn, validMs: number): InvitationRow {
+    const now = this.#deps.clock.now();
+    return {
+      tenant_id: tenantId,
+      id: newId("inv"),
+      hash: hashText(code),
+      name: "Sign-in address",
+      role,
+      principal_id: principalId,
+      uses_left: 1,
+      created_by: null,
+      created_at: iso(now),
+      expires_at: iso(now + validMs),
+      session_ms: sessionMs ?? null,
+    };
   }
 
   async purge(): Promise<void> {

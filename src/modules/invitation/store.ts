@@ -16,6 +16,8 @@ export type InvitationRow = {
   created_by: string | null;
   created_at: string;
   expires_at: string;
+  /** How long the session may last that it starts, in ms; null: as long as any. */
+  session_ms: number | null;
 };
 export type InvitationTables = { invitation: InvitationRow };
 

@@ -1,9 +1,8 @@
 // Who issues tokens for `/mcp`: the discovery documents (RFC 9728, RFC 8414), and the addresses that they name.
 import { notFound } from "@/core/fault.ts";
+import { publicAddressOf } from "@/core/public_address.ts";
 import type { Route } from "@/core/route.ts";
 import { jsonResponseDocument } from "./route_document.ts";
-
-const LOOPBACK_ORIGIN = /^http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/;
 
 type IssuerOptions = {
   publicUrl: string | undefined;
@@ -30,11 +29,9 @@ export class Issuer {
     return this.scopes().filter((scope) => !scope.endsWith(".manage"));
   }
 
-  /** Address of the gateway; without a public one, that of the machine it runs on, if the request was sent to that. */
+  /** Address of the gateway. */
   baseOf(request: Request): string | undefined {
-    if (this.#publicUrl !== undefined) return this.#publicUrl;
-    const { origin } = new URL(request.url);
-    return LOOPBACK_ORIGIN.test(origin) ? origin : undefined;
+    return publicAddressOf(request, this.#publicUrl);
   }
 
   /** The same where it must be known; throws `not_found` where the gateway issues no tokens. */

@@ -47,6 +47,8 @@ export type HttpDeps = CorsRules & {
   /** Absent if limits are disabled. */
   limits?: HttpLimits | undefined;
   checkReadiness: () => Promise<Readiness>;
+  /** What people call the identity provider at which they sign in. */
+  signInName?: string | undefined;
   /** Version of the gateway, for the OpenAPI document. */
   version: string;
   https?: HttpsRules;
@@ -271,7 +273,7 @@ function withBuiltInRoutes(deps: HttpDeps): Route[] {
   const documents = ["/openapi.json", "/asyncapi.json"]
     .filter((path) => path === "/openapi.json" || routes.some((route) => route.path === path));
   const pages = ["/docs/events"].filter((path) => routes.some((route) => route.path === path));
-  const client = new WebClient();
+  const client = new WebClient(deps.signInName);
   routes.push(homeRoute(deps.version, documents, (request) => client.respond(request)), client.route);
   routes.push(...docsRoutes([...documents, ...pages]));
   routes.push(openapiRoute({ operations: deps.operations, routes, tags: deps.tags ?? {}, version: deps.version }));

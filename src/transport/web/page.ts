@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import manifest from "../../../deno.json" with { type: "json" };
 import { Fault } from "@/core/fault.ts";
+import { escapeHtml } from "@/core/text.ts";
 import type { Route } from "@/core/route.ts";
 import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
 import { packageFile, PACKAGES } from "./packages.ts";
@@ -36,7 +37,13 @@ type Client = { digest: string; page: StaticAsset; files: ReadonlyMap<string, St
 
 /** The page for browsers that open `/`, and the route of its files. */
 export class WebClient {
+  readonly #signInName: string | undefined;
   #client: Promise<Client> | undefined;
+
+  /** `signInName`: what people call the identity provider at which they sign in, when there is one. */
+  constructor(signInName?: string) {
+    this.#signInName = signInName;
+  }
 
   async respond(request: Request): Promise<Response> {
     const { page } = await this.#load();
@@ -77,11 +84,11 @@ export class WebClient {
   }
 
   #load(): Promise<Client> {
-    return this.#client ??= load();
+    return this.#client ??= load(this.#signInName);
   }
 }
 
-async function load(): Promise<Client> {
+async function load(signInName: string | undefined): Promise<Client> {
   const [scripts, styles] = await Promise.all([textsOf(SCRIPTS), textsOf(STYLES)]);
   const digest = createHash("sha256").update(JSON.stringify([...scripts, ...styles, manifest.imports]))
     .digest("base64url").slice(0, 16);
@@ -101,7 +108,7 @@ async function load(): Promise<Client> {
   const style = styles.map(([, text]) => text).join("\n");
   files.set(STYLE, new StaticAsset("text/css; charset=utf-8", () => style, cached));
   const preloaded = await closureOf(ENTRY, ready);
-  const html = pageOf(`app/${digest}`, preloaded);
+  const html = pageOf(`app/${digest}`, preloaded, signInName);
   const page = new StaticAsset("text/html; charset=utf-8", () => html, {
     headers: { ...HEADERS, Vary: "Accept" },
     encodings: ["br", "gzip"],
@@ -148,7 +155,7 @@ async function closureOf(entry: string, files: ReadonlyMap<string, string | Prom
 }
 
 /** Every reference is relative, so the page also works behind a path prefix. */
-function pageOf(folder: string, scripts: readonly string[]): string {
+function pageOf(folder: string, scripts: readonly string[], signInName: string | undefined): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -156,6 +163,7 @@ function pageOf(folder: string, scripts: readonly string[]): string {
 <meta name="viewport" content="width=device-width, initial-scale=1, interactive-widget=resizes-content">
 <meta name="color-scheme" content="light dark">
 <title>Collaboration Gateway</title>
+${signInName === undefined ? "" : `<meta name="sign-in" content="${escapeHtml(signInName)}">`}
 <link rel="icon" href="docs/favicon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="${folder}/${STYLE}">
 ${scripts.map((file) => `<link rel="modulepreload" href="${folder}/${file}">`).join("\n")}

@@ -35,7 +35,12 @@ export function goBack(): void {
 
 /** The same without a trace in the history. */
 export function replaceRoute(path: readonly string[], query: Readonly<Record<string, string>> = {}): void {
-  history.replaceState(null, "", hrefOf(path, query));
+  replaceAddress(hrefOf(path, query));
+}
+
+/** The same for a whole address. */
+export function replaceAddress(href: string): void {
+  history.replaceState(null, "", href);
   show();
 }
 
