@@ -303,10 +303,11 @@ function nodeWarnings({ SVC_DATABASE_URL, SVC_REDIS_URL }: Settings): string[] {
 }
 
 function valueOf(environ: EnvironmentSource, name: string, mayBeFile: boolean): string | undefined {
-  const value = environ.get(name);
-  if (value !== undefined && value !== "") return value;
-  const path = mayBeFile ? environ.get(`${name}_FILE`) : undefined;
-  if (path === undefined || path === "") return undefined;
+  // An empty variable is one that is not set.
+  const value = environ.get(name) || undefined;
+  const path = mayBeFile && environ.get(`${name}_FILE`);
+  if (!path) return value;
+  if (value !== undefined) throw new ConfigError(`${name} and ${name}_FILE are both set: expected one of them`);
   let text: string;
   try {
     text = environ.readFile(path).trim();

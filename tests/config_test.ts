@@ -196,6 +196,13 @@ Deno.test("a file that should hold a secret and is empty stops the start", async
   }
 });
 
+Deno.test("a setting and a file that should hold it stop the start, since one of them would be ignored", () => {
+  for (const [name, value] of [["SVC_JWT_SECRET", SECRET], ["SVC_REDIS_URL", "redis://localhost"]] as const) {
+    const message = refusal({ [name]: value, [`${name}_FILE`]: "/run/secret" });
+    assert.match(message, new RegExp(`^${name} and ${name}_FILE are both set`));
+  }
+});
+
 Deno.test("a redirect to plain http, which would never end, is refused", () => {
   const redirect = { SVC_HTTPS_REDIRECT_ENABLED: "true" };
   assert.match(refusal({ ...redirect, SVC_PUBLIC_URL: "http://collab.example" }), /^SVC_PUBLIC_URL .*https:/);
