@@ -244,7 +244,9 @@ Deno.test("an agent learns that a server whose tools it had does not respond", a
   await using server = remote(async (message) => {
     if (isDown) return new Response(null, { status: 503 });
     if (message.method !== "tools/list") return await initialized(message);
-    return result(message.id, { tools: [{ name: "find", inputSchema: { type: "object" } }] });
+    // Providers refuse a request with half a character.
+    const description = `${"x".repeat(999)}🔎`;
+    return result(message.id, { tools: [{ name: "find", description, inputSchema: { type: "object" } }] });
   });
   await using fixture = await AgentFixture.open(() => "Ready", { environment: LOOPBACK });
   const { gateway, alice, agentId } = fixture;
@@ -252,6 +254,8 @@ Deno.test("an agent learns that a server whose tools it had does not respond", a
   ok(await alice.patch(`/v1/collaboration/agents/${agentId}`, { tools: ["wiki.find"] }));
   await fixture.mention(fixture.bob, "Are you there?");
   await fixture.settled();
+  const { tools = [] } = fixture.models.calls[0]?.request ?? {};
+  assert.ok(tools.find(({ name }) => name === "wiki_find")?.description.isWellFormed());
   isDown = true;
   // Longer than the tools of a server are cached.
   gateway.clock.advance(6 * MINUTE_MS);

@@ -5,6 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
+import { truncateText } from "@/core/text.ts";
 import { type AgentTool, ToolFailed, type ToolSource } from "@/modules/agent/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type RemoteServers, type RemoteTool, ServerError, type Target } from "./client.ts";
@@ -96,7 +97,7 @@ export class ServerCatalog implements ToolSource {
   #agentTool(row: ServerRow, { name, remote }: NamedTool): AgentTool {
     return {
       name,
-      description: `${(remote.description ?? remote.name).slice(0, DESCRIPTION_MAX_CHARS)} (server ${row.id})`,
+      description: `${truncateText(remote.description ?? remote.name, DESCRIPTION_MAX_CHARS)} (server ${row.id})`,
       inputSchema: remote.inputSchema,
       isIdempotent: false,
       needsApproval: row.needs_approval === 1,
