@@ -8,7 +8,21 @@ export class StreamBroken extends Error {}
 
 /** Longest wait that a provider may ask for. */
 const RETRY_AFTER_MAX_MS = 60_000;
-const CONTEXT_TOO_LONG = /context|too long|too large|maximum[^.]{0,40}tokens|token count/i;
+/** As many providers, so many words. An error about a tool may name a `context`, too, and one about a name that it is too long. */
+const CONTEXT_TOO_LONG = new RegExp(
+  [
+    "context[ _](?:length|window|size|limit)",
+    "maximum (?:model|prompt|input) length",
+    "maximum number of (?:input )?tokens",
+    "(?:prompt|input|request|conversation)(?: is)? too (?:long|large)",
+    "token (?:count|limit)",
+    "input length",
+    "too many tokens",
+    "max_new_tokens",
+  ].join("|"),
+  "i",
+);
+const RETRY_DELAY = /"retryDelay": ?"(\d{1,5}(?:\.\d{1,9})?)s"/;
 const CAUSES_MAX = 5;
 const REPLY_MAX_CHARS = 300;
 
@@ -44,12 +58,11 @@ export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined, api
   }
   const { statusCode: status, responseBody = "", responseHeaders = {} } = thrown as ApiCallError;
   if (status === undefined || usage !== undefined || status < 300) return make("stream_broken", true);
-  const retryAfterMs = retryAfterOf(responseHeaders);
+  const retryAfterMs = retryAfterOf(responseHeaders, responseBody);
   if (status === 429) return make("rate_limited", true, retryAfterMs);
   if (status === 401 || status === 403) return make("bad_key", false);
-  if ((status === 400 || status === 413 || status === 422) && CONTEXT_TOO_LONG.test(responseBody)) {
-    return make("context_too_long", false);
-  }
+  const isInvalid = status === 400 || status === 422;
+  if (status === 413 || isInvalid && CONTEXT_TOO_LONG.test(responseBody)) return make("context_too_long", false);
   if (status === 408) return make("timed_out", true);
   return status >= 500 ? make("overloaded", true, retryAfterMs) : make("request_refused", false);
 }
@@ -78,9 +91,10 @@ function findOutboundError(thrown: unknown): OutboundError | undefined {
   return undefined;
 }
 
-/** How long a provider asks to wait; seconds, or milliseconds in a header of their own. A date is not worth the effort. */
-function retryAfterOf(headers: Record<string, string>): number | undefined {
-  const [ms, seconds] = [Number(headers["retry-after-ms"]), Number(headers["retry-after"])];
+/** How long a provider asks to wait; milliseconds in a header of their own, seconds, or as Google says it. A date is not worth the effort. */
+function retryAfterOf(headers: Record<string, string>, body: string): number | undefined {
+  const seconds = Number(headers["retry-after"] ?? RETRY_DELAY.exec(body)?.[1]);
+  const ms = Number(headers["retry-after-ms"]);
   const wait = ms > 0 ? ms : seconds > 0 ? seconds * 1000 : undefined;
   return wait === undefined ? undefined : Math.min(wait, RETRY_AFTER_MAX_MS);
 }

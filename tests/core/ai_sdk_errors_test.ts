@@ -1,0 +1,32 @@
+// What the errors of providers mean.
+import assert from "node:assert/strict";
+import { modelErrorOf } from "@/adapters/ai_sdk_errors.ts";
+
+Deno.test("what providers say of a prompt that is too long is understood, and of nothing else", () => {
+  const codeOf = (responseBody: string) => modelErrorOf({ statusCode: 400, responseBody }, undefined, undefined).code;
+  const tooLong = [
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+    '{"error":{"code":"context_length_exceeded"}}',
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+    "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    "the request exceeds the available context size, try increasing it",
+    "The decoder prompt (length 10000) is longer than the maximum model length of 8192.",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+    "Your request exceeded model token limit: 8192",
+    "Range of input length should be [1, 30720]",
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097",
+  ];
+  for (const text of tooLong) assert.equal(codeOf(text), "context_too_long", text);
+  const refused = [
+    "Invalid schema for function 'search': In context=('properties', 'x'), array schema missing items.",
+    "Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64",
+    "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
+  ];
+  for (const text of refused) assert.equal(codeOf(text), "request_refused", text);
+  assert.equal(modelErrorOf({ statusCode: 413 }, undefined, undefined).code, "context_too_long");
+  const google =
+    '{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay": "34.07s"}]}}';
+  assert.equal(modelErrorOf({ statusCode: 429, responseBody: google }, undefined, undefined).retryAfterMs, 34_070);
+});
