@@ -24,13 +24,15 @@ export const SIGNATURES: Readonly<Record<string, string>> = {
   "gemini-3-signed": "c2lnbmVk",
   "gemini-3-long": "A".repeat(40_000),
 };
+/** Reasoning that leads to calls. */
+export const REASONING = ["Which ", "city?"];
 export const WORDS = ["one ", "two ", "three "];
 
 const problem = (status: number, message: string, headers: Record<string, string> = {}) =>
   Response.json({ error: { message, type: "error" } }, { status, headers });
 
 /** Responses instead of a stream, by model. Their texts hold a key, which must not be passed on. */
-const REFUSALS: Readonly<Record<string, (number: number) => Response | undefined>> = {
+const REFUSALS: Readonly<Record<string, (number: number, body: ModelCall["body"]) => Response | undefined>> = {
   "bad-key": () => problem(401, "Incorrect API key sk-SECRET"),
   "busy": () => problem(429, "slow down sk-SECRET", { "retry-after": "7" }),
   "busy-once": (number) => number === 1 ? problem(429, "slow down", { "retry-after-ms": "5" }) : undefined,
@@ -38,6 +40,15 @@ const REFUSALS: Readonly<Record<string, (number: number) => Response | undefined
   "down-once": (number) => number === 1 ? problem(503, "oops", { "retry-after-ms": "5" }) : undefined,
   "too-long": () => problem(400, "This model's maximum context length is 8192 tokens"),
   "refused": () => problem(400, "unsupported parameter"),
+  "gpt-5": (_number, body) =>
+    "max_tokens" in body
+      ? problem(
+        400,
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+      )
+      : undefined,
+  "strict": (_number, body) =>
+    "stream_options" in body ? problem(422, "stream_options: extra fields not permitted") : undefined,
   "redirect": () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/steal" } }),
   "html": () => new Response("<html>gateway error</html>", { headers: { "content-type": "text/html" } }),
 };
@@ -84,6 +95,8 @@ const BEHAVIORS: Readonly<Record<string, Behavior>> = {
     send(delta(model, { reasoning_content: "hmm" }));
     speak(model, send);
   },
+  "reasoning-returned": ({ model }, send) => reasonAndCall(model, send, "reasoning_content"),
+  "reasoning-kept": ({ model }, send) => reasonAndCall(model, send, "reasoning"),
   "pings": async ({ model }, send) => {
     for (let n = 0; n < 3; n++) {
       send(": ping");
@@ -127,6 +140,8 @@ const BEHAVIORS: Readonly<Record<string, Behavior>> = {
   },
   "length": ({ model }, send) => speak(model, send, "length"),
   "filtered": ({ model }, send) => speak(model, send, "content_filter"),
+  "eos": ({ model }, send) => speak(model, send, "eos"),
+  "model-length": ({ model }, send) => speak(model, send, "model_length"),
   "unknown-reason": ({ model }, send) => speak(model, send, "surprise"),
 };
 
@@ -134,6 +149,15 @@ function speak(model: string, send: Send, reason = "stop", reported: typeof REPO
   for (const word of WORDS) send(delta(model, { content: word }));
   send(delta(model, {}, reason));
   if (reported !== null) send(usage(model, reported as typeof REPORTED));
+}
+
+function reasonAndCall(model: string, send: Send, field: string): void {
+  for (const part of REASONING) send(delta(model, { [field]: part }));
+  for (const index of [0, 1]) {
+    const called = { index, id: `call_${index}`, type: "function", function: { name: "weather", arguments: "{}" } };
+    send(delta(model, { tool_calls: [called] }));
+  }
+  send(delta(model, {}, "tool_calls"));
 }
 
 async function recite({ parts = [], reason }: ScriptedStep, { model, signal }: ModelCall, send: Send): Promise<void> {
@@ -216,7 +240,7 @@ export class ModelServer {
     signal.addEventListener("abort", () => call.isAborted = true);
     this.calls.push(call);
     if (path.endsWith("/embeddings")) return embeddings(call);
-    const refusal = REFUSALS[model]?.(this.calls.filter((other) => other.model === model).length);
+    const refusal = REFUSALS[model]?.(this.calls.filter((other) => other.model === model).length, body);
     if (refusal !== undefined) return refusal;
     if (path.endsWith("/messages")) return streamOf(call, anthropic);
     if (path.includes(":streamGenerateContent")) return streamOf(call, google);

@@ -1,5 +1,6 @@
 // Models by the provider packages of the AI SDK. Each package is loaded with the first call of its protocol.
 import type { AnthropicProvider } from "@ai-sdk/anthropic";
+import type { OpenAICompatibleProviderSettings } from "@ai-sdk/openai-compatible";
 import { estimateTokens } from "@/core/tokens.ts";
 import { trimTrailing } from "@/core/text.ts";
 import {
@@ -12,10 +13,12 @@ import {
   type ModelSignature,
   type ModelStepEnd,
   type ModelTimeLimits,
+  type ModelToolCall,
   type ModelUsage,
 } from "@/ports/model.ts";
 import type { JsonBounds, Outbound, OutboundOptions } from "@/ports/outbound.ts";
 import { modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
+import { OpenAiDialects, reasonOf, ReturnedReasoning } from "./openai_dialects.ts";
 import { ReasoningTags } from "./reasoning_tags.ts";
 import { StepTimer } from "./step_timer.ts";
 
@@ -34,7 +37,6 @@ const EMBEDDINGS_PER_CALL = 8;
 const EMBEDDING_BOUNDS: JsonBounds = { bytesMax: 256 * 1024, depthMax: 8, valuesMax: 8300 };
 /** More than any context: what reports more is wrong. */
 const TOKENS_MAX = 100_000_000;
-const OPENAI_HOST = "api.openai.com";
 
 type LanguageModel = ReturnType<AnthropicProvider["languageModel"]>;
 type EmbeddingModel = ReturnType<AnthropicProvider["embeddingModel"]>;
@@ -56,6 +58,7 @@ const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
 
 export class AiSdkModels implements Models {
   readonly #outbound: Outbound;
+  readonly #dialects = new OpenAiDialects();
 
   constructor(outbound: Outbound) {
     this.#outbound = outbound;
@@ -76,22 +79,23 @@ export class AiSdkModels implements Models {
       isEstimated: true,
     });
     try {
-      const model = await languageModel(endpoint, this.#settingsOf(endpoint, timer.signal, stepBounds(request)));
-      const { stream } = await model.doStream(callOptionsOf(endpoint, request, timer.signal));
+      const returned = new ReturnedReasoning();
+      const stream = await this.#send(endpoint, request, timer.signal, returned);
       const tags = new ReasoningTags();
       let finish: Finish | undefined;
       for await (const part of timer.watch(stream)) {
         // What was not understood may have been part of the response, so the rest of it is not the whole.
         if (part.type === "error") throw part.error ?? new StreamBroken();
         if (part.type === "finish") finish = part;
-        for (const modelPart of modelPartsOf(endpoint, part, tags)) {
+        for (const modelPart of modelPartsOf(endpoint, part, tags, returned)) {
           timer.begin();
           output += modelPart.kind === "tool" ? modelPart.input : modelPart.text;
           yield modelPart;
           if (output.length > outputMaxChars) return { reason: "length", usage: estimate() };
         }
       }
-      const reason = REASONS[finish?.finishReason.unified ?? ""];
+      const { unified = "", raw } = finish?.finishReason ?? {};
+      const reason = REASONS[unified] ?? (unified === "other" ? reasonOf(raw) : undefined);
       if (finish === undefined || reason === undefined) throw new StreamBroken();
       return { reason, usage: usageOf(finish, output) ?? estimate() };
     } catch (thrown) {
@@ -129,6 +133,22 @@ export class AiSdkModels implements Models {
     return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: estimated } };
   }
 
+  /** The stream of a response. */
+  async #send(
+    endpoint: ModelEndpoint,
+    request: ModelRequest,
+    signal: AbortSignal,
+    returned: ReturnedReasoning,
+  ): Promise<ReadableStream<StreamPart>> {
+    const settings = this.#settingsOf(endpoint, signal, stepBounds(request));
+    const options = callOptionsOf(endpoint, request, signal);
+    return await this.#dialects.send(`${endpoint.baseUrl} ${endpoint.model}`, async (transformRequestBody) => {
+      const openai = { transformRequestBody, metadataExtractor: returned.extractor };
+      const { stream } = await (await languageModel(endpoint, settings, openai)).doStream(options);
+      return stream;
+    });
+  }
+
   #settingsOf(
     { baseUrl, apiKey, allowHosts = [] }: ModelEndpoint,
     signal: AbortSignal,
@@ -153,15 +173,19 @@ export class AiSdkModels implements Models {
   }
 }
 
-async function languageModel(endpoint: ModelEndpoint, settings: ProviderSettings): Promise<LanguageModel> {
+async function languageModel(
+  endpoint: ModelEndpoint,
+  settings: ProviderSettings,
+  openai: Pick<OpenAICompatibleProviderSettings, "transformRequestBody" | "metadataExtractor">,
+): Promise<LanguageModel> {
   switch (endpoint.kind) {
     case "openai": {
       const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
       return createOpenAICompatible({
         ...settings,
+        ...openai,
         includeUsage: true,
         supportsStructuredOutputs: true,
-        transformRequestBody: URL.parse(endpoint.baseUrl)?.hostname === OPENAI_HOST ? renameMaxTokens : keepBody,
       }).chatModel(endpoint.model);
     }
     case "anthropic": {
@@ -221,6 +245,7 @@ function promptMessageOf(endpoint: ModelEndpoint, message: ModelMessage): CallOp
       return {
         role: "assistant",
         content: [
+          ...reasoningOf(endpoint, message.toolCalls).map((text) => ({ type: "reasoning" as const, text })),
           ...(message.text === "" ? [] : [{ type: "text" as const, text: message.text }]),
           ...(message.toolCalls ?? []).map(({ callId, name, input, signature }) => ({
             type: "tool-call" as const,
@@ -246,6 +271,14 @@ function promptMessageOf(endpoint: ModelEndpoint, message: ModelMessage): CallOp
   }
 }
 
+/** What led to the calls, as the model wants it back. */
+function reasoningOf({ kind, model }: ModelEndpoint, calls: readonly ModelToolCall[] = []): string[] {
+  if (kind !== "openai") return [];
+  return calls.flatMap(({ signature }) =>
+    signature?.isReasoning === true && signature.model === model ? [signature.text] : []
+  );
+}
+
 /** Arguments as providers take them back: an object, also where the model wrote none. */
 function argumentsOf(input: string): unknown {
   try {
@@ -257,14 +290,19 @@ function argumentsOf(input: string): unknown {
 }
 
 /** The parts that one of the stream completes. */
-function modelPartsOf(endpoint: ModelEndpoint, part: StreamPart, tags: ReasoningTags): Iterable<ModelPart> {
+function modelPartsOf(
+  endpoint: ModelEndpoint,
+  part: StreamPart,
+  tags: ReasoningTags,
+  returned: ReturnedReasoning,
+): Iterable<ModelPart> {
   if (part.type === "finish") return tags.end();
-  const modelPart = modelPartOf(endpoint, part);
+  const modelPart = modelPartOf(endpoint, part, returned);
   if (modelPart === undefined) return [];
   return modelPart.kind === "text" && endpoint.kind === "openai" ? tags.push(modelPart.text) : [modelPart];
 }
 
-function modelPartOf(endpoint: ModelEndpoint, part: StreamPart): ModelPart | undefined {
+function modelPartOf(endpoint: ModelEndpoint, part: StreamPart, returned: ReturnedReasoning): ModelPart | undefined {
   switch (part.type) {
     case "text-delta":
     case "reasoning-delta": {
@@ -274,7 +312,7 @@ function modelPartOf(endpoint: ModelEndpoint, part: StreamPart): ModelPart | und
     case "tool-call": {
       // Others are run by the provider itself.
       if (part.providerExecuted === true) return undefined;
-      const signature = signatureOf(endpoint, part);
+      const signature = signatureOf(endpoint, part, returned);
       return {
         kind: "tool",
         callId: part.toolCallId,
@@ -288,13 +326,20 @@ function modelPartOf(endpoint: ModelEndpoint, part: StreamPart): ModelPart | und
   }
 }
 
-/** Without its signature of a call, Gemini loses the reasoning that led to it. */
+/** Without its signature of a call, Gemini loses the reasoning that led to it. Others want the reasoning itself. */
 function signatureOf(
   { kind, model }: ModelEndpoint,
   { providerMetadata }: Extract<StreamPart, { type: "tool-call" }>,
+  returned: ReturnedReasoning,
 ): ModelSignature | undefined {
-  const text = kind === "google" ? providerMetadata?.google?.thoughtSignature : undefined;
-  return typeof text === "string" && text.length <= SIGNATURE_MAX_CHARS ? { model, text } : undefined;
+  const isReasoning = kind === "openai";
+  const text = isReasoning
+    ? returned.take()
+    : kind === "google"
+    ? providerMetadata?.google?.thoughtSignature
+    : undefined;
+  if (typeof text !== "string" || text === "" || text.length > SIGNATURE_MAX_CHARS) return undefined;
+  return { model, text, ...isReasoning ? { isReasoning } : {} };
 }
 
 /** What the provider reports; `undefined` where it is missing or cannot be. */
@@ -337,13 +382,4 @@ function embeddingBounds(texts: number): ResponseBounds {
 
 function estimateInput({ messages, tools = [], responseSchema }: ModelRequest): number {
   return estimateTokens(JSON.stringify([messages, tools, responseSchema]));
-}
-
-/** Newer models of OpenAI refuse the old name. */
-function renameMaxTokens({ max_tokens, ...body }: Record<string, unknown>): Record<string, unknown> {
-  return max_tokens === undefined ? body : { ...body, max_completion_tokens: max_tokens };
-}
-
-function keepBody(body: Record<string, unknown>): Record<string, unknown> {
-  return body;
 }

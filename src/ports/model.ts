@@ -56,6 +56,8 @@ export type ModelSignature = {
   model: string;
   /** Opaque: Gemini encrypts its reasoning in it. */
   text: string;
+  /** Whether it is the reasoning itself. */
+  isReasoning?: boolean | undefined;
 };
 
 export type ModelTool = {

@@ -14,7 +14,7 @@ import {
   type ModelTimeLimits,
 } from "@/ports/model.ts";
 import { type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
-import { ModelServer, SIGNATURES, USAGE, WORDS } from "../model_server.ts";
+import { ModelServer, REASONING, SIGNATURES, USAGE, WORDS } from "../model_server.ts";
 import { pause, until } from "../wait.ts";
 
 const REPORTED = {
@@ -33,16 +33,18 @@ type Options = {
   limits?: Partial<ModelTimeLimits>;
   signal?: AbortSignal;
   onPart?: (part: ModelPart) => void;
+  models?: AiSdkModels;
 };
 
 async function run(
   server: ModelServer,
   model: string,
-  { kind = "openai", request, limits = {}, signal = new AbortController().signal, onPart }: Options = {},
+  { kind = "openai", request, limits = {}, signal = new AbortController().signal, onPart, models: used = models }:
+    Options = {},
 ): Promise<{ parts: ModelPart[]; end: ModelStepEnd }> {
   const parts: ModelPart[] = [];
   const endpoint = { kind, baseUrl: server.url, apiKey: "sk-test", model, ...ALLOW };
-  const step = models.step(endpoint, { ...REQUEST, ...request }, { signal, limits });
+  const step = used.step(endpoint, { ...REQUEST, ...request }, { signal, limits });
   let result = await step.next();
   while (!result.done) {
     parts.push(result.value);
@@ -145,6 +147,37 @@ Deno.test("a signature of a call returns to the model that gave it, and to no ot
   assert.deepEqual(bodies.map((body) => body.includes(call.signature?.text ?? "")), [true, false, false, false]);
 });
 
+Deno.test("reasoning returns with the calls that it led to, to the model that sent it in the field for that", async () => {
+  await using server = new ModelServer();
+  const returned: unknown[] = [];
+  for (const [model, next] of [["returned", "returned"], ["returned", "kept"], ["kept", "kept"]]) {
+    const { parts } = await run(server, `reasoning-${model}`);
+    const toolCalls = parts.filter((part) => part.kind === "tool");
+    const messages: ModelRequest["messages"] = [
+      ...REQUEST.messages,
+      { role: "assistant", text: "", toolCalls },
+      ...toolCalls.map(({ callId, name }) => ({ role: "tool", callId, toolName: name, result: "3 degrees" }) as const),
+    ];
+    await run(server, `reasoning-${next}`, { request: { messages } });
+    const [, assistant] = server.calls.at(-1)?.body.messages ?? [];
+    assert.equal(assistant.tool_calls.length, 2);
+    returned.push(assistant.reasoning_content);
+  }
+  assert.deepEqual(returned, [REASONING.join(""), undefined, undefined]);
+});
+
+Deno.test("a parameter that a server refuses is left out of this request and the next", async () => {
+  await using server = new ModelServer();
+  const own = new AiSdkModels(createOutbound({ allow: [] }));
+  for (const [model, sent] of [["gpt-5", "max_completion_tokens"], ["strict", "max_tokens"]] as const) {
+    for (let n = 0; n < 2; n++) {
+      assert.equal(textOf((await run(server, model, { models: own })).parts), WORDS.join(""), model);
+      assert.equal(server.calls.at(-1)?.body[sent], 500, model);
+    }
+    assert.equal(server.calls.filter((call) => call.model === model).length, 3, model);
+  }
+});
+
 Deno.test("reasoning, pings, length and filters are distinguished", async () => {
   await using server = new ModelServer();
   const { parts } = await run(server, "reasoning");
@@ -155,6 +188,8 @@ Deno.test("reasoning, pings, length and filters are distinguished", async () => 
   assert.equal(textOf((await run(server, "pings")).parts), WORDS.join(""));
   assert.equal((await run(server, "length")).end.reason, "length");
   assert.equal((await run(server, "filtered")).end.reason, "filtered");
+  assert.equal((await run(server, "eos")).end.reason, "stop");
+  assert.equal((await run(server, "model-length")).end.reason, "length");
 });
 
 Deno.test("each refusal has its code, and says whether the call may be repeated", async () => {

@@ -55,7 +55,8 @@ export function promptOf(
 function textOf(message: ModelMessage): string {
   if (message.role === "tool") return message.result;
   const calls = message.role === "assistant" ? message.toolCalls ?? [] : [];
-  return [message.text, ...calls.map(({ name, input }) => name + input)].join("\n");
+  const reasoning = calls.flatMap(({ signature }) => signature?.isReasoning === true ? [signature.text] : []);
+  return [message.text, ...calls.map(({ name, input }) => name + input), ...reasoning].join("\n");
 }
 
 /** The steps so far as the model sees them. */

@@ -1,0 +1,91 @@
+// What servers of OpenAI's protocol do in ways of their own: parameters that they refuse, names of reasons, reasoning that they
+// want back.
+import { LruMap } from "@/core/lru_map.ts";
+import type { ModelStepEnd } from "@/ports/model.ts";
+
+type Body = Record<string, unknown>;
+type Adapt = (body: Body) => Body;
+/** What an error about a parameter says, and the request without it. */
+type Adaptation = { refused: RegExp; adapt: Adapt };
+
+const SERVERS_MAX = 1000;
+const ADAPTATIONS: readonly Adaptation[] = [
+  // Newer models of OpenAI, also those at Azure and behind proxies: the error names what they take instead.
+  {
+    refused: /max_completion_tokens/,
+    adapt: ({ max_tokens, ...body }) =>
+      max_tokens === undefined ? body : { ...body, max_completion_tokens: max_tokens },
+  },
+  // Usage is estimated then.
+  { refused: /stream_options/, adapt: ({ stream_options: _, ...body }) => body },
+];
+/** In small letters. Of another one it is not known whether the response is whole. */
+const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
+  eos: "stop",
+  eos_token: "stop",
+  stop_sequence: "stop",
+  end_turn: "stop",
+  complete: "stop",
+  stop: "stop",
+  tool_use: "tool",
+  max_tokens: "length",
+  model_length: "length",
+};
+
+/** A reason that is not one of OpenAI's. */
+export function reasonOf(raw: string | undefined): ModelStepEnd["reason"] | undefined {
+  return REASONS[raw?.toLowerCase() ?? ""];
+}
+
+export class OpenAiDialects {
+  readonly #known = new LruMap<string, readonly Adaptation[]>(SERVERS_MAX);
+
+  /** Sends a request, and again without a parameter that the server refuses; remembers that for the next one. */
+  async send<Result>(server: string, send: (adapt: Adapt) => Promise<Result>): Promise<Result> {
+    let applied = this.#known.get(server) ?? [];
+    for (;;) {
+      try {
+        const result = await send((body) => applied.reduce((adapted, { adapt }) => adapt(adapted), body));
+        this.#known.set(server, applied);
+        return result;
+      } catch (thrown) {
+        const next = ADAPTATIONS.find((one) => !applied.includes(one) && isRefused(thrown, one));
+        if (next === undefined) throw thrown;
+        applied = [...applied, next];
+      }
+    }
+  }
+}
+
+function isRefused(thrown: unknown, { refused }: Adaptation): boolean {
+  const { statusCode, responseBody = "" } = thrown as { statusCode?: number; responseBody?: string };
+  return (statusCode === 400 || statusCode === 422) && refused.test(responseBody);
+}
+
+/**
+ * Collects the reasoning that DeepSeek, Kimi and others want back with the results of tools that it led to; others refuse it. They
+ * send it in a field of this name.
+ */
+export class ReturnedReasoning {
+  #text = "";
+
+  /** As the provider package takes it. */
+  readonly extractor = {
+    extractMetadata: () => Promise.resolve(undefined),
+    createStreamExtractor: () => ({
+      processChunk: (chunk: unknown): void => {
+        const { choices } = chunk as { choices?: { delta?: { reasoning_content?: unknown } | null }[] };
+        const part = choices?.[0]?.delta?.reasoning_content;
+        if (typeof part === "string") this.#text += part;
+      },
+      buildMetadata: () => undefined,
+    }),
+  };
+
+  /** All of it, for the first call that follows. */
+  take(): string {
+    const text = this.#text;
+    this.#text = "";
+    return text;
+  }
+}
