@@ -27,6 +27,14 @@ browserTest("what could not be read says so, and can be read again", async (t) =
   const browser = await launchBrowser();
   try {
     const page = await signIn(browser, target, ada);
+    await t.step("a page that is opened without a connection is loaded with the next one", async () => {
+      await page.context().setOffline(true);
+      await page.locator(".link-state:not(.connected)").waitFor();
+      await visit(page, "search");
+      await page.getByText("This page could not be loaded.").waitFor();
+      await page.context().setOffline(false);
+      await page.getByRole("searchbox", { name: "Search" }).waitFor();
+    });
     const again = page.getByRole("button", { name: "Try again" });
     const places: readonly (readonly [place: string, what: RegExp, within: string, text: string])[] = [
       ["tasks", /\/tasks\?/, "main", "Water the plants"],
@@ -38,6 +46,13 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       [`rooms/${roomId}?pane=members`, /\/members\?/, ".pane", "owner"],
       [`rooms/${roomId}?pane=files`, /\/files\?/, ".pane", "broken.png"],
       [`rooms/${roomId}?pane=pins`, /\/pins\?/, ".pane", "To be pinned"],
+      ["search?q=Water", /\/search\?/, "main", "Water the plants"],
+      ["people", /\/principals\?.*limit=30/, "main", "@ada"],
+      ["people/ada", /\/principals\/ada$/, "main", "Edit profile"],
+      ["profile", /\/tokens\?/, "main", "None that the gateway has issued."],
+      ["admin/people", /\/principals\?.*limit=100/, "main", "@ada"],
+      ["admin/invitations", /\/invitations\?/, "main", "No invitation is open."],
+      ["admin/agents", /\/agents\?/, "main", "No agents yet."],
       ["admin/webhooks", /\/webhooks/, "main", "example.com"],
     ];
     for (const [place, what, within, text] of places) {
@@ -58,14 +73,6 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await visit(page, `rooms/${roomId}`);
       await page.locator(".chat .file-card", { hasText: "broken.png" }).waitFor();
       assert.equal(await page.locator(".chat .picture").count(), 0);
-    });
-    await t.step("a page that is opened without a connection is loaded with the next one", async () => {
-      await page.context().setOffline(true);
-      await page.locator(".link-state:not(.connected)").waitFor();
-      await visit(page, "search");
-      await page.getByText("This page could not be loaded.").waitFor();
-      await page.context().setOffline(false);
-      await page.getByRole("searchbox", { name: "Search" }).waitFor();
     });
     await page.setViewportSize({ width: 390, height: 844 });
     await t.step("on a narrow screen, a page that does not exist has a way back", async () => {

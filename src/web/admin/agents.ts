@@ -1,12 +1,12 @@
 // Agents and what they may do.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { call, get, listAll, post } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 
 type Agent = {
   id: string;
@@ -30,26 +30,16 @@ type Budget = {
 };
 
 const PATH = "v1/collaboration/agents";
+const BUDGETS = "v1/collaboration/ai/budgets";
 
 export function Agents(): VNode {
-  const [items, setItems] = useState<readonly Agent[]>();
-  const [budgets, setBudgets] = useState<readonly Budget[]>([]);
-  const read = (): void =>
-    void attempt(async () => {
-      setItems(await listAll<Agent>(PATH));
-      setBudgets((await get<{ items: Budget[] }>("v1/collaboration/ai/budgets")).items);
-    });
-  useEffect(read, []);
-  const change = (agent: Agent, fields: Record<string, unknown>): Promise<boolean> =>
-    attempt(async () => {
-      await call("PATCH", `${PATH}/${agent.id}`, fields);
-      read();
-    });
+  const { items, read, act } = useList(() => listAll<Agent>(PATH));
+  const { items: budgets = [] } = useList(async () => (await get<{ items: Budget[] }>(BUDGETS)).items);
   return html`
     <p
       class="row spread"><span class="dim">An agent responds in rooms when it is mentioned, with at most the rights of its owner.</span>
       <button type="button" class="primary" onClick=${() => openForm(undefined, read)}>New agent</button></p>
-    ${items?.length === 0 ? html`<p class="empty">No agents yet.</p>` : null}
+    <${Placeholder} items=${items} read=${read} text="No agents yet." />
     <ul class="rows">${(items ?? []).map((agent) =>
       html`
         <li
@@ -60,9 +50,9 @@ export function Agents(): VNode {
           ].filter((one) => one !== "").join(", ")}</small></div>
                 ${agent.paused ? html`<span class="tag">paused</span>` : null}
                 <button type="button" onClick=${() => openForm(agent, read)}>Edit</button>
-                <button type="button" onClick=${() => void change(agent, { paused: !agent.paused })}>${agent.paused
-                  ? "Resume"
-                  : "Pause"}</button>
+                <button type="button" onClick=${act(() =>
+                  call("PATCH", `${PATH}/${agent.id}`, { paused: !agent.paused })
+                )}>${agent.paused ? "Resume" : "Pause"}</button>
                 <button type="button" class="danger-text" onClick=${() =>
                   confirmThen(`Delete ${agent.displayName}?`, "What it has written stays.", "Delete", async () => {
                     await call("DELETE", `${PATH}/${agent.id}`);

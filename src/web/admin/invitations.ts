@@ -1,12 +1,12 @@
 // Invitations: an address to share for each.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { addressOf, call, listAll, post } from "../core/api.ts";
 import { count, fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
 
 type Invitation = { id: string; name: string; role: string; usesLeft: number; createdBy: string; expiresAt: string };
@@ -15,18 +15,11 @@ const PATH = "v1/collaboration/invitations";
 const DAY_SECONDS = 86_400;
 
 export function Invitations(): VNode {
-  const [items, setItems] = useState<readonly Invitation[]>();
-  const read = (): void => void attempt(async () => setItems(await listAll<Invitation>(PATH)));
-  useEffect(read, []);
-  const revoke = (id: string): void =>
-    void attempt(async () => {
-      await call("DELETE", `${PATH}/${id}`);
-      read();
-    });
+  const { items, read, act } = useList(() => listAll<Invitation>(PATH));
   return html`
     <p class="row spread"><span class="dim">People who open an invitation join your team.</span>
       <button type="button" class="primary" onClick=${() => openNew(read)}>New invitation</button></p>
-    ${items?.length === 0 ? html`<p class="empty">No invitation is open.</p>` : null}
+    <${Placeholder} items=${items} read=${read} text="No invitation is open." />
     <ul class="rows">${(items ?? []).map(({ id, name, role, usesLeft, createdBy, expiresAt }) =>
       html`
         <li
@@ -34,7 +27,7 @@ export function Invitations(): VNode {
             usesLeft,
             "use",
           )} left, until ${fullTimeOf(expiresAt)}, by ${nameOf(createdBy)}</small></div>
-                <button type="button" onClick=${() => revoke(id)}>Revoke</button></li>
+                <button type="button" onClick=${act(() => call("DELETE", `${PATH}/${id}`))}>Revoke</button></li>
       `
     )}</ul>
   `;

@@ -7,7 +7,7 @@ import { Field, valuesOf } from "../message/elements.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
 import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
-import { useList } from "./list.ts";
+import { useList } from "../part/list.ts";
 
 type Plugin = {
   id: string;

@@ -1,6 +1,6 @@
 // People, agents and services of the tenant: roles, and who may sign in.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { call, get } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
@@ -8,41 +8,31 @@ import type { Page, Principal } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen } from "../part/dialog.ts";
+import { useFound } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 
 const ROLES = ["guest", "member", "admin", "owner"];
 
 export function Principals(): VNode {
   const [q, setQ] = useState("");
-  const [items, setItems] = useState<readonly Principal[]>([]);
-  const [cursor, setCursor] = useState<string | null>(null);
-  async function read(after?: string): Promise<void> {
-    const page = await get<Page<Principal>>("v1/collaboration/principals", {
-      limit: 100,
-      ...q === "" ? {} : { q },
-      cursor: after,
-    });
-    setItems(after === undefined ? page.items : [...items, ...page.items]);
-    setCursor(page.nextCursor);
-  }
-  useEffect(() => {
-    const timer = setTimeout(() => void attempt(() => read()), 200);
-    return () => clearTimeout(timer);
-  }, [q]);
+  const { page, setPage, read, more } = useFound<Page<Principal>>(
+    q,
+    (cursor) => get("v1/collaboration/principals", { limit: 100, ...q === "" ? {} : { q }, cursor }),
+  );
   const change = (id: string, fields: Record<string, unknown>): Promise<boolean> =>
     attempt(async () => {
       const changed = await call<Principal>("PATCH", `v1/collaboration/principals/${encodeURIComponent(id)}`, fields);
-      setItems((all) => all.map((one) => one.id === id ? changed : one));
+      setPage((shown) => shown && { ...shown, items: shown.items.map((one) => one.id === id ? changed : one) });
     });
   return html`
     <input type="search" placeholder="Find by name" aria-label="Find by name" value=${q}
       onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-    <ul class="rows">${items.map((one) =>
+    <${Placeholder} items=${page?.items} read=${read} text="Nobody has this name." />
+    <ul class="rows">${(page?.items ?? []).map((one) =>
       html`<${Row} key=${one.id} principal=${one} onChange=${(fields: Record<string, unknown>) =>
         change(one.id, fields)} />`
     )}</ul>
-    ${cursor === null
-      ? null
-      : html`<button type="button" onClick=${() => void attempt(() => read(cursor))}>Show more</button>`}
+    ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
   `;
 }
 

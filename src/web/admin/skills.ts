@@ -7,7 +7,7 @@ import { attempt } from "../core/notice.ts";
 import { markdown } from "../message/markdown.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { Placeholder } from "../part/place.ts";
-import { useList } from "./list.ts";
+import { useList } from "../part/list.ts";
 
 type Summary = { name: string; description: string; digest: string; state: string; enabled: boolean };
 

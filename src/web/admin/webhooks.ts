@@ -9,7 +9,7 @@ import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../pa
 import { Menu } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
-import { useList } from "./list.ts";
+import { useList } from "../part/list.ts";
 
 type Webhook = {
   id: string;

@@ -1,33 +1,31 @@
 // Who may read or edit a private document.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { call, get } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading } from "../part/dialog.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 import { usePrincipals } from "../room/create.ts";
 
 type Access = { principalId: string; role: "reader" | "editor" | "owner" };
 
 export function Sharing({ path }: { path: string }): VNode {
-  const [access, setAccess] = useState<readonly Access[]>([]);
-  const [q, setQ, people] = usePrincipals();
-  const read = async (): Promise<void> => setAccess((await get<{ items: Access[] }>(`${path}/access`)).items);
-  useEffect(() => void attempt(read), [path]);
-  const set = (id: string, role: string): void =>
-    void attempt(async () => {
-      const target = `${path}/access/${encodeURIComponent(id)}`;
-      await (role === "" ? call("DELETE", target) : call("PUT", target, { role }));
-      await read();
-    });
+  const { items, read, act } = useList(async () => (await get<{ items: Access[] }>(`${path}/access`)).items);
+  const access = items ?? [];
+  const [q, setQ, people, note] = usePrincipals();
+  const set = (id: string, role: string): void => {
+    const target = `${path}/access/${encodeURIComponent(id)}`;
+    act(() => role === "" ? call("DELETE", target) : call("PUT", target, { role }))();
+  };
   const others = people.filter(({ id, disabled }) =>
     !disabled && !access.some(({ principalId }) => principalId === id)
   );
   return html`
     <div>
       <${Heading} title="Share" onClose=${closeDialog} />
+      <${Placeholder} items=${items} read=${read} />
       <ul class="rows">${access.map(({ principalId, role }) =>
         html`
           <li
@@ -43,13 +41,14 @@ export function Sharing({ path }: { path: string }): VNode {
       )}</ul>
       <input type="search" placeholder="Add people by name" aria-label="Add people by name" value=${q}
         onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-      <ul class="rows">${others.slice(0, 6).map(({ id, displayName }) =>
+      <ul class="rows">${others.map(({ id, displayName }) =>
         html`
           <li
             key=${id}><span class="person-link"><${Avatar} id=${id} isSmall /><span dir="auto">${displayName}</span></span>
                   <button type="button" onClick=${() => set(id, "editor")}>Add</button></li>
         `
       )}</ul>
+      ${note}
     </div>
   `;
 }

@@ -1,11 +1,11 @@
 // What acts for the caller: sessions and tokens, and applications that were allowed to.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { call, get, listAll, post } from "../core/api.ts";
 import { fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
 
 type Used = { id: string; scopes: string[]; createdAt: string; lastUsedAt: string | null };
@@ -17,9 +17,7 @@ const APPLICATIONS = "v1/collaboration/oauth/applications";
 const DAY_SECONDS = 86_400;
 
 export function Tokens(): VNode {
-  const [tokens, setTokens] = useState<readonly Token[]>([]);
-  const read = (): void => void attempt(async () => setTokens(await listAll<Token>(TOKENS)));
-  useEffect(read, []);
+  const { items: tokens, read } = useList(() => listAll<Token>(TOKENS));
   const revoke = ({ id, name }: Token): void =>
     confirmThen("Revoke this token?", `What uses ${name} is signed out.`, "Revoke", async () => {
       await call("DELETE", `${TOKENS}/${id}`);
@@ -29,8 +27,8 @@ export function Tokens(): VNode {
     <section class="card">
       <div class="row"><h2>Sessions and tokens</h2>
         <button type="button" onClick=${() => openNewToken(read)}>New token</button></div>
-      ${tokens.length === 0 ? html`<p class="dim">None that the gateway has issued.</p>` : null}
-      <ul class="rows">${tokens.map((one) =>
+      <${Placeholder} items=${tokens} read=${read} text="None that the gateway has issued." />
+      <ul class="rows">${(tokens ?? []).map((one) =>
         html`<li key=${one.id}><${Description} name=${one.name} used=${one} />
         <button type="button" onClick=${() => revoke(one)}>Revoke</button></li>`
       )}</ul>
@@ -39,20 +37,19 @@ export function Tokens(): VNode {
 }
 
 export function Applications(): VNode | null {
-  const [applications, setApplications] = useState<readonly Application[]>([]);
-  const read = (): void =>
-    void attempt(async () => setApplications((await get<{ items: Application[] }>(APPLICATIONS)).items));
-  useEffect(read, []);
+  const { items, read } = useList(async () => (await get<{ items: Application[] }>(APPLICATIONS)).items);
   const revoke = ({ id, clientName }: Application): void =>
     confirmThen("Revoke its access?", `${clientName} can no longer act for you.`, "Revoke", async () => {
       await call("DELETE", `${APPLICATIONS}/${id}`);
       read();
     });
-  if (applications.length === 0) return null;
+  // Few people have any: it shows no more than that they could not be read.
+  if (!read.hasFailed.value && (items ?? []).length === 0) return null;
   return html`
     <section class="card">
       <h2>Applications that act for you</h2>
-      <ul class="rows">${applications.map((one) =>
+      <${Placeholder} items=${items} read=${read} />
+      <ul class="rows">${(items ?? []).map((one) =>
         html`<li key=${one.id}>
         <${Description} name=${
           one.clientHost === null ? one.clientName : `${one.clientName} of ${one.clientHost}`

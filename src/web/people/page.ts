@@ -3,13 +3,13 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { addPeople, online } from "../core/people.ts";
 import { route } from "../core/route.ts";
 import type { Principal } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
-import { PlaceHead } from "../part/place.ts";
+import { PlaceHead, Placeholder } from "../part/place.ts";
 import { openDirectWith, usePrincipals } from "../room/create.ts";
 
 export default function PeoplePage(): VNode {
@@ -47,7 +47,7 @@ function Directory(): VNode {
           }
       </li>`
         )}</ul>
-        <p class="dim" role="status">${note}</p>
+        ${note}
       </div>
     </div>
   `;
@@ -55,16 +55,18 @@ function Directory(): VNode {
 
 function PersonPage({ id }: { id: string }): VNode {
   const [person, setPerson] = useState<Principal>();
-  useEffect(() =>
-    void attempt(async () => {
-      const read = await get<Principal>(`v1/collaboration/principals/${encodeURIComponent(id)}`);
-      addPeople([read]);
-      setPerson(read);
-    }), [id]);
+  const read = useLatest(
+    () => get<Principal>(`v1/collaboration/principals/${encodeURIComponent(id)}`),
+    (person) => {
+      addPeople([person]);
+      setPerson(person);
+    },
+  );
+  useEffect(read, [id]);
   return html`
     <${PlaceHead} title=${person?.displayName ?? "Profile"} />
     <div class="body">
-      <div class="narrow">${person === undefined ? null : html`
+      <div class="narrow">${person === undefined ? html`<${Placeholder} read=${read} />` : html`
         <div class="card">
           <div class="row"><span class="large-avatar"><${Avatar} id=${id} hasPresence /></span>
             <div><h1 dir="auto">${person.displayName}</h1>

@@ -1,15 +1,17 @@
 // Creating rooms and joining public ones.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { get, post } from "../core/api.ts";
 import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt, useLatest } from "../core/notice.ts";
+import { attempt } from "../core/notice.ts";
 import { go } from "../core/route.ts";
 import type { Page, Principal, Room } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { useFound } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 import { joinRoom, readRoom, rooms } from "./rooms.ts";
 
 export function openCreate(): void {
@@ -77,32 +79,33 @@ function DirectPicker(): VNode {
               : "Add"}</button></li>
         `
       )}</ul>
-      <p class="dim" role="status">${note}</p>
+      ${note}
     </div>
   `;
 }
 
-/** Principals by part of a name, as it is typed; `note` says that there are none, or more. */
-export function usePrincipals(): [q: string, setQ: (q: string) => void, items: readonly Principal[], note: string] {
-  const [q, setQ] = useState("");
-  const page = useFound<Principal>("v1/collaboration/principals", q, { limit: 30 });
-  const note = page?.items.length === 0
-    ? "No person has this name."
-    : page?.hasMore === true
-    ? "There are more people: write a part of the name."
-    : "";
-  return [q, setQ, page?.items ?? [], note];
+/** Principals by part of a name. */
+export function usePrincipals(): Named<Principal> {
+  return useNamed("v1/collaboration/principals", { limit: 30 }, "No person has this name.");
 }
 
-/** The first page of what has this in its name; read again as it is typed. */
-function useFound<Item>(path: string, q: string, query: Record<string, string | number>): Page<Item> | undefined {
-  const [page, setPage] = useState<Page<Item>>();
-  const read = useLatest(() => get<Page<Item>>(path, { ...query, ...q === "" ? {} : { q } }), setPage);
-  useEffect(() => {
-    const timer = setTimeout(read, q === "" ? 0 : 200);
-    return () => clearTimeout(timer);
-  }, [q]);
-  return page;
+/** `note` says that there is nothing, or that it could not be read, or offers more. */
+type Named<Item> = [q: string, setQ: (q: string) => void, items: readonly Item[], note: VNode];
+
+/** What has a text in its name, as that is typed. */
+function useNamed<Item>(path: string, query: Record<string, string | number>, none: string): Named<Item> {
+  const [q, setQ] = useState("");
+  const { page, read, more } = useFound<Page<Item>>(
+    q,
+    (cursor) => get(path, { ...query, ...q === "" ? {} : { q }, cursor }),
+  );
+  const note = html`
+    <div role="status">
+      <${Placeholder} items=${page?.items} read=${read} text=${none} />
+    </div>
+    ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
+  `;
+  return [q, setQ, page?.items ?? [], note];
 }
 
 export function openBrowse(): void {
@@ -110,15 +113,14 @@ export function openBrowse(): void {
 }
 
 function Browser(): VNode {
-  const [q, setQ] = useState("");
-  const page = useFound<Room>("v1/rooms", q, { visibility: "public", state: "active", sort: "name", limit: 50 });
+  const query = { visibility: "public", state: "active", sort: "name", limit: 50 };
+  const [q, setQ, items, note] = useNamed<Room>("v1/rooms", query, "No public room has this name.");
   return html`
     <div>
       <${Heading} title="Public rooms" onClose=${closeDialog} />
       <input type="search" placeholder="Find a room" aria-label="Find a room" autofocus value=${q}
         onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-      ${page?.items.length === 0 ? html`<p class="dim">No public room has this name.</p>` : null}
-      <ul class="rows">${(page?.items ?? []).map((room) =>
+      <ul class="rows">${items.map((room) =>
         html`
           <li
             key=${room.id}><div><b dir="auto"># ${room.name}</b><small class="dim">${count(
@@ -136,7 +138,7 @@ function Browser(): VNode {
               })}>${room.myRole === null ? "Join" : "Open"}</button></li>
         `
       )}</ul>
-      ${page?.hasMore ? html`<p class="dim">There are more rooms: write a part of the name.</p>` : null}
+      ${note}
     </div>
   `;
 }

@@ -1,16 +1,15 @@
 // Files of a room, the newest first.
 import type { VNode } from "preact";
-import { useState } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { MessageFile, Page, Room } from "../core/resources.ts";
 import { Files } from "../message/files.ts";
 import { leavePane } from "../message/row.ts";
 import { Heading } from "../part/dialog.ts";
+import { usePages } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
 
 type StoredFile = MessageFile & { uploaderId: string; createdAt: string };
@@ -18,10 +17,9 @@ type StoredFile = MessageFile & { uploaderId: string; createdAt: string };
 const SHOWN = 30;
 
 export default function FilesPane({ room }: { room: Room }): VNode {
-  const [page, setPage] = useState<Page<StoredFile>>();
-  const load = (cursor?: string): Promise<Page<StoredFile>> =>
-    get<Page<StoredFile>>("v1/collaboration/files", { roomId: room.id, limit: SHOWN, cursor });
-  const read = useLatest(() => load(), setPage);
+  const { page, read, more } = usePages<Page<StoredFile>>((cursor) =>
+    get("v1/collaboration/files", { roomId: room.id, limit: SHOWN, cursor })
+  );
   useLive(
     read,
     ({ type, data }, channel) =>
@@ -29,19 +27,12 @@ export default function FilesPane({ room }: { room: Room }): VNode {
       (type === "message.deleted" || type === "message.created" && data.message.files.length > 0),
     [room.id],
   );
-  const { items = [], nextCursor } = page ?? {};
-  const more = (cursor: string): Promise<boolean> =>
-    attempt(async () => {
-      const next = await load(cursor);
-      // What was read again meanwhile may end elsewhere.
-      setPage((shown) => shown?.nextCursor === cursor ? { ...next, items: [...shown.items, ...next.items] } : shown);
-    });
   return html`
     <aside class="pane" aria-label="Files">
       <${Heading} title="Files" onClose=${() => leavePane(room.id)} />
       <${Placeholder} items=${page?.items} read=${read}
         text="No files yet. Attach one to a message, or drop it in the conversation." />
-      <ul class="cards scroll">${items.map((file) =>
+      <ul class="cards scroll">${(page?.items ?? []).map((file) =>
         html`
           <li key=${file.id}>
             <small class="dim"><b dir="auto">${nameOf(file.uploaderId)}</b> ${shortTimeOf(file.createdAt)}</small>
@@ -49,9 +40,9 @@ export default function FilesPane({ room }: { room: Room }): VNode {
           </li>
         `
       )}
-      ${nextCursor
-        ? html`<li><button type="button" class="link" onClick=${() => void more(nextCursor)}>Show more</button></li>`
-        : null}</ul>
+      ${more === undefined
+        ? null
+        : html`<li><button type="button" class="link" onClick=${more}>Show more</button></li>`}</ul>
     </aside>
   `;
 }

@@ -100,7 +100,7 @@ function Inviter({ room }: { room: Room }): VNode {
                     : "Add"}</button></li>
         `
       )}</ul>
-      <p class="dim" role="status">${note}</p>
+      ${note}
     </div>
   `;
 }

@@ -1,17 +1,17 @@
 // Search over messages, documents, tasks and events, with a link to the place of each result.
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { goBack, replaceRoute, route } from "../core/route.ts";
 import type { Message, Person } from "../core/resources.ts";
 import { dateText } from "../calendar/events.ts";
 import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
-import { PlaceHead } from "../part/place.ts";
+import { useFound } from "../part/list.ts";
+import { PlaceHead, Placeholder } from "../part/place.ts";
 import { roomList, roomName, rooms } from "../room/rooms.ts";
 import { RoomIcon } from "../room/sidebar.ts";
 import { FILTER_NAMES, FilterBar, type Filters, TYPES } from "./filters.ts";
@@ -27,9 +27,9 @@ type Result = {
   task?: Titled & { createdAt: string };
   event?: Titled & { startAt: string };
 };
-type Found = { items: Result[]; nextCursor: string | null; totalEstimate: number; senders?: Person[] };
+/** `key` is what was searched for. */
+type Found = { key: string; items: Result[]; nextCursor: string | null; senders?: Person[] };
 
-const DELAY_MS = 250;
 const ROOMS_MAX = 5;
 const SNIPPET = { before: 60, length: 260 };
 /** Characters for private use, around a match. */
@@ -58,6 +58,9 @@ export default function SearchPage(): VNode {
     const next = Object.entries({ q, ...filters, ...change });
     replaceRoute(["search"], Object.fromEntries(next.flatMap(([name, value]) => value ? [[name, value]] : [])));
   };
+  const isEmpty = q.trim() === "";
+  // What was found before is not on the screen any more.
+  if (isEmpty) shown.current = "";
   const hasFilters = Object.keys(filters).length > 0;
   return html`
     <${PlaceHead} title="Search" />
@@ -80,10 +83,12 @@ export default function SearchPage(): VNode {
         ? html`<p><button type="button" class="link" onClick=${() =>
           replaceRoute(["search"], q === "" ? {} : { q })}>Search everything</button></p>`
         : html`<${Rooms} q=${q.trim().toLowerCase()} />`}
-      <${Results} q=${q} filters=${filters} onShown=${() => {
-        shown.current = keyOfSearch(q, filters);
-        openWanted();
-      }} />
+      ${isEmpty
+        ? html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`
+        : html`<${Results} q=${q} filters=${filters} onShown=${(key: string) => {
+          shown.current = key;
+          openWanted();
+        }} />`}
       </div>
     </div>
   `;
@@ -116,38 +121,16 @@ function onKey(event: KeyboardEvent): void {
   stops[at + step]?.focus();
 }
 
-function Results({ q, filters, onShown }: { q: string; filters: Filters; onShown: () => void }): VNode {
-  const [found, setFound] = useState<Found>();
-  useEffect(() => void (found !== undefined && onShown()), [found]);
-  useEffect(() => {
-    if (q.trim() === "") return setFound(undefined);
-    let isCurrent = true;
-    const timer = setTimeout(() => {
-      void attempt(async () => {
-        const first = await search(q, filters);
-        if (isCurrent) setFound(first);
-      });
-    }, DELAY_MS);
-    return () => {
-      isCurrent = false;
-      clearTimeout(timer);
-    };
-  }, [q, JSON.stringify(filters)]);
-  if (found === undefined) {
-    return html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`;
-  }
-  if (found.items.length === 0) return html`<p class="empty">Nothing was found.</p>`;
-  const { items, nextCursor } = found;
-  async function more(cursor: string): Promise<void> {
-    const next = await search(q, filters, cursor);
-    // Unless something else was searched for meanwhile.
-    setFound((current) => current === found ? { ...next, items: [...items, ...next.items] } : current);
+function Results({ q, filters, onShown }: { q: string; filters: Filters; onShown: (key: string) => void }): VNode {
+  const { page, read, more } = useFound(keyOfSearch(q, filters), (cursor) => search(q, filters, cursor));
+  useEffect(() => void (page !== undefined && onShown(page.key)), [page]);
+  const { items } = page ?? {};
+  if (items === undefined || items.length === 0) {
+    return html`<${Placeholder} items=${items} read=${read} text="Nothing was found." />`;
   }
   return html`
     <ul class="cards">${items.map((result) => html`<${ResultCard} key=${keyOf(result)} result=${result} />`)}</ul>
-    ${nextCursor === null
-      ? null
-      : html`<button type="button" onClick=${() => void attempt(() => more(nextCursor))}>Show more</button>`}
+    ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
   `;
 }
 
@@ -195,8 +178,9 @@ function titledOf(
   return { item, icon: "calendar", href: `#/calendar?at=${dateText(new Date(item.startAt))}`, at: item.startAt };
 }
 
-async function search(q: string, { room, sender, type, since, until }: Filters, cursor?: string): Promise<Found> {
-  const found = await get<Found>("v1/search", {
+async function search(q: string, filters: Filters, cursor?: string): Promise<Found> {
+  const { room, sender, type, since, until } = filters;
+  const found = await get<Omit<Found, "key">>("v1/search", {
     q,
     roomId: room,
     senderId: sender,
@@ -207,7 +191,7 @@ async function search(q: string, { room, sender, type, since, until }: Filters, 
     cursor,
   });
   addPeople(found.senders ?? []);
-  return found;
+  return { ...found, key: keyOfSearch(q, filters) };
 }
 
 /** A part of a text around the first match, with the matches marked. Ranges are of the text with its formatting. */

@@ -1,0 +1,63 @@
+// Lists: read when they are opened, page by page where they are long, and again after every change.
+import type { Dispatch, StateUpdater } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { attempt, type Read, useLatest } from "../core/notice.ts";
+
+/** As in what lists of the API respond. */
+type Part = { items: unknown[]; nextCursor: string | null };
+type Pages<Page> = {
+  /** What has been read so far. */
+  page: Page | undefined;
+  setPage: Dispatch<StateUpdater<Page | undefined>>;
+  read: Read;
+  /** Reads on; there is none at the end. */
+  more: (() => void) | undefined;
+};
+
+const TYPING_MS = 200;
+
+/** The items, a function that reads them again, and one that wraps a change so that they are read after it. */
+export function useList<Item>(load: () => Promise<readonly Item[]>): {
+  items: readonly Item[] | undefined;
+  read: Read;
+  act: (work: () => Promise<unknown>) => () => void;
+} {
+  const [items, setItems] = useState<readonly Item[]>();
+  const read = useLatest(load, setItems);
+  useEffect(read, []);
+  const act = (work: () => Promise<unknown>) => (): void =>
+    void attempt(async () => {
+      await work();
+      read();
+    });
+  return { items, read, act };
+}
+
+/** The first page of a list, and those after it that were asked for. */
+export function usePages<Page extends Part>(load: (cursor?: string) => Promise<Page>): Pages<Page> {
+  const [page, setPage] = useState<Page>();
+  const read = useLatest(() => load(), setPage);
+  const cursor = page?.nextCursor ?? undefined;
+  const readOn = async (): Promise<void> => {
+    const next = await load(cursor);
+    // What was read again meanwhile may end elsewhere.
+    setPage((shown) =>
+      shown === undefined || shown.nextCursor !== cursor ? shown : { ...next, items: [...shown.items, ...next.items] }
+    );
+  };
+  return { page, setPage, read, more: cursor === undefined ? undefined : () => void attempt(readOn) };
+}
+
+/** The same for what is found: by a text, or what else `key` says, which may still be typed. */
+export function useFound<Page extends Part>(
+  key: string,
+  load: (cursor?: string) => Promise<Page>,
+): Pages<Page> {
+  const pages = usePages(load);
+  useEffect(() => {
+    const timer = setTimeout(pages.read, key === "" ? 0 : TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [key]);
+  // What was found before stays until there is something else, but not if that could not be read.
+  return pages.read.hasFailed.value ? { ...pages, page: undefined, more: undefined } : pages;
+}
