@@ -16,6 +16,24 @@ function pictures(page: Page): Promise<number[]> {
   );
 }
 
+/** From now on, the page notes each microphone and camera that it opens. */
+async function noteOpened(page: Page): Promise<void> {
+  await page.evaluate(`(() => {
+    globalThis.opened = [];
+    const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+    navigator.mediaDevices.getUserMedia = async (wanted) => {
+      const stream = await open(wanted);
+      opened.push(...stream.getTracks());
+      return stream;
+    };
+  })()`);
+}
+
+/** Their states. */
+function opened(page: Page): Promise<string[]> {
+  return page.evaluate("opened.map(({ readyState }) => readyState)");
+}
+
 /** The page without these kinds of devices: the browser refuses them with an error of this name. */
 async function refuse(page: Page, name: string, kinds: readonly ("audio" | "video")[]): Promise<void> {
   await page.evaluate(([name, ...kinds]) => {
@@ -152,9 +170,22 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         await page.close();
       },
     );
-    await t.step("one joins muted and without a picture, if one wants that", async () => {
+    await t.step("one joins with the camera that was chosen before, muted and without a picture", async () => {
       const page = await signIn(browser, target, bob);
+      await noteOpened(page);
+      const check = button(page, "Check microphone and camera");
       await visit(page, `rooms/${room.id}/call`);
+      await check.click();
+      await eventually(async () => assert.equal((await pictures(page)).length, 1, "the own picture"));
+      await visit(page, `rooms/${room.id}`);
+      await eventually(async () => assert.deepEqual(await opened(page), ["ended", "ended"]));
+      await visit(page, `rooms/${room.id}/call`);
+      await check.click();
+      const choice = page.getByRole("combobox", { name: "Camera" });
+      await choice.waitFor();
+      const id = await choice.locator("option:not(:checked)").last().getAttribute("value");
+      await choice.selectOption(id);
+      await eventually(async () => assert.equal(await choice.inputValue(), id));
       for (const name of ["Microphone on", "Camera on"]) await page.getByRole("checkbox", { name }).uncheck();
       await button(page, "Join").click();
       for (const name of ["Unmute", "Start camera"]) await button(page, name).waitFor();
@@ -164,8 +195,11 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
         "document.querySelector('.participant video').srcObject.getTracks().map(({ enabled }) => enabled)",
       );
       assert.deepEqual(states, [false, false]);
+      const used = "document.querySelector('.participant video').srcObject.getVideoTracks()[0].getSettings().deviceId";
+      assert.equal(await page.evaluate(used), id);
       await button(page, "Leave").click();
       await untilGone(first.locator("figcaption", { hasText: "bob" }));
+      assert.ok((await opened(page)).every((state) => state === "ended"));
       await page.close();
     });
     await t.step("a connection that both are making is not begun again", async () => {
@@ -248,21 +282,13 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
     });
     await t.step("who cannot join a call leaves microphone and camera closed", async () => {
       const page = await signIn(browser, target, bob);
-      await page.evaluate(`(() => {
-        globalThis.opened = [];
-        const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
-        navigator.mediaDevices.getUserMedia = async (wanted) => {
-          const stream = await open(wanted);
-          opened.push(...stream.getTracks());
-          return stream;
-        };
-      })()`);
+      await noteOpened(page);
       await page.route("**/meetings/*/join", (route) => route.abort());
       await visit(page, `rooms/${room.id}/call`);
       // It is there for some seconds only.
       const isRefused = page.getByText("The gateway cannot be reached").waitFor();
       await allEnded([isRefused, page.getByRole("button", { name: "Join" }).click()]);
-      assert.deepEqual(await page.evaluate("opened.map(({ readyState }) => readyState)"), ["ended", "ended"]);
+      assert.deepEqual(await opened(page), ["ended", "ended"]);
       await page.close();
     });
     await t.step(

@@ -5,7 +5,7 @@ import { follow, onEvent, publishEphemeral, readAmidEvents, unfollow } from "../
 import { attempt } from "../core/notice.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
-import { type Kind, type Media, openDevice, openMedia } from "./media.ts";
+import { type Kind, openMedia, type OwnMedia } from "./media.ts";
 import { type Meeting, type Participant, PATH } from "./meetings.ts";
 
 type Joined = {
@@ -46,9 +46,7 @@ effect(() => {
 export class Call {
   readonly meeting: Meeting;
   readonly participantId: string;
-  readonly own: MediaStream;
-  /** What is missing of microphone and camera, and what to do about it; empty: nothing. */
-  readonly hint: string;
+  readonly media: OwnMedia;
   readonly mode: string;
   readonly participants = signal<readonly Participant[]>([]);
   /** Whether the own camera is on. */
@@ -61,15 +59,13 @@ export class Call {
   readonly #ends: (() => void)[] = [];
   /** Shown to the others instead of the camera. */
   #screen: MediaStreamTrack | undefined;
-  /** Ends with the last change of a device. */
-  #chosen: Promise<void> = Promise.resolve();
 
-  constructor(joined: Joined, { stream: own, hint }: Media) {
+  constructor(joined: Joined, media: OwnMedia) {
     this.meeting = joined.meeting;
     this.participantId = joined.participantId;
     this.mode = joined.media.mode;
-    this.own = own;
-    this.hint = hint;
+    this.media = media;
+    media.onChange = (kind) => this.#sendAgain(kind);
     this.#iceServers = joined.media.iceServers;
     this.participants.value = joined.participants;
     const channel = `meeting:${joined.meeting.id}`;
@@ -80,12 +76,9 @@ export class Call {
       post(`${PATH}/${joined.meeting.id}/heartbeat`, { participantId: this.participantId }).catch(() => undefined);
     }, joined.heartbeatSeconds * 1000);
     this.#ends.push(() => clearInterval(timer));
-    if (!this.hasMedia) {
-      for (const track of own.getTracks()) track.stop();
-      return;
-    }
     // A newcomer offers a connection to those who are there, unless it has left before.
-    subscription?.ready().then(() => this.#offerAll(joined.participants), () => undefined);
+    if (this.hasMedia) subscription?.ready().then(() => this.#offerAll(joined.participants), () => undefined);
+    else media.close();
   }
 
   /** Whether this page takes part with pictures and sound: it connects people directly, and to no media server. */
@@ -99,12 +92,12 @@ export class Call {
     this.participants.value = participants.map((one) =>
       one.id === this.participantId ? { ...one, muted: isMuted } : one
     );
-    this.#enable("audio", !isMuted);
+    this.media.enable("audio", !isMuted);
     return this.#update({ muted: isMuted });
   }
 
   showCamera(isShown: boolean): void {
-    this.#enable("video", isShown);
+    this.media.enable("video", isShown);
     this.hasVideo.value = isShown;
     for (const { camera } of this.#peers.values()) this.#sayCamera(camera);
   }
@@ -121,61 +114,12 @@ export class Call {
     this.hidden.value = next;
   }
 
-  #enable(kind: Kind, isEnabled: boolean): void {
-    for (const track of this.own.getTracks()) if (track.kind === kind) track.enabled = isEnabled;
-  }
-
-  /** Whether there is a microphone, or a camera. */
-  has(kind: Kind): boolean {
-    return this.#trackOf(kind) !== undefined;
-  }
-
-  /** The id of the microphone or camera that is used. */
-  deviceOf(kind: Kind): string | undefined {
-    return this.#trackOf(kind)?.getSettings().deviceId;
-  }
-
-  /** Uses another device, once those that were chosen before are used: the last choice counts. */
-  choose(kind: Kind, deviceId: string): Promise<void> {
-    const chosen = this.#chosen.then(() => this.#open(kind, deviceId));
-    // The caller of that choice receives its failure.
-    this.#chosen = chosen.catch(() => undefined);
-    return chosen;
-  }
-
-  /** The device before it is closed first: many phones open only one camera at a time. */
-  async #open(kind: Kind, deviceId: string): Promise<void> {
-    const old = this.#trackOf(kind);
-    if (old === undefined) return;
-    const { deviceId: before = "" } = old.getSettings();
-    old.stop();
-    try {
-      this.#replace(old, await openDevice(kind, deviceId));
-    } catch (error) {
-      this.#replace(old, await openDevice(kind, before));
-      throw error;
-    }
-  }
-
-  #replace(old: MediaStreamTrack, track: MediaStreamTrack): void {
-    // The call may have ended meanwhile.
-    if (call.value !== this) return track.stop();
-    track.enabled = old.enabled;
-    this.own.removeTrack(old);
-    this.own.addTrack(track);
-    this.#sendAgain(track.kind);
-  }
-
   /** Sends the others what there is now of a kind, instead of what there was: that may still be about to be sent. */
   #sendAgain(kind: string): void {
     const track = this.#sent().find((one) => one.kind === kind) ?? null;
     for (const { connection } of this.#peers.values()) {
       void connection.getSenders().find((sender) => sender.track?.kind === kind)?.replaceTrack(track);
     }
-  }
-
-  #trackOf(kind: Kind): MediaStreamTrack | undefined {
-    return this.own.getTracks().find((track) => track.kind === kind);
   }
 
   /** Shows the screen instead of the camera, until it is stopped. */
@@ -189,7 +133,7 @@ export class Call {
 
   #show(screen: MediaStreamTrack | undefined): void {
     this.#screen = screen;
-    const [camera] = this.own.getVideoTracks();
+    const [camera] = this.media.stream.getVideoTracks();
     // Without a camera there is no picture to replace: the connections are made again.
     if (camera === undefined) return this.#offerAll(this.participants.value);
     for (const peer of this.#peers.values()) this.#sayCamera(peer.camera);
@@ -199,7 +143,7 @@ export class Call {
   /** What the others receive. */
   #sent(): MediaStreamTrack[] {
     const screen = this.#screen;
-    return screen === undefined ? this.own.getTracks() : [...this.own.getAudioTracks(), screen];
+    return screen === undefined ? this.media.stream.getTracks() : [...this.media.stream.getAudioTracks(), screen];
   }
 
   raiseHand(isRaised: boolean): Promise<unknown> {
@@ -214,7 +158,8 @@ export class Call {
     for (const end of this.#ends) end();
     for (const { connection } of this.#peers.values()) connection.close();
     this.#peers.clear();
-    for (const track of [...this.own.getTracks(), this.#screen]) track?.stop();
+    this.media.close();
+    this.#screen?.stop();
     if (!hasEnded) {
       // Without it the lease ends the participation.
       post(`${PATH}/${this.meeting.id}/leave`, { participantId: this.participantId }).catch(() => undefined);
@@ -241,7 +186,7 @@ export class Call {
     if (participant.id !== this.participantId) return;
     if (participant.state === "left") this.leave();
     // Moderators can mute others.
-    else this.#enable("audio", !participant.muted);
+    else this.media.enable("audio", !participant.muted);
   }
 
   async #signal({ from, kind, payload }: Signal): Promise<void> {
@@ -316,7 +261,7 @@ export class Call {
     camera.onmessage = ({ data }) => this.#setHidden(id, data === "off");
     const peer: Peer = { connection, attempt, isOffered, early: [], camera };
     this.#peers.set(id, peer);
-    for (const track of this.#sent()) connection.addTrack(track, this.own);
+    for (const track of this.#sent()) connection.addTrack(track, this.media.stream);
     connection.onicecandidate = ({ candidate }) => candidate !== null && this.#send(id, "candidate", peer, candidate);
     connection.ontrack = ({ streams: [stream] }) => {
       if (stream !== undefined) this.streams.value = new Map(this.streams.value).set(id, stream);
@@ -341,17 +286,23 @@ export class Call {
   }
 }
 
-/** Joins with camera and microphone, or with what there is of them; off where that is wanted, before anybody receives them. */
-export async function joinMeeting(id: string, isOn: Readonly<Record<Kind, boolean>>): Promise<void> {
+/**
+ * Joins with the microphone and camera that are open, or with what there is of them; off where that is wanted, before anybody
+ * receives them. They are closed with the call, and if one cannot join.
+ */
+export async function joinMeeting(
+  id: string,
+  isOn: Readonly<Record<Kind, boolean>>,
+  opened?: OwnMedia,
+): Promise<void> {
   call.value?.leave();
-  const media = await openMedia();
-  const { stream } = media;
+  const media = opened ?? await openMedia();
   try {
     // Who joins or leaves after the call was executed, and before its response is here, is not in the response.
     const [joined, missed] = await readAmidEvents(() =>
       post<Joined>(`${PATH}/${id}/join`, {
         deviceId: deviceId(),
-        capabilities: { audio: stream.getAudioTracks().length > 0, video: stream.getVideoTracks().length > 0 },
+        capabilities: { audio: media.has("audio"), video: media.has("video") },
       })
     );
     const current = new Call(joined, media);
@@ -360,7 +311,7 @@ export async function joinMeeting(id: string, isOn: Readonly<Record<Kind, boolea
     call.value = current;
     for (const [event] of missed) current.receive(event);
   } catch (error) {
-    for (const track of stream.getTracks()) track.stop();
+    media.close();
     throw error;
   }
 }

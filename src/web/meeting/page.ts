@@ -14,10 +14,11 @@ import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { canModerate, canWrite } from "../room/rooms.ts";
 import { type Call, call, joinMeeting } from "./call.ts";
-import type { Kind } from "./media.ts";
+import { type Kind, openMedia, type OwnMedia } from "./media.ts";
 import { findMeeting, type Meeting, type Participant, PATH, startMeeting } from "./meetings.ts";
 
 const KINDS = [["audio", "Microphone"], ["video", "Camera"]] as const;
+const AGAIN = "Once that is done, leave the call and join again. You still get the sound and pictures of the others.";
 
 export default function CallPage({ room }: ViewProps): VNode {
   if (room === undefined) return html`<p class="empty">Calls belong to rooms.</p>`;
@@ -34,11 +35,14 @@ function Lobby({ room }: { room: Room }): VNode {
   const [isOn, setOn] = useState<Readonly<Record<Kind, boolean>>>({ audio: true, video: true });
   const read = useLatest(() => findMeeting(room.id), setMeeting);
   useLive(read, ({ type, data }) => type.startsWith("meeting.") && data.meeting?.roomId === room.id, [room.id]);
-  const join = async (id: string | undefined): Promise<void> => {
+  const preview = usePreview();
+  const during = async (work: () => Promise<unknown>): Promise<void> => {
     setBusy(true);
-    await attempt(async () => await joinMeeting(id ?? (await startMeeting(room.id)).id, isOn));
+    await attempt(work);
     setBusy(false);
   };
+  const join = (id: string | undefined): Promise<void> =>
+    during(async () => await joinMeeting(id ?? (await startMeeting(room.id)).id, isOn, preview.take()));
   const id = wanted ?? meeting?.id;
   return html`
     <div class="welcome page">
@@ -49,6 +53,7 @@ function Lobby({ room }: { room: Room }): VNode {
             ? "Start one, and members of this room can join. Your browser will ask for your camera and microphone."
             : "Those who may write in this room can start one."
           : `${count(meeting.participantCount, "participant")} so far.`}</p>
+        ${preview.media === undefined ? null : html`<${Preview} media=${preview.media} isOn=${isOn} />`}
         ${!canWrite(room) ? null : html`
           <p class="row" style=${{ columnGap: "20px" }} role="group" aria-label="On when you join">${KINDS.map((
             [kind, label],
@@ -60,11 +65,60 @@ function Lobby({ room }: { room: Room }): VNode {
             `
           )}</p>
           <p class="row"><button type="button" class="primary" disabled=${isBusy} onClick=${() => void join(id)}>
-            <${Icon} name="video" />${id === undefined ? "Start a call" : "Join"}</button></p>
+            <${Icon} name="video" />${id === undefined ? "Start a call" : "Join"}</button>
+            ${preview.media !== undefined && preview.media.hint === "" ? null : html`
+              <button type="button" disabled=${isBusy} onClick=${() =>
+                void during(preview.open)}>Check microphone and camera</button>
+            `}</p>
         `}
       </div>
     </div>
   `;
+}
+
+/** What others would see, and a choice of devices. */
+function Preview({ media, isOn }: { media: OwnMedia; isOn: Readonly<Record<Kind, boolean>> }): VNode {
+  return html`
+    <div class="mirror">
+      <${Tile} name="You" principalId=${myId()} stream=${media.stream} isOwn
+        isMuted=${!isOn.audio} hasVideo=${isOn.video} />
+    </div>
+    ${media.hint === "" ? null : html`<p role="status">${media.hint}</p>`}
+    <div class="row">
+      <${Devices} media=${media} />
+    </div>
+  `;
+}
+
+/** Microphone and camera that are opened before a call. They are closed when its page is left, unless they were taken. */
+function usePreview(): { media: OwnMedia | undefined; open: () => Promise<void>; take: () => OwnMedia | undefined } {
+  const [media, setMedia] = useState<OwnMedia>();
+  const current = useRef<OwnMedia | undefined>(undefined);
+  const isLeft = useRef(false);
+  const use = (next: OwnMedia | undefined): void => {
+    current.current = next;
+    setMedia(next);
+  };
+  const close = (): void => {
+    current.current?.close();
+    use(undefined);
+  };
+  useEffect(() => () => {
+    isLeft.current = true;
+    close();
+  }, []);
+  const open = async (): Promise<void> => {
+    close();
+    const opened = await openMedia();
+    if (isLeft.current) opened.close();
+    else use(opened);
+  };
+  const take = (): OwnMedia | undefined => {
+    const taken = current.current;
+    use(undefined);
+    return taken;
+  };
+  return { media, open, take };
 }
 
 function CallView({ current, room }: { current: Call; room: Room }): VNode {
@@ -74,6 +128,7 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
   );
   const hasHand = (own?.handRaisedAt ?? null) !== null;
   const isWaiting = own?.state === "waiting";
+  const { media } = current;
   const mayEnd = current.meeting.hostId === myId() || canModerate(room) || isAdmin();
   return html`
     <div class="call">
@@ -82,9 +137,9 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
         <p class="banner"
           role="status">Pictures and sound of this call go through a LiveKit server, which this page does not connect to. Here you see who takes part, raise your hand, and end the call; use an application with LiveKit to see and hear the others.</p>
       `}
-      ${current.hasMedia && current.hint !== "" ? html`<p class="banner" role="status">${current.hint}</p>` : null}
+      ${current.hasMedia && media.hint !== "" ? html`<p class="banner" role="status">${media.hint} ${AGAIN}</p>` : null}
       <div class=${classes("tiles-grid", others.length === 0 && "alone")}>
-        <${Tile} name="You" principalId=${myId()} stream=${current.own} isOwn isMuted=${own?.muted}
+        <${Tile} name="You" principalId=${myId()} stream=${media.stream} isOwn isMuted=${own?.muted}
           hasVideo=${current.hasMedia && current.hasVideo.value} />
         ${others.map((one) =>
           html`
@@ -96,7 +151,7 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
       ${others.length === 0 ? html`<p class="dim call-hint">Waiting for others to join.</p>` : null}
       <div class="call-bar" role="toolbar" aria-label="Call">
         ${current.hasMedia ? html`<${MediaButtons} current=${current} isMuted=${own?.muted === true} />` : null}
-        ${current.has("audio") || current.has("video") ? html`<${Devices} current=${current} />` : null}
+        <${Devices} media=${media} />
         <button type="button" aria-pressed=${hasHand} onClick=${() =>
           void attempt(() => current.raiseHand(!hasHand))}><${Icon} name="hand" />${hasHand
           ? "Lower hand"
@@ -113,7 +168,7 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
 
 function MediaButtons({ current, isMuted }: { current: Call; isMuted: boolean }): VNode {
   const hasVideo = current.hasVideo.value;
-  const [hasMicrophone, hasCamera] = [current.has("audio"), current.has("video")];
+  const [hasMicrophone, hasCamera] = [current.media.has("audio"), current.media.has("video")];
   const mayShare = "getDisplayMedia" in (navigator.mediaDevices ?? {});
   return html`
     <button type="button" aria-pressed=${hasMicrophone && isMuted} disabled=${!hasMicrophone}
@@ -136,23 +191,25 @@ function MediaButtons({ current, isMuted }: { current: Call; isMuted: boolean })
 }
 
 /** Choices, where there is more than one device of a kind. */
-function Devices({ current }: { current: Call }): VNode {
+function Devices({ media }: { media: OwnMedia }): VNode {
   const [all, setAll] = useState<readonly MediaDeviceInfo[]>([]);
   const read = (): void => void navigator.mediaDevices.enumerateDevices().then(setAll, () => setAll([]));
   useEffect(() => {
+    // Without any, there may be nothing that knows of devices.
+    if (media.stream.getTracks().length === 0) return;
     read();
     navigator.mediaDevices.addEventListener("devicechange", read);
     return () => navigator.mediaDevices.removeEventListener("devicechange", read);
   }, []);
   const choose = async (kind: Kind, id: string): Promise<void> => {
-    await attempt(() => current.choose(kind, id));
+    await attempt(() => media.choose(kind, id));
     read();
   };
   return html`${
     KINDS.map(([kind, label]) => {
       const own = all.filter((one) => one.kind === `${kind}input`);
-      return own.length < 2 || !current.has(kind) ? null : html`
-        <select class="inline" key=${kind} aria-label=${label} title=${label} value=${current.deviceOf(kind)}
+      return own.length < 2 || !media.has(kind) ? null : html`
+        <select class="inline" key=${kind} aria-label=${label} title=${label} value=${media.deviceOf(kind)}
           onChange=${(event: Event) => void choose(kind, (event.target as HTMLSelectElement).value)}>${own.map((
             { deviceId, label },
             at,
