@@ -323,10 +323,13 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       async () => {
         // The notice stays until it was seen.
         await holdTimers(page, 6000);
+        const reads: string[] = [];
+        page.on("request", (request) => void (request.url().includes("/commands?") && reads.push(request.url())));
         await write(page, "/deplyo hush");
         await page.locator(".notices").getByText("This room has no command /deplyo").waitFor();
         await page.evaluate("release()");
         await eventually(async () => assert.equal(await composer.inputValue(), "/deplyo hush"));
+        assert.equal(reads.length, 1);
         await write(page, "/usr/bin is a path");
         await write(page, " /deplyo is misspelled");
         await sees(page, "/deplyo is misspelled");
@@ -361,12 +364,16 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await drop(page, ".chat");
       await isRefused;
       await page.unroute("**/collaboration/files?*");
+      const leave = "dispatchEvent(new Event('beforeunload', { cancelable: true }))";
       await page.route("**/collaboration/files?*", async (route) => {
         await page.getByRole("progressbar", { name: "Uploading dropped.txt" }).waitFor();
+        // Who leaves the page is asked first.
+        assert.equal(await page.evaluate(leave), false);
         await route.continue();
       });
       await page.locator(".chat .attachments .failed").getByRole("button", { name: "Try again" }).click();
       await page.locator(".chat .attachments .ready").waitFor();
+      assert.equal(await page.evaluate(leave), true);
       await page.unroute("**/collaboration/files?*");
       await composer.press("Enter");
       await page.getByRole("button", { name: "Room menu" }).click();

@@ -167,6 +167,10 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       const today = page.locator(".day-column.today");
       await today.waitFor();
       await eventually(async () => assert.ok(await isOnPhone(today)));
+      const topOf = async (name: string) => (await today.locator(name).boundingBox())?.y;
+      await eventually(async () =>
+        assert.equal(await topOf(".now"), await topOf(".event"), "what begins now is there")
+      );
       const [time = ""] = (await page.locator(".event span").innerText()).split(" · ");
       const shapes = (await page.locator(".hours span").allInnerTexts()).map((text) => text.replaceAll(/\d+/g, "0"));
       assert.ok(shapes.includes(time.replaceAll(/\d+/g, "0")), time);

@@ -1,6 +1,6 @@
 // The grid of a week: a column a day, events beside each other where they overlap.
 import type { VNode } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { route } from "../core/route.ts";
@@ -19,6 +19,7 @@ const ALL_DAY_PX = 24;
 const FIRST_HOUR_SHOWN = 7;
 const MINUTES_MIN = 30;
 const DAY_MINUTES = 24 * 60;
+const MINUTE_MS = 60_000;
 const STEP_MINUTES = 15;
 /** A shorter way is a click. */
 const DRAG_PX = 5;
@@ -49,7 +50,8 @@ export function Week({ monday, wanted, entries, onOpen, onDrop, onCreate }: {
     column?.scrollIntoView({ inline: "start", block: "nearest" });
     current.scrollTop = scrollTop;
   }, [route.value]);
-  const today = dateText(new Date());
+  const now = useNow();
+  const today = dateText(now);
   // Heads are equally high, or the hours of a day would not be beside those of the next.
   const allDayMax = Math.max(0, ...days.map((day) => entries.filter((one) => one.allDay && isOn(one, day)).length));
   const head = { minHeight: `${HEAD_PX + allDayMax * ALL_DAY_PX}px` };
@@ -76,7 +78,10 @@ export function Week({ monday, wanted, entries, onOpen, onDrop, onCreate }: {
               const start = new Date(day);
               start.setMinutes(Math.floor(event.offsetY / HOUR_PX * 2) * 30);
               onCreate(start);
-            }}>${place(own.filter(({ allDay }) => !allDay), day).map((placed) =>
+            }}>${key === today
+              ? html`<i class="now" style=${{ top: `${pixelsOf(minutesOf(now, day))}px` }}></i>`
+              : null}
+            ${place(own.filter(({ allDay }) => !allDay), day).map((placed) =>
               html`<${EventBox} key=${`${placed.entry.id} ${placed.entry.startAt}`} placed=${placed} onOpen=${onOpen} onDrop=${onDrop} />`
             )}</div>
           </section>
@@ -100,7 +105,7 @@ function EventBox(
         height: `${height}px`,
         insetInlineStart: `${lane * width}%`,
         width: `calc(${width}% - 3px)`,
-        translate: move === undefined ? "" : `${move.x}px ${move.minutes / 60 * HOUR_PX}px`,
+        translate: move === undefined ? "" : `${move.x}px ${pixelsOf(move.minutes)}px`,
       }}
       title=${titleOf(entry)}>
       <b dir="auto">${titleOf(entry)}</b><span>${timeOf(entry.startAt)}${room === undefined
@@ -165,8 +170,23 @@ function useDrag(entry: Entry, onOpen: (entry: Entry) => void, onDrop: OnDrop): 
   return { move, handlers: { onPointerDown, onPointerMove, onPointerUp, onPointerCancel, onClick } };
 }
 
+/** The present time, once a minute. */
+function useNow(): Date {
+  const [now, setNow] = useState(() => new Date());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(new Date()), MINUTE_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** How high so much time is. */
+function pixelsOf(minutes: number): number {
+  return minutes / 60 * HOUR_PX;
+}
+
 /** Minutes of a day on its clock, which is not how many have passed when clocks change. */
-function minutesOf(time: string, day: Date): number {
+function minutesOf(time: string | Date, day: Date): number {
   const at = new Date(time);
   if (at <= day) return 0;
   return at >= addDays(day, 1) ? DAY_MINUTES : at.getHours() * 60 + at.getMinutes();
@@ -189,7 +209,7 @@ function place(entries: readonly Entry[], day: Date): Placed[] {
     let lane = 0;
     while (group.some((one) => one.lane === lane && one.to > from)) lane++;
     group.push({ to, lane });
-    const box = { entry, top: from / 60 * HOUR_PX, height: (to - from) / 60 * HOUR_PX - 2, lane, lanes: 1 };
+    const box = { entry, top: pixelsOf(from), height: pixelsOf(to - from) - 2, lane, lanes: 1 };
     members.push(box);
     placed.push(box);
     const lanes = Math.max(...group.map((one) => one.lane)) + 1;

@@ -34,8 +34,8 @@ export async function runCommand(roomId: string, text: string, threadId: string 
   const name = COMMAND.exec(text)?.[1]?.toLowerCase();
   if (name === undefined) return false;
   const isOfRoom = async () => (await readCommands(roomId))?.some((one) => one.name === name);
-  // What was read may lack a new one.
-  if (await isOfRoom() !== true) commandsOf.delete(roomId);
+  // What was read before may lack a new one.
+  if (commandsOf.has(roomId) && await isOfRoom() !== true) commandsOf.delete(roomId);
   const isCommand = await isOfRoom();
   // Who may run none writes a slash as text.
   if (isCommand === undefined) return false;

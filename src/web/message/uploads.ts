@@ -79,6 +79,13 @@ for (const type of ["dragover", "drop"] as const) {
   });
 }
 
+// Who leaves the page ends them.
+addEventListener("beforeunload", (event) => {
+  const isUploading = [...uploads.value.values()].flat().some(({ state }) => state === "uploading");
+  // Without a session, the page is left to show that.
+  if (isUploading && token.value !== "") event.preventDefault();
+});
+
 async function uploadOne(target: string, roomId: string, file: File, key: string = createId()): Promise<void> {
   const change = (fields: Partial<Upload>): void =>
     setUploads(target, (all) => all.map((one) => one.key === key ? { ...one, ...fields } : one));
