@@ -28,6 +28,8 @@ export class FakeProvider {
   signsWithAnotherKey = false;
   tokenStatus = 200;
   discoveryStatus = 200;
+  /** What codes are exchanged after. */
+  held: Promise<void> = Promise.resolve();
 
   constructor() {
     this.#server = Deno.serve(
@@ -101,6 +103,7 @@ export class FakeProvider {
   async #exchange(request: Request): Promise<[unknown, ResponseInit?]> {
     this.exchanges++;
     const form = new URLSearchParams(await request.text());
+    await this.held;
     if (this.tokenStatus !== 200) return [{}, { status: this.tokenStatus }];
     const given = (request.headers.get("authorization") ?? "").replace("Basic ", "");
     const [, secret = ""] = atob(given).split(":").map((part) => decodeURIComponent(part.replaceAll("+", " ")));

@@ -4,6 +4,7 @@ import { type ApiResponse, type Harness, openGateway } from "../harness.ts";
 import { testOnEngines } from "../engines.ts";
 import { captureLog } from "../log_capture.ts";
 import { FakeProvider } from "../identity_provider.ts";
+import { until } from "../wait.ts";
 import { assertProblem, ok } from "./fixtures.ts";
 
 const START = "/v1/collaboration/auth/sign-in";
@@ -168,6 +169,23 @@ Deno.test("a provider that cannot be reached leaves the gateway running, and is 
   assert.equal(arrivalOf(unavailable), `${PUBLIC_URL}/#failed=unavailable`);
   provider.reset();
   assert.match(await signIn(gateway, provider), /#code=/);
+});
+
+Deno.test("a provider that is slow is asked for few people at once", async () => {
+  await using provider = new FakeProvider();
+  await using gateway = await openGateway(settingsOf(provider));
+  const browser = gateway.withToken(undefined);
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  provider.held = held;
+  const started = await browser.get(START);
+  const back = pathOf(provider.authorize(arrivalOf(started)));
+  const returns = Array.from({ length: 101 }, () => browser.get(back, { cookie: cookieOf(started) }));
+  assert.equal(arrivalOf(await Promise.race(returns)), `${PUBLIC_URL}/#failed=unavailable`);
+  await until(() => provider.exchanges === 4);
+  release();
+  const codes = (await Promise.all(returns)).map(arrivalOf).filter((arrival) => arrival.includes("#code="));
+  assert.equal(codes.length, 1);
+  assert.equal(provider.exchanges, 100);
 });
 
 Deno.test("without a provider there is nothing to sign in at, and the page does not offer it", async () => {

@@ -5,7 +5,8 @@ import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, type FaultCode, notFound } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { publicAddressOf } from "@/core/public_address.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route, RouteCall } from "@/core/route.ts";
+import { Slots } from "@/core/slots.ts";
 import { SIGN_IN_RATE } from "@/modules/invitation/mod.ts";
 import type { Attempt, IdentityProvider } from "./provider.ts";
 
@@ -14,6 +15,9 @@ const CALLBACK = `${PATH}/callback`;
 /** How long a person may take at the provider. */
 const ATTEMPT_SECONDS = 600;
 const QUERY_MAX_CHARS = 8192;
+/** Exchanges with the provider: so many at once, and so many that run or wait, each of all addresses and of one. */
+const EXCHANGES = { total: 16, perKey: [4] };
+const EXCHANGES_MAX = { total: 1000, ofAddress: 100 };
 const COOKIE = "svc_sign_in";
 const COOKIE_VALUE = new RegExp(`(?:^|; ?)${COOKIE}=([\\w-]{1,1000})(?:;|$)`);
 /** What the page says of a failure. Names only: a text in an address could be anybody's. */
@@ -37,6 +41,7 @@ type SealedAttempt = Attempt & { expiresAt: number };
 const log = logOf("identity");
 
 export function signInRoutes(deps: Deps): Route[] {
+  const exchanges = new Slots(EXCHANGES);
   const shared = {
     tag: "auth",
     method: "GET",
@@ -69,11 +74,15 @@ export function signInRoutes(deps: Deps): Route[] {
       document: {
         responses: { "302": { description: "To the browser client, with a code or the reason of a failure" } },
       },
-      handle: (request: Request) =>
+      handle: (request: Request, { addressKey }: RouteCall) =>
         sendOn(deps, request, async (provider, base) => {
           const { search } = new URL(request.url);
-          const address = new URL(`${base}${CALLBACK}${search}`);
-          const claims = await provider.finish(address, readAttempt(deps, request, search));
+          const attempt = readAttempt(deps, request, search);
+          if (exchanges.load(addressKey) >= EXCHANGES_MAX.ofAddress || exchanges.load() >= EXCHANGES_MAX.total) {
+            throw new Fault("unavailable", "Too many people are signing in");
+          }
+          using _slot = await exchanges.acquire([addressKey]);
+          const claims = await provider.finish(new URL(`${base}${CALLBACK}${search}`), attempt);
           return { location: `${base}/#code=${await deps.createCode(claims)}` };
         }),
     },
