@@ -5,7 +5,7 @@ import type { Module } from "@/core/module.ts";
 import type { IdentityModule } from "@/modules/identity/mod.ts";
 import type { InvitationModule } from "@/modules/invitation/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
-import { IdentityProvider, type ProviderConfig } from "./provider.ts";
+import type { IdentityProvider, ProviderConfig } from "./provider.ts";
 import { signInRoutes } from "./routes.ts";
 
 export type { ProviderConfig };
@@ -23,11 +23,15 @@ export function signInModule(
   { clock, outbound }: Platform,
   { provider, authenticator, invitations, secrets, publicUrl, sessionHours }: Deps,
 ): Module {
+  let opened: Promise<IdentityProvider> | undefined;
+  /** Loaded with the first person who signs in: most gateways have no provider. */
+  const open = (config: ProviderConfig): Promise<IdentityProvider> =>
+    opened ??= import("./provider.ts").then((loaded) => new loaded.IdentityProvider({ config, outbound, clock }));
   return {
     name: "sign_in",
     operations: [],
     routes: signInRoutes({
-      provider: provider && new IdentityProvider({ config: provider, outbound, clock }),
+      provider: provider && (() => open(provider)),
       encryptor: new Encryptor(secrets, "sign-in"),
       clock,
       publicUrl,

@@ -29,7 +29,7 @@ const REASONS: Partial<Record<FaultCode, string>> = {
 };
 
 type Deps = {
-  provider: IdentityProvider | undefined;
+  provider: (() => Promise<IdentityProvider>) | undefined;
   encryptor: Encryptor;
   clock: Clock;
   publicUrl: string | undefined;
@@ -102,7 +102,7 @@ async function sendOn(
   let location: string;
   let cookie: string | undefined;
   try {
-    ({ location, cookie } = await next(provider, base));
+    ({ location, cookie } = await next(await provider(), base));
   } catch (thrown) {
     const fault = Fault.from(thrown);
     log.warn("signing in at the identity provider failed", { reason: fault.message, ...failureOf(thrown) });
