@@ -70,3 +70,14 @@ Deno.test("a run waits as long as its provider asks, also where that is too long
   assert.equal((await fixture.texts()).at(-1), "Here");
   assert.equal(fixture.models.calls.length, 5);
 });
+
+Deno.test("roles of a prompt alternate from a user's on, also in a thread below a message of the agent", async () => {
+  await using fixture = await AgentFixture.open(() => "Here is the plan");
+  await fixture.mention(fixture.bob, "Plan it");
+  const { outputMessageId } = await fixture.settled();
+  await fixture.mention(fixture.bob, "Shorter, please", { threadId: outputMessageId });
+  await fixture.settled("succeeded", 2);
+  const { messages = [] } = fixture.models.calls[1]?.request ?? {};
+  // Templates of many open models refuse any other order.
+  assert.deepEqual(messages.map(({ role }) => role), ["system", "user", "assistant", "user"]);
+});

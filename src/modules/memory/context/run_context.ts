@@ -9,6 +9,10 @@ import { BUDGET, type ContextItem, type SectionName } from "./schema.ts";
 
 /** Tokens for what separates the parts of a message. */
 const MARGIN = 16;
+const OPENING: ModelMessage = {
+  role: "user",
+  text: "[Background] What was said before is not part of this conversation.",
+};
 const PREFIX: ReadonlySet<SectionName> = new Set(["instructions", "tools", "pinned"]);
 
 /**
@@ -49,9 +53,12 @@ export function runContext(contexts: () => ContextAssembler): AssembleContext {
     ];
     // Some models refuse a prompt that ends with a message of their own.
     const last = asked.at(-1)?.role === "user" ? asked.slice(-1) : [];
+    // Templates of many models refuse a conversation that begins with a message of theirs.
+    const opening = asked[0]?.role === "assistant" ? [OPENING] : [];
     return [
       { role: "system", text: prefix.join("\n\n"), isCacheable: true },
       ...merged([
+        ...opening,
         ...asked.slice(0, asked.length - last.length),
         ...[...background.map(({ text }) => text), situation].map(userMessage),
         ...last,
