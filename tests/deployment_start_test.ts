@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import postgres from "postgres";
 import { restore } from "@/adapters/backup.ts";
 import { systemClock } from "@/core/clock.ts";
+import { s3Settings } from "./conformance/s3.ts";
 import { testOnPostgres } from "./engines.ts";
 import { openGateway } from "./harness.ts";
+import { captureLog } from "./log_capture.ts";
 import { eventually } from "./wait.ts";
 
 Deno.test("a start with a data directory that cannot be written is refused, one that does not exist yet is not", async () => {
@@ -65,6 +67,28 @@ Deno.test("PostgreSQL is reached at a Unix socket", async () => {
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("a start says why its file store cannot be used, and does not depend on it", async () => {
+  let response = { status: 403, body: "<Error><Code>SignatureDoesNotMatch</Code></Error>" };
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    await request.bytes();
+    return new Response(response.body, { status: response.status, headers: { ETag: '"e"' } });
+  });
+  const start = (port: number) =>
+    captureLog(["gateway", "file"], async () => {
+      await using gateway = await openGateway(s3Settings(`http://127.0.0.1:${port}`));
+      assert.equal((await gateway.withToken(undefined).get("/v1/collaboration/ready")).status, 200);
+    });
+  for (const [port, cause] of [[server.addr.port, /SignatureDoesNotMatch/], [1, /refused/i]] as const) {
+    const [record, ...others] = await start(port);
+    assert.match(String(record?.rawMessage), /SVC_S3_ENDPOINT/);
+    assert.match(String(record?.properties["cause"]), cause);
+    assert.deepEqual(others, []);
+  }
+  response = { status: 200, body: "" };
+  assert.deepEqual(await start(server.addr.port), []);
+  await server.shutdown();
 });
 
 testOnPostgres("a restore is refused while gateways run on the database", async ({ SVC_DATABASE_URL: url = "" }) => {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { sql } from "kysely";
 import type { Clock, TimeSource } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { logOf } from "@/core/log.ts";
+import { failureOf, logOf } from "@/core/log.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import { DatabaseClock } from "@/core/database_clock.ts";
 import type { Blobs } from "@/ports/blob.ts";
@@ -18,6 +18,10 @@ import type { NodeLock } from "./lease_takeover.ts";
 import { findMisconfiguration } from "./postgres_errors.ts";
 
 export const SQLITE_SCHEME = "sqlite:";
+
+/** An object that is stored and deleted at the start, and the longest wait for each. */
+const BLOB_PROBE_KEY = "probe";
+const BLOB_PROBE_TIMEOUT_MS = 2000;
 
 const log = logOf("store");
 
@@ -144,7 +148,19 @@ export async function openBlobs(s3: S3Options | undefined, directory: string, ou
     return new DiskBlobs(directory);
   }
   const { S3Blobs } = await import("./blob_s3.ts");
-  return new S3Blobs(outbound, s3, { folder: join(directory, "incoming") });
+  const folder = join(directory, "incoming");
+  await reportUnusable(new S3Blobs(outbound, s3, { folder, responseTimeoutMs: BLOB_PROBE_TIMEOUT_MS }));
+  return new S3Blobs(outbound, s3, { folder });
+}
+
+/** Logs why contents cannot be stored. What needs none is served all the same, so the start does not depend on it. */
+async function reportUnusable(blobs: Blobs): Promise<void> {
+  try {
+    await blobs.put(BLOB_PROBE_KEY, ReadableStream.from([new Uint8Array(1)]));
+    await blobs.delete(BLOB_PROBE_KEY);
+  } catch (cause) {
+    logOf("file").warn("the file store of SVC_S3_ENDPOINT cannot be used; uploads fail until it can", failureOf(cause));
+  }
 }
 
 /** Opens what stores and compares vectors: the database where it can, and the gateway within so many bytes of memory. */

@@ -9,6 +9,17 @@ const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 /** The credentials that the server accepts. */
 export const S3_OPTIONS = { bucket: "files", region: "us-east-1", accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
 
+/** Settings of a gateway whose files are in the bucket of a server. */
+export function s3Settings(endpoint: string): Record<string, string> {
+  return {
+    SVC_S3_ENDPOINT: endpoint,
+    SVC_S3_BUCKET: S3_OPTIONS.bucket,
+    SVC_S3_REGION: S3_OPTIONS.region,
+    SVC_S3_ACCESS_KEY_ID: S3_OPTIONS.accessKeyId,
+    SVC_S3_SECRET_ACCESS_KEY: S3_OPTIONS.secretAccessKey,
+  };
+}
+
 /** The operator allows no private address: the endpoint of the store is allowed by its setting alone. */
 const outbound = createOutbound({ allow: [] });
 

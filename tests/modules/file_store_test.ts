@@ -5,7 +5,7 @@ import { DiskBlobs } from "@/adapters/blob_disk.ts";
 import { Fault } from "@/core/fault.ts";
 import { FileWriter } from "@/modules/file/writer.ts";
 import type { Blobs } from "@/ports/blob.ts";
-import { S3_OPTIONS, startS3Server } from "../conformance/s3.ts";
+import { s3Settings, startS3Server } from "../conformance/s3.ts";
 import { testOnPostgres } from "../engines.ts";
 import { captureLog } from "../log_capture.ts";
 import {
@@ -25,12 +25,7 @@ const DAY_MS = 86_400_000;
 Deno.test("files of a gateway with an S3 store are stored and deleted there, and nothing on its disk", async () => {
   const server = await startS3Server();
   try {
-    await using rig = await openFileHarness({
-      SVC_S3_ENDPOINT: server.endpoint,
-      SVC_S3_BUCKET: S3_OPTIONS.bucket,
-      SVC_S3_ACCESS_KEY_ID: S3_OPTIONS.accessKeyId,
-      SVC_S3_SECRET_ACCESS_KEY: S3_OPTIONS.secretAccessKey,
-    });
+    await using rig = await openFileHarness(s3Settings(server.endpoint));
     const { gateway, folder } = rig;
     const { alice } = await createCallers(gateway, "alice");
     const bytes = new Uint8Array(randomBytes(10 * MIB));

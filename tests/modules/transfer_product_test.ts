@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { crc32 } from "node:zlib";
 import { FILES } from "./file_harness.ts";
-import { S3_OPTIONS } from "../conformance/s3.ts";
+import { s3Settings } from "../conformance/s3.ts";
 import { importArchive, IMPORTS, uploadArchive, withGateway } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
@@ -210,13 +210,7 @@ Deno.test("an import continues after the file store was unavailable for minutes"
     if (start === undefined) return new Response(content ?? null, { headers: { ETag: '"e"' } });
     return new Response(content?.slice(Number(start), Number(end) + 1), { status: 206 });
   });
-  const environment = {
-    SVC_S3_ENDPOINT: `http://127.0.0.1:${server.addr.port}`,
-    SVC_S3_BUCKET: S3_OPTIONS.bucket,
-    SVC_S3_REGION: S3_OPTIONS.region,
-    SVC_S3_ACCESS_KEY_ID: S3_OPTIONS.accessKeyId,
-    SVC_S3_SECRET_ACCESS_KEY: S3_OPTIONS.secretAccessKey,
-  };
+  const environment = s3Settings(`http://127.0.0.1:${server.addr.port}`);
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const lines = mattermostLines(mattermostUser("ann"), mattermostPost("ann", "hello"));
