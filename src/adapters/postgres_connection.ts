@@ -2,9 +2,10 @@
 // new socket for the one its transaction began on.
 import { Socket } from "node:net";
 import postgres from "postgres";
+import { tenantOfCharged } from "@/core/actor.ts";
 import { currentAccount, ownAccount } from "@/core/caller.ts";
 import { delay } from "@/core/clock.ts";
-import { Slots } from "@/core/slots.ts";
+import { type Slot, Slots } from "@/core/slots.ts";
 import { TimeoutQueue } from "@/core/timeout_queue.ts";
 import { Fault } from "@/core/fault.ts";
 import { bulkInsert } from "./postgres_bulk_insert.ts";
@@ -33,6 +34,8 @@ const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;
 /** What a row that is read costs the thread, about: the package decodes it at a time of its own, and callers present it. */
 const ROW_MS = 0.01;
+/** Statements that are sent over a connection before the first of them is answered: enough that the server waits for none. */
+const PIPELINED_MAX = 4;
 /** A statement that runs for longer is slow. */
 const SLOW_MS = 5;
 /** How long a read that found no connection is retried, and the longest pause between two tries. */
@@ -155,22 +158,21 @@ type Reader = { sql: Sql; pending: number; respondedAt: number };
 /**
  * Committed state, read over a few connections that pipeline. A slow statement holds up those behind it, so nothing is sent
  * where one runs while there is another connection; and one principal with its agents reads over half of them at once, so there
- * is one. A network that swallows packets closes no socket, so after one late response reads go over new connections; the old
- * ones get as long again for what was sent on them.
+ * is one. What was sent cannot be overtaken, so little is, and tenants take turns. A network that swallows packets closes no
+ * socket, so after one late response reads go over new connections; the old ones get as long again for what was sent on them.
  */
 export class PostgresPool implements Pick<SqlSession, "run"> {
   readonly #open: () => Reader[];
   readonly #responseTimeoutMs: number;
   readonly #retryMaxMs: number;
   readonly #timeouts: TimeoutQueue;
-  /** By owner. */
   readonly #slots: Slots;
   #readers: Reader[];
   #closing: Promise<unknown> = Promise.resolve();
 
   constructor(options: PostgresOptions, max: number, { retryMaxMs = READ_RETRY_MAX_MS } = {}) {
     this.#retryMaxMs = retryMaxMs;
-    this.#slots = new Slots({ perKey: [Math.ceil(max / 2)] });
+    this.#slots = new Slots({ total: max * PIPELINED_MAX, perKey: [Infinity, Math.ceil(max / 2)] });
     this.#open = () =>
       Array.from({ length: max }, () => ({ sql: connect(options, 1, () => {}), pending: 0, respondedAt: 0 }));
     this.#responseTimeoutMs = options.responseTimeoutMs;
@@ -180,7 +182,7 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
 
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const owner = ownAccount()?.key;
-    using _slot = owner === undefined ? undefined : await this.#slots.acquire([owner]);
+    using _slot = owner === undefined ? undefined : await this.#slotOf(owner);
     const result = await this.#read(sql, parameters);
     currentAccount()?.consume(result.rows.length * ROW_MS);
     return result;
@@ -188,6 +190,16 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
 
   async close(): Promise<void> {
     await Promise.all([this.#closing, endAll(this.#readers, CLOSE_TIMEOUT_SECONDS)]);
+  }
+
+  /** Waits no longer than for a response: what a server that hangs is asked meanwhile would all be sent when it is back. */
+  #slotOf(owner: string): Promise<Slot> {
+    const waiting = new AbortController();
+    const slot = this.#slots.acquire([tenantOfCharged(owner), owner], waiting.signal);
+    return this.#timeouts.run(slot, () => {
+      waiting.abort();
+      return unavailable();
+    });
   }
 
   /** A connection that ends, or that the server has no place for, costs no response while there are others. */
@@ -207,7 +219,7 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
         const failure = translateError(thrown);
         if (!(failure instanceof ConnectionLost || failure instanceof SerializationRetry)) throw failure;
         if (thrown instanceof NoResponse || performance.now() > retryUntil) {
-          throw new Fault("unavailable", "The database is unavailable", { cause: thrown });
+          throw unavailable(thrown);
         }
         reader.respondedAt = -Infinity;
         await delay(Math.random() * READ_RETRY_PAUSE_MS);
@@ -222,6 +234,10 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
     this.#readers = this.#open();
     this.#closing = Promise.allSettled([this.#closing, endAll(readers, this.#responseTimeoutMs / 1000)]);
   }
+}
+
+function unavailable(cause?: unknown): Fault {
+  return new Fault("unavailable", "The database is unavailable", { cause });
 }
 
 /** The reader that will probably respond first: one that has failed, or where a slow statement runs, is the last choice. */

@@ -7,16 +7,51 @@ import { OwnerTally } from "./owner_tally.ts";
 type SlotLimits = { total?: number; perKey?: readonly number[] };
 /** Disposing it ends the work. `hasWaited`: there was none when it was asked for. */
 export type Slot = Disposable & { hasWaited: boolean };
-type Waiting = { keys: readonly string[]; hasWaited: boolean; start: (slot: Slot) => void };
+type Waiting = { hasWaited: boolean; start: (slot: Slot) => void };
+
+/** What one key has and waits for, with all below it: a tenant, with each of its owners. */
+class Party {
+  readonly #key: string;
+  readonly #parent: Party | undefined;
+  taken = 0;
+  waiting = 0;
+  /** Of the next level, in the order of their turns. */
+  readonly members = new Map<string, Party>();
+  /** What waits on the last level. */
+  readonly queue: Waiting[] = [];
+
+  constructor(key = "", parent?: Party) {
+    this.#key = key;
+    this.#parent = parent;
+  }
+
+  member(key: string): Party {
+    const member = this.members.get(key) ?? new Party(key, this);
+    this.members.set(key, member);
+    return member;
+  }
+
+  /** Counts here and above; who has nothing left is forgotten. */
+  add({ taken = 0, waiting = 0 }: { taken?: number; waiting?: number }): void {
+    this.taken += taken;
+    this.waiting += waiting;
+    if (this.taken + this.waiting === 0) this.#parent?.members.delete(this.#key);
+    this.#parent?.add({ taken, waiting });
+  }
+
+  /** Has its next turn after the others. */
+  endTurn(): void {
+    const members = this.#parent?.members;
+    if (members?.delete(this.#key)) members.set(this.#key, this);
+    this.#parent?.endTurn();
+  }
+}
 
 /** Who asks for a slot has a key for each level, the widest first, such as its tenant and itself. The last one is the owner. */
 export class Slots {
   readonly #total: number;
   readonly #perKey: readonly number[];
-  /** Slots that are taken, by key. */
-  readonly #taken = new Map<string, number>();
-  #count = 0;
-  #waiting: Waiting[] = [];
+  readonly #all = new Party();
 
   constructor({ total = Infinity, perKey = [] }: SlotLimits) {
     this.#total = total;
@@ -27,12 +62,17 @@ export class Slots {
   async acquire(keys: readonly string[], signal?: AbortSignal): Promise<Slot> {
     signal?.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<Slot>();
-    const waiting: Waiting = { keys, hasWaited: false, start: resolve };
-    this.#waiting.push(waiting);
+    const waiting: Waiting = { hasWaited: false, start: resolve };
+    const owner = keys.reduce((party, key) => party.member(key), this.#all);
+    owner.queue.push(waiting);
+    owner.add({ waiting: 1 });
     this.#startNext();
     waiting.hasWaited = true;
     const onAbort = (): void => {
-      this.#remove(waiting);
+      const at = owner.queue.indexOf(waiting);
+      if (at < 0) return;
+      owner.queue.splice(at, 1);
+      owner.add({ waiting: -1 });
       reject(signal?.reason);
     };
     signal?.addEventListener("abort", onAbort, { once: true });
@@ -43,68 +83,51 @@ export class Slots {
     }
   }
 
-  /** How much runs or waits: of a key, or of all. */
-  load(key?: string): number {
-    if (key === undefined) return this.#count + this.#waiting.length;
-    return (this.#taken.get(key) ?? 0) + this.#waiting.filter(({ keys }) => keys.includes(key)).length;
+  /** How much runs or waits: of who has these keys, by default of all. */
+  load(...keys: string[]): number {
+    let party: Party | undefined = this.#all;
+    for (const key of keys) party = party?.members.get(key);
+    return party === undefined ? 0 : party.taken + party.waiting;
   }
 
   #startNext(): void {
-    for (let next = this.#next(); next !== undefined; next = this.#next()) {
-      const { keys, hasWaited, start } = next;
-      this.#remove(next);
-      this.#count++;
-      for (const key of keys) this.#taken.set(key, (this.#taken.get(key) ?? 0) + 1);
+    while (this.#all.waiting > 0 && this.#all.taken < this.#total) {
+      const owner = this.#nextOf(this.#all);
+      const next = owner?.queue.shift();
+      if (owner === undefined || next === undefined) return;
+      owner.add({ taken: 1, waiting: -1 });
       let isReleased = false;
-      start({
-        hasWaited,
+      next.start({
+        hasWaited: next.hasWaited,
         [Symbol.dispose]: () => {
-          if (!isReleased) this.#release(keys);
+          if (!isReleased) this.#release(owner);
           isReleased = true;
         },
       });
     }
   }
 
-  /** Of those that may start, the first one whose keys have the fewest slots. */
-  #next(): Waiting | undefined {
-    if (this.#count >= this.#total) return undefined;
-    let next: Waiting | undefined;
-    let fewest: readonly number[] = [];
-    for (const waiting of this.#waiting) {
-      const taken = waiting.keys.map((key) => this.#taken.get(key) ?? 0);
-      if (taken.some((count, level) => count >= (this.#perKey[level] ?? Infinity))) continue;
-      if (next !== undefined && !isLess(taken, fewest)) continue;
-      next = waiting;
-      fewest = taken;
+  /** Who may start something and has the fewest slots, level by level; among equals, whose turn it is. */
+  #nextOf(party: Party, level = 0): Party | undefined {
+    if (party.queue.length > 0) return party;
+    let next: Party | undefined;
+    let fewest = this.#perKey[level] ?? Infinity;
+    for (const member of party.members.values()) {
+      if (member.waiting === 0 || member.taken >= fewest) continue;
+      const owner = this.#nextOf(member, level + 1);
+      if (owner === undefined) continue;
+      next = owner;
+      fewest = member.taken;
+      if (fewest === 0) break;
     }
     return next;
   }
 
-  #release(keys: readonly string[]): void {
-    this.#count--;
-    for (const key of keys) {
-      const left = (this.#taken.get(key) ?? 0) - 1;
-      if (left > 0) this.#taken.set(key, left);
-      else this.#taken.delete(key);
-    }
-    if (this.#waiting.length === 0) return;
-    // Tenants and owners take turns: what has more keys in common with this one is behind.
-    const common = new Map(this.#waiting.map((one) => [one, one.keys.filter((key, at) => key === keys[at]).length]));
-    this.#waiting.sort((one, other) => (common.get(one) ?? 0) - (common.get(other) ?? 0));
+  #release(owner: Party): void {
+    owner.endTurn();
+    owner.add({ taken: -1 });
     this.#startNext();
   }
-
-  #remove(waiting: Waiting): void {
-    const at = this.#waiting.indexOf(waiting);
-    if (at >= 0) this.#waiting.splice(at, 1);
-  }
-}
-
-/** Whether the first number that differs is the smaller one. */
-function isLess(one: readonly number[], other: readonly number[]): boolean {
-  const at = one.findIndex((value, level) => value !== other[level]);
-  return at >= 0 && (one[at] ?? 0) < (other[at] ?? 0);
 }
 
 /** An owner may have this part of the places, so that none fills the queue alone. */
@@ -135,14 +158,15 @@ export class FairQueue {
 
   /** Throws what `run` would throw instead of waiting. */
   assertPlace(owner: string): void {
-    const own = this.#slots.load(owner);
+    const tenant = tenantOfCharged(owner);
+    const own = this.#slots.load(tenant, owner);
     if (own >= this.#places / OWNER_SHARE) {
       const detail = `This principal and its agents have too many requests in the ${this.#name} queue`;
       throw new Fault("rate_limited", detail, { retryAfterMs: RETRY_MS });
     }
     // A few who fill the places refuse none to those who have nothing in the queue, nor do those of one tenant to another.
     const places = own === 0 ? 2 * this.#places : this.#places;
-    if (this.#slots.load(tenantOfCharged(owner)) >= places || this.#slots.load() >= 2 * places) {
+    if (this.#slots.load(tenant) >= places || this.#slots.load() >= 2 * places) {
       throw new Fault("unavailable", `The ${this.#name} queue is full`, { retryAfterMs: RETRY_MS });
     }
   }

@@ -246,7 +246,7 @@ if (url !== undefined) {
     // The server would end what waits for so long as a slow machine takes.
     const pool = new PostgresPool({ ...PATIENT, url: `${own.url}?statement_timeout=0&lock_timeout=0` }, 4);
     const cpu = new CpuBudget({ percent: 10 });
-    const read = (owner: string, sql: string) => chargeTo(cpu.accountOfKey(owner), () => pool.run(sql, []));
+    const read = (owner: string, sql: string) => readAs(owner, pool, sql, cpu);
     let responses = 0;
     const slow = Array.from({ length: 20 }, async () => {
       await read("slow", "select pg_advisory_lock_shared(1)");
@@ -263,6 +263,33 @@ if (url !== undefined) {
     await admin`select pg_advisory_unlock(1)`;
     await Promise.all(slow);
     await Promise.all([pool.close(), admin.end()]);
+  });
+
+  Deno.test("postgres: reads of many members of one tenant are not all before that of another tenant", async () => {
+    const pool = new PostgresPool({ ...PATIENT, url }, 1);
+    const answered: string[] = [];
+    const read = (owner: string) => readAs(owner, pool).then(() => answered.push(owner));
+    const reads = Array.from({ length: 50 }, (_, n) => read(`large/${n}`));
+    await Promise.all([...reads, read("small/one")]);
+    assert.ok(answered.indexOf("small/one") <= 5, `${answered.indexOf("small/one")} before it`);
+    await pool.close();
+  });
+
+  Deno.test("postgres: reads that wait while the server hangs fail as soon as those that were sent", async () => {
+    await using proxy = new TcpProxy(url);
+    const pool = new PostgresPool({ ...PATIENT, url: proxy.url, responseTimeoutMs: 500 }, 1);
+    await until(() => readAs("large/first", pool).then(() => true, () => false));
+    proxy.stall();
+    const failed: string[] = [];
+    const fail = (owner: string) =>
+      assert.rejects(readAs(owner, pool), { code: "unavailable" }).then(() => failed.push(owner));
+    const reads = Array.from({ length: 30 }, (_, n) => fail(`large/${n}`));
+    await reads[0];
+    // Sent at once, since it is of another tenant: it fails after all that were asked for before it.
+    await Promise.all([...reads, fail("small/late")]);
+    assert.equal(failed.at(-1), "small/late");
+    proxy.resume();
+    await pool.close();
   });
 
   Deno.test("postgres: a server that refuses the credentials is reported at once, by the name of the variable", async () => {
@@ -425,6 +452,15 @@ async function tablesLike(url: string, pattern: string): Promise<unknown[]> {
   const rows = await admin`select tablename from pg_tables where tablename like ${pattern}`;
   await admin.end();
   return [...rows];
+}
+
+function readAs(
+  owner: string,
+  pool: PostgresPool,
+  sql = "select 1",
+  cpu = new CpuBudget({ percent: 10 }),
+): Promise<unknown> {
+  return chargeTo(cpu.accountOfKey(owner), () => pool.run(sql, []));
 }
 
 /** Whether a transaction that is open has written to a table. */
