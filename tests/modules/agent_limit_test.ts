@@ -81,3 +81,17 @@ Deno.test("roles of a prompt alternate from a user's on, also in a thread below 
   // Templates of many open models refuse any other order.
   assert.deepEqual(messages.map(({ role }) => role), ["system", "user", "assistant", "user"]);
 });
+
+Deno.test("calls have ids that every model takes, and each its own", async () => {
+  await using fixture = await AgentFixture.open(
+    ({ number }) => number <= 2 ? callTools(["member_list", {}], ["member_list", {}]) : "Done",
+    { agent: { tools: ["member.list"] } },
+  );
+  await fixture.mention(fixture.bob, "Who is here?");
+  await fixture.settled();
+  const { messages = [] } = fixture.models.calls.at(-1)?.request ?? {};
+  const ids = messages.flatMap((message) => message.role === "tool" ? [message.callId] : []);
+  assert.equal(new Set(ids).size, 4);
+  // Mistral refuses all others.
+  assert.ok(ids.every((id) => /^[a-zA-Z0-9]{9}$/.test(id)), ids.join());
+});

@@ -83,7 +83,7 @@ export class ModelStep {
         if (part.kind === "tool" && calls.length < CALLS_MAX) {
           // The ids of models are not unique.
           const [name, input] = [storableText(part.name), storableText(part.input)];
-          calls.push({ ...part, name, input, callId: `call_${n}_${calls.length}` });
+          calls.push({ ...part, name, input, callId: callIdOf(n, calls.length) });
         } else if (part.kind === "text") {
           // Half a character waits for its other half.
           unsafe += part.text;
@@ -126,6 +126,11 @@ export class ModelStep {
     );
     if (!isSaved) throw new LeaseLost();
   }
+}
+
+/** The id of a call in a run. Mistral takes those of nine letters and digits only. */
+function callIdOf(step: number, at: number): string {
+  return `call${String(step).padStart(3, "0")}${String(at).padStart(2, "0")}`;
 }
 
 /** Saves a growing text: within a second after it has grown, or by 4 KiB, one save at a time. */
