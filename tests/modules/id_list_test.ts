@@ -5,8 +5,14 @@ import { DocumentStore } from "@/modules/document/store.ts";
 import { FileStore } from "@/modules/file/store.ts";
 import { MessageStore } from "@/modules/message/store.ts";
 import { NotificationStore } from "@/modules/notification/store.ts";
+import { AudienceStore } from "@/modules/room/audience_store.ts";
+import { OwnershipStore } from "@/modules/room/ownership_store.ts";
+import { PeopleStore } from "@/modules/room/people_store.ts";
+import { ReadReceiptStore } from "@/modules/room/read_receipt_store.ts";
 import { RoomStore } from "@/modules/room/store.ts";
 import { TaskStore } from "@/modules/task/store.ts";
+import { DeliveryStore } from "@/modules/webhook/delivery_store.ts";
+import { setTableStatistics } from "@/ports/sqlite_statistics.ts";
 import { openGateway } from "../harness.ts";
 import { assertNoTenantScan, recordQueries } from "./query_log.ts";
 
@@ -16,11 +22,18 @@ Deno.test("a query for a list of ids does not read all rows of the tenant", asyn
   await using gateway = await openGateway();
   const { store } = gateway.app;
   const questions: Record<string, () => Promise<unknown>> = {
+    webhook_cursor: () => new DeliveryStore(store.db).followers("default", ["room:room_a", "room:room_b"]),
     task: () => new TaskStore(store.db).findUndeleted("default", { ids: IDS }),
     document: () => new DocumentStore(store.db).findUndeleted("default", { ids: IDS }),
     file: async () => {
       await new FileStore(store.db).findMany("default", IDS);
+      await new FileStore(store.db).listInRoom("default", "room_a", 0, undefined, 50);
       await store.write(async ({ db }) => void await new FileStore(db).markLinked("default", IDS));
+      await store.write(async ({ db }) => void await new FileStore(db).lockUnreferenced("default", IDS));
+    },
+    file_link: async () => {
+      await new FileStore(store.db).rooms("default", "file_a");
+      await new FileStore(store.db).ownersWithoutRoom("default", "file_a");
       await store.write(async ({ db }) => void await new FileStore(db).lockUnreferenced("default", IDS));
     },
     notification: () => store.write(({ db }) => new NotificationStore(db).remove("default", IDS)),
@@ -34,6 +47,59 @@ Deno.test("a query for a list of ids does not read all rows of the tenant", asyn
     assert.ok(named.length > 0, table);
     for (const statement of named) await assertNoTenantScan(gateway, statement, table);
   }
+});
+
+Deno.test("a query for members of rooms does not read all memberships or principals of the tenant", async () => {
+  await using gateway = await openGateway();
+  const { store } = gateway.app;
+  const rooms = new RoomStore(store.db);
+  const audience = new AudienceStore(store.db);
+  const questions: readonly (() => Promise<unknown>)[] = [
+    () => rooms.memberIds("default", "room_a"),
+    () => rooms.agentMembers("default", "room_a", ["alice"]),
+    () => rooms.membersByHandle("default", "room_a", ["alice"]),
+    () => new PeopleStore(store.db).otherMembers("default", "alice", IDS),
+    () => new ReadReceiptStore(store.db).sharedPositions("default", IDS.slice(0, 1)),
+    () => new ReadReceiptStore(store.db).sharedPositions("default", IDS),
+    () => new OwnershipStore(store.db).effectiveOwners("default", "room_a"),
+    () => audience.seenByAll("default", "room_a", "alice"),
+    () => audience.latestJoin("default", "room_a", "room_b"),
+    () => new FileStore(store.db).shownBy("default", "file_a"),
+    () => store.write(({ db }) => new RoomStore(db).purge("default", "room_a")),
+    // No room, so nothing to return: only its plan matters.
+    () => assert.rejects(store.write(({ db }) => new RoomStore(db).recountMembers("default", "room_a"))),
+  ];
+  for (const question of questions) {
+    for (const statement of await recordQueries(question)) {
+      for (const table of ["member", "principal", "reader", "room"]) {
+        await assertNoTenantScan(gateway, statement, table);
+      }
+    }
+  }
+});
+
+Deno.test("statistics of a migration apply to connections that were open before it", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-test-" });
+  await using cleanup = new AsyncDisposableStack();
+  cleanup.defer(() => Deno.remove(folder, { recursive: true }));
+  await using gateway = await openGateway({ SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder });
+  const { store } = gateway.app;
+  // Each time another list, since an explanation that was prepared before stays as it was.
+  const findMeetings = (ids: readonly string[]) =>
+    recordQueries(() =>
+      store.db.selectFrom("meeting").select("id").where("id", "in", ids).where("tenant_id", "=", "default").execute()
+    );
+  for (const statement of await findMeetings(IDS)) {
+    await assert.rejects(assertNoTenantScan(gateway, statement, "meeting"), /meeting_room \(tenant_id=\?\)/);
+  }
+  await store.write(({ db }) =>
+    setTableStatistics(db, {
+      meeting: { sqlite_autoindex_meeting_1: "1000000 1", meeting_room: "1000000 20000 20 1" },
+    })
+  );
+  const statements = await findMeetings(IDS.slice(1));
+  assert.equal(statements.length, 1);
+  for (const statement of statements) await assertNoTenantScan(gateway, statement, "meeting");
 });
 
 Deno.test("a query for pins does not read all messages of the room", async () => {

@@ -1,6 +1,17 @@
 // Files, what they are attached to, and how many bytes tenants and members store.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+
+/** Planner statistics: a tenant has many files and attachments; a room, or an owner of attachments, has few of them. */
+const SIZES: TableStatistics = {
+  file: { sqlite_autoindex_file_1: "1000000 1", file_uploader: "1000000 20000 100 1", file_stale: "10000 200 1" },
+  file_link: {
+    sqlite_autoindex_file_link_1: "1000000 2 1",
+    file_link_owner: "1000000 20000 2",
+    file_link_room: "1000000 20000 20 1",
+  },
+};
 
 const baseline: Migration = {
   name: "0001_baseline",
@@ -49,5 +60,13 @@ const baseline: Migration = {
   },
 };
 
+/** Without them, SQLite reads all files of the tenant for those of one room, and all attachments for those of one file. */
+const statistics: Migration = {
+  name: "0002_statistics",
+  async up(db, dialect) {
+    if (dialect === "sqlite") await setTableStatistics(db, SIZES);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, statistics];

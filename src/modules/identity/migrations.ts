@@ -1,6 +1,17 @@
 // Principals, API tokens with their refresh tokens, and revoked JWT ids.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+
+/** Planner statistics: a tenant has many principals, so they are looked up by id, handle, owner or picture. */
+const SIZES: TableStatistics = {
+  principal: {
+    sqlite_autoindex_principal_1: "1000000 20000 1",
+    sqlite_autoindex_principal_2: "1000000 20000 1",
+    principal_owner: "100000 2000 2",
+    principal_avatar: "500000 10000 1",
+  },
+};
 
 const baseline: Migration = {
   name: "0001_baseline",
@@ -68,5 +79,13 @@ const baseline: Migration = {
   },
 };
 
+/** Without them, SQLite reads all principals of the tenant for the members of one room. */
+const statistics: Migration = {
+  name: "0002_statistics",
+  async up(db, dialect) {
+    if (dialect === "sqlite") await setTableStatistics(db, SIZES);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, statistics];

@@ -2,10 +2,19 @@
 // access, so that none can be forgotten.
 import { type Kysely, sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
 
 /** The columns of members and rooms that decide about access. */
 const OF_MEMBER = ["role", "joined_seq"];
 const OF_ROOM = ["kind", "visibility", "history_visibility", "state", "member_count", "agent_policy_json"];
+
+/**
+ * Planner statistics: a room has a small part of a tenant's memberships. A principal has fewer than a tenant has rooms, so what
+ * it can see is read from its memberships.
+ */
+const SIZES: TableStatistics = {
+  member: { sqlite_autoindex_member_1: "1000000 20 1", member_principal: "1000000 20000 5 1" },
+};
 
 const baseline: Migration = {
   name: "0001_baseline",
@@ -75,8 +84,16 @@ const baseline: Migration = {
   },
 };
 
+/** Without them, SQLite reads all memberships of the tenant for those of one room. */
+const statistics: Migration = {
+  name: "0002_statistics",
+  async up(db, dialect) {
+    if (dialect === "sqlite") await setTableStatistics(db, SIZES);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, statistics];
 
 async function createAccessTriggers(db: Kysely<unknown>): Promise<void> {
   // Streams are locked in the order of names, as everywhere.

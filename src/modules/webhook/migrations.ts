@@ -1,6 +1,15 @@
 // The tables of webhooks and hooks. The log of events is the queue of webhooks, so a row stores a position, not an event.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+
+/** Planner statistics: a tenant has many positions, and a webhook or a room few of them. */
+const SIZES: TableStatistics = {
+  webhook_cursor: {
+    sqlite_autoindex_webhook_cursor_1: "1000000 20000 9 1",
+    webhook_cursor_stream: "1000000 20000 10",
+  },
+};
 
 const baseline: Migration = {
   name: "0001_baseline",
@@ -143,5 +152,13 @@ const responsible: Migration = {
   },
 };
 
+/** Without them, SQLite reads all positions of the tenant after each commit. */
+const statistics: Migration = {
+  name: "0004_statistics",
+  async up(db, dialect) {
+    if (dialect === "sqlite") await setTableStatistics(db, SIZES);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, hookScopes, responsible];
+export const migrations: readonly Migration[] = [baseline, hookScopes, responsible, statistics];
