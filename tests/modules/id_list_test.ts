@@ -4,12 +4,14 @@ import { CompiledQuery } from "kysely";
 import { DocumentStore } from "@/modules/document/store.ts";
 import { FileStore } from "@/modules/file/store.ts";
 import { MessageStore } from "@/modules/message/store.ts";
+import { ReadStateStore } from "@/modules/message/read_state/store.ts";
 import { NotificationStore } from "@/modules/notification/store.ts";
 import { AudienceStore } from "@/modules/room/audience_store.ts";
 import { OwnershipStore } from "@/modules/room/ownership_store.ts";
 import { PeopleStore } from "@/modules/room/people_store.ts";
 import { ReadReceiptStore } from "@/modules/room/read_receipt_store.ts";
 import { RoomStore } from "@/modules/room/store.ts";
+import { SyncStore } from "@/modules/sync/store.ts";
 import { TaskStore } from "@/modules/task/store.ts";
 import { DeliveryStore } from "@/modules/webhook/delivery_store.ts";
 import { setTableStatistics } from "@/ports/sqlite_statistics.ts";
@@ -76,6 +78,18 @@ Deno.test("a query for members of rooms does not read all memberships or princip
       }
     }
   }
+});
+
+Deno.test("a query for the rooms of a member does not read all rooms of the tenant", async () => {
+  await using gateway = await openGateway();
+  const { store } = gateway.app;
+  const viewer = { tenantId: "default", principalId: "alice", ownerId: "" };
+  const statements = await recordQueries(async () => {
+    await new SyncStore(store.db).readSnapshot(viewer);
+    await new ReadStateStore(store.db, store.dialect).memberRooms({ ...viewer, isOwned: false, roomIds: undefined });
+  });
+  assert.equal(statements.length, 4);
+  for (const statement of statements) await assertNoTenantScan(gateway, statement, "room");
 });
 
 Deno.test("statistics of a migration apply to connections that were open before it", async () => {

@@ -46,7 +46,8 @@ export class SyncStore {
         sql<number | null>`(select stream.head from stream where ${own})`.as("own_head"),
         unreadNotifications(viewer).as("unread_notifications"),
       ])
-      .where("room.tenant_id", "=", viewer.tenantId).where("me.role", "is not", null)
+      // A value, not "is not null": only that makes SQLite begin with the memberships instead of all rooms of the tenant.
+      .where("room.tenant_id", "=", viewer.tenantId).where("me.principal_id", "=", viewer.principalId)
       .orderBy("room.active_at", "desc").orderBy("room.id", "desc").execute();
     const [first] = rows;
     if (first === undefined) return undefined;

@@ -129,7 +129,8 @@ export class ReadStateStore {
       .select(["room.id", "room.history_visibility", "stream.head", "me.last_read_seq as my_last_read_seq"])
       .select(VIEWER_SETTINGS).select(["me.joined_seq as my_joined_seq", "owner.joined_seq as owner_joined_seq"])
       .where("room.tenant_id", "=", viewer.tenantId).where("room.state", "<>", "deleted")
-      .where("me.role", "is not", null);
+      // A value, not "is not null": only that makes SQLite begin with the memberships instead of all rooms of the tenant.
+      .where("me.principal_id", "=", viewer.principalId);
     if (viewer.isOwned) query = query.where("owner.role", "is not", null);
     if (viewer.roomIds !== undefined) query = query.where("room.id", "in", [...viewer.roomIds, ""]);
     if (roomIds !== undefined) query = query.where("room.id", "in", roomIds);
