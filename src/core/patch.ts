@@ -24,6 +24,11 @@ function withDescription<Field extends z.core.$ZodType>(
   return description === undefined ? field : field.describe(description);
 }
 
+/** Names the version that an update applies to. */
+export const BaseVersion = z.int().min(1).optional().describe(
+  "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
+);
+
 /** Throws `version_mismatch` for an update of another version than the current one; without a version it applies to any. */
 export function assertVersion(what: string, current: number, wanted: number | undefined): void {
   if (wanted === undefined || wanted === current) return;

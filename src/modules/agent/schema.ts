@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
-import { patchSchema } from "@/core/patch.ts";
+import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { TimeZoneInput } from "@/core/time_input.ts";
 import { DisplayName, Handle, PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -110,9 +110,7 @@ export const AgentUpdate = z.strictObject({
   handle: Handle.nullable().optional(),
   displayName: DisplayName.optional().describe("Name of the agent"),
   ...patchSchema(AgentSettings).shape,
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type AgentUpdate = z.output<typeof AgentUpdate>;
 

@@ -1,6 +1,7 @@
 // AI in the API: providers, models, completions, budgets and usage.
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -64,10 +65,7 @@ export const ProviderPut = z.strictObject({
   ),
   priority: z.int().min(0).max(1000).default(100)
     .describe("Of providers with the same model, the one with the lowest number is called first"),
-  version: z.int().min(1).optional()
-    .describe(
-      "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
-    ),
+  version: BaseVersion,
 });
 export type ProviderPut = z.output<typeof ProviderPut>;
 

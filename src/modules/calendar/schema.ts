@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { isLongerThan } from "@/core/text.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
@@ -203,10 +204,7 @@ export const EventUpdate = z.strictObject({
   visibility: Visibility.optional(),
   transparent: z.boolean().optional().describe("Whether attendees remain free at this time"),
   ifFree: IfFree,
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type EventUpdate = z.output<typeof EventUpdate>;
 
@@ -214,10 +212,7 @@ export const EventDelete = z.strictObject({
   id: EventId,
   scope: Scope.default("all").describe("Which occurrences of a series: this one, this and the following, or all"),
   occurrence: OccurrenceRef.optional(),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type EventDelete = z.output<typeof EventDelete>;
 

@@ -5,6 +5,7 @@ import { Json, JsonObject } from "@/core/json.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@/core/event_data.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
 import { ANCHORED_MAX, COMMENT_MAX, QUOTE_MAX, TITLE_MAX } from "./limits.ts";
@@ -37,11 +38,6 @@ export const RichDocument = JsonObject.meta({ id: "ProseMirrorDocument" });
 export const CONTENT_FORMATS = ["markdown", "json", "html", "text", "prosemirror", "yjs"] as const;
 export const Time = z.iso.datetime();
 export const Revision = z.int().min(1);
-const Version = z.int().min(1).optional()
-  .describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  );
 
 export const Document = z.object({
   id: DocumentId,
@@ -137,7 +133,7 @@ export const DocumentUpdate = z.strictObject({
   ),
   state: DocumentState.optional(),
   metadata: Metadata.optional(),
-  version: Version,
+  version: BaseVersion,
 });
 export type DocumentUpdate = z.output<typeof DocumentUpdate>;
 
@@ -201,7 +197,7 @@ export const CommentUpdate = z.strictObject({
   commentId: CommentId.describe("Id of the comment"),
   text: z.string().trim().min(1).max(COMMENT_MAX).optional().describe("New text of the comment"),
   resolved: z.boolean().optional().describe("Only for comments that are not replies"),
-  version: Version,
+  version: BaseVersion,
 });
 export type CommentUpdate = z.output<typeof CommentUpdate>;
 

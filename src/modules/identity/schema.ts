@@ -4,7 +4,7 @@ import { PrincipalKind, TenantRole } from "@/core/actor.ts";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { Emoji, nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
-import { patchSchema } from "@/core/patch.ts";
+import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { isSafeText } from "@/core/text.ts";
 import { TimeInput, TimeZoneInput } from "@/core/time_input.ts";
 
@@ -116,10 +116,7 @@ export const MeUpdate = z.strictObject({
   notificationPrefs: patchSchema(NotificationPrefs).optional().describe(
     "Notification preferences to change; absent ones are unchanged",
   ),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
   readReceipts: ReadReceipts.optional(),
 });
 export type MeUpdate = z.output<typeof MeUpdate>;
@@ -145,10 +142,7 @@ export const PrincipalUpdate = z.strictObject({
   disabled: z.boolean().optional().describe(
     "true disables the principal and rejects its tokens; false enables it again",
   ),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type PrincipalUpdate = z.output<typeof PrincipalUpdate>;
 

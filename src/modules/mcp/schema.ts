@@ -1,6 +1,7 @@
 // MCP servers in the API.
 import { z } from "@zod/zod";
 import { boundedRecord } from "@/core/json.ts";
+import { BaseVersion } from "@/core/patch.ts";
 
 export const SERVERS_MAX = 10;
 export const TOOLS_MAX = 50;
@@ -51,9 +52,7 @@ export const McpServerPut = z.strictObject({
       "Whether each call needs an approval in the room; without one, agents send what they read to the server. Where a " +
         "token that asked lacks the scope `run.write`, each call needs one in any case",
     ),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type McpServerPut = z.output<typeof McpServerPut>;
 

@@ -7,6 +7,7 @@ import { OmittedFields, shortenedSchema } from "@/core/event_data.ts";
 import { Json } from "@/core/json.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -50,10 +51,6 @@ const AgentIds = z.array(PrincipalId).max(AGENTS_MAX).describe(
 );
 const ConsentText = z.string().trim().min(1).max(CONSENT_TEXT_MAX).describe(
   "Purpose of the recording, shown in the request for consent",
-);
-const version = z.int().min(1).optional().describe(
-  "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-    "If-Match)",
 );
 
 export const Recording = z.object({
@@ -164,7 +161,7 @@ export const MeetingUpdate = z.strictObject({
   lobby: z.boolean().optional().describe("Whether participants wait in a lobby until admitted"),
   agentIds: AgentIds.optional(),
   scheduledFor: TimeInput.optional().describe("Only for a scheduled meeting"),
-  version,
+  version: BaseVersion,
 });
 export type MeetingUpdate = z.output<typeof MeetingUpdate>;
 

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
@@ -121,9 +122,7 @@ export const MemoryUpdate = z.strictObject({
   expiresAt: ExpiresAt.optional(),
   pinned: Pinned.optional(),
   status: z.literal("active").optional().describe("Activates a proposed fact; only people may do this"),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type MemoryUpdate = z.output<typeof MemoryUpdate>;
 

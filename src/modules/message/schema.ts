@@ -8,6 +8,7 @@ import { changesSchema } from "@/core/event_data.ts";
 import { Element, Elements } from "@/core/element.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
@@ -189,10 +190,7 @@ export const MessageUpdate = z.strictObject({
   parseMentions: ParseMentions,
   metadata: Metadata.optional(),
   elements: Elements.optional().describe(ELEMENTS),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type MessageUpdate = z.output<typeof MessageUpdate>;
 

@@ -4,6 +4,7 @@ import { PrincipalKind } from "@/core/actor.ts";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 
@@ -89,10 +90,7 @@ export type Notifications = z.output<Schemas["Notifications"]>;
 export const NotificationUpdate = z.strictObject({
   id: NotificationId,
   readAt: TimeInput.nullable().describe("When it was read, not in the future; null marks it as unread"),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type NotificationUpdate = z.output<typeof NotificationUpdate>;
 

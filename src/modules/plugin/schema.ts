@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { FieldName, FormFields, FormValues } from "@/core/form.ts";
 import { nameSchema } from "@/core/name.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { CommandDescription, CommandName, InteractionId, ResponseInput } from "@/modules/command/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -143,9 +144,7 @@ export const PluginUpdate = z.strictObject({
     "Upgrades to another version; new scopes pause the plugin until they are granted",
   ),
   config: FormValues.optional().describe("Values of `configSchema`; replaces all"),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type PluginUpdate = z.output<typeof PluginUpdate>;
 export const PluginGrant = z.strictObject({

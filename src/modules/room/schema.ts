@@ -7,7 +7,7 @@ import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@
 import { Json } from "@/core/json.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
-import { patchSchema } from "@/core/patch.ts";
+import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { isLongerThan } from "@/core/text.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef, Status } from "@/modules/identity/mod.ts";
@@ -195,10 +195,7 @@ export const RoomUpdate = z.strictObject({
   agentPolicy: patchSchema(AgentPolicy).optional().describe("Agent policy; absent fields are unchanged"),
   retentionDays: z.int().min(1).max(RETENTION_DAYS_MAX).nullable().optional().describe(RETENTION),
   metadata: Metadata.optional(),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type RoomUpdate = z.output<typeof RoomUpdate>;
 

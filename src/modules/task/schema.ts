@@ -5,6 +5,7 @@ import { Json } from "@/core/json.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { changesSchema, snapshotSchema } from "@/core/event_data.ts";
+import { BaseVersion } from "@/core/patch.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
@@ -178,10 +179,7 @@ export const TaskUpdate = z.strictObject({
   ...patch,
   position: Position.optional(),
   leaseToken: z.string().min(1).max(64).optional().describe("Fails if this claim is no longer valid"),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type TaskUpdate = z.output<typeof TaskUpdate>;
 

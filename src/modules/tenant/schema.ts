@@ -1,7 +1,7 @@
 // Tenants in the API.
 import { z } from "@zod/zod";
 import { nameSchema } from "@/core/name.ts";
-import { patchSchema } from "@/core/patch.ts";
+import { BaseVersion, patchSchema } from "@/core/patch.ts";
 
 /** Settings that admins of the tenant can change. */
 export const TenantSettings = z.strictObject({
@@ -31,10 +31,7 @@ export const TenantUpdate = z.strictObject({
   settings: patchSchema(TenantSettings).optional().describe("Settings to change; absent ones are unchanged"),
   allowedOrigins: z.array(Origin).max(50).nullable().optional()
     .describe("Exact origins with https, or of localhost; null or [] for none"),
-  version: z.int().min(1).optional().describe(
-    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
-      "If-Match)",
-  ),
+  version: BaseVersion,
 });
 export type TenantUpdate = z.output<typeof TenantUpdate>;
 

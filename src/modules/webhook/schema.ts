@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
-import { patchSchema } from "@/core/patch.ts";
+import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -42,7 +42,7 @@ export type WebhookCreate = z.output<typeof WebhookCreate>;
 
 export const WebhookUpdate = patchSchema(z.strictObject(fields)).extend({
   id: WebhookId,
-  version: z.int().min(1).optional().describe("Version the change is based on (HTTP: If-Match)"),
+  version: BaseVersion,
 });
 export type WebhookUpdate = z.output<typeof WebhookUpdate>;
 

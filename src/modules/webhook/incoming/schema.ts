@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
-import { patchSchema } from "@/core/patch.ts";
+import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { nameSchema } from "@/core/name.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -38,7 +38,7 @@ export const HookUpdate = patchSchema(z.strictObject(fields)).extend({
   id: HookId,
   signingSecret: SigningSecret.nullable().optional()
     .describe("New secret that the sender signs with; null: requests need no signature"),
-  version: z.int().min(1).optional().describe("Version the change is based on (HTTP: If-Match)"),
+  version: BaseVersion,
 });
 export type HookUpdate = z.output<typeof HookUpdate>;
 

@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { nameSchema } from "@/core/name.ts";
-import { patchSchema } from "@/core/patch.ts";
+import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { CommandDescription, CommandName } from "@/modules/command/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -31,7 +31,7 @@ export type SlashCommandCreate = z.output<typeof SlashCommandCreate>;
 export const SlashCommandRef = z.strictObject({ id: SlashCommandId });
 export const SlashCommandUpdate = patchSchema(fields).extend({
   id: SlashCommandId,
-  version: z.int().min(1).optional().describe("Version the change is based on (HTTP: If-Match)"),
+  version: BaseVersion,
 });
 export type SlashCommandUpdate = z.output<typeof SlashCommandUpdate>;
 export const SlashCommandList = z.strictObject({ roomId: RoomId, ...pageInput });
