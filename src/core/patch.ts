@@ -29,6 +29,11 @@ export const BaseVersion = z.int().min(1).optional().describe(
   "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
 );
 
+/** The value of an optional field of an update, in which null is a value; without it, what there is. */
+export function patchedOr<Value>(patched: Value | undefined, current: Value): Value {
+  return patched === undefined ? current : patched;
+}
+
 /** Throws `version_mismatch` for an update of another version than the current one; without a version it applies to any. */
 export function assertVersion(what: string, current: number, wanted: number | undefined): void {
   if (wanted === undefined || wanted === current) return;

@@ -7,7 +7,6 @@ import { type ApiResponse, type Harness, openGateway } from "../harness.ts";
 import { testOnEngines } from "../engines.ts";
 import { allEnded } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
-
 import { HOOK_SAMPLES } from "./hook_samples.ts";
 
 const INCOMING = "/v1/collaboration/incoming";

@@ -2,6 +2,7 @@
 import { type Clock, DAY_SECONDS, iso, requireTimeZone } from "@/core/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
+import { patchedOr } from "@/core/patch.ts";
 import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { resolveRule } from "./event_input.ts";
@@ -163,7 +164,7 @@ function assertOccurrence({ rrule, time_zone }: EventRow, occurrence: string): v
 }
 
 function assertPatch(row: EventRow, { occurrence, patch }: ArchivedEvent["overrides"][number]): void {
-  const zone = patch.timeZone === undefined ? row.time_zone : patch.timeZone;
+  const zone = patchedOr(patch.timeZone, row.time_zone);
   if (zone !== null) requireTimeZone(zone, "/patch/timeZone");
   if ((patch.startLocal ?? occurrence).length !== (zone === null ? 10 : 19)) {
     throw invalidField(

@@ -1,5 +1,6 @@
 // When principals are busy: times of events they created or are invited to and have not declined, without details.
 import { DAY_MS, iso } from "@/core/clock.ts";
+import { patchedOr } from "@/core/patch.ts";
 import type { AgendaStore } from "./agenda_store.ts";
 import { busyPrincipals, filterOverlapping, occurrencesBetween } from "./occurrence.ts";
 import type { CalendarStore } from "./store.ts";
@@ -51,7 +52,7 @@ export async function busyTimes(
     spentMs += occurrences.engineMs;
     seen += occurrences.items.length;
     for (const occurrence of occurrences.items) {
-      const isAllDay = (occurrence.patch.timeZone === undefined ? row.time_zone : occurrence.patch.timeZone) === null;
+      const isAllDay = patchedOr(occurrence.patch.timeZone, row.time_zone) === null;
       const [startAt, endAt] = isAllDay
         ? [dayIn(occurrence.startAt, timeZone), dayIn(occurrence.endAt, timeZone)]
         : [occurrence.startAt, occurrence.endAt];

@@ -2,6 +2,7 @@
 import ical, { foldLines, ICalEvent, ICalEventClass, type ICalEventData, ICalEventTransparency } from "ical-generator";
 import { tzlib_get_ical_block } from "timezones-ical-library";
 import { createYielder } from "@/core/caller.ts";
+import { patchedOr } from "@/core/patch.ts";
 import { endRuleAt } from "./expansion.ts";
 import { exDatesOf, type Occurrence, type Patch, patchOf, responseOf, seriesOf } from "./occurrence.ts";
 import type { AttendeeRow, EventAggregate, EventRow } from "./store.ts";
@@ -117,11 +118,11 @@ function sanitizeText(text: string): string {
 type EventData = ICalEventData & { timezone: string | null };
 
 function describe(row: EventRow, patch: Patch, occurrence?: string): EventData {
-  const zone = patch.timeZone === undefined ? row.time_zone : patch.timeZone;
+  const zone = patchedOr(patch.timeZone, row.time_zone);
   const local = patch.startLocal ?? occurrence ?? row.start_local;
   const seconds = patch.durationSeconds ?? row.duration_seconds;
-  const description = patch.description === undefined ? row.description : patch.description;
-  const location = patch.location === undefined ? row.location : patch.location;
+  const description = patchedOr(patch.description, row.description);
+  const location = patchedOr(patch.location, row.location);
   return {
     id: row.uid,
     sequence: row.version,

@@ -1,5 +1,6 @@
 // Occurrences of a stored event in a time range, with its exceptions and single-occurrence edits.
 import { DAY_MS, MINUTE_MS } from "@/core/clock.ts";
+import { patchedOr } from "@/core/patch.ts";
 import { BUDGET_MS, cannotOverlap, findStart, type Series, SERIES_MAX, startsBetween } from "./expansion.ts";
 import type { AgendaStore, EventSummary } from "./agenda_store.ts";
 import type { AttendeeRow, EventAggregate, EventRow, OverrideRow, RsvpRow } from "./store.ts";
@@ -155,7 +156,7 @@ export function timeBounds({ row, overrides }: EventParts): { from: number; to: 
 
 function applyOverride(row: EventRow, override: OverrideRow): Occurrence {
   const patch = patchOf(override);
-  const zone = patch.timeZone === undefined ? row.time_zone : patch.timeZone;
+  const zone = patchedOr(patch.timeZone, row.time_zone);
   const startAt = instantOf(patch.startLocal ?? override.occurrence, zone);
   return {
     name: override.occurrence,

@@ -1,5 +1,6 @@
 // Events as JSON: a series, a single event, or one occurrence, as seen by the reader.
 import { iso } from "@/core/clock.ts";
+import { patchedOr } from "@/core/patch.ts";
 import type { AccessLevel } from "./access.ts";
 import { exDatesOf, type Occurrence, responseOf } from "./occurrence.ts";
 import type { Attendee, CalendarEntry, CalendarEvent } from "./schema.ts";
@@ -77,8 +78,4 @@ function presentAttendee(row: AttendeeRow, response: ReturnType<typeof responseO
 function firstOf(row: EventRow): { startAt: number; endAt: number } {
   const startAt = instantOf(row.start_local, row.time_zone);
   return { startAt, endAt: startAt + row.duration_seconds * 1000 };
-}
-
-function patchedOr<Value>(patched: Value | undefined, otherwise: Value): Value {
-  return patched === undefined ? otherwise : patched;
 }

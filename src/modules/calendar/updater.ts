@@ -3,7 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, patchedOr } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { assertCanCheckBusy, type CalendarAccess } from "./access.ts";
@@ -150,7 +150,7 @@ export class EventUpdater {
     };
     const before = {
       start_local: patch.startLocal ?? name,
-      time_zone: patch.timeZone === undefined ? row.time_zone : patch.timeZone,
+      time_zone: patchedOr(patch.timeZone, row.time_zone),
       duration_seconds: patch.durationSeconds ?? row.duration_seconds,
     };
     const timing = resolveTiming(input, before);
@@ -252,8 +252,8 @@ export class EventUpdater {
     const reminders = input.reminders === undefined ? row.reminders_json : JSON.stringify(input.reminders);
     return {
       title: input.title ?? row.title,
-      description: input.description === undefined ? row.description : input.description,
-      location: input.location === undefined ? row.location : input.location,
+      description: patchedOr(input.description, row.description),
+      location: patchedOr(input.location, row.location),
       visibility: input.visibility ?? row.visibility,
       is_transparent: input.transparent === undefined ? row.is_transparent : input.transparent ? 1 : 0,
       reminders_json: reminders,

@@ -36,8 +36,8 @@ export class FileArchiveStore {
   async deleteUnfinished(tenantId: string, ids: readonly string[]): Promise<void> {
     const rows = await this.#db.deleteFrom("file").where(tenantIsUnindexed(tenantId)).where("id", "in", ids)
       .where("state", "=", "receiving").returning(["size", "charged_id"]).execute();
-    const space = new QuotaStore(this.#db);
-    for (const { charged_id: ownerId, size } of rows) await space.releaseQuota({ tenantId, ownerId }, Number(size));
+    const quotas = new QuotaStore(this.#db);
+    for (const { charged_id: ownerId, size } of rows) await quotas.releaseQuota({ tenantId, ownerId }, Number(size));
   }
 
   /** Sets the creation time that a file has in its archive. */

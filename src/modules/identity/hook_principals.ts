@@ -1,6 +1,7 @@
 // Principals of hooks: each posts in one room, and has no tokens.
 import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
+import { patchedOr } from "@/core/patch.ts";
 import { presentPrincipal } from "./presenter.ts";
 import { IdentityStore, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
@@ -40,7 +41,7 @@ export async function changeProfile(
   if (before === undefined) return;
   const set = {
     display_name: change.displayName ?? before.display_name,
-    avatar_file_id: change.avatarFileId === undefined ? before.avatar_file_id : change.avatarFileId,
+    avatar_file_id: patchedOr(change.avatarFileId, before.avatar_file_id),
     is_disabled: change.isDisabled === true ? 1 : before.is_disabled,
     version: before.version + 1,
     updated_at: iso(clock.now()),

@@ -4,7 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, patchedOr } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -100,9 +100,9 @@ export class MemoryService {
         text_key: input.text === undefined ? row.text_key : textKeyOf(input.text),
         kind: input.kind ?? row.kind,
         confidence: input.confidence ?? row.confidence,
-        valid_from: input.validFrom === undefined ? row.valid_from : input.validFrom,
-        valid_to: input.validTo === undefined ? row.valid_to : input.validTo,
-        expires_at: input.expiresAt === undefined ? row.expires_at : input.expiresAt,
+        valid_from: patchedOr(input.validFrom, row.valid_from),
+        valid_to: patchedOr(input.validTo, row.valid_to),
+        expires_at: patchedOr(input.expiresAt, row.expires_at),
         pinned: input.pinned === undefined ? row.pinned : input.pinned ? 1 : 0,
       };
       const subjectIds = input.subjectIds === undefined ? fact.subjectIds : [...new Set(input.subjectIds)].sort();

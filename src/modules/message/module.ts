@@ -10,7 +10,6 @@ import type { RoomAccess, RoomPeople } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { countCommitted, messageApi } from "./api.ts";
-
 import type { MessageFilter } from "./filter.ts";
 import { migrations } from "./migrations.ts";
 import { MessageNotifier, NOTIFY_JOB, NotifyPayload, type TriggerAgents } from "./notifier.ts";

@@ -3,6 +3,7 @@ import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import { patchedOr } from "@/core/patch.ts";
 import type { Store } from "@/ports/store.ts";
 import type { RoomAccess } from "./room_access.ts";
 import type { RoomSettings, RoomSettingsUpdate } from "./schema.ts";
@@ -34,8 +35,8 @@ export class RoomSettingsService {
       if (before === null) throw notVisible("room");
       const after: RoomSettings = {
         level: level ?? before.level,
-        mutedUntil: mutedUntil === undefined ? before.mutedUntil : mutedUntil,
-        favoriteOrder: favoriteOrder === undefined ? before.favoriteOrder : favoriteOrder,
+        mutedUntil: patchedOr(mutedUntil, before.mutedUntil),
+        favoriteOrder: patchedOr(favoriteOrder, before.favoriteOrder),
       };
       if (JSON.stringify(after) === JSON.stringify(before)) return before;
       await new RoomStore(tx.db).updateMemberSettings(tenantId, id, principalId, {

@@ -63,7 +63,7 @@ export function searchApi({ search, reindexer, sources, isEnabled }: Deps): Modu
         example: { q: "quarterly report" },
         rate: RATE,
         disabled,
-        run: (context, input) => search.searchByQuery(context, input),
+        run: ({ actor }, input) => search.searchByQuery(actor, input),
       }),
       defineOperation({
         name: "search.structured",
@@ -77,7 +77,7 @@ export function searchApi({ search, reindexer, sources, isEnabled }: Deps): Modu
         example: { query: "quarterly report", filters: { has: ["link"], from: "2026-01-01" }, sort: "recent" },
         rate: RATE,
         disabled,
-        run: (context, input) => search.search(context, input),
+        run: ({ actor }, input) => search.search(actor, input),
       }),
       defineOperation({
         name: "search.status",

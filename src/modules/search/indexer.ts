@@ -6,7 +6,6 @@ import { logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { SearchEntry, StreamedResource, StreamSource } from "@/core/searchable.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { SearchTables } from "./index_store.ts";
-
 import { IndexThrottle, type ThrottleTime } from "./index_throttle.ts";
 import { type SearchIndex, UNITS_MAX } from "./search_index.ts";
 import { type RoomLag, SearchStore } from "./store.ts";

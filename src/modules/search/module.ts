@@ -1,13 +1,11 @@
 // The search module: one index over the resources of all modules with searchables.
 import type { Module } from "@/core/module.ts";
-
 import type { RoomPeople } from "@/modules/room/mod.ts";
 import type { VectorSearch } from "@/modules/vector/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { modesOf, searchApi } from "./api.ts";
 import { SearchIndexer } from "./indexer.ts";
 import { LongTextIndexer } from "./long_text.ts";
-
 import { migrations } from "./migrations.ts";
 import { createRecall, type Recall } from "./recall.ts";
 import { Reindexer } from "./reindexer.ts";

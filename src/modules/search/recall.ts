@@ -4,7 +4,7 @@ import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Searchable, SearchFields } from "@/core/searchable.ts";
 import { truncateText } from "@/core/text.ts";
-import { type SearchResult, TERMS_MAX } from "./schema.ts";
+import { type SearchRequest, type SearchResult, TERMS_MAX } from "./schema.ts";
 import type { SearchService } from "./service.ts";
 import { STOP_WORDS } from "./stop_words.ts";
 
@@ -36,7 +36,7 @@ export function createRecall(search: SearchService, sources: readonly Searchable
     const query = queryOf(text);
     const readable = sources.filter(({ kind, scope }) => kinds.includes(kind) && hasScope(actor, scope));
     if (query === "" || readable.length === 0 || roomIds?.length === 0) return { hits: [], isDegraded: false };
-    const request = {
+    const request: SearchRequest = {
       query,
       filters: { types: readable.map(({ kind }) => kind), ...roomIds === undefined ? {} : { roomIds: [...roomIds] } },
       mode: "auto",
@@ -44,9 +44,9 @@ export function createRecall(search: SearchService, sources: readonly Searchable
       include: [],
       context: 0,
       limit,
-    } as const;
+    };
     try {
-      const { items, degraded } = await search.find(actor, { ...request, include: [] });
+      const { items, degraded } = await search.search(actor, request);
       return { hits: await hitsOf(actor, readable, items), isDegraded: degraded };
     } catch (thrown) {
       // It took too long. What is assembled without it is of use, too.

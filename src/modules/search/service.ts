@@ -3,7 +3,6 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, withTimeout } from "@/core/clock.ts";
 import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { Searchable } from "@/core/searchable.ts";
 import type { RoomPeople } from "@/modules/room/mod.ts";
@@ -58,11 +57,11 @@ export class SearchService {
 
   /** Searches with the parameters of `GET`. */
   searchByQuery(
-    context: Context,
+    actor: Actor,
     { q, roomId, senderId, excludeSenderId, threadId, type, ...rest }: SearchQuery,
   ): Promise<SearchResponse> {
     const { has, mentions, pinned, from, to, types, ...options } = rest;
-    return this.search(context, {
+    return this.search(actor, {
       ...options,
       query: q,
       filters: {
@@ -82,12 +81,7 @@ export class SearchService {
   }
 
   /** Searches; `field` is the input field of the query, for faults. Throws `unavailable` after `TIMEOUT_MS`. */
-  search({ actor }: Context, request: SearchRequest, field = "query"): Promise<SearchResponse> {
-    return this.find(actor, request, field);
-  }
-
-  /** The same for an actor that another module acts for. */
-  async find(actor: Actor, request: SearchRequest, field = "query"): Promise<SearchResponse> {
+  async search(actor: Actor, request: SearchRequest, field = "query"): Promise<SearchResponse> {
     const response = await withTimeout(this.#search(actor, request, field), TIMEOUT_MS);
     if (response === undefined) throw searchTimeout();
     return response;

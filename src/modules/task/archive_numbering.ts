@@ -4,11 +4,11 @@ import type { TaskStore } from "./store.ts";
 import type { TaskRoomRow } from "./tables.ts";
 import type { TaskArchiveStore } from "./archive_store.ts";
 
-/** Of a key or a place. */
+/** Of a key or a position. */
 type Allocation = { value: string; isOriginal: boolean };
 type Room = { tenantId: string; roomId: string };
 
-/** Whether this is a place on a board: the digits and lengths are those that boards are made with. */
+/** Whether this is a position on a board: the digits and lengths are those that boards are made with. */
 export function isPosition(text: string): boolean {
   if (!/^[a-r]\d{1,39}$/.test(text)) return false;
   try {
@@ -22,11 +22,11 @@ export function isPosition(text: string): boolean {
 /** Sets the prefix of a locked room, unless it has one. */
 export async function ensureBoard(
   tasks: TaskStore,
-  carry: TaskArchiveStore,
+  archive: TaskArchiveStore,
   { tenantId, roomId }: Room,
   prefix: string,
 ): Promise<TaskRoomRow> {
-  const board = await carry.board(tenantId, roomId);
+  const board = await archive.board(tenantId, roomId);
   if (board !== undefined) return board;
   const row = { tenant_id: tenantId, room_id: roomId, prefix, last_number: 0 };
   await tasks.addRoom(row);
@@ -42,9 +42,9 @@ export class KeyAllocator {
   #taken = new Set<string>();
   #last: number;
 
-  constructor(tasks: TaskStore, carry: TaskArchiveStore, room: Room, board: TaskRoomRow) {
+  constructor(tasks: TaskStore, archive: TaskArchiveStore, room: Room, board: TaskRoomRow) {
     this.#tasks = tasks;
-    this.#archive = carry;
+    this.#archive = archive;
     this.#room = room;
     this.#prefix = board.prefix ?? "";
     this.#last = Number(board.last_number);
@@ -61,8 +61,8 @@ export class KeyAllocator {
 
   /** The key of a task that had this one. */
   async allocate(key: string): Promise<Allocation> {
-    const here = this.#localKey(key);
-    if (this.#taken.has(here)) {
+    const local = this.#localKey(key);
+    if (this.#taken.has(local)) {
       const { tenantId, roomId } = this.#room;
       for (;;) {
         this.#last = Number((await this.#tasks.takeNumber(tenantId, roomId))?.last_number);
@@ -72,12 +72,12 @@ export class KeyAllocator {
         return { value: fresh, isOriginal: false };
       }
     }
-    this.#taken.add(here);
-    if (numberOf(here) > this.#last) {
-      this.#last = numberOf(here);
+    this.#taken.add(local);
+    if (numberOf(local) > this.#last) {
+      this.#last = numberOf(local);
       await this.#archive.raiseLastNumber(this.#room.tenantId, this.#room.roomId, this.#last);
     }
-    return { value: here, isOriginal: here === key };
+    return { value: local, isOriginal: local === key };
   }
 
   #localKey(key: string): string {
@@ -93,9 +93,9 @@ export class PositionAllocator {
   #taken = new Set<string>();
   #last: string | null | undefined;
 
-  constructor(tasks: TaskStore, carry: TaskArchiveStore, room: Room) {
+  constructor(tasks: TaskStore, archive: TaskArchiveStore, room: Room) {
     this.#tasks = tasks;
-    this.#archive = carry;
+    this.#archive = archive;
     this.#room = room;
   }
 
@@ -104,7 +104,7 @@ export class PositionAllocator {
     this.#last = await this.#tasks.lastPosition(this.#room.tenantId, this.#room.roomId);
   }
 
-  /** The place of a task that had this one: its own, or behind all others. */
+  /** The position of a task that had this one: its own, or after all others. */
   allocate(position: string): Allocation {
     const isOriginal = !this.#taken.has(position);
     const value = isOriginal ? position : positionBetween(this.#last ?? null, null);

@@ -120,7 +120,7 @@ export class TaskArchiveStore {
     return new Set(rows.map((row) => row.key));
   }
 
-  /** At which of these places of a room's board there is a task, deleted ones too. */
+  /** Which of these positions on the board of a room are some task's, deleted ones too. */
   async occupiedPositions(tenantId: string, roomId: string, positions: readonly string[]): Promise<Set<string>> {
     if (positions.length === 0) return new Set();
     const rows = await this.#db.selectFrom("task").select("position").where("tenant_id", "=", tenantId)

@@ -41,11 +41,11 @@ export class ImportedTrees {
       if (above === undefined) break;
       root = above;
     }
-    const place = { rootId: root.id, depth };
-    this.#positions.set(task.id, place);
+    const position = { rootId: root.id, depth };
+    this.#positions.set(task.id, position);
     if (!this.#sizes.has(root.id)) {
       this.#sizes.set(root.id, (await descendants(this.#tasks, root)).rows.length + 1);
     }
-    return place;
+    return position;
   }
 }

@@ -3,7 +3,7 @@ import { type Clock, iso, requireTimeZone } from "@/core/clock.ts";
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, patchedOr } from "@/core/patch.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Transaction } from "@/ports/store.ts";
 import { positionBeside } from "./board.ts";
@@ -121,7 +121,7 @@ export class TaskUpdater {
   /** A new rule or a new date restarts the series at this task; the same rule continues the count of instances. */
   #recurrence(row: TaskRow, after: TaskRow, requested: Recurrence | null | undefined): string | null {
     const series = seriesOf(row);
-    const recurrence = requested === undefined ? series : requested;
+    const recurrence = patchedOr(requested, series);
     if (recurrence === null) return null;
     const isMoved = after.due_at !== row.due_at || after.timezone !== row.timezone;
     if (requested === undefined && !isMoved) return row.recurrence_json;

@@ -4,7 +4,6 @@ import { FairQueue } from "@/core/slots.ts";
 import { Fault } from "@/core/fault.ts";
 import { runInWorker } from "@/core/worker.ts";
 import type { Blobs } from "@/ports/blob.ts";
-
 import { PIXELS_MAX, renderingBytes, type ThumbnailRequest, type ThumbnailResult } from "./render.ts";
 
 /** Maximum side lengths; few, because each thumbnail is stored. */

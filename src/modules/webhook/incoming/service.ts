@@ -8,7 +8,7 @@ import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, patchedOr } from "@/core/patch.ts";
 import { type FileAttachments, sweepJob } from "@/modules/file/mod.ts";
 import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
@@ -117,8 +117,8 @@ export class HookService {
       const after: HookRow = {
         ...row,
         display_name: input.displayName ?? row.display_name,
-        avatar_file_id: input.avatarFileId === undefined ? row.avatar_file_id : input.avatarFileId,
-        description: input.description === undefined ? row.description : input.description,
+        avatar_file_id: patchedOr(input.avatarFileId, row.avatar_file_id),
+        description: patchedOr(input.description, row.description),
         may_mention_all: input.mayMentionAll === undefined ? row.may_mention_all : input.mayMentionAll ? 1 : 0,
         is_enabled: input.enabled === undefined ? row.is_enabled : input.enabled ? 1 : 0,
         signing_secret_encrypted: signingSecret === undefined
