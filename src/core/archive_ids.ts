@@ -18,15 +18,34 @@ export function mapExisting(refs: readonly OriginalRef[], exists: (id: string) =
   }));
 }
 
-/**
- * Allocates an id for a resource; `undefined` if it is among the `existing`. Other tenants may have its own, which is `taken`
- * then.
- */
-export function allocateId(ref: OriginalRef, existing: Set<string>, taken: ReadonlySet<string>): string | undefined {
-  if (candidateIds(ref).some((id) => existing.has(id))) return undefined;
-  const id = taken.has(ref.original) ? ref.fallback : ref.original;
-  existing.add(id);
-  return id;
+/** The ids that resources of an archive have here: those that exist, and those that are free for others. */
+export class LocalIds {
+  readonly #existing: Set<string>;
+  readonly #taken: ReadonlySet<string>;
+
+  /** Other tenants have the ids that are `taken`. */
+  constructor(existing: Iterable<string>, taken: ReadonlySet<string>) {
+    this.#existing = new Set(existing);
+    this.#taken = taken;
+  }
+
+  /** The id of a resource that exists. */
+  find(ref: Ref): string | undefined {
+    return candidateIds(ref).find((id) => this.#existing.has(id));
+  }
+
+  /** The id that a resource has, or would get. */
+  of(ref: OriginalRef): string {
+    return this.find(ref) ?? (this.#taken.has(ref.original) ? ref.fallback : ref.original);
+  }
+
+  /** Allocates an id for a resource; `undefined` if it exists. */
+  allocate(ref: OriginalRef): string | undefined {
+    if (this.find(ref) !== undefined) return undefined;
+    const id = this.of(ref);
+    this.#existing.add(id);
+    return id;
+  }
 }
 
 /**

@@ -1,4 +1,5 @@
 // Rows by ids that are unique across all tenants, in tables with `tenant_id` and `id`.
+import { candidateIds, LocalIds, type OriginalRef } from "@/core/archive_ids.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import { tenantIsUnindexed } from "./sql_filters.ts";
 
@@ -37,4 +38,15 @@ export async function existingIds(
   ids: readonly string[],
 ): Promise<Set<string>> {
   return new Set((await readColumnById(db, table, "tenant_id", tenantId, ids)).keys());
+}
+
+/** The ids that resources of an archive have in a table. */
+export async function loadLocalIds(
+  db: AnyDatabase,
+  table: string,
+  tenantId: string,
+  refs: readonly OriginalRef[],
+): Promise<LocalIds> {
+  const existing = await existingIds(db, table, tenantId, [...new Set(refs.flatMap(candidateIds))]);
+  return new LocalIds(existing, await idsOfOtherTenants(db, table, tenantId, refs.map(({ original }) => original)));
 }

@@ -8,13 +8,13 @@ import {
   type SectionImporter,
 } from "@/core/archive.ts";
 import { TimeInput } from "@/core/time_input.ts";
-import { allocateId, candidateIds } from "@/core/archive_ids.ts";
+import { candidateIds } from "@/core/archive_ids.ts";
 import { roomStream } from "@/core/event.ts";
 import { paginate } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
-import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { BOOKMARKS_MAX } from "./schema.ts";
 import { presentBookmark, searchEntryOf } from "./searchable.ts";
@@ -88,10 +88,9 @@ async function importBookmarks(
   const refOf = ({ record }: Pending) => context.refOf("bookmark", record.id);
   const nameOf = (id: string) => ({ container: roomId, name: id });
   const fresh = await history.filterNew(pending, (one) => candidateIds(refOf(one)).map(nameOf));
-  const existing = await existingIds(tx.db, "bookmark", tenantId, fresh.map(refOf).flatMap(candidateIds));
-  const taken = await idsOfOtherTenants(tx.db, "bookmark", tenantId, fresh.map(({ record }) => record.id));
+  const ids = await loadLocalIds(tx.db, "bookmark", tenantId, fresh.map(refOf));
   const missing = fresh.flatMap((one) => {
-    const id = allocateId(refOf(one), existing, taken);
+    const id = ids.allocate(refOf(one));
     return id === undefined ? [] : [{ ...one, id }];
   });
   const free = Math.max(0, BOOKMARKS_MAX - await store.count(tenantId, roomId));

@@ -1,6 +1,6 @@
 // What the sections of other modules get of a running import.
 import type { ImportContext } from "@/core/archive.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
+import { candidateIds, LocalIds } from "@/core/archive_ids.ts";
 import { MessageArchiveStore } from "@/modules/message/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
@@ -34,10 +34,10 @@ export function importContext(
       const given = [...new Set(sourceIds)].map((id) => refs.of("msg", id));
       const rows = await new MessageArchiveStore(tx.db).messages(tenantId, [...new Set(given.flatMap(candidateIds))]);
       const existing = new Map(rows.map((message) => [message.id, message]));
-      const taken = await idsOfOtherTenants(tx.db, "message", tenantId, sourceIds);
+      const ids = new LocalIds(existing.keys(), await idsOfOtherTenants(tx.db, "message", tenantId, sourceIds));
       return new Map(given.map((ref) => {
-        const found = candidateIds(ref).map((id) => existing.get(id)).find((message) => message !== undefined);
-        const id = found?.id ?? (taken.has(ref.original) ? ref.fallback : ref.original);
+        const id = ids.of(ref);
+        const found = existing.get(id);
         return [ref.original, { id, roomId: found?.room_id, threadId: found?.thread_id ?? null }];
       }));
     },

@@ -9,10 +9,10 @@ import {
   type RecordPosition,
   type SectionImporter,
 } from "@/core/archive.ts";
-import { allocateId, candidateIds } from "@/core/archive_ids.ts";
+import { candidateIds } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
-import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { EventRecord, OverrideRecord, RsvpRecord } from "./archive_records.ts";
 import type { ImportedEventWriter } from "./archive_writer.ts";
@@ -162,11 +162,9 @@ export class EventImporter implements SectionImporter {
   async #missing(tx: Tx, events: readonly PendingEvent[]): Promise<{ event: PendingEvent; id: string }[]> {
     const { tenantId } = this.#context;
     const refOf = ({ record }: PendingEvent) => this.#context.refOf("cal", record.id);
-    const existing = await existingIds(tx.db, "calendar_event", tenantId, events.map(refOf).flatMap(candidateIds));
-    const sourceIds = events.map(({ record }) => record.id);
-    const taken = await idsOfOtherTenants(tx.db, "calendar_event", tenantId, sourceIds);
+    const ids = await loadLocalIds(tx.db, "calendar_event", tenantId, events.map(refOf));
     const missing = events.flatMap((event) => {
-      const id = allocateId(refOf(event), existing, taken);
+      const id = ids.allocate(refOf(event));
       return id === undefined ? [] : [{ event, id }];
     });
     return await this.#context.history(tx).filterNew(

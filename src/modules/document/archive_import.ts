@@ -12,7 +12,7 @@ import {
 } from "@/core/archive.ts";
 import { candidateIds } from "@/core/archive_ids.ts";
 import { runInSlices } from "@/core/caller.ts";
-import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { type ArchivedContent, inspectContent } from "./archive_content.ts";
 import type { DocumentArchive } from "./archive_document.ts";
@@ -86,7 +86,9 @@ export class DocumentImporter implements SectionImporter {
   ): Promise<string | undefined> {
     const { tenantId, report } = this.#context;
     const ref = this.#context.refOf("doc", record.id);
-    const existing = await this.#existingId(tx, record.id);
+    const parent = record.parentId === null ? undefined : this.#context.refOf("doc", record.parentId);
+    const ids = await loadLocalIds(tx.db, "document", tenantId, [ref, parent].filter((one) => one !== undefined));
+    const existing = ids.find(ref);
     if (existing !== undefined) return existing;
     const history = this.#context.history(tx);
     const parts = candidateIds(ref).map((id) => importedDocument(roomId, id));
@@ -95,7 +97,6 @@ export class DocumentImporter implements SectionImporter {
       report.skip(`document_${content}`, `${where}: ${record.title}`);
       return undefined;
     }
-    const taken = await idsOfOtherTenants(tx.db, "document", tenantId, [ref.original]);
     const readers = roomId === null ? await this.#readers(tx, record, where) : [];
     await this.#context.createPlaceholders(tx, [
       record.createdBy,
@@ -105,9 +106,9 @@ export class DocumentImporter implements SectionImporter {
     ]);
     const document = await this.#archive.importDocument(tx, tenantId, {
       ...record,
-      id: taken.has(ref.original) ? ref.fallback : ref.original,
+      id: ids.of(ref),
       roomId,
-      parentId: record.parentId === null ? null : await this.#existingId(tx, record.parentId) ?? null,
+      parentId: parent === undefined ? null : ids.find(parent) ?? null,
       title: report.truncateName(record.title, TITLE_MAX, `${where}: title`) || "unnamed",
       metadata: report.limitMetadata(record.metadata, where),
       readers,
@@ -163,12 +164,5 @@ export class DocumentImporter implements SectionImporter {
     if ([...kinds.values()].some((kind) => kind !== "agent")) return stored;
     const others = stored.filter(({ principalId }) => principalId !== requestedBy).slice(-READERS_MAX + 1);
     return [...others, { principalId: requestedBy, role: "owner" }];
-  }
-
-  /** The id that a document of the archive has here, if it exists. */
-  async #existingId(tx: Tx, sourceId: string): Promise<string | undefined> {
-    const ids = candidateIds(this.#context.refOf("doc", sourceId));
-    const existing = await existingIds(tx.db, "document", this.#context.tenantId, ids);
-    return ids.find((id) => existing.has(id));
   }
 }

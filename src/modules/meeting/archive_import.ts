@@ -1,10 +1,10 @@
 // Imports the meetings of an archive in batches: those that are missing, with their participants and transcripts.
 import type { z } from "@zod/zod";
 import { handleRoomRecord, type ImportContext, type RecordHandler, type SectionImporter } from "@/core/archive.ts";
-import { allocateId, allocatePartId, candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.ts";
+import { allocatePartId, candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
-import { existingIds, idsOfOtherTenants, readColumnById } from "@/ports/global_ids.ts";
+import { idsOfOtherTenants, loadLocalIds, readColumnById } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { ConsentRecord, MeetingRecord, ParticipantRecord, SegmentRecord } from "./archive_records.ts";
 import type { ImportedMeetingWriter } from "./archive_writer.ts";
@@ -84,11 +84,9 @@ export class MeetingImporter implements SectionImporter {
   async #importMeetings(tx: Tx, meetings: PendingRecords["meetings"]): Promise<void> {
     const { tenantId, report } = this.#context;
     const refs = meetings.map(({ record }) => refOf(this.#context, record.id));
-    const existing = await existingIds(tx.db, "meeting", tenantId, refs.flatMap(candidateIds));
-    const taken = await idsOfOtherTenants(tx.db, "meeting", tenantId, refs.map(({ original }) => original));
-    const fresh = meetings.flatMap(({ record }, at) => {
-      const ref = refs[at];
-      const id = ref === undefined ? undefined : allocateId(ref, existing, taken);
+    const ids = await loadLocalIds(tx.db, "meeting", tenantId, refs);
+    const fresh = meetings.flatMap(({ record }) => {
+      const id = ids.allocate(refOf(this.#context, record.id));
       return id === undefined ? [] : [{ ...record, id }];
     });
     if (fresh.length === 0) return;

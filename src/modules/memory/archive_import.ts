@@ -7,10 +7,10 @@ import {
   type RecordPosition,
   type SectionImporter,
 } from "@/core/archive.ts";
-import { allocateId, candidateIds, type OriginalRef } from "@/core/archive_ids.ts";
+import { candidateIds, type OriginalRef } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { roomStream } from "@/core/event.ts";
-import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { MemoryRecord } from "./archive_records.ts";
 import { textKeyOf } from "./presenter.ts";
@@ -100,21 +100,10 @@ export class MemoryImporter implements SectionImporter {
       ({ record, scope }) =>
         candidateIds(this.#refOf(record.id)).map((id) => partOf({ scope_type: scope.type, scope_id: scope.id, id })),
     );
-    const ids = pending.flatMap(({ record: { id, supersedes, supersededBy } }) => [id, supersedes, supersededBy])
+    const factIds = pending.flatMap(({ record: { id, supersedes, supersededBy } }) => [id, supersedes, supersededBy])
       .filter((id) => id !== null);
-    const existing = await existingIds(
-      tx.db,
-      "memory",
-      tenantId,
-      ids.map((id) => this.#refOf(id)).flatMap(candidateIds),
-    );
-    const known = new Set(existing);
-    const taken = await idsOfOtherTenants(tx.db, "memory", tenantId, ids);
-    const localIdOf = (id: string | null): string | null => {
-      if (id === null) return null;
-      const ref = this.#refOf(id);
-      return candidateIds(ref).find((one) => known.has(one)) ?? (taken.has(id) ? ref.fallback : id);
-    };
+    const ids = await loadLocalIds(tx.db, "memory", tenantId, factIds.map((id) => this.#refOf(id)));
+    const localIdOf = (id: string | null): string | null => id === null ? null : ids.of(this.#refOf(id));
     const located = await this.#context.locateMessages(
       tx,
       pending.flatMap(({ record }) => record.sources.map(({ messageId }) => messageId)),
@@ -125,7 +114,7 @@ export class MemoryImporter implements SectionImporter {
     const messages = await new MemoryStore(tx.db).sourceMessages(tenantId, [...located.values()].map(({ id }) => id));
     const missing: { where: string; fact: Fact }[] = [];
     for (const { where, record, scope } of pending) {
-      const id = allocateId(this.#refOf(record.id), existing, taken);
+      const id = ids.allocate(this.#refOf(record.id));
       if (id === undefined) continue;
       const sources = record.sources.flatMap(({ messageId }): SourceRow[] => {
         const message = messages.get(located.get(messageId)?.id ?? "");

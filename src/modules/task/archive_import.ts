@@ -10,7 +10,7 @@ import {
 } from "@/core/archive.ts";
 import { candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { existingIds, loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import {
   ActivityRecord,
@@ -148,24 +148,17 @@ export class TaskImporter implements SectionImporter {
     );
     const taskIds = tasks.flatMap(({ record: { id, parentId, nextTaskId } }) => [id, parentId, nextTaskId])
       .filter((id) => id !== null);
-    const existing = await existingIds(tx.db, "task", tenantId, [
-      ...new Set(taskIds.flatMap((id) => candidateIds(this.#refOf(id)))),
-    ]);
-    const taken = await idsOfOtherTenants(tx.db, "task", tenantId, [...new Set(taskIds)]);
+    const ids = await loadLocalIds(tx.db, "task", tenantId, taskIds.map((id) => this.#refOf(id)));
     const messages = await this.#context.locateMessages(
       tx,
       tasks.flatMap(({ record: { sourceMessageId, threadId } }) => [sourceMessageId, threadId])
         .filter((id) => id !== null),
     );
-    const localIdOf = (id: string): string => {
-      const ref = this.#refOf(id);
-      return candidateIds(ref).find((one) => existing.has(one)) ?? (taken.has(id) ? ref.fallback : id);
-    };
+    const localIdOf = (id: string | null): string | null => id === null ? null : ids.of(this.#refOf(id));
     const missing: { where: string; draft: ArchivedTask }[] = [];
     for (const { where, record } of tasks) {
-      const id = localIdOf(record.id);
-      if (existing.has(id)) continue;
-      existing.add(id);
+      const id = ids.allocate(this.#refOf(record.id));
+      if (id === undefined) continue;
       const root = messages.get(record.threadId ?? "");
       const isInRoom = root?.roomId === this.#roomId && root.threadId === null;
       if (record.threadId !== null && !isInRoom) report.skip("thread_root_missing", `${where}: ${record.key}`);
@@ -175,9 +168,9 @@ export class TaskImporter implements SectionImporter {
           ...record,
           id,
           roomId: this.#roomId,
-          parentId: record.parentId === null ? null : localIdOf(record.parentId),
+          parentId: localIdOf(record.parentId),
           // References may be to a room that follows, or to what was deleted.
-          nextTaskId: record.nextTaskId === null ? null : localIdOf(record.nextTaskId),
+          nextTaskId: localIdOf(record.nextTaskId),
           sourceMessageId: messages.get(record.sourceMessageId ?? "")?.id ?? null,
           threadId: isInRoom ? root.id : null,
           metadata: report.limitMetadata(record.metadata, `${where}: ${record.key}`),
