@@ -2,26 +2,18 @@
 import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
 import type { Clock } from "@/core/clock.ts";
 import { paginate } from "@/core/page.ts";
-import type { NamedFiles } from "@/modules/file/mod.ts";
+import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { EventImporter, importedEvent } from "./archive_import.ts";
 import { ImportedEventWriter } from "./archive_writer.ts";
 import { eventFileOwner } from "./files.ts";
-import type { Meetings } from "./meetings.ts";
 import { exDatesOf, patchOf } from "./occurrence.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate } from "./store.ts";
-import type { CalendarIndex } from "./writer.ts";
+import type { EventWriter } from "./writer.ts";
 
 const BATCH = 500;
 
-type Deps = {
-  store: Store<CalendarTables>;
-  clock: Clock;
-  /** Absent where search is off. */
-  index: CalendarIndex | undefined;
-  meetings: Meetings;
-  files: NamedFiles;
-};
+type Deps = { store: Store<CalendarTables>; clock: Clock; writer: EventWriter; meetings: LinkedMeetings };
 
 export function calendarArchive(deps: Deps): ArchiveSection<Transaction<CalendarTables>> {
   const { store, meetings } = deps;

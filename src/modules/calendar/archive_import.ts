@@ -12,12 +12,12 @@ import {
 import { candidateIds } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
+import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
 import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { EventRecord, OverrideRecord, RsvpRecord } from "./archive_records.ts";
 import type { ImportedEventWriter } from "./archive_writer.ts";
 import { EXCEPTIONS_MAX } from "./limits.ts";
-import type { Meetings } from "./meetings.ts";
 import type { CalendarTables, EventAggregate } from "./store.ts";
 
 const BATCH = 50;
@@ -47,12 +47,12 @@ export class EventImporter implements SectionImporter {
   readonly records: Readonly<Record<string, RecordHandler>>;
   readonly #context: ImportContext<Tx>;
   readonly #writer: ImportedEventWriter;
-  readonly #meetings: Meetings;
+  readonly #meetings: LinkedMeetings;
   #current: PendingEvent | undefined;
   #pending: PendingEvent[] = [];
   #units = 0;
 
-  constructor(context: ImportContext<Tx>, writer: ImportedEventWriter, meetings: Meetings) {
+  constructor(context: ImportContext<Tx>, writer: ImportedEventWriter, meetings: LinkedMeetings) {
     this.#context = context;
     this.#writer = writer;
     this.#meetings = meetings;

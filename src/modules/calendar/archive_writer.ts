@@ -3,11 +3,10 @@ import { type Clock, DAY_SECONDS, iso, requireTimeZone } from "@/core/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { patchedOr } from "@/core/patch.ts";
-import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
+import type { MayShow } from "@/modules/file/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { resolveRule } from "./event_input.ts";
 import { EXCEPTIONS_MAX } from "./limits.ts";
-import { EventMeetings } from "./meetings.ts";
 import type { When } from "./schema.ts";
 import {
   calendarOf,
@@ -17,7 +16,7 @@ import {
   type EventRow,
   type RsvpRow,
 } from "./store.ts";
-import { type CalendarIndex, EventWriter } from "./writer.ts";
+import type { EventWriter } from "./writer.ts";
 import { type Timing, withSeconds } from "./time_zone.ts";
 import type { ArchivedEvent } from "./archive_records.ts";
 
@@ -28,15 +27,15 @@ const RULE_ATTEMPTS = 5;
 type EventTarget = Pick<EventRow, "tenant_id" | "id" | "room_id" | "meeting_id">;
 
 type Tx = Transaction<CalendarTables>;
-type Deps = { clock: Clock; index: CalendarIndex | undefined; files: NamedFiles };
+type Deps = { clock: Clock; writer: EventWriter };
 
 export class ImportedEventWriter {
   readonly #clock: Clock;
   readonly #writer: EventWriter;
 
-  constructor({ clock, index, files }: Deps) {
+  constructor({ clock, writer }: Deps) {
     this.#clock = clock;
-    this.#writer = new EventWriter({ clock, index, files, meetings: new EventMeetings(clock, undefined) });
+    this.#writer = writer;
   }
 
   /** The event as rows; throws a fault if it could not have been created here. */

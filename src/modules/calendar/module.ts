@@ -5,6 +5,7 @@ import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
+import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
@@ -16,7 +17,7 @@ import { EventUpdater } from "./updater.ts";
 import { SERIES_MAX } from "./expansion.ts";
 import { CalendarFeeds, deleteFeedsJob, FEEDS_JOB, FEEDS_MAX } from "./feeds.ts";
 import { CalendarImports, IMPORT_JOB } from "./imports.ts";
-import { EventMeetings, type Meetings } from "./meetings.ts";
+import { EventMeetings } from "./meetings.ts";
 import { migrations } from "./migrations.ts";
 import { REMINDER_JOB, ReminderSender } from "./reminders.ts";
 import {
@@ -39,7 +40,7 @@ type Deps = {
   identity: IdentityService;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
   notify: Notify;
-  meetings: Meetings;
+  meetings: LinkedMeetings;
   files: NamedFiles;
   /** Absent where search is off. */
   index: SearchIndex | undefined;
@@ -106,6 +107,6 @@ export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: D
         importBytes: IMPORT_MAX_BYTES,
       },
     }),
-    archive: calendarArchive({ store, clock, index, files, meetings: deps.meetings }),
+    archive: calendarArchive({ store, clock, writer, meetings: deps.meetings }),
   };
 }

@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { type MayShow, type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { AgendaStore } from "./agenda_store.ts";
@@ -31,19 +32,13 @@ const IF_FREE_DAYS = 366;
 /** For expanding the event itself in `ifFree`. */
 const IF_FREE_MS = 200;
 
-/** The search index as the calendar uses it. */
-export type CalendarIndex = {
-  put(...entries: readonly SearchEntry[]): Promise<void>;
-  remove(tenantId: string, kind: string, ids: readonly string[]): Promise<void>;
-};
-
 type Deps = {
   clock: Clock;
-  index: CalendarIndex | undefined;
+  /** Absent where search is off. */
+  index: Pick<SearchIndex, "put" | "remove"> | undefined;
   meetings: EventMeetings;
   files: NamedFiles;
-  /** Absent for imported archives, which send no invitations. */
-  notify?: Notify;
+  notify: Notify;
 };
 type Tx = Transaction<CalendarTables>;
 type Change = {
@@ -169,7 +164,7 @@ export class EventWriter {
     const [shown] = occurrence === undefined ? currentOccurrence(event, now).items : [occurrence];
     const isOver = kind !== "invitation" && shown !== undefined && shown.endAt <= now;
     if (ids.length === 0 || isOver) return;
-    await this.#deps.notify?.({
+    await this.#deps.notify({
       tenantId: row.tenant_id,
       principalIds: await notifiable(new RoomStore(tx.db), event, ids),
       kind,

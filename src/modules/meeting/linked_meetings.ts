@@ -13,10 +13,10 @@ import { MeetingStore } from "./store.ts";
 import type { MeetingRow } from "./tables.ts";
 
 /** Absent if the gateway does it by itself. */
-type MeetingActor = Pick<Actor, "principalId" | "kind"> | undefined;
+export type MeetingActor = Pick<Actor, "principalId" | "kind"> | undefined;
 type Deps = { meetings: MeetingService; manager: MeetingManager };
 /** What a meeting takes from its resource. */
-type MeetingSlot = { title: string | null; scheduledFor: string };
+export type MeetingSlot = { title: string | null; scheduledFor: string };
 
 /**
  * All methods take part in the running transaction. They do not authorize: the right to change the resource, which its module has
