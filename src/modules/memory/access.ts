@@ -5,25 +5,15 @@ import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
-import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
+import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
+import type { ReaderAudience } from "./context/audience.ts";
 import type { ReadableFact } from "./presenter.ts";
 import type { NewScope } from "./schema.ts";
 import type { Fact, MemoryScope, MemoryTables, SourceRow } from "./store.ts";
 
 /** A stream without events, which serializes changes of the tenant's facts. */
 const TENANT_LOCK = "memory/tenant";
-
-/** Others who will read what the actor is given. They bound what it may be given. */
-export interface Audience {
-  /** Their ids, the actor's included if it is one of them. */
-  readonly ids: ReadonlySet<string>;
-  readonly hasGuest: boolean;
-  /** Whether others may read it as well, as in a public room. */
-  readonly isPublic: boolean;
-  /** The last position hidden from one of them, for each of these rooms that all of them see. */
-  floors(rooms: readonly RoomGrant[]): Promise<ReadonlyMap<string, number>>;
-}
 
 type Tx = Transaction<MemoryTables>;
 type Deps = {
@@ -44,7 +34,7 @@ export class MemoryAccess {
   async filterReadable(
     actor: Actor,
     facts: readonly Fact[],
-    { db = this.#deps.store.db, audience }: { db?: AnyDatabase; audience?: Audience | undefined } = {},
+    { db = this.#deps.store.db, audience }: { db?: AnyDatabase; audience?: ReaderAudience | undefined } = {},
   ): Promise<ReadableFact[]> {
     if (facts.length === 0) return [];
     const { roomAccess, messageAccess, identity } = this.#deps;
@@ -139,7 +129,7 @@ export class MemoryAccess {
 }
 
 /** Whether the actor may read what is private to a principal: that one, or its own agent if nobody else reads it. */
-function isPrivateTo(actor: Actor, id: string, audience: Audience | undefined): boolean {
+function isPrivateTo(actor: Actor, id: string, audience: ReaderAudience | undefined): boolean {
   if (audience?.isPublic === true) return false;
   const others = [...audience?.ids ?? []].filter((one) => one !== actor.principalId);
   if (id === actor.principalId) return others.length === 0;

@@ -8,7 +8,8 @@ import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod
 import { readerOf } from "@/modules/room/mod.ts";
 import type { Recall } from "@/modules/search/mod.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
-import type { Audience, MemoryAccess } from "./access.ts";
+import type { MemoryAccess } from "./access.ts";
+import type { ReaderAudience } from "./context/audience.ts";
 import { isExpired, isValidAt, presentMemory, presentVersion, type ReadableFact, textKeyOf } from "./presenter.ts";
 import type {
   Memory,
@@ -50,7 +51,7 @@ export class MemoryReader {
     const { scopeType, subjectId: ref, ...rest } = input;
     const { cursors, identity } = this.#deps;
     const bind = ["memory.list", actor.tenantId, actor.principalId, scopeId ?? null, input];
-    const before = cursors.decode(cursor, bind)?.[0];
+    const before = cursors.decode(cursor, bind)?.[0]?.toString();
     const id = scopeId === "me" ? actor.principalId : scopeId;
     const filter = {
       ...rest,
@@ -64,7 +65,7 @@ export class MemoryReader {
     const facts = await this.#readable(
       actor,
       (last) => new MemoryStore(this.#deps.store.db).list(actor.tenantId, filter, reader, last, STEP),
-      before === undefined ? undefined : String(before),
+      before,
       limit + 1,
     );
     return cursors.page(facts, limit, bind, ({ row }) => [row.id], presentMemory);
@@ -74,12 +75,12 @@ export class MemoryReader {
   async mine({ actor }: Context, { limit, cursor, ...input }: MemoryMine): Promise<Page<Memory>> {
     const { cursors, store } = this.#deps;
     const bind = ["memory.mine", actor.tenantId, actor.principalId, input];
-    const before = cursors.decode(cursor, bind)?.[0];
+    const before = cursors.decode(cursor, bind)?.[0]?.toString();
     const filter = { ...input, now: this.#now() };
     const facts = await this.#readable(
       actor,
       (last) => new MemoryStore(store.db).listAbout(actor.tenantId, actor.principalId, filter, last, STEP),
-      before === undefined ? undefined : String(before),
+      before,
       limit + 1,
     );
     return cursors.page(facts, limit, bind, ({ row }) => [row.id], presentMemory);
@@ -142,7 +143,7 @@ export class MemoryReader {
     { limit, at, audience, matches = () => true }: {
       limit: number;
       at?: string | undefined;
-      audience?: Audience | undefined;
+      audience?: ReaderAudience | undefined;
       matches?: (fact: Fact) => boolean;
     },
   ): Promise<{ facts: RecalledFact[]; isDegraded: boolean }> {
@@ -167,7 +168,7 @@ export class MemoryReader {
   async listValid(
     actor: Actor,
     scopes: readonly MemoryScope[],
-    { pinned, limit, audience }: { pinned?: boolean; limit: number; audience?: Audience | undefined },
+    { pinned, limit, audience }: { pinned?: boolean; limit: number; audience?: ReaderAudience | undefined },
   ): Promise<ReadableFact[]> {
     if (scopes.length === 0) return [];
     const now = this.#now();
@@ -195,7 +196,8 @@ export class MemoryReader {
     read: (before: string | undefined) => Promise<Fact[]>,
     before: string | undefined,
     wanted: number,
-    { audience, matches = () => true }: { audience?: Audience | undefined; matches?: (fact: Fact) => boolean } = {},
+    { audience, matches = () => true }: { audience?: ReaderAudience | undefined; matches?: (fact: Fact) => boolean } =
+      {},
   ): Promise<ReadableFact[]> {
     const found: ReadableFact[] = [];
     for (let last = before;;) {

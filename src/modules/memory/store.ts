@@ -121,6 +121,18 @@ export class MemoryStore {
     return rows.map(factOf);
   }
 
+  /** Facts of a tenant that have not expired, without conditions that are absent. */
+  #listed(
+    tenantId: string,
+    { status, kind, now }: Pick<FactFilter, "status" | "kind" | "now">,
+  ): SelectQueryBuilder<MemoryTables, "memory", MemoryRow> {
+    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]));
+    if (status !== undefined && status.length > 0) query = query.where("status", "in", status);
+    if (kind !== undefined && kind.length > 0) query = query.where("kind", "in", kind);
+    return query;
+  }
+
   /** Facts before `before`, the newest first. */
   async list(
     tenantId: string,
@@ -129,9 +141,8 @@ export class MemoryStore {
     before: string | undefined,
     limit: number,
   ): Promise<Fact[]> {
-    const { scopes, scopeType, status, kind, subjectId, pinned, q, now } = filter;
-    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
-      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]));
+    const { scopes, scopeType, subjectId, pinned, q } = filter;
+    let query = this.#listed(tenantId, filter);
     if (scopes !== undefined) {
       query = query.where(({ or, and }) => or(scopes.map(({ type, id }) => and({ scope_type: type, scope_id: id }))));
     }
@@ -151,8 +162,6 @@ export class MemoryStore {
       );
     }
     if (scopeType !== undefined) query = query.where("scope_type", "=", scopeType);
-    if (status !== undefined && status.length > 0) query = query.where("status", "in", status);
-    if (kind !== undefined && kind.length > 0) query = query.where("kind", "in", kind);
     if (pinned !== undefined) query = query.where("pinned", "=", pinned ? 1 : 0);
     if (q !== undefined) query = query.where(containsText("text", q));
     if (subjectId !== undefined) query = query.where(isAbout(tenantId, subjectId));
@@ -164,20 +173,16 @@ export class MemoryStore {
   async listAbout(
     tenantId: string,
     principalId: string,
-    { status, kind, now }: FactFilter,
+    filter: FactFilter,
     before: string | undefined,
     limit: number,
   ): Promise<Fact[]> {
-    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
-      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
-      .where(({ eb, or, and }) =>
-        or([
-          and([eb("scope_type", "=", "principal"), eb("scope_id", "=", principalId)]),
-          isAbout(tenantId, principalId),
-        ])
-      );
-    if (status !== undefined && status.length > 0) query = query.where("status", "in", status);
-    if (kind !== undefined && kind.length > 0) query = query.where("kind", "in", kind);
+    let query = this.#listed(tenantId, filter).where(({ eb, or, and }) =>
+      or([
+        and([eb("scope_type", "=", "principal"), eb("scope_id", "=", principalId)]),
+        isAbout(tenantId, principalId),
+      ])
+    );
     if (before !== undefined) query = query.where("id", "<", before);
     return await this.#readPage(query.orderBy("id", "desc").limit(limit), "desc");
   }
@@ -287,9 +292,8 @@ export class MemoryStore {
     now: string,
     limit: number,
   ): Promise<Fact[]> {
-    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
-      .where("scope_type", "=", type).where("status", "in", ["active", "superseded", "proposed"])
-      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)])).where("id", ">", after)
+    let query = this.#listed(tenantId, { status: ["active", "superseded", "proposed"], now })
+      .where("scope_type", "=", type).where("id", ">", after)
       .where(sql<SqlBool>`(not exists (select 1 from memory_source as s where s.tenant_id = memory.tenant_id
           and s.memory_id = memory.id)
         or exists (select 1 from memory_source as s

@@ -6,7 +6,7 @@ import type { Context as CallContext } from "@/core/operation.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { Message, MessageAccess } from "@/modules/message/mod.ts";
 import { presentMessage } from "@/modules/message/mod.ts";
-import { Audience as RoomAudience, type RoomAccess, type RoomGrant, type RoomPeople } from "@/modules/room/mod.ts";
+import { Audience, type RoomAccess, type RoomGrant, type RoomPeople } from "@/modules/room/mod.ts";
 import type { Recall, RecallHit } from "@/modules/search/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { ReadableFact } from "../presenter.ts";
@@ -135,7 +135,7 @@ export class ContextAssembler {
     if (home === undefined || actor.kind !== "agent") return context;
     const { tenantId, principalId: agentId } = actor;
     const { db } = this.#deps.store;
-    const bounds = await RoomAudience.of(db, { tenantId, roomId: home.room.id, agentId, askerIds: [] });
+    const bounds = await Audience.of(db, { tenantId, roomId: home.room.id, agentId, askerIds: [] });
     return { ...context, actor: { ...actor, bounds } };
   }
 

@@ -3,13 +3,15 @@ import { type Actor, isGuest } from "@/core/actor.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess, type RoomGrant, RoomStore, type RoomTables } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import type { Audience } from "../access.ts";
 
 type Deps = { store: Store<RoomTables>; roomAccess: RoomAccess; identity: IdentityService };
 
-export class ReaderAudience implements Audience {
+/** Others who will read what the actor is given. They bound what it may be given. */
+export class ReaderAudience {
+  /** Their ids, the actor's included if it is one of them. */
   readonly ids: ReadonlySet<string>;
   readonly hasGuest: boolean;
+  /** Whether others may read it as well, as in a public room. */
   readonly isPublic: boolean;
   readonly #roomAccess: RoomAccess;
   /** Those that do not bound the rooms of the actor already. */
@@ -20,7 +22,7 @@ export class ReaderAudience implements Audience {
   private constructor(
     roomAccess: RoomAccess,
     { ids, hasGuest, isPublic, givenIds }:
-      & Pick<Audience, "ids" | "hasGuest" | "isPublic">
+      & Pick<ReaderAudience, "ids" | "hasGuest" | "isPublic">
       & { givenIds: readonly string[] },
   ) {
     this.#roomAccess = roomAccess;
@@ -53,6 +55,7 @@ export class ReaderAudience implements Audience {
     return new ReaderAudience(roomAccess, { ids, hasGuest, isPublic, givenIds: [...new Set(givenIds)] });
   }
 
+  /** The last position hidden from one of them, for each of these rooms that all of them see. */
   async floors(rooms: readonly RoomGrant[]): Promise<ReadonlyMap<string, number>> {
     for (const { room } of rooms) {
       if (!this.#floors.has(room.id)) this.#floors.set(room.id, await this.#floorOf(room));
