@@ -13,12 +13,15 @@ export type EventEffect =
   | { kind: "concerns"; seq: number };
 
 /** An event about to be written. `stream` is `room:<id>` or `principal:<id>` within the tenant. */
+/** Who caused an event. */
+export type EventActor = Pick<Actor, "principalId" | "kind">;
+
 export type EventDraft = {
   tenantId: string;
   stream: string;
   type: string;
-  /** Who caused it; absent for the gateway itself. */
-  actor?: Pick<Actor, "principalId" | "kind">;
+  /** Absent for the gateway itself. */
+  actor?: EventActor | undefined;
   data: unknown;
   effect?: EventEffect;
 };

@@ -1,9 +1,10 @@
 // The meeting of an event: scheduled for its first occurrence, moved with it, and followed by one for the next occurrence.
 import { type Clock, iso } from "@/core/clock.ts";
+import type { EventActor } from "@/core/event.ts";
 import { invalidField } from "@/core/fault.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import type { Context } from "@/core/operation.ts";
-import type { LinkedMeetings, MeetingActor, MeetingSlot } from "@/modules/meeting/mod.ts";
+import type { LinkedMeetings, MeetingSlot } from "@/modules/meeting/mod.ts";
 import { currentOccurrence, firstOccurrence, type Occurrence } from "./occurrence.ts";
 import type { EventAggregate, EventRow } from "./store.ts";
 
@@ -27,7 +28,7 @@ export class EventMeetings {
   }
 
   /** Applies a change of the event; resolves to the id of its meeting, which is cancelled if no occurrence is left. */
-  async update(actor: MeetingActor, before: EventAggregate, after: EventAggregate): Promise<string | null> {
+  async update(actor: EventActor | undefined, before: EventAggregate, after: EventAggregate): Promise<string | null> {
     const { meeting_id: id } = after.row;
     if (id === null) return id;
     const now = this.#clock.now();
@@ -51,7 +52,11 @@ export class EventMeetings {
   }
 
   /** The meeting of an event that was split off another. */
-  async copyForPart(actor: MeetingActor, whole: EventAggregate, part: EventAggregate): Promise<string | null> {
+  async copyForPart(
+    actor: EventActor | undefined,
+    whole: EventAggregate,
+    part: EventAggregate,
+  ): Promise<string | null> {
     const { meeting_id: id } = whole.row;
     const now = this.#clock.now();
     const from = meetingSlotOf(whole, currentOccurrence(whole, now).items[0]);
@@ -60,7 +65,7 @@ export class EventMeetings {
     return await this.#meetings.copy(whole.row.tenant_id, actor, id, from, to);
   }
 
-  async cancel(actor: MeetingActor, row: EventRow): Promise<void> {
+  async cancel(actor: EventActor | undefined, row: EventRow): Promise<void> {
     if (row.meeting_id !== null) await this.#meetings.cancel(row.tenant_id, actor, row.meeting_id);
   }
 }

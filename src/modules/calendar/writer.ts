@@ -315,7 +315,7 @@ function eventDraftOf(
     tenantId: event.row.tenant_id,
     stream: to.stream,
     type: `calendar.event.${what}`,
-    ...(actor === undefined ? {} : { actor }),
+    actor,
     data: { event: presentEntry(event, to, occurrence), scope, occurrence: occurrence?.name ?? null },
   };
 }

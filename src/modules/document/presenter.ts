@@ -1,6 +1,6 @@
 // Documents and comments as clients see them, and the events that publish them.
 import type { Actor } from "@/core/actor.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventActor, principalStream, roomStream } from "@/core/event.ts";
 import { redactEvents } from "@/ports/event_redaction.ts";
 import { changesBetween, shorten } from "@/core/event_data.ts";
 import type { Transaction } from "@/ports/store.ts";
@@ -94,16 +94,10 @@ export async function publishDocumentEvent(
   row: DocumentRow,
   type: `document.${string}`,
   data: unknown,
-  actor?: Pick<Actor, "principalId" | "kind">,
+  actor?: EventActor,
 ): Promise<void> {
   const streams = await streamsOf(tx, row);
-  await tx.emit(...streams.map((stream): EventDraft => ({
-    tenantId: row.tenant_id,
-    stream,
-    type,
-    data,
-    ...(actor === undefined ? {} : { actor }),
-  })));
+  await tx.emit(...streams.map((stream) => ({ tenantId: row.tenant_id, stream, type, data, actor })));
 }
 
 export async function publishDocumentCreated(

@@ -1,7 +1,7 @@
 // Storing files: reserves quota, streams the content to the blob store, then commits the file.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, HOUR_MS, iso } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { type EventActor, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -176,7 +176,7 @@ export class FileWriter {
   }
 
   #finish(
-    owner: Pick<Actor, "principalId" | "kind">,
+    owner: EventActor,
     row: FileRow,
     properties: Partial<FileRow>,
     authorize: FileDraft["authorize"],

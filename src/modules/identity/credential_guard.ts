@@ -77,7 +77,7 @@ export async function publishTokenRevoked(
     tenantId,
     stream: principalStream(principalId),
     type: "token.revoked",
-    ...(actor === undefined ? {} : { actor }),
+    actor,
     data: { tokenId },
     effect: { kind: "disconnect", tokenId, reason: "token revoked" },
   });

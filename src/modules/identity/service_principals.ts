@@ -110,7 +110,7 @@ export class ServicePrincipals {
       tenantId,
       stream: principalStream(id),
       type: isEnding ? "principal.disabled" : "principal.updated",
-      ...(actor === undefined ? {} : { actor }),
+      actor,
       data: isEnding ? {} : { principal: presentPrincipal(after, this.#deps.clock.now()) },
       ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
     });

@@ -1,6 +1,7 @@
 // Meetings that belong to another resource, such as a calendar event: created, moved and cancelled with it.
-import { type Actor, hasScope } from "@/core/actor.ts";
+import { hasScope } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
+import type { EventActor } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
@@ -12,8 +13,6 @@ import type { MeetingService } from "./service.ts";
 import { MeetingStore } from "./store.ts";
 import type { MeetingRow } from "./tables.ts";
 
-/** Absent if the gateway does it by itself. */
-export type MeetingActor = Pick<Actor, "principalId" | "kind"> | undefined;
 type Deps = { meetings: MeetingService; manager: MeetingManager };
 /** What a meeting takes from its resource. */
 export type MeetingSlot = { title: string | null; scheduledFor: string };
@@ -51,7 +50,13 @@ export class LinkedMeetings {
    * Applies a new time or title of the resource; resolves to the id of its meeting. A scheduled meeting is moved; one that has started
    * or ended stays as it is, and a copy is scheduled for a later time.
    */
-  async move(tenantId: string, actor: MeetingActor, id: string, from: MeetingSlot, to: MeetingSlot): Promise<string> {
+  async move(
+    tenantId: string,
+    actor: EventActor | undefined,
+    id: string,
+    from: MeetingSlot,
+    to: MeetingSlot,
+  ): Promise<string> {
     let linked = id;
     await this.#deps.manager.withSystemLock(tenantId, id, async (meeting) => {
       const isMoved = from.scheduledFor !== to.scheduledFor;
@@ -72,7 +77,7 @@ export class LinkedMeetings {
   /** Copies the meeting for a part of the resource that is split off; null if that time is past or the meeting was cancelled. */
   async copy(
     tenantId: string,
-    actor: MeetingActor,
+    actor: EventActor | undefined,
     id: string,
     from: MeetingSlot,
     to: MeetingSlot,
@@ -85,7 +90,7 @@ export class LinkedMeetings {
   }
 
   /** Cancels the meeting of a cancelled resource. Participants are not removed. */
-  async cancel(tenantId: string, actor: MeetingActor, id: string): Promise<void> {
+  async cancel(tenantId: string, actor: EventActor | undefined, id: string): Promise<void> {
     await this.#deps.manager.withSystemLock(tenantId, id, (meeting) => cancelOrUnschedule(meeting, actor));
   }
 
@@ -95,7 +100,7 @@ export class LinkedMeetings {
 
   async #createCopy(
     { row, now, tx, store }: LockedMeeting,
-    actor: MeetingActor,
+    actor: EventActor | undefined,
     from: MeetingSlot,
     to: MeetingSlot,
   ): Promise<string | null> {
@@ -121,7 +126,7 @@ function titleAfter({ title }: MeetingRow, from: MeetingSlot, to: MeetingSlot): 
 }
 
 /** Ends a meeting without participants; one that started before its time ends when the last participant leaves. */
-async function cancelOrUnschedule(meeting: LockedMeeting, actor: MeetingActor): Promise<void> {
+async function cancelOrUnschedule(meeting: LockedMeeting, actor: EventActor | undefined): Promise<void> {
   const { state, scheduled_for: scheduledFor } = meeting.row;
   if (state === "ended") return;
   if (meeting.participants.length === 0) return await meeting.end("cancelled", actor);

@@ -1,7 +1,6 @@
 // A meeting locked for a change: its row, its participants and its recording, and what follows from each change.
-import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventActor, type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { principalChanged } from "@/modules/identity/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
@@ -43,8 +42,6 @@ export const INITIAL_STATE = {
 
 /** Columns of every participant who has left. */
 const LEFT = { state: "left", hand_raised_at: null } as const satisfies Partial<ParticipantRow>;
-
-type MeetingActor = Pick<Actor, "principalId" | "kind">;
 
 export type LockedMeetingDeps = {
   clock: Clock;
@@ -116,7 +113,7 @@ export class LockedMeeting {
   /** Publishes to the room, whose stream is locked from then on; with `toRinging` also to ringing principals who are still members. */
   async emit(
     type: string,
-    actor: MeetingActor | undefined,
+    actor: EventActor | undefined,
     data: Record<string, unknown> = {},
     toRinging = false,
   ): Promise<void> {
@@ -126,7 +123,7 @@ export class LockedMeeting {
       stream: roomStream(roomId),
       type,
       data: { ...meetingEventData(this.present()), ...data },
-      ...(actor === undefined ? {} : { actor }),
+      actor,
     };
     await this.tx.emit(draft);
     if (!toRinging) return;
@@ -134,7 +131,7 @@ export class LockedMeeting {
   }
 
   /** Starts the meeting; with `ringIds` it rings for these principals until one of them joins. */
-  async start(actor: MeetingActor, ringIds: readonly string[] | undefined): Promise<void> {
+  async start(actor: EventActor, ringIds: readonly string[] | undefined): Promise<void> {
     const opensAt = Math.max(this.now, this.row.scheduled_for === null ? 0 : Date.parse(this.row.scheduled_for));
     const expiresAt = iso(this.now + RING_MS);
     await this.save({
@@ -148,7 +145,7 @@ export class LockedMeeting {
     await this.emit("meeting.started", actor, { ring }, true);
   }
 
-  async addParticipant(participant: ParticipantRow, actor: MeetingActor): Promise<void> {
+  async addParticipant(participant: ParticipantRow, actor: EventActor): Promise<void> {
     await this.store.addParticipant(participant);
     this.participants.push(participant);
     if (this.row.close_at !== null) await this.save({ close_at: null });
@@ -167,7 +164,7 @@ export class LockedMeeting {
   }
 
   /** Admits a participant from the lobby. */
-  async admit(participant: ParticipantRow, actor: MeetingActor): Promise<ParticipantRow> {
+  async admit(participant: ParticipantRow, actor: EventActor): Promise<ParticipantRow> {
     const admitted = await this.updateParticipant(participant, { state: "joined", joined_at: iso(this.now) });
     await this.#onJoined(admitted, actor);
     return admitted;
@@ -177,7 +174,7 @@ export class LockedMeeting {
   async leave(
     before: ParticipantRow,
     reason: Exclude<ParticipantRow["left_reason"], null | "ended">,
-    actor?: MeetingActor,
+    actor?: EventActor,
   ): Promise<void> {
     const after = await this.updateParticipant(before, { ...LEFT, left_at: iso(this.now), left_reason: reason });
     const participant = presentParticipant(after);
@@ -189,7 +186,7 @@ export class LockedMeeting {
   }
 
   /** Ends the meeting for everybody. */
-  async end(reason: Exclude<MeetingRow["end_reason"], null>, actor?: MeetingActor): Promise<void> {
+  async end(reason: Exclude<MeetingRow["end_reason"], null>, actor?: EventActor): Promise<void> {
     const wasRinging = this.row.state === "ringing";
     const wasOpen = this.row.is_open === 1;
     const left = { ...LEFT, left_at: iso(this.now), left_reason: "ended" } as const;
@@ -257,7 +254,7 @@ export class LockedMeeting {
   }
 
   /** Stores the consent of a participant; the last one starts the recording. */
-  async giveConsent(recording: StoredRecording, actor: MeetingActor): Promise<void> {
+  async giveConsent(recording: StoredRecording, actor: EventActor): Promise<void> {
     if (this.consentedIds.includes(actor.principalId)) return;
     await this.addConsent(recording, actor.principalId);
     await this.emit("meeting.recording_changed", actor);
@@ -310,7 +307,7 @@ export class LockedMeeting {
     });
   }
 
-  async #onJoined(participant: ParticipantRow, actor: MeetingActor): Promise<void> {
+  async #onJoined(participant: ParticipantRow, actor: EventActor): Promise<void> {
     const isAnswer = this.row.state === "ringing" && this.#ringingIds().includes(participant.principal_id);
     if (isAnswer) await this.save({ state: "active", ring_expires_at: null });
     await this.emit("meeting.participant_joined", actor, { participant: presentParticipant(participant) }, isAnswer);

@@ -1,5 +1,6 @@
 // Roles in a meeting: host, moderators of the meeting and the room, participants, and agents that were granted access.
-import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import type { EventActor } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RoomGrant } from "@/modules/room/mod.ts";
 import { MEETING_ROLES } from "./schema.ts";
@@ -9,7 +10,7 @@ export type MeetingRole = ParticipantRow["role"];
 
 /** The role of a principal in a meeting, joined or not. Agents have only the role of their participation. */
 export function roleIn(
-  actor: Pick<Actor, "principalId" | "kind">,
+  actor: EventActor,
   meeting: MeetingRow,
   { role }: RoomGrant,
   participants: readonly ParticipantRow[],
@@ -34,7 +35,7 @@ export function requireRank(role: MeetingRole, over: MeetingRole, what: string):
 }
 
 /** Throws for an agent that is not in `agentIds` of the meeting. */
-export function requireGrant(actor: Pick<Actor, "principalId" | "kind">, meeting: MeetingRow): void {
+export function requireGrant(actor: EventActor, meeting: MeetingRow): void {
   if (actor.kind !== "agent") return;
   const granted: string[] = JSON.parse(meeting.agent_ids_json);
   if (!granted.includes(actor.principalId)) {

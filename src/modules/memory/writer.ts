@@ -1,7 +1,6 @@
 // Writes facts: row, version, event and search entry commit together.
-import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventActor, type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
@@ -11,7 +10,6 @@ import { SEARCH_KIND, searchEntriesOf } from "./searchable.ts";
 import { type Fact, type MemoryRow, MemoryStore, type MemoryTables } from "./store.ts";
 
 type Tx = Transaction<MemoryTables>;
-type ChangedBy = Pick<Actor, "principalId" | "kind">;
 type EventName = "created" | "updated" | "superseded" | "forgotten";
 /** What is left of a fact that was erased. */
 const FORGOTTEN = {
@@ -41,7 +39,7 @@ export class MemoryWriter {
   }
 
   /** Adds a fact, whose `position` is that of its event where it has no source. The scope is locked. */
-  async add(tx: Tx, actor: ChangedBy, fact: Fact): Promise<Fact> {
+  async add(tx: Tx, actor: EventActor, fact: Fact): Promise<Fact> {
     const { tenant_id: tenantId, scope_type: type, scope_id: id, owner_id: ownerId } = fact.row;
     const memories = new MemoryStore(tx.db);
     if (await memories.hasInScope(tenantId, { type, id }, FACTS_PER_SCOPE_MAX)) {
@@ -53,7 +51,7 @@ export class MemoryWriter {
     return await this.#insert(tx, actor, fact);
   }
 
-  async #insert(tx: Tx, actor: ChangedBy | undefined, fact: Fact): Promise<Fact> {
+  async #insert(tx: Tx, actor: EventActor | undefined, fact: Fact): Promise<Fact> {
     const memories = new MemoryStore(tx.db);
     const [event] = await this.#emit(tx, actor, fact, "created");
     const row = fact.sources.length > 0 ? fact.row : { ...fact.row, position: event?.seq ?? 0 };
@@ -72,7 +70,7 @@ export class MemoryWriter {
   /** Writes the next version of a fact; `more` is what its event has besides. */
   async save(
     tx: Tx,
-    actor: ChangedBy,
+    actor: EventActor,
     fact: Fact,
     name: "updated" | "superseded",
     more: Record<string, unknown> = {},
@@ -95,7 +93,7 @@ export class MemoryWriter {
   }
 
   /** Erases a fact: its text, sources, subjects and versions. Its id remains for a while. */
-  async erase(tx: Tx, actor: ChangedBy | undefined, { row }: Fact): Promise<void> {
+  async erase(tx: Tx, actor: EventActor | undefined, { row }: Fact): Promise<void> {
     const memories = new MemoryStore(tx.db);
     const fact = this.#next({ row: { ...row, ...FORGOTTEN }, sources: [], subjectIds: [] });
     await memories.erase(row.tenant_id, [row.id]);
@@ -110,7 +108,7 @@ export class MemoryWriter {
 
   async #recordVersion(
     memories: MemoryStore,
-    { principalId }: Pick<ChangedBy, "principalId">,
+    { principalId }: Pick<EventActor, "principalId">,
     row: MemoryRow,
   ): Promise<void> {
     await memories.addVersion({
@@ -126,7 +124,7 @@ export class MemoryWriter {
 
   async #emit(
     tx: Tx,
-    actor: ChangedBy | undefined,
+    actor: EventActor | undefined,
     { row, sources }: Fact,
     name: EventName,
     more: Record<string, unknown> = {},
@@ -136,7 +134,7 @@ export class MemoryWriter {
     const draft: Omit<EventDraft, "stream"> = {
       tenantId: row.tenant_id,
       type: `memory.${name}`,
-      ...actor === undefined ? {} : { actor },
+      actor,
       data: { memoryId: row.id, scope: { type, id }, status: row.status, version: row.version, ...more },
       ...isPositioned ? { effect: { kind: "concerns", seq: row.position } } : {},
     };

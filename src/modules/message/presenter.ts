@@ -1,6 +1,5 @@
 // Messages as JSON, and the events and mention rows of a message.
-import type { Actor } from "@/core/actor.ts";
-import { type EventDraft, roomStream } from "@/core/event.ts";
+import { type EventActor, type EventDraft, roomStream } from "@/core/event.ts";
 import type { Message, Reaction } from "./schema.ts";
 import { MENTION_ALL, type MentionRow, type MessageRow, type MessageStore } from "./store.ts";
 
@@ -59,7 +58,7 @@ export async function presentMessages(
 
 /** An event about a message; readers who may not see the message get it without content. */
 export function messageEvent(
-  actor: Pick<Actor, "principalId" | "kind">,
+  actor: EventActor,
   row: MessageRow,
   type: string,
   data: unknown,

@@ -1,7 +1,7 @@
 // Notifications: created by any module, stored per principal, marked as read one by one or together.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event.ts";
+import { type EventActor, type EventDraft, principalStream } from "@/core/event.ts";
 import { notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -35,7 +35,7 @@ export type NotificationDraft = {
   /** As registered by a module. */
   kind: string;
   /** Absent if the gateway caused it, such as at a point in time. */
-  actor?: Pick<Actor, "principalId" | "kind"> | undefined;
+  actor?: EventActor | undefined;
   roomId?: string | undefined;
   message?: { id: string; seq: number } | undefined;
   resource?: { type: string; id: string } | undefined;
