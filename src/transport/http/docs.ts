@@ -1,7 +1,7 @@
 // `/docs`: Swagger UI from the installed package, loaded at first use. Its policy allows neither inline scripts nor CDNs.
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
-import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
+import { ASSET_PARAMETERS, ASSET_RESPONSES, assetRoute, StaticAsset } from "../shared/static_asset.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 const POLICY =
@@ -56,19 +56,14 @@ const FILES: Readonly<Record<string, { type: string; load: () => string | Promis
 export function docsRoutes(documents: readonly string[]): Route[] {
   const page = assetOf("text/html; charset=utf-8", () => pageOf(documents));
   const files = new Map(Object.entries(FILES).map(([name, { type, load }]) => [name, assetOf(type, load)]));
-  return [{
+  const contents = [...files.values()].map(({ mediaType }) => [mediaType, { schema: { type: "string" } }]);
+  const pageRoute = {
     name: "docs.get",
     summary: "Get the interactive documentation",
-    tag: "operation",
-    method: "GET",
     path: "/docs",
-    auth: "public",
-    document: {
-      parameters: ASSET_PARAMETERS,
-      responses: { 200: fileResponse("Swagger UI page", "text/html"), ...ASSET_RESPONSES },
-    },
-    handle: (request) => page.respond(request),
-  }, {
+    description: "Swagger UI page",
+  };
+  return [assetRoute(pageRoute, page), {
     name: "docs.asset",
     summary: "Get an asset of the interactive documentation",
     tag: "operation",
@@ -84,13 +79,7 @@ export function docsRoutes(documents: readonly string[]): Route[] {
         description: "File name",
         schema: { type: "string", enum: Object.keys(FILES) },
       }, ...ASSET_PARAMETERS],
-      responses: {
-        200: fileResponse(
-          "The file",
-          ...new Set(Object.values(FILES).map(({ type }) => type.split(";", 1)[0] ?? type)),
-        ),
-        ...ASSET_RESPONSES,
-      },
+      responses: { 200: { description: "The file", content: Object.fromEntries(contents) }, ...ASSET_RESPONSES },
     },
     handle(request, { params }) {
       const file = files.get(params["asset"] ?? "");
@@ -110,10 +99,6 @@ export const docsRedirect: Endpoint = {
 
 function assetOf(type: string, load: () => string | Promise<string>): StaticAsset {
   return new StaticAsset(type, load, { headers: { "Content-Security-Policy": POLICY } });
-}
-
-function fileResponse(description: string, ...types: string[]): Record<string, unknown> {
-  return { description, content: Object.fromEntries(types.map((type) => [type, { schema: { type: "string" } }])) };
 }
 
 /** Every reference is relative, so the page also works behind a path prefix. */

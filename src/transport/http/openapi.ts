@@ -1,7 +1,7 @@
 // `/openapi.json`: OpenAPI 3.1, generated at first use from the operations and routes that the server mounts.
 import type { Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
+import { assetRoute, StaticAsset } from "../shared/static_asset.ts";
 import { IF_MATCH } from "./etag.ts";
 import {
   type Collected,
@@ -147,23 +147,10 @@ function openapiDocument({ operations, routes, tags: described, version }: Docum
 /** The route that serves the document. */
 export function openapiRoute(source: DocumentSource): Route {
   const asset = new StaticAsset("application/json", () => openapiDocument(source));
-  return {
+  return assetRoute({
     name: "openapi.get",
     summary: "Get the OpenAPI document",
-    tag: "operation",
-    method: "GET",
     path: "/openapi.json",
-    auth: "public",
-    document: {
-      parameters: ASSET_PARAMETERS,
-      responses: {
-        200: {
-          description: "OpenAPI 3.1 document of the gateway",
-          content: { "application/json": { schema: { type: "object" } } },
-        },
-        ...ASSET_RESPONSES,
-      },
-    },
-    handle: (request) => asset.respond(request),
-  };
+    description: "OpenAPI 3.1 document of the gateway",
+  }, asset);
 }

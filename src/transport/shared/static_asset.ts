@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { parseAccept } from "@hono/hono/utils/accept";
 import { matchesIfNoneMatch, readListHeader } from "@/core/request.ts";
-import type { RouteDocument } from "@/core/route.ts";
+import type { Route, RouteDocument } from "@/core/route.ts";
 import { LONG_BYTES, pieceStream } from "./piece_stream.ts";
 
 /** Smaller responses fit in one packet anyway. */
@@ -19,6 +19,26 @@ export const ASSET_PARAMETERS: NonNullable<RouteDocument["parameters"]> = [
   { $ref: "#/components/parameters/IfNoneMatch" },
 ];
 export const ASSET_RESPONSES: RouteDocument["responses"] = { 304: { description: "Not modified" } };
+
+/** The public route of one asset; `description` is that of its content. */
+export function assetRoute(
+  { description, ...route }: Pick<Route, "name" | "summary" | "path"> & { description: string },
+  asset: StaticAsset,
+): Route {
+  const { mediaType } = asset;
+  const schema = { type: mediaType === "application/json" ? "object" : "string" };
+  return {
+    ...route,
+    tag: "operation",
+    method: "GET",
+    auth: "public",
+    document: {
+      parameters: ASSET_PARAMETERS,
+      responses: { 200: { description, content: { [mediaType]: { schema } } }, ...ASSET_RESPONSES },
+    },
+    handle: (request) => asset.respond(request),
+  };
+}
 
 /** Preferred encodings first. */
 type Encoding = "br" | "gzip";
@@ -53,6 +73,11 @@ export class StaticAsset {
     this.#cacheControl = isImmutable ? "public, max-age=31536000, immutable" : "no-cache";
     this.#vary = ["Accept-Encoding", ...Vary === undefined ? [] : [Vary]].join(", ");
     this.#encodings = encodings;
+  }
+
+  /** The type without its parameters. */
+  get mediaType(): string {
+    return this.#type.split(";", 1)[0] ?? this.#type;
   }
 
   async respond(request: Request): Promise<Response> {

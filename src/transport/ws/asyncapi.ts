@@ -5,7 +5,7 @@ import { EVENT_VALUE_MAX_CHARS } from "@/core/event_data.ts";
 import type { Module } from "@/core/module.ts";
 import { nounOf } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
+import { assetRoute, StaticAsset } from "../shared/static_asset.ts";
 import { Schemas } from "../shared/json_schema.ts";
 import { rateAdvice, tablesOf } from "./asyncapi_table.ts";
 import { commandFrame, COMMANDS, errorFrame, pushFrames, rpcFrames } from "./asyncapi_frame.ts";
@@ -65,25 +65,12 @@ export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSour
 /** The route that serves the document. */
 export function asyncapiRoute(source: AsyncDocumentSource): Route {
   const asset = new StaticAsset("application/json", () => asyncapiDocument(source));
-  return {
+  return assetRoute({
     name: "asyncapi.get",
-    summary: "The document of `/ws`",
-    tag: "operation",
-    method: "GET",
+    summary: "Get the AsyncAPI document of `/ws`",
     path: "/asyncapi.json",
-    auth: "public",
-    document: {
-      parameters: ASSET_PARAMETERS,
-      responses: {
-        200: {
-          description: "Get the AsyncAPI 3.0 document",
-          content: { "application/json": { schema: { type: "object" } } },
-        },
-        ...ASSET_RESPONSES,
-      },
-    },
-    handle: (request) => asset.respond(request),
-  };
+    description: "AsyncAPI 3.0 document of the gateway",
+  }, asset);
 }
 
 /** Builds the document. */

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { escapeHtml } from "@/core/text.ts";
 import type { Route } from "@/core/route.ts";
-import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
+import { assetRoute, StaticAsset } from "../shared/static_asset.ts";
 import { asyncapiDocument, type AsyncDocumentSource } from "./asyncapi.ts";
 import type { Limit, Tables } from "./asyncapi_table.ts";
 import { STYLE } from "./events_style.ts";
@@ -35,22 +35,12 @@ export function eventsPageRoute(source: AsyncDocumentSource): Route {
   const asset = new StaticAsset("text/html; charset=utf-8", () => eventsPage(JSON.parse(asyncapiDocument(source))), {
     headers: { "Content-Security-Policy": POLICY },
   });
-  return {
+  return assetRoute({
     name: "docs.events",
     summary: "Read the documentation of events, close codes and limits of `/ws`",
-    tag: "operation",
-    method: "GET",
     path: "/docs/events",
-    auth: "public",
-    document: {
-      parameters: ASSET_PARAMETERS,
-      responses: {
-        200: { description: "Documentation page", content: { "text/html": { schema: { type: "string" } } } },
-        ...ASSET_RESPONSES,
-      },
-    },
-    handle: (request) => asset.respond(request),
-  };
+    description: "Documentation page",
+  }, asset);
 }
 
 /** Every reference is relative, so the page also works behind a path prefix. */
