@@ -130,7 +130,6 @@ export class WebhookLease {
    */
   async commit(
     work: (deliveries: DeliveryStore) => Promise<boolean>,
-    set: (row: WebhookRow) => Partial<WebhookRow> = () => ({}),
   ): Promise<boolean> {
     const { store, clock } = this.#deps;
     const attempts = this.#attempts;
@@ -147,7 +146,6 @@ export class WebhookLease {
         lease_until: iso(until),
         delivery_count: count + attempts.length,
         ...recovered,
-        ...set(this.#row),
       });
       if (row === undefined) return undefined;
       await deliveries.addDeliveries(attempts, count);

@@ -41,12 +41,12 @@ export class Secrets {
 
   /** The column that stores a given secret. */
   encrypt(of: Pick<WebhookRow, "tenant_id" | "id">, secret: string): string {
-    return this.#encryptor.encrypt(secret, contextOf(of));
+    return this.#encryptor.encrypt(secret, secretContext(of));
   }
 
   /** The secrets that sign now, the newest first; `undefined` if they cannot be read: the gateway's own secret was replaced. */
   of(row: SecretColumns, now: number): string[] | undefined {
-    const context = contextOf(row);
+    const context = secretContext(row);
     const secret = this.#encryptor.decrypt(row.secret_encrypted, context);
     if (secret === undefined) return undefined;
     const isOverlapping = row.previous_until !== null && Date.parse(row.previous_until) > now;
@@ -57,6 +57,7 @@ export class Secrets {
   }
 }
 
-function contextOf({ tenant_id, id }: Pick<WebhookRow, "tenant_id" | "id">): string {
+/** What an encrypted secret belongs to. */
+export function secretContext({ tenant_id, id }: Pick<WebhookRow, "tenant_id" | "id">): string {
   return `${tenant_id}/${id}`;
 }

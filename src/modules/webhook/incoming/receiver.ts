@@ -22,9 +22,10 @@ import {
 } from "@/modules/message/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { hookActor, runCharged } from "../hook_principal.ts";
+import { secretContext } from "../secrets.ts";
 import { type HookMessage, readHookMessage } from "./body.ts";
 import { HOOK_BODY_MAX_BYTES } from "./schema.ts";
-import { hashOf, secretContext } from "./service.ts";
+import { hashOf } from "./service.ts";
 import { isGenuine } from "./signature.ts";
 import { type HookRow, HookStore, type HookTables } from "./store.ts";
 
@@ -78,7 +79,7 @@ export class HookReceiver {
   #read(row: HookRow, headers: Headers, bytes: Uint8Array): HookMessage {
     const { encryptor, clock } = this.#deps;
     if (row.signing_secret_encrypted !== null) {
-      const secret = encryptor.decrypt(row.signing_secret_encrypted, secretContext(row.tenant_id, row.id));
+      const secret = encryptor.decrypt(row.signing_secret_encrypted, secretContext(row));
       if (secret === undefined || !isGenuine(headers, bytes, secret, clock.now())) {
         throw new Fault("unauthenticated", "The request is not signed with the secret of the hook");
       }

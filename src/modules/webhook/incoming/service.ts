@@ -14,6 +14,7 @@ import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { changeInRoom, disablePrincipals, retireHookPrincipal } from "../hook_principal.ts";
+import { secretContext } from "../secrets.ts";
 import {
   type Hook,
   HOOK_PATH,
@@ -73,18 +74,14 @@ export class HookService {
         avatar_file_id: input.avatarFileId,
         description: input.description,
         hash: hashOf(token),
-        signing_secret_encrypted: this.#encrypt(tenantId, id, signingSecret),
+        signing_secret_encrypted: this.#encrypt({ tenant_id: tenantId, id }, signingSecret),
         may_mention_all: input.mayMentionAll ? 1 : 0,
         is_enabled: input.enabled ? 1 : 0,
         version: 1,
         created_at: now,
         updated_at: now,
       };
-      const principal = await addHookPrincipal(tx, clock, {
-        tenantId,
-        id: row.principal_id,
-        ...input,
-      });
+      const principal = await addHookPrincipal(tx, clock, { tenantId, id: row.principal_id, ...input });
       await members.addCreated(tx, context, room.id, principal);
       await hooks.add(row);
       await this.#publish(tx, context, row, "hook.created");
@@ -123,7 +120,7 @@ export class HookService {
         is_enabled: input.enabled === undefined ? row.is_enabled : input.enabled ? 1 : 0,
         signing_secret_encrypted: signingSecret === undefined
           ? row.signing_secret_encrypted
-          : this.#encrypt(row.tenant_id, id, signingSecret),
+          : this.#encrypt(row, signingSecret),
       };
       if (input.displayName !== undefined || input.avatarFileId !== undefined) {
         const profile = { displayName: after.display_name, avatarFileId: after.avatar_file_id };
@@ -145,7 +142,7 @@ export class HookService {
         hash: hashOf(token),
         responsible_id: chargedId(context.actor),
         scopes: textOfScopes(context.actor.scopes),
-        signing_secret_encrypted: this.#encrypt(row.tenant_id, id, signingSecret),
+        signing_secret_encrypted: this.#encrypt(row, signingSecret),
       });
       return { ...present(after), path: pathOf(token), signingSecret };
     });
@@ -172,11 +169,7 @@ export class HookService {
     const { store, clock } = this.#deps;
     await store.write(async (tx) => {
       const hooks = new HookStore(tx.db);
-      await disablePrincipals(
-        tx,
-        clock,
-        await hooks.list(tenantId, roomId, undefined, HOOKS_PER_ROOM),
-      );
+      await disablePrincipals(tx, clock, await hooks.list(tenantId, roomId, undefined, HOOKS_PER_ROOM));
       await hooks.removeOfRoom(tenantId, roomId);
     });
   }
@@ -215,18 +208,13 @@ export class HookService {
     });
   }
 
-  #encrypt(tenantId: string, id: string, secret: string | null): string | null {
-    return secret === null ? null : this.#deps.encryptor.encrypt(secret, secretContext(tenantId, id));
+  #encrypt(hook: Pick<HookRow, "tenant_id" | "id">, secret: string | null): string | null {
+    return secret === null ? null : this.#deps.encryptor.encrypt(secret, secretContext(hook));
   }
 }
 
 export function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("base64url");
-}
-
-/** What an encrypted secret belongs to. */
-export function secretContext(tenantId: string, id: string): string {
-  return `${tenantId}/${id}`;
 }
 
 function pathOf(token: string): string {

@@ -77,11 +77,7 @@ export class SlashCommandService {
       };
       if (!await commands.add(row)) throw nameTaken(input.name);
       const profile = { displayName: input.displayName, avatarFileId: null };
-      const principal = await addHookPrincipal(tx, clock, {
-        tenantId,
-        id: row.principal_id,
-        ...profile,
-      });
+      const principal = await addHookPrincipal(tx, clock, { tenantId, id: row.principal_id, ...profile });
       await members.addCreated(tx, context, room.id, principal);
       await publish(tx, context, row, "slash_command.created");
       return { ...present(row), secret };
