@@ -50,7 +50,7 @@ export class RoomPresenter {
     return room;
   }
 
-  async many(actor: Actor, grants: readonly RoomGrant[], include: readonly RoomInclude[] = []): Promise<Room[]> {
+  async many(actor: Actor, grants: readonly RoomGrant[], include: readonly RoomInclude[]): Promise<Room[]> {
     const { countUnread, views, clock } = this.#deps;
     const rooms = grants.map(({ room }) => room);
     const [counts, extrasOf] = await Promise.all([

@@ -87,11 +87,11 @@ export class RoomAccess {
   }
 
   /** The same for a caller that needs few columns. Cheap: these columns seldom change, unlike the room's head. */
-  async requireForSend(context: Context, roomId: string, tx?: AnyTransaction): Promise<SendGrant> {
+  async requireForSend(context: Context, roomId: string, tx: AnyTransaction): Promise<SendGrant> {
     const { actor, access } = context;
-    const room = await new AccessStore((tx ?? this.#store).db).find(viewerOf(actor), roomId);
+    const room = await new AccessStore(tx.db).find(viewerOf(actor), roomId);
     const grant = assertGranted(context, grantFor(actor, room), access.room ?? "observer");
-    if (tx !== undefined) this.#recheckBeforeCommit(tx, context, roomId, access.room);
+    this.#recheckBeforeCommit(tx, context, roomId, access.room);
     return grant;
   }
 
@@ -171,7 +171,7 @@ export class RoomAccess {
     { tenantId }: Pick<Actor, "tenantId">,
     room: Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">,
     names: readonly string[],
-    db: AnyDatabase = this.#store.db,
+    db: AnyDatabase,
   ): Promise<Map<string, string>> {
     const found = await new RoomStore(db).membersByHandle(tenantId, room.id, names);
     const viewers = await this.filterViewers(room, [...found.map(({ id }) => id), ...names], db);

@@ -133,7 +133,7 @@ export class ContentLog {
   }
 
   /** The current text, without loading the CRDT if the stored text is up to date. */
-  async text(row: DocumentRow, options: ReadOptions = {}): Promise<{ text: string; revision: number }> {
+  async text(row: DocumentRow, options: ReadOptions): Promise<{ text: string; revision: number }> {
     const state = await new ContentStore(options.db ?? this.#deps.store.db).state(row.tenant_id, row.id);
     if (state?.text_revision === row.revision) return { text: state.text, revision: row.revision };
     const { doc, revision } = await this.open(row.tenant_id, row.id, options);
@@ -141,7 +141,7 @@ export class ContentLog {
   }
 
   /** The current nodes of a rich document, without loading the CRDT if they are stored. */
-  async nodes(row: DocumentRow, options: ReadOptions = {}): Promise<{ nodes: RichNode[]; revision: number }> {
+  async nodes(row: DocumentRow, options: ReadOptions): Promise<{ nodes: RichNode[]; revision: number }> {
     const stored = row.pending_since === null
       ? await new ContentStore(options.db ?? this.#deps.store.db).revision(row.tenant_id, row.id, row.revision)
       : undefined;
