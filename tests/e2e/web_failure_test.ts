@@ -53,6 +53,8 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       ["admin/people", /\/principals\?.*limit=100/, "main", "@ada"],
       ["admin/invitations", /\/invitations\?/, "main", "No invitation is open."],
       ["admin/agents", /\/agents\?/, "main", "No agents yet."],
+      ["admin/jobs", /\/jobs\?/, "main", "Nothing has failed permanently."],
+      ["admin/api", /\/openapi\.json$/, "main", "Choose an operation."],
       ["admin/webhooks", /\/webhooks/, "main", "example.com"],
     ];
     for (const [place, what, within, text] of places) {

@@ -1,9 +1,11 @@
 // Any operation by form, from `/openapi.json`: what has no page of its own yet can be done here.
 import type { VNode } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { call, get, type Method, withQuery } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import { attempt, messageOf } from "../core/notice.ts";
+import { messageOf } from "../core/notice.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 
 type Parameter = {
   name: string;
@@ -23,17 +25,16 @@ type Described = {
 type Operation = Described & { method: Method; path: string };
 
 export function Operations(): VNode {
-  const [all, setAll] = useState<readonly Operation[]>([]);
+  const { items: all, read } = useList(readOperations);
   const [q, setQ] = useState("");
   const [chosen, setChosen] = useState("");
-  useEffect(() => void attempt(async () => setAll(await readOperations())), []);
   const found = useMemo(() => {
     const words = q.toLowerCase().split(/\s+/);
-    return all.filter(({ operationId, summary }) =>
+    return (all ?? []).filter(({ operationId, summary }) =>
       words.every((word) => `${operationId} ${summary}`.toLowerCase().includes(word))
     );
   }, [all, q]);
-  const operation = all.find(({ operationId }) => operationId === chosen);
+  const operation = all?.find(({ operationId }) => operationId === chosen);
   return html`
     <div class="operations">
       <div><input type="search" placeholder="Find an operation" aria-label="Find an operation" value=${q}
@@ -48,7 +49,9 @@ export function Operations(): VNode {
                 )}><span><code>${operationId}</code><small class="dim">${summary}</small></span></button></li>
           `
         )}</ul></div>
-      ${operation === undefined
+      ${all === undefined
+        ? html`<${Placeholder} read=${read} />`
+        : operation === undefined
         ? html`<p class="empty">Choose an operation.</p>`
         : html`<${Form} key=${operation.operationId} operation=${operation} />`}
     </div>

@@ -36,6 +36,7 @@ export function Overview(): VNode {
         const sample = await readSample();
         const before = last;
         last = sample;
+        setMissing(false);
         if (isOpen && before !== undefined) setPoints((all) => [...all, pointOf(before, sample)].slice(-POINTS_MAX));
       } catch {
         // Served on another port, or with a token: Prometheus has them.

@@ -4,22 +4,22 @@ import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../core/api.ts";
 import { fullTimeOf, sizeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt, notify } from "../core/notice.ts";
+import { attempt, notify, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 
 type Revision = { revision: number; kind: string; principalIds: string[]; bytes: number; at: string };
 
 export function RevisionsPane({ path, onClose }: { path: string; onClose: () => void }): VNode {
-  const [items, setItems] = useState<readonly Revision[]>();
-  useEffect(
-    () =>
-      void attempt(async () => setItems((await get<{ items: Revision[] }>(`${path}/revisions`, { limit: 100 })).items)),
-    [path],
-  );
+  const load = async (): Promise<Revision[]> =>
+    (await get<{ items: Revision[] }>(`${path}/revisions`, { limit: 100 })).items;
+  const { items, read } = useList(load, [path]);
   return html`
     <aside class="pane" aria-label="Revisions">
       <${Heading} title="Revisions" onClose=${onClose} />
+      <${Placeholder} items=${items} read=${read} text="No revisions yet." />
       <ul class="rows scroll">${(items ?? []).map(({ revision, kind, principalIds, bytes, at }) =>
         html`<li key=${revision}><div><b>${fullTimeOf(at)}</b><small class="dim">${kind} by ${
           principalIds.map(nameOf).join(", ")
@@ -33,10 +33,8 @@ export function RevisionsPane({ path, onClose }: { path: string; onClose: () => 
 
 function RevisionText({ path, revision }: { path: string; revision: number }): VNode {
   const [text, setText] = useState<string>();
-  useEffect(
-    () => void attempt(async () => setText((await get<{ text: string }>(`${path}/revisions/${revision}`)).text)),
-    [revision],
-  );
+  const read = useLatest(() => get<{ text: string }>(`${path}/revisions/${revision}`), ({ text }) => setText(text));
+  useEffect(read, [revision]);
   const restore = (): void =>
     void attempt(async () => {
       await post(`${path}/revisions/${revision}/restore`);
@@ -46,7 +44,9 @@ function RevisionText({ path, revision }: { path: string; revision: number }): V
   return html`
     <div class="wide-dialog">
       <${Heading} title=${`Revision ${revision}`} onClose=${closeDialog}><button type="button" onClick=${restore}>Restore</button><//>
-      <pre class="revision" dir="auto" tabindex="0">${text ?? "Loading…"}</pre>
+      ${text === undefined
+        ? html`<${Placeholder} read=${read} />`
+        : html`<pre class="revision" dir="auto" tabindex="0">${text}</pre>`}
     </div>
   `;
 }

@@ -9,6 +9,7 @@ import { useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Message } from "../core/resources.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
+import { Placeholder } from "../part/place.ts";
 import { markdown } from "./markdown.ts";
 
 type Version = { version: number; text: string | null; editorId: string; at: string };
@@ -24,20 +25,19 @@ function History({ message: { id, senderId, format } }: { message: Message }): V
   return html`
     <div>
       <${Heading} title="Edit history" onClose=${closeDialog} />
-      ${versions === undefined ? html`<p class="dim">Loading…</p>` : html`
-        <ul class="rows">${versions.toReversed().map(({ version, text, editorId, at }, n) =>
-          html`
-            <li key=${version}>
-              <div><small class="dim">${fullTimeOf(at)}${editorId === senderId ? "" : html`
-                by <b dir="auto">${nameOf(editorId)}</b>
-              `}${n === 0 ? " (now)" : ""}</small>
-              <div class="text" dir="auto">${format === "plain"
-                ? html`<p class="plain-text">${text}</p>`
-                : markdown(text ?? "")}</div></div>
-            </li>
-          `
-        )}</ul>
-      `}
+      <${Placeholder} items=${versions} read=${read} />
+      <ul class="rows">${(versions ?? []).toReversed().map(({ version, text, editorId, at }, n) =>
+        html`
+          <li key=${version}>
+            <div><small class="dim">${fullTimeOf(at)}${editorId === senderId ? "" : html`
+              by <b dir="auto">${nameOf(editorId)}</b>
+            `}${n === 0 ? " (now)" : ""}</small>
+            <div class="text" dir="auto">${format === "plain"
+              ? html`<p class="plain-text">${text}</p>`
+              : markdown(text ?? "")}</div></div>
+          </li>
+        `
+      )}</ul>
     </div>
   `;
 }

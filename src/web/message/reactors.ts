@@ -8,6 +8,7 @@ import { useLatest } from "../core/notice.ts";
 import type { Message, Page, Person } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
+import { Placeholder } from "../part/place.ts";
 
 type Reactor = { key: string; principal: Person };
 
@@ -35,19 +36,16 @@ function Reactors({ message: { id, roomId } }: { message: Message }): VNode {
   return html`
     <div>
       <${Heading} title="Reactions" onClose=${closeDialog} />
-      ${reactors === undefined
-        ? html`<p class="dim">Loading…</p>`
-        : reactors.length === 0
-        ? html`<p class="dim">None any more.</p>`
-        : [...Map.groupBy(reactors, ({ key }) => key)].map(([key, all]) =>
-          html`
-            <h3>${key} ${all.length}</h3>
-            <ul class="rows">${all.map(({ principal: { id, displayName } }) =>
-              html`<li key=${id}><span class="person-link"><${Avatar} id=${id} isSmall />
+      <${Placeholder} items=${reactors} read=${read} text="None any more." />
+      ${[...Map.groupBy(reactors ?? [], ({ key }) => key)].map(([key, all]) =>
+        html`
+          <h3>${key} ${all.length}</h3>
+          <ul class="rows">${all.map(({ principal: { id, displayName } }) =>
+            html`<li key=${id}><span class="person-link"><${Avatar} id=${id} isSmall />
                 <span dir="auto">${displayName}</span></span></li>`
-            )}</ul>
-          `
-        )}
+          )}</ul>
+        `
+      )}
     </div>
   `;
 }

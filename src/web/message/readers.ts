@@ -9,6 +9,7 @@ import type { Member, Message } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
+import { Placeholder } from "../part/place.ts";
 
 export function openReaders(message: Message): void {
   openDialog(() => html`<${Readers} message=${message} />`);
@@ -27,11 +28,8 @@ function Readers({ message: { roomId, seq, senderId } }: { message: Message }): 
   return html`
     <div>
       <${Heading} title="Read by" onClose=${closeDialog} />
-      ${members === undefined
-        ? html`<p class="dim">Loading…</p>`
-        : readers.length === 0
-        ? html`<p class="dim">Nobody yet.</p>`
-        : html`<${People} people=${readers} />`}
+      <${Placeholder} items=${members && readers} read=${read} text="Nobody yet." />
+      <${People} people=${readers} />
       ${waiting.length === 0 ? null : html`
         <h3>Not yet</h3>
         <${People} people=${waiting} />

@@ -1,12 +1,13 @@
 // Messages that are sent at a later time.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { call, createId, get, post } from "../core/api.ts";
 import { fullTimeOf, localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt, notify } from "../core/notice.ts";
+import { notify } from "../core/notice.ts";
 import type { Page, Room, ScheduledMessage } from "../core/resources.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
 import type { Taken } from "./editing.ts";
 
 const HOUR_MS = 3_600_000;
@@ -42,10 +43,9 @@ export function openScheduledList(roomId: string): void {
 }
 
 function ScheduledList({ roomId }: { roomId: string }): VNode {
-  const [items, setItems] = useState<ScheduledMessage[]>();
-  const read = (): void =>
-    void attempt(async () => setItems((await get<Page<ScheduledMessage>>("v1/messages/scheduled", { roomId })).items));
-  useEffect(read, [roomId]);
+  const load = async (): Promise<ScheduledMessage[]> =>
+    (await get<Page<ScheduledMessage>>("v1/messages/scheduled", { roomId })).items;
+  const { items, read } = useList(load, [roomId]);
   const cancel = ({ id, message }: ScheduledMessage): void =>
     confirmThen("Cancel this message?", message.text, "Cancel the message", async () => {
       await call("DELETE", `v1/messages/scheduled/${id}`);
@@ -54,22 +54,16 @@ function ScheduledList({ roomId }: { roomId: string }): VNode {
   return html`
     <div>
       <${Heading} title="Scheduled messages" onClose=${closeDialog} />
-      ${items === undefined
-        ? html`<p class="dim">Loading…</p>`
-        : items.length === 0
-        ? html`<p class="dim">None are scheduled here.</p>`
-        : html`
-          <ul class="rows">${items.map((one) => {
-            const { id, sendAt, state, failure, message } = one;
-            return html`
-              <li
-                key=${id}><div><p dir="auto">${message.text}</p><small class="dim">${state === "failed"
-                  ? `Not sent: ${failure?.detail}`
-                  : fullTimeOf(sendAt)}</small></div><button type="button" onClick=${() =>
-                  cancel(one)}>Cancel</button></li>
-            `;
-          })}</ul>
-        `}
+      <${Placeholder} items=${items} read=${read} text="None are scheduled here." />
+      <ul class="rows">${(items ?? []).map((one) => {
+        const { id, sendAt, state, failure, message } = one;
+        return html`
+          <li
+            key=${id}><div><p dir="auto">${message.text}</p><small class="dim">${state === "failed"
+              ? `Not sent: ${failure?.detail}`
+              : fullTimeOf(sendAt)}</small></div><button type="button" onClick=${() => cancel(one)}>Cancel</button></li>
+        `;
+      })}</ul>
     </div>
   `;
 }

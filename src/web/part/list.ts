@@ -16,21 +16,24 @@ type Pages<Page> = {
 
 const TYPING_MS = 200;
 
-/** The items, a function that reads them again, and one that wraps a change so that they are read after it. */
-export function useList<Item>(load: () => Promise<readonly Item[]>): {
+/**
+ * The items, a function that reads them again, and one that wraps a change so that they are read after it. What was read
+ * before stays until there is something else, but not if that could not be read.
+ */
+export function useList<Item>(load: () => Promise<readonly Item[]>, inputs: readonly unknown[] = []): {
   items: readonly Item[] | undefined;
   read: Read;
   act: (work: () => Promise<unknown>) => () => void;
 } {
   const [items, setItems] = useState<readonly Item[]>();
   const read = useLatest(load, setItems);
-  useEffect(read, []);
+  useEffect(read, inputs);
   const act = (work: () => Promise<unknown>) => (): void =>
     void attempt(async () => {
       await work();
       read();
     });
-  return { items, read, act };
+  return { items: read.hasFailed.value ? undefined : items, read, act };
 }
 
 /** The first page of a list, and those after it that were asked for. */
@@ -58,6 +61,5 @@ export function useFound<Page extends Part>(
     const timer = setTimeout(pages.read, key === "" ? 0 : TYPING_MS);
     return () => clearTimeout(timer);
   }, [key]);
-  // What was found before stays until there is something else, but not if that could not be read.
   return pages.read.hasFailed.value ? { ...pages, page: undefined, more: undefined } : pages;
 }
