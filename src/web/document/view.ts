@@ -26,7 +26,7 @@ import { Sharing } from "./sharing.ts";
 
 type Pane = "comments" | "revisions" | "outline" | undefined;
 /** Where a pane covers the text. */
-const NARROW = "(max-width: 1100px)";
+const NARROW = "(max-width: 960px)";
 
 const INITIAL: EditorStatus = { isSaved: false, isConnected: false, names: [], failure: "", unknown: "" };
 
