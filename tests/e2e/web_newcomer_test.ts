@@ -96,6 +96,24 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       assert.equal(await page.getByRole("dialog").getByLabel("Deploy hook").count(), 0);
       await page.keyboard.press("Escape");
     });
+    await t.step("an event without a room is for those who are found by name", async () => {
+      await open("calendar");
+      await page.getByRole("button", { name: "New event" }).click();
+      const dialog = page.getByRole("dialog", { name: "New event" });
+      await dialog.getByLabel("Title").fill("Lunch");
+      const bobs = dialog.getByRole("checkbox", { name: "Bob" });
+      await bobs.check();
+      const find = dialog.getByLabel("Find people to invite");
+      await find.fill("Nobody");
+      await find.press("Enter");
+      await dialog.getByText("No person has this name.").waitFor();
+      // Whom one has chosen stays.
+      assert.ok(await bobs.isChecked());
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.getByRole("button", { name: "Lunch" }).click();
+      await page.getByRole("dialog", { name: "Lunch" }).getByText("Bob").waitFor();
+      await page.keyboard.press("Escape");
+    });
     await t.step("an event may have several whole days", async () => {
       const [friday = "", last = ""] = [-2, 0].map((days) =>
         new Date(sunday.getTime() + days * DAY_MS).toISOString().slice(0, 10)

@@ -1,20 +1,28 @@
 // Creating and changing events.
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { call, listAll, post } from "../core/api.ts";
 import { localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
 import type { Member, Room } from "../core/resources.ts";
-import { myId } from "../core/session.ts";
+import { isGuest, myId } from "../core/session.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
+import { useList } from "../part/list.ts";
+import { Placeholder } from "../part/place.ts";
+import { usePrincipals } from "../room/create.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
 import { useBusy } from "./busy.ts";
 import { addDays, dateText, type Entry, type EventDetail, eventPath } from "./events.ts";
 
 type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule?: string | null };
 
+type Attendees = EventDetail["attendees"];
+type Invitee = { id: string; displayName: string };
+
 const HOUR_MS = 3_600_000;
+/** More are found by name. */
+const SHOWN_MAX = 30;
 const REPEATS: readonly (readonly [rule: string, label: string])[] = [
   ["", "does not repeat"],
   ["FREQ=DAILY", "every day"],
@@ -25,19 +33,20 @@ const REPEATS: readonly (readonly [rule: string, label: string])[] = [
 ];
 const DURATIONS = [15, 30, 45, 60, 90, 120, 180, 240];
 
-export function openNewEvent(room: Room | undefined, start: Date | undefined, onChange: () => void): void {
+/** Asks for an event; `onCreated` receives the day on which it begins. */
+export function openNewEvent(room: Room | undefined, start: Date | undefined, onCreated: (day: Date) => void): void {
   const at = start ?? new Date(Math.ceil(Date.now() / HOUR_MS) * HOUR_MS);
   openDialog(() =>
     html`
       <${DialogForm} title="New event" action="Create" onSubmit=${async (fields: FormData) => {
-        await post("v1/collaboration/calendar/events", {
+        const { start, startAt } = await post<Entry>("v1/collaboration/calendar/events", {
           ...detailsOf(fields),
           ...timeOf(fields),
           ...attendeesOf(fields),
           ...fields.get("roomId") === "" ? {} : { roomId: fields.get("roomId") },
           ...fields.has("hasMeeting") ? { meeting: { create: true } } : {},
         });
-        onChange();
+        onCreated(new Date("date" in start ? `${start.date}T12:00:00` : startAt));
       }}>
         <${Fields} start=${at} />
         <${RoomFields} room=${room} />
@@ -161,31 +170,69 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
   `;
 }
 
-/** Members of a room to invite, and who of them is busy; those who attend the event already are so because of it. */
-function Invitees({ roomId, attendees = [] }: { roomId: string; attendees?: EventDetail["attendees"] }): VNode {
-  const [members, setMembers] = useState<readonly Member[]>([]);
-  useEffect(() => {
-    setMembers([]);
-    if (roomId !== "") void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${roomId}/members`)));
-  }, [roomId]);
-  // Services, such as hooks and plugins, attend nothing.
-  const others = members.filter(({ principalId, kind }) => principalId !== myId() && kind !== "service").slice(0, 50);
+/** Whom to invite: members of the room, or anybody if there is none. Guests see the people of their rooms only. */
+function Invitees({ roomId, attendees = [] }: { roomId: string; attendees?: Attendees }): VNode | null {
+  if (roomId !== "") return html`<${Members} key=${roomId} roomId=${roomId} attendees=${attendees} />`;
+  return isGuest() ? null : html`<${Anybody} attendees=${attendees} />`;
+}
+
+function Members({ roomId, attendees }: { roomId: string; attendees: Attendees }): VNode {
+  const [q, setQ] = useState("");
+  const { items, read } = useList(() => listAll<Member>(`v1/rooms/${roomId}/members`));
+  const others = items?.map(({ principalId, ...one }) => ({ ...one, id: principalId })).filter(mayAttend);
+  const found = others?.filter(({ displayName }) => displayName.toLowerCase().includes(q.trim().toLowerCase()));
+  const text = others?.length === 0 ? "This room has no other members." : "No member has this name.";
+  const note = html`<${Placeholder} items=${found} read=${read} text=${text} />`;
+  return html`<${Choices} people=${found ?? []} attendees=${attendees} q=${q} onFind=${setQ} note=${note} />`;
+}
+
+function Anybody({ attendees }: { attendees: Attendees }): VNode {
+  const [q, setQ, people, note] = usePrincipals();
+  const active = people.filter((one) => !one.disabled && mayAttend(one));
+  return html`<${Choices} people=${active} attendees=${attendees} q=${q} onFind=${setQ} note=${note} />`;
+}
+
+/** Some of these people, and who of them is busy: those who attend the event already are so because of it. */
+function Choices({ people, attendees, q, onFind, note }: {
+  people: readonly Invitee[];
+  attendees: Attendees;
+  q: string;
+  onFind: (q: string) => void;
+  note: VNode;
+}): VNode {
+  /** Those who stay, also where others are searched for. */
+  const [kept, setKept] = useState<readonly Invitee[]>(() =>
+    attendees.flatMap(({ principalId }) =>
+      principalId === null || principalId === myId() ? [] : [{ id: principalId, displayName: nameOf(principalId) }]
+    )
+  );
+  const found = people.slice(0, SHOWN_MAX);
+  const shown = [...kept.filter(({ id }) => !found.some((one) => one.id === id)), ...found];
   const attending = new Set(attendees.map(({ principalId }) => principalId));
   const field = useRef<HTMLFieldSetElement>(null);
-  const busy = useBusy(field, others.map(({ principalId }) => principalId).filter((id) => !attending.has(id)));
+  const busy = useBusy(field, shown.map(({ id }) => id).filter((id) => !attending.has(id)));
   return html`
-    <fieldset ref=${field} class="choices" hidden=${others.length === 0}><legend class="dim">Invite</legend>
-      ${others.map(({ principalId, displayName }) =>
+    <fieldset ref=${field} class="fields"><legend class="dim">Invite</legend>
+      <input type="search" placeholder="Find by name" aria-label="Find people to invite" value=${q}
+        onInput=${({ target }: InputEvent) => onFind((target as HTMLInputElement).value)}
+        onKeyDown=${(event: KeyboardEvent) => event.key === "Enter" && event.preventDefault()} />
+      <div class="choices">${shown.map((one) =>
         html`
-          <label class="check" key=${principalId}><input type="hidden" name="offered" value=${principalId} />
-            <input type="checkbox" name="attendee" value=${principalId} defaultChecked=${attending.has(
-              principalId,
-            )} /> <span dir="auto">${displayName}</span>
-            ${busy.has(principalId) ? html`<span class="tag">busy</span>` : null}</label>
+          <label class="check" key=${one.id}><input type="hidden" name="offered" value=${one.id} />
+            <input type="checkbox" name="attendee" value=${one.id} defaultChecked=${attending.has(one.id)}
+              onChange=${() => setKept((all) => all.some(({ id }) => id === one.id) ? all : [...all, one])} />
+            <span dir="auto">${one.displayName}</span>
+            ${busy.has(one.id) ? html`<span class="tag">busy</span>` : null}</label>
         `
-      )}
+      )}</div>
+      ${note}
     </fieldset>
   `;
+}
+
+/** Others, but for services, such as hooks and plugins. */
+function mayAttend({ id, kind }: { id: string; kind: string }): boolean {
+  return id !== myId() && kind !== "service";
 }
 
 function detailsOf(fields: FormData): Details {

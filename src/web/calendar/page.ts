@@ -58,7 +58,12 @@ export default function CalendarPage({ room }: ViewProps): VNode {
       await moveEvent(entry, start);
       read();
     });
-  const create = (start: Date): void => openNewEvent(room, start, read);
+  const create = (start?: Date): void =>
+    openNewEvent(room, start, (day) => {
+      read();
+      // What is created is seen.
+      if (day < from || day >= until) show(day);
+    });
   const content = html`
     <div class="calendar">
       <div class="calendar-bar">
@@ -69,8 +74,7 @@ export default function CalendarPage({ room }: ViewProps): VNode {
           onClick=${() => move(1)}><${Icon} name="back" /></button>
         <h2 aria-live="polite">${isMonth ? month.format(day) : range.formatRange(monday, addDays(monday, 6))}</h2>
         <button type="button" aria-pressed=${isMonth} onClick=${() => show(day, !isMonth)}>Month</button>
-        <button type="button" class="primary" onClick=${() =>
-          openNewEvent(room, undefined, read)}><${Icon} name="add" />New event</button>
+        <button type="button" class="primary" onClick=${() => create()}><${Icon} name="add" />New event</button>
       </div>
       ${read.hasFailed.value ? html`<${Placeholder} read=${read} />` : null}
       ${isMonth
