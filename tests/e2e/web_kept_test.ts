@@ -194,11 +194,20 @@ browserTest("the page keeps what a person has written, and shows what is the cas
         await eventually(async () => assert.equal(await ada.getByLabel("Priority").inputValue(), "high"));
         await ada.keyboard.type("day");
         assert.equal(await description.inputValue(), "Every day");
+        const name = "Water the plants in front of the house and those behind it, also at the weekend and on holidays";
+        const field = ada.getByLabel("Title", { exact: true });
+        await field.fill(name);
+        await field.press("Enter");
+        const isWhole = await field.evaluate((element) => {
+          const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element as unknown as Record<string, number>;
+          return scrollWidth === clientWidth && scrollHeight === clientHeight;
+        });
+        assert.ok(isWhole, "the whole title is seen");
         await ada.keyboard.press("Escape");
         await untilGone(ada.locator("dialog"));
         await eventually(async () => {
           const saved = await target.call(tokens.bob, "GET", `/v1/collaboration/tasks/${task.id}`);
-          assert.deepEqual([saved.description, saved.priority], ["Every day", "high"]);
+          assert.deepEqual([saved.title, saved.description, saved.priority], [name, "Every day", "high"]);
         });
         const title = ada.getByLabel("New task");
         await ada.route("**/collaboration/tasks", (route) => route.abort());

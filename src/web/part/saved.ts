@@ -3,7 +3,12 @@ import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 
-/** `onSave` returns whether the text was saved. With `rows` it has several lines. A required text cannot be removed. */
+const LINE_BREAK = /\s*\n\s*/g;
+
+/**
+ * `onSave` returns whether the text was saved. With `rows` it has several lines; with one, it is a line that is shown as a
+ * whole. A required text cannot be removed.
+ */
 export function Saved(
   { label, value, onSave, isRequired = false, isReadOnly = false, rows, maxlength, placeholder, className }: {
     label: string;
@@ -19,10 +24,11 @@ export function Saved(
 ): VNode {
   const [draft, setDraft] = useState<string>();
   async function save(event: Event): Promise<void> {
-    const { value: text } = event.target as HTMLInputElement;
+    const { value: typed } = event.target as HTMLInputElement;
+    const text = rows === 1 ? typed.replaceAll(LINE_BREAK, " ") : typed;
     const isKept = text === value || isRequired && text.trim() === "";
     if (!isKept && !await onSave(text)) return;
-    setDraft((current) => current === text ? undefined : current);
+    setDraft((current) => current === typed ? undefined : current);
   }
   const shown = {
     value: draft ?? value,
@@ -34,6 +40,11 @@ export function Saved(
     readonly: isReadOnly,
     onInput: (event: Event) => setDraft((event.target as HTMLInputElement).value),
     onChange: (event: Event) => void save(event),
+    onKeyDown: (event: KeyboardEvent) => {
+      if (rows !== 1 || event.key !== "Enter" || event.isComposing) return;
+      event.preventDefault();
+      (event.target as HTMLElement).blur();
+    },
   };
   return rows === undefined ? html`<input ...${shown} />` : html`<textarea rows=${rows} ...${shown}></textarea>`;
 }

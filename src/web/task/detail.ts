@@ -58,7 +58,7 @@ function TaskDetail({ id }: { id: string }): VNode {
       <//>
       <fieldset class="task-detail" disabled=${!isEditable}>
         <div class="fields">
-          <${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${task.title}
+          <${Saved} className="title-input" label="Title" rows=${1} isRequired maxlength=${255} value=${task.title}
             onSave=${(
               title: string,
             ) => save({ title })} />
