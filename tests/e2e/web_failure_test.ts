@@ -1,6 +1,7 @@
 // What a person reads where something could not be read, and how they go on from there.
 import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
+import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
@@ -57,9 +58,9 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       ["admin/api", /\/openapi\.json$/, "main", "Choose an operation."],
       ["admin/webhooks", /\/webhooks/, "main", "example.com"],
     ];
+    const status = { status: 500, contentType: "application/problem+json", body: `{"detail":"Out of order"}` };
     for (const [place, what, within, text] of places) {
       await t.step(`#/${place.replace(/_[0-9a-f]+/, "")}`, async () => {
-        const status = { status: 500, contentType: "application/problem+json", body: `{"detail":"Out of order"}` };
         await page.route(what, (route) => route.fulfill(status));
         await visit(page, place);
         const part = page.locator(within);
@@ -71,6 +72,15 @@ browserTest("what could not be read says so, and can be read again", async (t) =
         if (within === "dialog") await part.getByRole("button", { name: "Close" }).click();
       });
     }
+    await t.step("a choice that could not be saved is as it was before", async () => {
+      await visit(page, "profile");
+      const isMe = /\/collaboration\/me$/;
+      await page.route(isMe, (route) => route.fulfill(status));
+      const box = page.getByLabel("Mentions", { exact: true });
+      await allEnded([page.waitForResponse(isMe), box.click()]);
+      await eventually(async () => assert.ok(await box.isChecked()));
+      await page.unroute(isMe);
+    });
     await t.step("a picture that cannot be shown can be downloaded", async () => {
       await visit(page, `rooms/${roomId}`);
       await page.locator(".chat .file-card", { hasText: "broken.png" }).waitFor();

@@ -23,6 +23,8 @@ const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
   ["reminders", "Reminders of events and tasks"],
 ];
 
+const ZONES_ID = "time-zones";
+
 export default function ProfilePage(): VNode {
   const current = me.value;
   return html`
@@ -104,8 +106,12 @@ function Profile({ me: { principal } }: { me: Me }): VNode {
           ""} placeholder="At lunch" /></label>
         <label class="short">Emoji <input name="emoji" maxlength="20" defaultValue=${status?.emoji ??
           ""} placeholder="🥪" /></label></div>
-      <label>Time zone <input name="timezone" maxlength="64" defaultValue=${timezone ?? ""} placeholder=${Intl
+      <label>Time zone <input name="timezone" maxlength="64" list=${ZONES_ID} autocomplete="off" defaultValue=${timezone ??
+        ""} placeholder=${Intl
         .DateTimeFormat().resolvedOptions().timeZone} /></label>
+      <datalist id=${ZONES_ID}>${Intl.supportedValuesOf("timeZone").map((zone) =>
+        html`<option key=${zone} value=${zone}></option>`
+      )}</datalist>
       <footer><button class="primary">Save</button></footer>
     </form>
   `;
@@ -116,26 +122,35 @@ function Preferences({ me: { notificationPrefs, readReceipts } }: { me: Me }): V
     <section class="card">
       <h2>Notify me about</h2>
       ${PREFS.map(([name, label]) =>
-        html`<label class="check" key=${name}><input type="checkbox" checked=${notificationPrefs[name]}
-        onChange=${(event: Event) =>
-          void attempt(() =>
-            save({ notificationPrefs: { [name]: (event.target as HTMLInputElement).checked } })
-          )} /> ${label}</label>`
+        html`<${Toggle} key=${name} label=${label} isOn=${notificationPrefs[name]} onChange=${(isOn: boolean) =>
+          save({ notificationPrefs: { [name]: isOn } })} />`
       )}
       ${isAvailable()
         ? html`
-          <label
-            class="check"><input type="checkbox" checked=${isShown.value} onChange=${(event: Event) => {
-              const box = event.target as HTMLInputElement;
-              void attempt(() => setShown(box.checked)).then(() => (box.checked = isShown.value));
-            }} /> In this browser, also while another window is in front</label>
+          <${Toggle} label="In this browser, also while another window is in front" isOn=${isShown.value}
+            onChange=${setShown} />
         `
         : null}
-      <label class="check"><input type="checkbox" checked=${readReceipts}
-        onChange=${(event: Event) =>
-          void attempt(() =>
-            save({ readReceipts: (event.target as HTMLInputElement).checked })
-          )} /> Show others how far I have read</label>
     </section>
+    <section class="card">
+      <h2>Privacy</h2>
+      <${Toggle} label="Show others how far I have read" isOn=${readReceipts} onChange=${(readReceipts: boolean) =>
+        save({ readReceipts })} />
+    </section>
+  `;
+}
+
+/** Saved at once; as it was before, if it could not be. */
+function Toggle({ label, isOn, onChange }: {
+  label: string;
+  isOn: boolean;
+  onChange: (isOn: boolean) => Promise<unknown>;
+}): VNode {
+  async function change({ currentTarget }: Event): Promise<void> {
+    const box = currentTarget as HTMLInputElement;
+    if (!await attempt(() => onChange(box.checked))) box.checked = !box.checked;
+  }
+  return html`
+    <label class="check"><input type="checkbox" checked=${isOn} onChange=${change} /> ${label}</label>
   `;
 }
