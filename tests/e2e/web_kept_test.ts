@@ -341,9 +341,17 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.getByRole("button", { name: "Edit", exact: true }).click();
       await ada.getByLabel("Change").selectOption("the whole series");
       await ada.getByRole("checkbox", { name: /^Bob/ }).check();
+      await ada.getByLabel("Until").fill("2026-11-08");
       await ada.getByRole("button", { name: "Save" }).click();
       await untilGone(ada.locator("dialog"));
-      const { attendees } = await target.call(tokens.ada, "GET", `${path}/${id}`);
+      const { attendees, rrule } = await target.call(tokens.ada, "GET", `${path}/${id}`);
+      assert.equal(rrule, "FREQ=WEEKLY;UNTIL=20261108T235959");
+      await visit(ada, `rooms/${room.id}/calendar?at=2026-11-08`);
+      await event.click();
+      await ada.getByRole("button", { name: "Edit", exact: true }).click();
+      await ada.getByLabel("Change").selectOption("the whole series");
+      assert.equal(await ada.getByLabel("Until").inputValue(), "2026-11-08");
+      await visit(ada, `rooms/${room.id}`);
       assert.deepEqual(attendees.map((one: { principalId: string }) => one.principalId), ["bob"]);
       await settings.send("Emulation.setTimezoneOverride", { timezoneId: "" });
     });

@@ -31,6 +31,8 @@ const REPEATS: readonly (readonly [rule: string, label: string])[] = [
   ["FREQ=WEEKLY;INTERVAL=2", "every two weeks"],
   ["FREQ=MONTHLY", "every month"],
 ];
+/** One of these rules, which may end with a day in the time zone of the event. */
+const ENDING_RULE = /^(.*?)(?:;UNTIL=(\d{4})(\d\d)(\d\d)T235959)?$/;
 const DURATIONS = [15, 30, 45, 60, 90, 120, 180, 240];
 
 /** Asks for an event; `onCreated` receives the day on which it begins. */
@@ -128,13 +130,22 @@ function Days({ first: initial, last }: { first: string; last: string | undefine
   `;
 }
 
+/** How often an event repeats, and until when; another rule than those offered stays as it is. */
 function Repeat({ rule = "" }: { rule?: string }): VNode {
-  const isKnown = REPEATS.some(([one]) => one === rule);
-  return html`<label>Repeat <select name="rrule">${
-    (isKnown ? REPEATS : [[rule, "as now"], ...REPEATS]).map(([one, label]) =>
-      html`<option key=${one} value=${one} selected=${one === rule}>${label}</option>`
-    )
-  }</select></label>`;
+  const [, known = "", ...until] = ENDING_RULE.exec(rule) ?? [];
+  const isKnown = REPEATS.some(([one]) => one === known);
+  const [chosen, setChosen] = useState(isKnown ? known : rule);
+  const hasEnd = chosen !== "" && REPEATS.some(([one]) => one === chosen);
+  return html`
+    <div class="pair">
+      <label>Repeat <select name="rrule" value=${chosen} onChange=${(event: Event) =>
+        setChosen((event.target as HTMLSelectElement).value)}>${(isKnown ? REPEATS : [[rule, "as now"], ...REPEATS])
+        .map(([one, label]) => html`<option key=${one} value=${one}>${label}</option>`)}</select></label>
+      ${hasEnd
+        ? html`<label>Until <input type="date" name="until" defaultValue=${until.filter(Boolean).join("-")} /></label>`
+        : null}
+    </div>
+  `;
 }
 
 /** Which occurrences of a series are changed; a single one has no rule or attendees of its own. */
@@ -242,8 +253,13 @@ function detailsOf(fields: FormData): Details {
     title: text("title"),
     location: optional("location"),
     description: optional("description"),
-    ...fields.has("rrule") ? { rrule: optional("rrule") } : {},
+    ...fields.has("rrule") ? { rrule: optional("rrule") && text("rrule") + endOf(fields) } : {},
   };
+}
+
+function endOf(fields: FormData): string {
+  const until = fields.get("until") ?? "";
+  return until === "" ? "" : `;UNTIL=${String(until).replaceAll("-", "")}T235959`;
 }
 
 /** The time of a form; of an event what was changed, in its own zone: where a series stays at its hour when clocks change. */
