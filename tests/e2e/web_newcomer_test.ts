@@ -101,6 +101,8 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.getByRole("button", { name: "New event" }).click();
       const dialog = page.getByRole("dialog", { name: "New event" });
       await dialog.getByLabel("Title").fill("Lunch");
+      const day = new Date(sunday.getTime() + 60 * DAY_MS).toISOString().slice(0, 10);
+      await dialog.getByLabel("Start").fill(`${day}T12:00`);
       const bobs = dialog.getByRole("checkbox", { name: "Bob" });
       await bobs.check();
       const find = dialog.getByLabel("Find people to invite");
@@ -110,7 +112,10 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       // Whom one has chosen stays.
       assert.ok(await bobs.isChecked());
       await dialog.getByRole("button", { name: "Create" }).click();
-      await page.getByRole("button", { name: "Lunch" }).click();
+      // In the week of it, which is shown then.
+      await page.getByRole("button", { name: "Lunch" }).waitFor();
+      await open("search?q=Lunch");
+      await page.getByRole("link", { name: "Lunch" }).click();
       await page.getByRole("dialog", { name: "Lunch" }).getByText("Bob").waitFor();
       await page.keyboard.press("Escape");
     });
@@ -178,7 +183,20 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.locator(".cm-editor.cm-focused").waitFor();
       assert.equal(await page.evaluate("getComputedStyle(document.querySelector('.cm-editor')).outlineStyle"), "none");
     });
+    await t.step("an administrator gives the team a name", async () => {
+      await open("admin");
+      await page.getByLabel("Name of your team").fill("Gardeners");
+      await page.getByLabel("Name of your team").press("Enter");
+      await page.getByRole("heading", { name: "Gardeners" }).waitFor();
+    });
     await page.setViewportSize(PHONE);
+    await t.step("on a phone, a board begins with the first column that has a task", async () => {
+      await post(ada, "/v1/collaboration/tasks", { roomId, title: "Rake the leaves", status: "blocked" });
+      await open(`rooms/${roomId}/tasks`);
+      const card = page.getByRole("button", { name: "Rake the leaves" });
+      await card.waitFor();
+      await eventually(async () => assert.ok(await isOnPhone(card)));
+    });
     await t.step("on a phone, the calendar begins with today, and writes all times alike", async () => {
       await page.clock.setFixedTime(`${start.dateTime}Z`);
       await open("calendar");

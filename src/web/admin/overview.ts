@@ -2,12 +2,16 @@
 import type { VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { call } from "../core/api.ts";
 import { timeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { onEvent } from "../core/live.ts";
+import { attempt, notify } from "../core/notice.ts";
 import { nameOf, online } from "../core/people.ts";
-import type { LiveEvent } from "../core/resources.ts";
+import type { LiveEvent, Me } from "../core/resources.ts";
+import { me } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
+import { Saved } from "../part/saved.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { type Point, pointOf, readSample, type Sample } from "./metrics.ts";
 
@@ -52,6 +56,7 @@ export function Overview(): VNode {
   }, []);
   const last = points.at(-1);
   return html`
+    <${TeamName} />
     ${isMissing ? html`<p class="dim">Metrics of this gateway are not served on this port.</p>` : html`
       <div class="tiles">
         <${Tile} title="Requests per second" value=${last?.requestsPerSecond} values=${points.map((one) =>
@@ -84,6 +89,22 @@ export function Overview(): VNode {
           </tr>
         `
       )}</tbody></table></div></section>
+  `;
+}
+
+/** As it is above the rooms of everybody. */
+function TeamName(): VNode | null {
+  const { value } = me;
+  if (value === undefined) return null;
+  const rename = (name: string): Promise<boolean> =>
+    attempt(async () => {
+      const tenant = await call<Me["tenant"]>("PATCH", "v1/collaboration/tenant", { name: name.trim() });
+      me.value = { ...value, tenant };
+      notify("Saved");
+    });
+  return html`
+    <section class="fields"><label>Name of your team <${Saved} label="Name of your team" isRequired maxlength=${120}
+      value=${value.tenant.name} onSave=${rename} /></label></section>
   `;
 }
 

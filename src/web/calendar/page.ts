@@ -31,7 +31,7 @@ export default function CalendarPage({ room }: ViewProps): VNode {
   const invited = route.value.query.get("event");
   useEffect(() => {
     if (invited === null) return;
-    replaceRoute(["calendar"]);
+    replaceRoute(["calendar"], at === null ? {} : { at });
     openEvent(invited, undefined, read);
   }, [invited]);
 

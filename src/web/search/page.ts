@@ -5,7 +5,7 @@ import { get } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { addPeople, nameOf } from "../core/people.ts";
-import { goBack, replaceRoute, route } from "../core/route.ts";
+import { goBack, hrefOf, replaceRoute, route } from "../core/route.ts";
 import type { Message, Person } from "../core/resources.ts";
 import { dateText } from "../calendar/events.ts";
 import { plainText } from "../message/plain_text.ts";
@@ -175,7 +175,8 @@ function titledOf(
   }
   if (task !== undefined) return { item: task, icon: "task", href: `#/tasks/${task.id}`, at: task.createdAt };
   const item = event ?? { id: "", title: "", roomId: null, startAt: new Date().toISOString() };
-  return { item, icon: "calendar", href: `#/calendar?at=${dateText(new Date(item.startAt))}`, at: item.startAt };
+  const href = hrefOf(["calendar"], { at: dateText(new Date(item.startAt)), event: item.id });
+  return { item, icon: "calendar", href, at: item.startAt };
 }
 
 async function search(q: string, filters: Filters, cursor?: string): Promise<Found> {

@@ -1,6 +1,6 @@
 // The board: cards are dragged between columns, or moved with Alt and the arrow keys.
 import type { VNode } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dateOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
@@ -15,6 +15,10 @@ export function Board({ tasks, isEditable }: { tasks: readonly Task[]; isEditabl
   const [dragged, setDragged] = useState<string>();
   const [place, setPlace] = useState<Place>();
   const board = useRef<HTMLDivElement>(null);
+  // Where there are more columns than the screen shows, it begins with the first that has a task.
+  useLayoutEffect(() => {
+    board.current?.querySelector(".column:has(.task-card)")?.scrollIntoView({ inline: "start", block: "nearest" });
+  }, []);
 
   function drop(): void {
     const task = tasks.find(({ id }) => id === dragged);
