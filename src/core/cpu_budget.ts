@@ -6,7 +6,7 @@
 // are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected. So do all
 // principals of a tenant together, while other tenants are served. Within their shares they take turns (see cpu_turns.ts).
 import { type Actor, chargedTo, tenantOfCharged } from "./actor.ts";
-import { CpuTurns } from "./cpu_turns.ts";
+import { CpuTurns, TurnTaker } from "./cpu_turns.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru_map.ts";
 import { Activity, type TenantCpu, TenantCpus } from "./tenant_cpu.ts";
@@ -65,7 +65,7 @@ export class CpuBudget {
     this.now = now;
     this.#percent = percent;
     this.#serviceFactor = serviceFactor;
-    this.#tenants = tenantPercent === undefined ? undefined : new TenantCpus(tenantPercent);
+    this.#tenants = tenantPercent === undefined ? undefined : new TenantCpus(tenantPercent, this.turns.all);
   }
 
   /** The account that calls of an actor are charged to. */
@@ -111,6 +111,7 @@ export class CpuAccount {
   /** All that was charged, so that a longer measurement can subtract what was charged within it. */
   consumedMs = 0;
   readonly #budget: CpuBudget;
+  readonly #turns: TurnTaker;
   readonly #share: number;
   readonly #reducedShare: number;
   #remainingMs = BURST_MS;
@@ -128,20 +129,15 @@ export class CpuAccount {
     this.key = key;
     this.tenant = tenant;
     this.#budget = budget;
+    this.#turns = new TurnTaker(tenant?.turns ?? budget.turns.all, share);
     this.#share = share;
     this.#reducedShare = share * SUSTAINED_FACTOR;
     this.#filledAt = budget.now();
   }
 
-  /** What is left of its share, beside what running calls may take; negative while it has used more. */
-  get balanceMs(): number {
-    this.#fill(this.#budget.now());
-    return this.#remainingMs - this.#inFlight * CALL_RESERVE_MS;
-  }
-
   /** Resolves when a call or slice may use the thread; `undefined` if it may at once. Not to be awaited in a transaction. */
   takeTurn(): Promise<void> | undefined {
-    return this.#share === Infinity ? undefined : this.#budget.turns.take(this);
+    return this.#share === Infinity ? undefined : this.#budget.turns.take(this.#turns);
   }
 
   /** Time in ms until the account and its tenant have time again; 0 while they have, and while nobody else needs it. */
@@ -173,7 +169,7 @@ export class CpuAccount {
   consume(ms: number, now: number = this.#budget.now()): void {
     this.consumedMs += ms;
     if (this.#share === Infinity) return;
-    this.#budget.turns.add(ms);
+    this.#budget.turns.add(this.#turns, ms);
     this.#fill(now);
     // Time that no other account needs is free: it causes no debt.
     const isContended = this.#budget.isContended(this, now);

@@ -1,5 +1,6 @@
 // The share of a node's CPU time that one tenant may use while others are served. Each of its principals has a share of its own
 // (see cpu_budget.ts), but a tenant makes as many principals as it likes.
+import { TurnTaker } from "./cpu_turns.ts";
 import { LruMap } from "./lru_map.ts";
 
 /** Enough for a team that opens its applications at the same time. */
@@ -39,18 +40,20 @@ export class Activity<Key> {
 /** The CPU time of all tenants. */
 export class TenantCpus {
   readonly #share: number;
+  readonly #turns: TurnTaker;
   readonly #tenants = new LruMap<string, TenantCpu>(TENANTS_MAX);
   readonly #activity = new Activity<TenantCpu>();
 
-  /** `percent` of the node's time for one tenant. */
-  constructor(percent: number) {
+  /** `percent` of the node's time for one tenant; they take turns as members of `turns`. */
+  constructor(percent: number, turns: TurnTaker) {
     this.#share = percent / 100;
+    this.#turns = turns;
   }
 
   of(tenantId: string, now: number): TenantCpu {
     const known = this.#tenants.get(tenantId);
     if (known !== undefined) return known;
-    const tenant = new TenantCpu(this.#activity, this.#share, now);
+    const tenant = new TenantCpu(this.#activity, this.#share, now, new TurnTaker(this.#turns));
     this.#tenants.set(tenantId, tenant);
     return tenant;
   }
@@ -58,6 +61,8 @@ export class TenantCpus {
 
 /** The CPU time that one tenant has left on this node. */
 export class TenantCpu {
+  /** Its turns, in which its principals take theirs. */
+  readonly turns: TurnTaker;
   readonly #activity: Activity<TenantCpu>;
   readonly #share: number;
   #remainingMs = BURST_MS;
@@ -65,7 +70,8 @@ export class TenantCpu {
   #inFlight = 0;
   #restsUntil = -Infinity;
 
-  constructor(activity: Activity<TenantCpu>, share: number, now: number) {
+  constructor(activity: Activity<TenantCpu>, share: number, now: number, turns: TurnTaker) {
+    this.turns = turns;
     this.#activity = activity;
     this.#share = share;
     this.#filledAt = now;

@@ -35,8 +35,9 @@ function openCalls() {
       },
     });
   const [long, short] = [operationOf(20), operationOf(0)];
-  const call = (principalId: string, operation = long) => {
-    const actor = { tenantId: "default", principalId, ownerId: null, kind: "human", role: "member" } as Actor; // enough to call
+  const call = (name: string, operation = long) => {
+    const [principalId = "", tenantId = "default"] = name.split("/").reverse();
+    const actor = { tenantId, principalId, ownerId: null, kind: "human", role: "member" } as Actor; // enough to call
     return dispatch(operation, { actor, input: {}, requestId: "1", via: "test" });
   };
   return { call, short, ran, cpu, time };
@@ -63,6 +64,31 @@ Deno.test("of long calls of many members one runs a tick, and who has used least
   assert.equal(ran.length, 61);
 });
 
+Deno.test("who uses little is soon served beside many who call all the time, each within its share", async () => {
+  const { call, short, ran, time } = openCalls();
+  let isOver = false;
+  const callAgain = async (name: string): Promise<void> => {
+    while (!isOver) await call(name);
+  };
+  const many = Array.from({ length: 30 }, (_, n) => [callAgain(`many/m${n}`), callAgain(`many/m${n}`)]).flat();
+  while (ran.length < 100) await tick();
+  for (const name of ["many/honest", "other/honest"]) {
+    for (const calls of [1, 5]) {
+      const before = ran.length;
+      const own = Promise.all(Array.from({ length: calls }, () => call(name, short)));
+      let isServed = false;
+      void own.then(() => isServed = true);
+      while (!isServed && ran.length < before + 200) await tick();
+      // One call of each of the others at most.
+      assert.ok(isServed && ran.length - before <= 30 + calls, `${ran.length - before} for ${calls} of ${name}`);
+    }
+  }
+  isOver = true;
+  // Some wait for the share of their tenant.
+  time.now += 10_000;
+  await Promise.all(many);
+});
+
 Deno.test("short calls share a tick", async () => {
   const { call, short, ran } = openCalls();
   const calls = Array.from({ length: 200 }, (_, n) => call(`m${n}`, short));
@@ -74,7 +100,7 @@ Deno.test("short calls share a tick", async () => {
 Deno.test("slices of work take turns with calls, and neither waits for ever", async () => {
   const { call, ran, cpu, time } = openCalls();
   const importer = cpu.accountOf({ tenantId: "default", principalId: "importer", ownerId: null, kind: "human" });
-  const calls = Array.from({ length: 40 }, (_, n) => call(`m${n % 20}`));
+  const calls = Array.from({ length: 200 }, (_, n) => call(`m${n % 20}`));
   for (let n = 0; n < 5; n++) {
     await importer.waitForSlice();
     ran.push("slice");
@@ -82,7 +108,7 @@ Deno.test("slices of work take turns with calls, and neither waits for ever", as
     importer.consume(15);
   }
   await Promise.all(calls);
-  assert.equal(ran.length, 45);
+  assert.equal(ran.length, 205);
   assert.ok(ran.lastIndexOf("slice") < ran.length - 1, ran.join(" "));
   assert.ok(ran.indexOf("m1") < ran.lastIndexOf("slice"), ran.join(" "));
 });
