@@ -128,6 +128,11 @@ export function nextSlice(): Promise<void> {
   return currentAccount()?.waitForSlice() ?? nextTick();
 }
 
+/** Resolves when the next step of a call may use the thread, which may be at once; unlike a slice, it does not wait for its share. */
+export async function nextTurn(): Promise<void> {
+  await currentAccount()?.takeTurn();
+}
+
 /** Longest time of one slice on the thread. */
 const SLICE_MS = 4;
 

@@ -1,5 +1,6 @@
 // Commands that are not operations: a client that sends many of them at once pays for what they take.
 import assert from "node:assert/strict";
+import { setImmediate } from "node:timers";
 import { measureCpu } from "@/core/caller.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
@@ -72,3 +73,33 @@ Deno.test("calls of operations that do not exist are charged to their caller, si
   assert.equal((await sendCommand(bob, 3, { rpc: { method: "room.lits", data: {} } })).error.code, 104);
   await hub.drain();
 });
+
+for (
+  const [what, command] of [
+    ["history", { history: { channel: "room:1", limit: -1 } }],
+    ["recovery", { subscribe: { channel: "room:1", recover: true, offset: 0, epoch: "" } }],
+  ] as const
+) {
+  Deno.test(`a long ${what} lets others have their turn after each page`, async () => {
+    const time = { now: 1000 };
+    const { hub, connect, log } = createHubHarness({
+      cpu: new CpuBudget({ percent: 10, now: () => time.now }),
+      limits: { ...TEST_LIMITS, replyMaxEvents: 1000, replyMaxBytes: 1024 * 1024 },
+    });
+    for (let n = 0; n < 1000; n++) log.append("room:1");
+    log.beforeRead = () => Promise.resolve(measureCpu(() => void (time.now += 5)));
+    log.reads = 0;
+    const alice = await connect("alice");
+    let isDone = false;
+    const reply = sendCommand(alice, 2, command).finally(() => isDone = true);
+    let most = 0;
+    for (let before = 0; !isDone; before = log.reads) {
+      await new Promise((resolve) => setImmediate(resolve));
+      most = Math.max(most, log.reads - before);
+    }
+    const { history, subscribe } = await reply;
+    assert.equal((history ?? subscribe).publications.length, 1000);
+    assert.ok(most <= 2, `${most} pages in a tick`);
+    await hub.drain();
+  });
+}

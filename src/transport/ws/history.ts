@@ -1,5 +1,6 @@
 // The `history` command: a page of a stream in either direction.
 import { Buffer } from "node:buffer";
+import { measureCpu, nextTurn } from "@/core/caller.ts";
 import type { StoredEvent } from "@/core/event.ts";
 import { type EventView, redactFor } from "@/core/event_view.ts";
 import type { EventLog } from "@/ports/store.ts";
@@ -32,35 +33,40 @@ export class History {
     const from = reverse ? Math.min(since?.offset ?? Infinity, head + 1) : after;
     const publications: string[] = [];
     let [bytes, last] = [0, from];
-    for await (const event of this.#events(tenantId, channel, { from, reverse, limit })) {
+    const add = (event: StoredEvent): boolean => {
       // Events after the position belong to a later page; events trimmed since then leave a gap.
       const isGap = !reverse && event.seq !== last + 1 && (since !== undefined || publications.length > 0);
-      if (isGap || event.seq <= hiddenUpTo || event.seq > head) break;
+      if (isGap || event.seq <= hiddenUpTo || event.seq > head) return false;
       last = event.seq;
       const { json, seq } = redactFor(event, view);
       const publication = encodePublication(json, seq);
       bytes += Buffer.byteLength(publication);
       // A page that would be too large is shortened: the client continues from its last offset.
-      if (bytes > replyMaxBytes && publications.length > 0) break;
+      if (bytes > replyMaxBytes && publications.length > 0) return false;
       publications.push(publication);
+      return true;
+    };
+    for await (const page of this.#pages(tenantId, channel, { from, reverse, limit })) {
+      if (!measureCpu(() => page.every(add))) break;
     }
     const isTrimmed = !reverse && since !== undefined && limit > 0 && after < head && publications.length === 0;
     if (isTrimmed) throw new ProtocolError(ERRORS.unrecoverable);
     return `{"publications":[${publications.join(",")}],"epoch":${JSON.stringify(epoch)},"offset":${head}}`;
   }
 
-  /** Up to `limit` events beyond a position, read on demand. */
-  async *#events(
+  /** Up to `limit` events beyond a position, read on demand. Others have their turn in between. */
+  async *#pages(
     tenantId: string,
     channel: string,
     { from, reverse, limit }: { from: number; reverse: boolean; limit: number },
-  ): AsyncGenerator<StoredEvent> {
+  ): AsyncGenerator<readonly StoredEvent[]> {
     for (let left = limit, last = from; left > 0; left -= PAGE_SIZE) {
       const size = Math.min(PAGE_SIZE, left);
+      await nextTurn();
       const page = reverse
         ? await this.#log.readBackward(tenantId, channel, last, size)
         : await this.#log.read(tenantId, channel, last, size);
-      yield* page;
+      yield page;
       if (page.length < size) return;
       last = page.at(-1)?.seq ?? last;
     }

@@ -1,5 +1,6 @@
 // Opens subscriptions: open the channel, authorize, buffer, recover. Recovery is complete or refused; events beyond the
 // size of a reply are pushed after it.
+import { measureCpu } from "@/core/caller.ts";
 import type { ChannelGrant, ChannelKind } from "@/core/channel.ts";
 import { principalStream, type StoredEvent } from "@/core/event.ts";
 import { type ChannelRules, PRINCIPAL_RULES, type SubscriberConnection } from "./channel_fanout.ts";
@@ -202,7 +203,7 @@ export class SubscribeHandler {
       if (page === undefined) return undefined;
       pages.push(page);
       last += page.length;
-      bytes += recoveryCache.encode(page).bytes;
+      bytes += measureCpu(() => recoveryCache.encode(page)).bytes;
     }
     return { pages, count };
   }

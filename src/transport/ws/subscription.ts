@@ -1,5 +1,6 @@
 // One connection's subscription to one channel: buffers publications until its reply is sent, and catches up from the log
 // while the client lags by more than fits its outbox.
+import { nextTurn } from "@/core/caller.ts";
 import { delay } from "@/core/clock.ts";
 import type { StoredEvent } from "@/core/event.ts";
 import { type EventView, isHidden, redactFor } from "@/core/event_view.ts";
@@ -70,8 +71,12 @@ export class Subscription implements ChannelSubscriber {
     this.#catchUpFrom = seq;
   }
 
-  /** Up to `limit` events after a position as visible to the subscriber; `undefined` if the log no longer has all of them. */
+  /**
+   * Up to `limit` events after a position as visible to the subscriber; `undefined` if the log no longer has all of them. Others
+   * have their turn before.
+   */
   async read(after: number, limit: number): Promise<readonly StoredEvent[] | undefined> {
+    await nextTurn();
     const events = await this.fanout.read(after, limit);
     // Unless an event is hidden, this very array is returned: `RecoveryCache` encodes an array once for all subscribers.
     const { view } = this;
