@@ -69,6 +69,13 @@ browserTest("the client offers members, mentions those who are picked, and marks
       await eventually(async () => assert.deepEqual(await marked("and @helper"), ["@Анна", "@helper"]));
       assert.deepEqual(await mentionedIn(), ["248289761001", "helper"]);
     });
+    await t.step("a name may follow a word of a script without spaces", async () => {
+      await typeFor(page, "请@bo", ["bob"]);
+      await page.keyboard.press("Tab");
+      await send(page, "看看");
+      await eventually(async () => assert.deepEqual(await marked("看看"), ["@bob"]));
+      assert.deepEqual(await mentionedIn(), ["bob"]);
+    });
     await t.step("everybody is marked if everybody is mentioned", async () => {
       await send(page, "Lunch, @all?");
       await eventually(async () => assert.deepEqual(await marked("Lunch"), ["@all"]));

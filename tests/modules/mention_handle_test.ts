@@ -31,6 +31,7 @@ Deno.test("namesIn finds distinct handles at word boundaries and outside of code
     ["Bob.", "Bob", "bob.", "bob"],
   ]);
   assert.deepEqual(first("@bob:@carol"), ["bob", "carol"]);
+  assert.deepEqual(first("请@bob看，また@danさん ไป@eve, но@eva"), ["bob", "dan", "eve"]);
   assert.equal(namesIn(Array.from({ length: 200 }, (_, n) => `@p${n}`).join(" "), "plain").length, 50);
 });
 

@@ -11,10 +11,11 @@ const ROOM_MENTION_MEMBERS = 100;
 /** The start or the end of a code block in Markdown. */
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 /**
- * Not within a word, an address or a path, not escaped, and no longer than a handle can be. What follows may belong to an
- * id, such as that of `@ada@example.org`.
+ * Not within a word, an address or a path, not escaped, and no longer than a handle can be. Some scripts have no spaces between
+ * words. What follows may belong to an id, such as that of `@ada@example.org`.
  */
-const NAME = /(?<![\p{L}\p{N}._@/\\-])@([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])(?=([@:][A-Za-z0-9._@:-]{0,127})?)/gu;
+const NAME =
+  /(?<!(?![\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}])[\p{L}\p{N}._@/\\-])@([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])(?=([@:][A-Za-z0-9._@:-]{0,127})?)/gu;
 
 /** Throws unless every mentioned principal exists and can see the room. No query without mentions. */
 export async function assertCanMention(

@@ -10,6 +10,7 @@ import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
 import { EMOJI } from "./emoji.ts";
 import { replaceText } from "./format_keys.ts";
+import { isWithinWord } from "./markdown.ts";
 
 /** `text` is what is written; `id` is a principal with a picture. */
 type Choice = { id: string; text: string; name: string };
@@ -18,7 +19,7 @@ type Open = { choices: readonly Choice[]; at: number; pick: (choice: Choice) => 
 const SHOWN_MAX = 6;
 const LIST_ID = "suggestions";
 const MEMBERS_MAX = 200;
-const TYPED = /(?:^|\s)@([\p{L}\p{N}._-]{0,40})$/u;
+const TYPED = /@([\p{L}\p{N}._-]{0,40})$/u;
 const TYPED_EMOJI = /(?:^|\s):([a-z]{2,20})(:?)$/;
 
 /** The list that is open; one at a time. */
@@ -44,7 +45,9 @@ export function Completion({ room, text, box, onPick }: {
       return void (choices[0] !== undefined && put(choices[0], start));
     }
     const typed = TYPED.exec(before)?.[1]?.toLowerCase();
-    if (typed === undefined) return void (open.value = undefined);
+    if (typed === undefined || isWithinWord(before, before.length - typed.length - 1)) {
+      return void (open.value = undefined);
+    }
     const read = room.memberCount > MEMBERS_MAX && typed !== "" ? findPeople(typed) : readChoices(room.id);
     const named = read.then((all) =>
       all.filter(({ text, name }) =>

@@ -8,7 +8,7 @@ import type { Mentions } from "../core/resources.ts";
 
 const SAFE_LINK = /^(?:https?:|mailto:|#)/i;
 /** What is around a name is as for the gateway: a dot or hyphen after it may end the sentence. */
-const PART_BEFORE = /[\p{L}\p{N}._@/\\-]$/u;
+const PART_BEFORE = /(?![\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}])[\p{L}\p{N}._@/\\-]$/u;
 const PART_AFTER = /[._-]*[A-Za-z0-9]/y;
 
 /** What is shown for each name, which is in lower case. */
@@ -149,14 +149,19 @@ function splitMentions(text: string, names: MentionNames): string[] {
   const parts: string[] = [];
   let from = 0;
   for (let at = text.indexOf("@"); at >= 0; at = text.indexOf("@", at + 1)) {
-    // The character before may be of two units.
-    if (at < from || PART_BEFORE.test(text.slice(Math.max(0, at - 2), at))) continue;
+    if (at < from || isWithinWord(text, at)) continue;
     const name = longestFirst.find((one) => isNameAt(text, at + 1, one));
     if (name === undefined) continue;
     parts.push(text.slice(from, at), names.get(name) ?? name);
     from = at + 1 + name.length;
   }
   return [...parts, text.slice(from)];
+}
+
+/** Whether an @ here belongs to what is before it, such as an address. */
+export function isWithinWord(text: string, at: number): boolean {
+  // The character before may be of two units.
+  return PART_BEFORE.test(text.slice(Math.max(0, at - 2), at));
 }
 
 function isNameAt(text: string, at: number, name: string): boolean {
