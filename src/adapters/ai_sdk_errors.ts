@@ -29,6 +29,8 @@ const REPLY_MAX_CHARS = 300;
 type ApiCallError = {
   message?: string;
   statusCode?: number;
+  /** Of an error that came as an event, after a status of 200: some send the status here. */
+  code?: unknown;
   responseBody?: string;
   responseHeaders?: Record<string, string>;
   cause?: unknown;
@@ -56,7 +58,8 @@ export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined, api
     // A connection that ends after the first part was reached.
     return usage !== undefined && code === "unreachable" ? make("stream_broken", true) : make(code, isRetryable);
   }
-  const { statusCode: status, responseBody = "", responseHeaders = {} } = thrown as ApiCallError;
+  const { message = "", statusCode, code: sent, responseBody = message, responseHeaders = {} } = thrown as ApiCallError;
+  const status = statusCode ?? (typeof sent === "number" ? sent : undefined);
   if (status === undefined || usage !== undefined || status < 300) return make("stream_broken", true);
   const retryAfterMs = retryAfterOf(responseHeaders, responseBody);
   if (status === 429) return make("rate_limited", true, retryAfterMs);

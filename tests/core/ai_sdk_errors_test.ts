@@ -25,6 +25,8 @@ Deno.test("what providers say of a prompt that is too long is understood, and of
     "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
   ];
   for (const text of refused) assert.equal(codeOf(text), "request_refused", text);
+  assert.equal(modelErrorOf({ message: tooLong[0], code: 400 }, undefined, undefined).code, "context_too_long");
+  assert.equal(modelErrorOf({ message: "Rate limit exceeded", code: 429 }, undefined, undefined).code, "rate_limited");
   assert.equal(modelErrorOf({ statusCode: 413 }, undefined, undefined).code, "context_too_long");
   const google =
     '{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay": "34.07s"}]}}';
