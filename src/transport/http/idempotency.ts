@@ -6,6 +6,9 @@ import type { IdempotencyScope, RunOnce } from "@/core/idempotency.ts";
 import { faultResponse, type ResponseData } from "./response.ts";
 import type { RequestContext } from "./request_context.ts";
 
+/** A request that is executed at most once. */
+type KeyedRequest = { context: RequestContext; actor: Actor; key: string };
+
 const KEY = /^[\x20-\x7e]{1,255}$/;
 
 /** The key of a request; `undefined` if it has none. */
@@ -19,15 +22,13 @@ export function idempotencyKeyOf(request: Request): string | undefined {
 /** The first result of `work` for this key; failures are not stored. */
 export async function runOnceForKey<Result>(
   runOnce: RunOnce,
-  context: RequestContext,
-  actor: Actor,
-  key: string,
+  request: KeyedRequest,
   fingerprintPart: string,
   work: () => Promise<Result>,
 ): Promise<{ result: Result; isReplay: boolean }> {
   const { response, isReplay } = await runOnce(
-    scopeOf(context, actor, key),
-    fingerprintOf(context, fingerprintPart),
+    scopeOf(request),
+    fingerprintOf(request.context, fingerprintPart),
     async () => ({ status: 200, headers: {}, body: JSON.stringify(await work()) }),
   );
   return { result: JSON.parse(response.body ?? "null"), isReplay };
@@ -36,17 +37,15 @@ export async function runOnceForKey<Result>(
 /** The first response for this key. Temporary failures (429, 5xx) are not stored. */
 export async function respondOnce(
   runOnce: RunOnce,
-  context: RequestContext,
-  actor: Actor,
-  key: string,
-  body: Uint8Array,
+  request: KeyedRequest,
+  { body, isSecret }: { body: Uint8Array; isSecret: boolean },
   work: () => Promise<ResponseData>,
-  isSecret: boolean,
 ): Promise<ResponseData> {
+  const { context, actor } = request;
   // A secret was created with the rights of the caller; with other rights it is a different request.
   const rights = isSecret ? `${actor.role} ${[...actor.scopes ?? []].toSorted().join(" ")}\n` : "";
   const { response, isReplay } = await runOnce(
-    scopeOf(context, actor, key),
+    scopeOf(request),
     fingerprintOf(context, rights, body),
     async () => {
       try {
@@ -64,11 +63,8 @@ export async function respondOnce(
 }
 
 /** The scope of a key: caller, method and path. */
-function scopeOf(
-  { request: { method }, path }: RequestContext,
-  { tenantId, principalId }: Actor,
-  key: string,
-): IdempotencyScope {
+function scopeOf({ context: { request: { method }, path }, actor, key }: KeyedRequest): IdempotencyScope {
+  const { tenantId, principalId } = actor;
   return { tenantId, principalId, method, path, key };
 }
 

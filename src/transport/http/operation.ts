@@ -52,6 +52,7 @@ export function operationEndpoint(
   const readOptions = { text: textBody, depthMax: bodyDepthMax, valuesMax: bodyValuesMax };
   const fields = fieldsOf(operation.input);
   const readInput = createReadInput(operation, fields);
+  const isSecret = operation.isSecret === true;
   const readsBody = hasBody(operation);
   const isReading = isReadOnly(operation);
   const once = supportsIdempotency(operation) ? runOnce : undefined;
@@ -114,7 +115,7 @@ export function operationEndpoint(
     }
     const result = once === undefined || key === undefined
       ? await run()
-      : await respondOnce(once, context, actor, key, body?.bytes ?? EMPTY_BODY, run, operation.isSecret === true);
+      : await respondOnce(once, { context, actor, key }, { body: body?.bytes ?? EMPTY_BODY, isSecret }, run);
     const response = method === "GET" ? applyIfNoneMatch(request, result) : result;
     return context.toResponse(response, (text) => deps.unreadResponses.bodyOf(chargedTo(actor), text, { isReading }));
   }

@@ -89,7 +89,7 @@ export function routeEndpoint(
     const call = new HttpRouteCall(context, params, body, toBody, async (fingerprint, work) => {
       const key = actor === undefined ? undefined : idempotencyKeyOf(request);
       if (actor === undefined || key === undefined) return await work();
-      const { result, isReplay } = await runOnceForKey(deps.runOnce, context, actor, key, fingerprint, work);
+      const { result, isReplay } = await runOnceForKey(deps.runOnce, { context, actor, key }, fingerprint, work);
       if (isReplay) call.headers["Idempotency-Replayed"] = "true";
       return result;
     });
