@@ -1,11 +1,14 @@
-// Computes changes of a principal's row.
+// Changes of a principal's row: computed, and published.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
+import { type EventActor, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { PrincipalChange } from "@/core/module.ts";
+import type { AnyTransaction } from "@/ports/store.ts";
+import { presentPrincipal } from "./presenter.ts";
 import { nameSetByApi, withPreferences } from "./principal_settings.ts";
 import type { MeUpdate, PrincipalUpdate } from "./schema.ts";
-import type { PrincipalRow } from "./store.ts";
+import { principalChanged, type PrincipalRow } from "./store.ts";
 
 /** What its owner may change of an agent. */
 type AgentPrincipalUpdate = Pick<PrincipalUpdate, "displayName" | "handle" | "disabled">;
@@ -55,6 +58,26 @@ export function changesOf(before: PrincipalRow, after: PrincipalRow): PrincipalC
     ...shown.some((column) => before[column] !== after[column]) ? ["profile"] as const : [],
     ...picture !== null && picture !== after.avatar_file_id ? ["picture"] as const : [],
   ];
+}
+
+/** Publishes a change. A principal that is disabled loses its connections. Without an actor, the gateway changed it. */
+export async function publishChange(
+  tx: AnyTransaction,
+  { before, after }: { before: PrincipalRow; after: PrincipalRow },
+  now: number,
+  actor: EventActor | undefined,
+): Promise<void> {
+  const { tenant_id: tenantId, id } = after;
+  const isEnding = changesOf(before, after).includes("disabled");
+  await tx.emit({
+    tenantId,
+    stream: principalStream(id),
+    type: isEnding ? "principal.disabled" : "principal.updated",
+    actor,
+    data: isEnding ? {} : { principal: presentPrincipal(after, now) },
+    ...isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } } : {},
+  });
+  tx.signal(principalChanged.create(tenantId, id));
 }
 
 /** The columns of a new or cleared status; empty without a change. */

@@ -27,7 +27,7 @@ import type {
   Token,
   TokenCreate,
 } from "./schema.ts";
-import { changesOf, isUnchanged, ownColumns, roleSetAt, updatedColumns } from "./principal_change.ts";
+import { changesOf, isUnchanged, ownColumns, publishChange, roleSetAt, updatedColumns } from "./principal_change.ts";
 import { nameSetByApi, preferencesOf } from "./principal_settings.ts";
 import {
   assertCanChange,
@@ -40,7 +40,7 @@ import {
   TOKENS_MAX,
 } from "./principal_rules.ts";
 import { lockCredential, principalLock, publishTokenRevoked, tokenLock } from "./credential_guard.ts";
-import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
+import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow } from "./store.ts";
 
 type Deps = {
   store: Store<IdentityTables>;
@@ -366,24 +366,11 @@ export class IdentityService {
       if (isUnchanged(before, values)) return this.#present(before);
       const { handle = null } = values;
       if (handle !== null && handle !== before.handle) await assertHandleFree(new IdentityStore(tx.db), before, handle);
-      const changed = {
-        ...values,
-        version: before.version + 1,
-        updated_at: iso(this.#deps.clock.now()),
-      };
+      const changed = { ...values, version: before.version + 1, updated_at: iso(this.#deps.clock.now()) };
       await new IdentityStore(tx.db).updatePrincipal(tenantId, id, changed);
       const after = { ...before, ...changed };
-      const isEnding = before.is_disabled === 0 && after.is_disabled === 1;
-      await tx.emit({
-        tenantId,
-        stream: principalStream(id),
-        type: isEnding ? "principal.disabled" : "principal.updated",
-        actor,
-        data: isEnding ? {} : { principal: this.#present(after) },
-        ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
-      });
+      await publishChange(tx, { before, after }, this.#deps.clock.now(), actor);
       for (const change of changesOf(before, after)) await tx.enqueue(...this.#deps.jobsOf(change, tenantId, id));
-      tx.signal(principalChanged.create(tenantId, id));
       return this.#present(after);
     });
   }

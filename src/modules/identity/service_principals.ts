@@ -6,11 +6,11 @@ import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
-import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { API_TOKEN_PREFIX } from "./authenticator.ts";
 import { lockCredential, principalLock, publishTokenRevoked } from "./credential_guard.ts";
-import { presentPrincipal } from "./presenter.ts";
-import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
+import { changesOf, publishChange } from "./principal_change.ts";
+import { IdentityStore, type IdentityTables, newPrincipal } from "./store.ts";
 
 const TOKEN_DAYS = 365;
 
@@ -67,7 +67,9 @@ export class ServicePrincipals {
       updated_at: iso(clock.now()),
     };
     await identities.updatePrincipal(tenantId, id, set);
-    await this.#publish(tx, before, { ...before, ...set }, actor);
+    const after = { ...before, ...set };
+    await publishChange(tx, { before, after }, clock.now(), actor);
+    if (changesOf(before, after).includes("disabled")) await tx.enqueue(...this.#deps.jobsOf("disabled", tenantId, id));
   }
 
   /** A new token, whose scopes are those of the principal at any time; shown once. */
@@ -96,25 +98,5 @@ export class ServicePrincipals {
       await publishTokenRevoked(tx, { tenantId, principalId: id, tokenId }, actor);
       await tx.enqueue(...this.#deps.jobsOf("token_ended", tenantId, tokenId));
     }
-  }
-
-  async #publish(
-    tx: Transaction<IdentityTables>,
-    before: PrincipalRow,
-    after: PrincipalRow,
-    actor: Actor | undefined,
-  ): Promise<void> {
-    const { tenant_id: tenantId, id } = after;
-    const isEnding = before.is_disabled === 0 && after.is_disabled === 1;
-    await tx.emit({
-      tenantId,
-      stream: principalStream(id),
-      type: isEnding ? "principal.disabled" : "principal.updated",
-      actor,
-      data: isEnding ? {} : { principal: presentPrincipal(after, this.#deps.clock.now()) },
-      ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
-    });
-    if (isEnding) await tx.enqueue(...this.#deps.jobsOf("disabled", tenantId, id));
-    tx.signal(principalChanged.create(tenantId, id));
   }
 }
