@@ -14,7 +14,7 @@ import { searchEntryOf } from "./searchable.ts";
 import { nextDates } from "./series.ts";
 import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
-import { lockRelations, lockRoom, REMINDER_LEAD_MS } from "./writer.ts";
+import { lockRelations, lockRoom, reminderOf } from "./writer.ts";
 import { ensureBoard, isPosition, KeyAllocator, PositionAllocator } from "./archive_numbering.ts";
 import { TaskArchiveStore } from "./archive_store.ts";
 import type { ArchivedActivity, ArchivedRelation, ArchivedTask } from "./archive_records.ts";
@@ -129,7 +129,8 @@ export class ImportedTaskWriter {
       data: newTaskData(row, now),
     })));
     await index?.put(...rows.map(searchEntryOf));
-    await tx.enqueue(...rows.flatMap((row) => reminderOf(row, now)));
+    // A past one was sent by the gateway that exported the task.
+    await tx.enqueue(...rows.flatMap((row) => reminderOf(row) ?? []).filter(({ runAt }) => runAt > now));
     return results;
   }
 
@@ -284,12 +285,4 @@ function rowOf(tenantId: string, task: ArchivedTask): TaskRow {
     deleted_at: null,
     deletion_root_id: null,
   };
-}
-
-/** The reminder, if it is still due; a past one was sent by the gateway that exported the task. */
-function reminderOf(row: TaskRow, now: number) {
-  const runAt = row.due_at === null ? 0 : Date.parse(row.due_at) - REMINDER_LEAD_MS;
-  if (row.is_open === 0 || row.due_at === null || runAt <= now) return [];
-  const { tenant_id: tenantId, id: taskId, due_at: dueAt } = row;
-  return [{ tenantId, kind: "task.due", payload: { taskId, dueAt }, key: taskId, runAt }];
 }

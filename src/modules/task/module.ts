@@ -28,8 +28,8 @@ import {
   TREE_MAX,
 } from "./schema.ts";
 import { TaskSearchable } from "./searchable.ts";
-import { TaskService } from "./service.ts";
-import { TaskWriter } from "./writer.ts";
+import { PURGE_JOB, TaskService } from "./service.ts";
+import { DUE_JOB, TaskWriter } from "./writer.ts";
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -60,12 +60,12 @@ export function taskModule({ store, clock, cursors }: Platform, deps: Deps): Mod
     notificationKinds: { task_assigned: null, task_due: "reminders" },
     jobs: [
       defineJob({
-        kind: "task.purge",
+        kind: PURGE_JOB,
         payload: z.strictObject({ taskId: z.string() }),
         run: ({ tenantId, payload }) => tasks.purge(tenantId, payload.taskId),
       }),
       defineJob({
-        kind: "task.due",
+        kind: DUE_JOB,
         payload: z.strictObject({ taskId: z.string(), dueAt: z.string() }),
         run: ({ tenantId, payload }) => writer.notifyDue(tenantId, payload.taskId, payload.dueAt),
       }),

@@ -30,6 +30,7 @@ import type { TaskRow, TaskTables } from "./tables.ts";
 import { assertTreeFits, descendants } from "./tree.ts";
 import type { LockedTask, TaskWriter } from "./writer.ts";
 
+export const PURGE_JOB = "task.purge";
 const PURGE_BATCH = 500;
 /** No task has this parent: an unknown parent matches nothing by the same query as one that is not visible. */
 const MATCH_NOTHING = "";
@@ -189,13 +190,8 @@ export class TaskService {
         const deleted = { ...one, deleted_at: iso(now), deletion_root_id: row.id, is_open: 0 };
         await writer.save(tx, context, one, deleted, "deleted");
       }
-      await tx.enqueue({
-        tenantId: row.tenant_id,
-        kind: "task.purge",
-        payload: { taskId: row.id },
-        key: row.id,
-        runAt: now + RESTORE_WINDOW_MS,
-      });
+      const job = { tenantId: row.tenant_id, kind: PURGE_JOB, payload: { taskId: row.id }, key: row.id };
+      await tx.enqueue({ ...job, runAt: now + RESTORE_WINDOW_MS });
     });
   }
 

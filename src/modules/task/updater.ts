@@ -74,14 +74,14 @@ export class TaskUpdater {
     const { title, description, priority, labels, metadata, status } = patch;
     let after: TaskRow = {
       ...row,
-      ...(title === undefined ? {} : { title }),
-      ...(description === undefined ? {} : { description: description === "" ? null : description }),
-      ...(priority === undefined ? {} : { priority: PRIORITIES.indexOf(priority) }),
-      ...(labels === undefined ? {} : { labels_json: JSON.stringify([...new Set(labels)]) }),
-      ...(metadata === undefined ? {} : { metadata_json: JSON.stringify(metadata) }),
-      ...(patch.startAt === undefined ? {} : { start_at: patch.startAt }),
-      ...(patch.dueAt === undefined ? {} : { due_at: patch.dueAt }),
-      ...(patch.timezone === undefined ? {} : { timezone: requireTimeZone(patch.timezone, "/timezone") }),
+      title: title ?? row.title,
+      description: patchedOr(description === "" ? null : description, row.description),
+      priority: priority === undefined ? row.priority : PRIORITIES.indexOf(priority),
+      labels_json: labels === undefined ? row.labels_json : JSON.stringify([...new Set(labels)]),
+      metadata_json: metadata === undefined ? row.metadata_json : JSON.stringify(metadata),
+      start_at: patchedOr(patch.startAt, row.start_at),
+      due_at: patchedOr(patch.dueAt, row.due_at),
+      timezone: patch.timezone === undefined ? row.timezone : requireTimeZone(patch.timezone, "/timezone"),
     };
     if (after.start_at !== null && after.due_at !== null && after.start_at > after.due_at) {
       throw new Fault("validation_failed", "/startAt: must not be after dueAt");

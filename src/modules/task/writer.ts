@@ -3,6 +3,7 @@ import { type Clock, HOUR_MS, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
 import { changesBetween, shorten } from "@/core/event_data.ts";
 import { type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
@@ -19,8 +20,9 @@ import { SEARCH_KIND, searchEntryOf } from "./searchable.ts";
 import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
 
+export const DUE_JOB = "task.due";
 /** Assignees are reminded this long before the due date. */
-export const REMINDER_LEAD_MS = HOUR_MS;
+const REMINDER_LEAD_MS = HOUR_MS;
 /** Fields that follow from others and are not listed as changes. */
 const DERIVED: ReadonlySet<string> = new Set(["version", "updatedAt", "completedAt", "nextTaskId"]);
 /** A stream without events: its lock serializes changes of relations, which span rooms, so that no two close a cycle. */
@@ -83,13 +85,7 @@ export class TaskWriter {
       throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
     }
     await tasks.add(row);
-    await attachNamedFiles(
-      tx,
-      this.#deps.files,
-      row,
-      uploadedBy(actor.principalId),
-      original,
-    );
+    await attachNamedFiles(tx, this.#deps.files, row, uploadedBy(actor.principalId), original);
     await this.#record(tx, row, "created", actor.principalId, []);
     const { value: task, omitted } = shorten(this.present(row), LONG_FIELDS);
     await tx.emit(event(actor, row, "task.created", { task, omitted }));
@@ -221,16 +217,9 @@ export class TaskWriter {
 
   async #scheduleReminder(tx: Transaction<TaskTables>, row: TaskRow): Promise<void> {
     const now = this.#deps.clock.now();
-    if (row.is_open === 0 || row.due_at === null) return;
-    const dueAt = Date.parse(row.due_at);
-    if (dueAt <= now) return;
-    await tx.enqueue({
-      tenantId: row.tenant_id,
-      kind: "task.due",
-      payload: { taskId: row.id, dueAt: row.due_at },
-      key: row.id,
-      runAt: Math.max(now, dueAt - REMINDER_LEAD_MS),
-    });
+    const job = reminderOf(row);
+    if (job === undefined || Date.parse(job.payload.dueAt) <= now) return;
+    await tx.enqueue({ ...job, runAt: Math.max(now, job.runAt) });
   }
 
   async #index(row: TaskRow): Promise<void> {
@@ -247,6 +236,15 @@ export async function lockRoom(tx: Transaction<TaskTables>, tenantId: string, ro
 /** Locks the relations of a tenant; to be acquired before rooms. */
 export async function lockRelations(tx: Transaction<TaskTables>, tenantId: string): Promise<void> {
   await tx.reserve(tenantId, RELATIONS_LOCK, 0);
+}
+
+type Reminder = JobDraft & { payload: { taskId: string; dueAt: string }; runAt: number };
+
+/** The reminder of an open task with a due date, a while before that. */
+export function reminderOf({ tenant_id: tenantId, id: taskId, due_at: dueAt, is_open }: TaskRow): Reminder | undefined {
+  if (is_open === 0 || dueAt === null) return undefined;
+  const payload = { taskId, dueAt };
+  return { tenantId, kind: DUE_JOB, payload, key: taskId, runAt: Date.parse(dueAt) - REMINDER_LEAD_MS };
 }
 
 type Change = { field: string; from?: unknown; to?: unknown };
