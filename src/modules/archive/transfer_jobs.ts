@@ -34,7 +34,7 @@ export type TransferJobDeps = {
   isStopping: () => boolean;
 };
 
-/** What a ledger needs besides: how much space its contents may take. */
+/** What they need besides: how much space their contents may take. */
 type TransferJobNeeds = TransferJobDeps & { quota: QuotaLimits };
 
 /** What is particular to one of the two. */
