@@ -83,9 +83,9 @@ export class Signer {
   }
 }
 
-/** SHA-256 in hex. Of secrets it is enough only where they are too random to be guessed. */
-export function hashText(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+/** SHA-256. Of secrets it is enough only where they are too random to be guessed. */
+export function hashText(text: string, encoding: "hex" | "base64url" = "hex"): string {
+  return createHash("sha256").update(text).digest(encoding);
 }
 
 function deriveKeys(secrets: readonly Uint8Array[], label: string): Uint8Array[] {

@@ -12,10 +12,10 @@ export type EventEffect =
   /** It concerns an older position of the stream: readers from whom that is hidden receive it redacted (`redactFor`). */
   | { kind: "concerns"; seq: number };
 
-/** An event about to be written. `stream` is `room:<id>` or `principal:<id>` within the tenant. */
 /** Who caused an event. */
 export type EventActor = Pick<Actor, "principalId" | "kind">;
 
+/** An event about to be written. `stream` is `room:<id>` or `principal:<id>` within the tenant. */
 export type EventDraft = {
   tenantId: string;
   stream: string;

@@ -1,9 +1,9 @@
 // Secret feeds: a calendar as a file at a secret address, with the rights of its creator.
-import { createHash } from "node:crypto";
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { queryInChunks } from "@/core/page.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { createYielder, runOnAccount } from "@/core/caller.ts";
+import { hashText } from "@/core/crypto.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
@@ -148,7 +148,7 @@ export function deleteFeedsJob(tenantId: string, tokenId: string): JobDraft {
 }
 
 function hashOf(secret: string): string {
-  return createHash("sha256").update(secret).digest("base64url");
+  return hashText(secret, "base64url");
 }
 
 function present(row: FeedRow): Feed {

@@ -1,7 +1,7 @@
 // Interactions: stored before something is asked to respond, until its response is delivered.
-import { createHash } from "node:crypto";
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -304,7 +304,7 @@ function resultOf({ id, response_json, expires_at }: InteractionRow): Interactio
 }
 
 function fingerprintOf(content: unknown): string {
-  return createHash("sha256").update(canonicalJson(content)).digest("base64url");
+  return hashText(canonicalJson(content), "base64url");
 }
 
 /** What `run` responds; a fault when the caller stops waiting or the time is over. */

@@ -1,8 +1,8 @@
 // Sending, the hot path: messages that arrive together are authorized, numbered and written with a few statements.
-import { createHash } from "node:crypto";
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
+import { hashText } from "@/core/crypto.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -377,7 +377,7 @@ function createdEvent({ draft, row, json: message, epoch }: NumberedMessage, cou
 /** Equal for equal content. Only metadata needs a canonical form: the other fields are in the order of the schema. */
 function fingerprintOf({ clientMessageId: _, ...content }: MessageContent): string {
   const isPlain = Object.keys(content.metadata).length === 0;
-  return createHash("sha256").update(isPlain ? JSON.stringify(content) : canonicalJson(content)).digest("base64url");
+  return hashText(isPlain ? JSON.stringify(content) : canonicalJson(content), "base64url");
 }
 
 async function resultOfRepeat(messages: MessageStore, row: MessageRow, fingerprint: string | null): Promise<Result> {

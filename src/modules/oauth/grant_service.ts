@@ -259,5 +259,5 @@ function required(form: Form, name: string): string {
 
 /** The S256 challenge of a verifier (RFC 7636). */
 function challengeOf(verifier: string): string {
-  return Uint8Array.fromHex(hashText(verifier)).toBase64({ alphabet: "base64url", omitPadding: true });
+  return hashText(verifier, "base64url");
 }

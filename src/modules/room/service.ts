@@ -229,7 +229,6 @@ export class RoomService {
     };
   }
 
-  /** The caller and the other members; throws unless all exist, and agents come with their owners. */
   /** The direct room of exactly these members, if there is one. */
   async #findDirectRoom(
     tx: Transaction<RoomTables>,
@@ -281,6 +280,7 @@ export class RoomService {
     })));
   }
 
+  /** The caller and the other members; throws unless all exist, and agents come with their owners. */
   async #requirePrincipals(
     db: AnyDatabase,
     actor: Actor,

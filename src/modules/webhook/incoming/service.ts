@@ -1,8 +1,7 @@
 // Incoming hooks of rooms: addresses to which other programs post, each with a principal of its own.
-import { createHash } from "node:crypto";
 import { chargedId, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import type { Encryptor } from "@/core/crypto.ts";
+import { type Encryptor, hashText } from "@/core/crypto.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
@@ -214,7 +213,7 @@ export class HookService {
 }
 
 export function hashOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64url");
+  return hashText(token, "base64url");
 }
 
 function pathOf(token: string): string {
