@@ -35,6 +35,6 @@ export async function assertNoTenantScan(
     CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]),
   );
   for (const { detail } of plan.rows) {
-    if (detail.includes(` ${table} `)) assert.doesNotMatch(detail, /SCAN|\(tenant_id=\?\)/, `${detail}: ${sql}`);
+    if (`${detail} `.includes(` ${table} `)) assert.doesNotMatch(detail, /SCAN|\(tenant_id=\?\)/, `${detail}: ${sql}`);
   }
 }
