@@ -226,6 +226,10 @@ async function openPlatform(
         const identity = modules.find((module) => module.revalidate !== undefined);
         return identity?.revalidate === undefined ? actor : await identity.revalidate(actor);
       },
+      async record(call, run) {
+        const audit = modules.find((module) => module.record !== undefined);
+        return audit?.record === undefined ? await run() : await audit.record(call, run);
+      },
     }),
     consumeRate,
     eventFilterOf: createEventFilter(() => modules.flatMap((module) => module.events ?? [])),

@@ -40,6 +40,7 @@ import { skillModule } from "@/modules/skill/mod.ts";
 import { syncModule } from "@/modules/sync/mod.ts";
 import { taskModule } from "@/modules/task/mod.ts";
 import { type TenantModule, tenantModule } from "@/modules/tenant/mod.ts";
+import { auditModule } from "@/modules/audit/mod.ts";
 import { archiveModule } from "@/modules/archive/mod.ts";
 import { usageModule } from "@/modules/usage/mod.ts";
 import { type VectorModule, vectorModule } from "@/modules/vector/mod.ts";
@@ -130,6 +131,7 @@ function addAccounts(
 ) {
   const { settings, jwtSecrets } = config;
   add(gatewayModule(platform, { version, commit: settings.SVC_COMMIT, limits: limits.publicLimits }));
+  const { audit } = add(auditModule(platform, { days: settings.SVC_LIMIT_AUDIT_DAYS }));
   add(usageModule(platform, { stored: (actor) => later.file().files.usage(actor, limits.files) }));
   add(jobModule(platform));
   const tenant = add(tenantModule(platform));
@@ -149,7 +151,7 @@ function addAccounts(
     provider: settings.SVC_JWKS_URL === undefined ? undefined : settings.SVC_JWT_ISSUER,
     refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
   }));
-  const invitation = add(invitationModule(platform, { identity: identities, admission }));
+  const invitation = add(invitationModule(platform, { identity: identities, admission, audit }));
   add(signInModule(platform, {
     ...{ authenticator, invitations: invitation.invitations },
     provider: config.oidc,

@@ -5,6 +5,7 @@ import { plainLanguageRule } from "./wording.ts";
 /** A module may import only the `mod.ts` of those before it. */
 const MODULE_ORDER = [
   "gateway",
+  "audit",
   "job",
   "usage",
   "tenant",

@@ -5,6 +5,7 @@ import { type Actor, chargedTo, hasScope, isAtLeast, TENANT_ROLES } from "./acto
 import { CallScope, chargeTo } from "./caller.ts";
 import type { CpuBudget } from "./cpu_budget.ts";
 import { Fault, type FieldFault, RetryTransaction } from "./fault.ts";
+import { describeErrors, ERRORS_MAX, fieldFaults } from "./field_fault.ts";
 import { logFailure, logOf } from "./log.ts";
 import type { Count, Distribution } from "./metric_family.ts";
 import type { Metrics } from "./metrics.ts";
@@ -12,6 +13,7 @@ import {
   type Access,
   type AccessCheck,
   type Context,
+  isAudited,
   isReadOnly,
   nounOf,
   type Operation,
@@ -19,10 +21,9 @@ import {
   type Preparation,
   type Rate,
   rateFor,
+  type RecordCall,
 } from "./operation.ts";
 import { INPUT_ERRORS } from "./input_error.ts";
-import { fieldNamesAt } from "./schema_introspection.ts";
-import { suggestionFor } from "./suggestion.ts";
 import { jsonPointer } from "./text.ts";
 import type { WriteBudget } from "./write_budget.ts";
 
@@ -72,6 +73,8 @@ type Deps = {
   cpu?: CpuBudget;
   /** The actor with its current rights; `undefined` if its principal or its token has ended. */
   revalidate?: (actor: Actor) => Promise<Actor | undefined>;
+  /** Records calls for administrators; absent where nobody does. */
+  record?: RecordCall;
 };
 
 /** What is created once for an operation: its input's parser, and its metrics with resolved labels. */
@@ -90,19 +93,12 @@ const READ_GRANT_MAX_MS = 1000;
 const PROTO_KEY = "__proto__";
 /** Compiled inputs, by their schemas. Further gateways in a process, as tests have them, use those of the first. */
 const compiledInputs = new WeakMap<z.ZodType, z.ZodType>();
-/** Most errors in a response, most of them in its text, and most unknown fields for which a known one is suggested. */
-const ERRORS_MAX = 50;
-const DETAILED_MAX = 5;
-const SUGGESTIONS_MAX = 5;
-/** Most kinds of objects in a text, and most fields of each. */
-const SHAPES_MAX = 3;
-const SHAPE_FIELDS_MAX = 6;
 
 const log = logOf("operation");
 
 /** Builds the dispatcher. */
 export function createDispatch(
-  { metrics, consumeRate, writeRate, serviceFactor = 1, writeBudget, cpu, revalidate }: Deps,
+  { metrics, consumeRate, writeRate, serviceFactor = 1, writeBudget, cpu, revalidate, record }: Deps,
 ): Dispatcher {
   const known = new Map<Operation, Known>();
   const rates = { writeRate, serviceFactor };
@@ -161,7 +157,7 @@ export function createDispatch(
       }
       // Parsing, and what the operation does before its first wait, is the part that grows with the input.
       const checks: AccessCheck[] | undefined = isReadOnly(operation) ? [] : undefined;
-      const run = () => runPrepared(operation, call, parse(input, call.input), checks);
+      const run = () => runPrepared(operation, call, parse(input, call.input), checks, record);
       const work = account === undefined ? run : () => account.measure(run);
       if (!isReadOnly(operation)) scope = new CallScope(call.actor, account);
       const result = await (scope === undefined ? chargeTo(account, work) : scope.run(work));
@@ -211,17 +207,20 @@ function runPrepared(
   call: Call,
   input: unknown,
   checks: AccessCheck[] | undefined,
+  record: RecordCall | undefined,
 ): Promise<unknown> {
-  const { preparation } = call;
+  const { preparation, actor, requestId, via } = call;
   const context = new CallContext(operation, call, checks);
+  const run = (prepared: unknown): Promise<unknown> =>
+    record === undefined || !isAudited(operation)
+      ? operation.run(context, input, prepared)
+      : record({ operation, actor, input, requestId, via }, () => operation.run(context, input, prepared));
   if (preparation !== undefined) {
     if ("thrown" in preparation) throw preparation.thrown;
-    return operation.run(context, input, preparation.result);
+    return run(preparation.result);
   }
   const preparing = operation.prepare?.(context, input);
-  return preparing === undefined
-    ? operation.run(context, input, undefined)
-    : preparing.then((prepared) => operation.run(context, input, prepared));
+  return preparing === undefined ? run(undefined) : preparing.then(run);
 }
 
 function create(operation: Operation, metrics: Metrics): Known {
@@ -309,65 +308,6 @@ export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown):
   // First: a misspelled name is often the reason why another is missing.
   const errors = [...all.filter(isUnknown), ...all.filter((error) => !isUnknown(error))].slice(0, ERRORS_MAX);
   throw new Fault(all.every(isUnknown) ? "unknown_field" : "validation_failed", describeErrors(errors), { errors });
-}
-
-/** The first errors as one text: callers of `/ws` and MCP see nothing else. */
-function describeErrors(errors: readonly FieldFault[]): string {
-  const texts = errors.slice(0, DETAILED_MAX).map(({ pointer, detail }) =>
-    `${pointer === "" ? "input" : pointer}: ${detail}`
-  );
-  const more = errors.length - texts.length;
-  return [...texts, ...more === 0 ? [] : [`${more} more`]].join("; ");
-}
-
-function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
-  if (issue.code === "unrecognized_keys") {
-    const shapes = fieldNamesAt(schema, issue.path);
-    return issue.keys.slice(0, ERRORS_MAX).map((key, at) =>
-      unknownField(key, issue.path, at < SUGGESTIONS_MAX ? shapes : [])
-    );
-  }
-  if (issue.code === "invalid_union") {
-    // The option that has most of the given fields, and of these the one with the fewest errors, is probably the one that was meant.
-    const [nearest] = issue.errors.toSorted((one, other) =>
-      countUnknown(one) - countUnknown(other) || one.length - other.length
-    );
-    if (nearest !== undefined) {
-      return nearest.flatMap((inner) => fieldFaults({ ...inner, path: [...issue.path, ...inner.path] }, schema));
-    }
-  }
-  const isObject = issue.code === "invalid_type" && issue.expected === "object";
-  const shapes = isObject ? fieldNamesAt(schema, issue.path) : [];
-  const detail = shapes.length === 0
-    ? issue.message
-    : issue.message.replace("expected object", `expected object ${describeShapes(shapes)}`);
-  return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
-}
-
-/** The error of a field that an object of one of these shapes does not have, or that only another of them has. */
-function unknownField(key: string, path: readonly PropertyKey[], shapes: readonly (readonly string[])[]): FieldFault {
-  const pointer = jsonPointer([...path, key]);
-  const known = shapes.flat();
-  if (!known.includes(key)) {
-    return { pointer, code: "unknown_field", detail: `Unknown field${suggestionFor(key, known)}` };
-  }
-  const detail = `Not allowed beside the others; expected ${describeShapes(shapes)}`;
-  return { pointer, code: "invalid_combination", detail };
-}
-
-function countUnknown(issues: readonly z.core.$ZodIssue[]): number {
-  return issues.reduce((sum, issue) => sum + (issue.code === "unrecognized_keys" ? issue.keys.length : 0), 0);
-}
-
-/** `{dateTime, timeZone} or {date}`; options of a union may have the same fields. */
-function describeShapes(shapes: readonly (readonly string[])[]): string {
-  return [...new Set(shapes.map(describeShape))].slice(0, SHAPES_MAX).join(" or ");
-}
-
-/** `{dateTime, timeZone}` */
-function describeShape(names: readonly string[]): string {
-  const more = names.length > SHAPE_FIELDS_MAX ? ", …" : "";
-  return `{${names.slice(0, SHAPE_FIELDS_MAX).join(", ")}${more}}`;
 }
 
 /** The path of a field `__proto__`, which parsing would drop silently to prevent prototype pollution. */

@@ -8,7 +8,7 @@ import type { ActionTarget, CommandSource } from "./interaction.ts";
 import type { JobDraft, JobKind } from "./job.ts";
 import type { Leases } from "./lease.ts";
 import type { AnyDatabase, Migration } from "./migration.ts";
-import type { Operation } from "./operation.ts";
+import type { Operation, RecordCall } from "./operation.ts";
 import type { Route } from "./route.ts";
 import type { Searchable } from "./searchable.ts";
 
@@ -58,6 +58,8 @@ export type Module = ModuleApi & {
   resourceScopes?: Readonly<Record<string, string>>;
   /** The actor with its current rights; `undefined` if its principal or its token has ended. */
   revalidate?: (actor: Actor) => Promise<Actor | undefined>;
+  /** Records calls for administrators. */
+  record?: RecordCall;
   /** Deletes what the module stores for a room that is purged; safe to repeat. */
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
   /** Called in the transaction that deletes messages of a room: to delete, or enqueue to delete, what was derived from them. */

@@ -153,6 +153,8 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   disabled?: (() => Fault) | undefined;
   /** A valid input, for the documents and the tests; path and query values included. */
   example?: z.input<Input>;
+  /** Whether calls are recorded in the audit log; default: if they manage something, see `isAudited`. */
+  audited?: boolean;
   /** Own rate rule besides the general ones. Calls of agents count for their owner. */
   rate?: Rates;
   /**
@@ -173,6 +175,11 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   ): Promise<z.output<Output> | Outcome<z.output<Output>>>;
 };
 
+/** A call that is recorded in the audit log, with its parsed input; `via` is the transport. */
+export type RecordedCall = { operation: Operation; actor: Actor; input: unknown; requestId: string; via: string };
+/** Runs the call, and records it if it succeeds. */
+export type RecordCall = (call: RecordedCall, run: () => Promise<unknown>) => Promise<unknown>;
+
 /** Declares an operation, with the types of `run` inferred from its schemas, and from what it prepares. */
 export function defineOperation<Input extends z.ZodType, Output extends z.ZodType, Prepared = unknown>(
   operation: Operation<Input, Output, Prepared>,
@@ -183,6 +190,12 @@ export function defineOperation<Input extends z.ZodType, Output extends z.ZodTyp
 /** The noun of a name `noun.verb`. */
 export function nounOf(name: string): string {
   return name.slice(0, name.indexOf("."));
+}
+
+/** Whether calls are recorded for administrators: those that need a scope that manages something, and others that say so. */
+export function isAudited(operation: Operation): boolean {
+  const { audited = operation.access.scope?.endsWith(".manage") === true } = operation;
+  return audited && !isReadOnly(operation);
 }
 
 /** Whether the operation changes nothing. */

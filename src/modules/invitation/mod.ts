@@ -1,5 +1,6 @@
 // Invitations: how people without an identity provider get their first token.
 import type { Module } from "@/core/module.ts";
+import type { AuditLog } from "@/modules/audit/mod.ts";
 import type { Admission, IdentityService } from "@/modules/identity/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { invitationApi } from "./api.ts";
@@ -8,15 +9,15 @@ import { InvitationService } from "./service.ts";
 
 export { SIGN_IN_RATE } from "./route.ts";
 
-type Deps = { identity: IdentityService; admission: Admission };
+type Deps = { identity: IdentityService; admission: Admission; audit: AuditLog };
 
 export type InvitationModule = Module & { invitations: InvitationService };
 
 export function invitationModule(
   { store, clock, cursors }: Platform,
-  { identity, admission }: Deps,
+  { identity, admission, audit }: Deps,
 ): InvitationModule {
-  const invitations = new InvitationService({ store, clock, cursors, identity, admission });
+  const invitations = new InvitationService({ store, clock, cursors, identity, admission, audit });
   return {
     name: "invitation",
     migrations,

@@ -5,6 +5,7 @@ import { hashText } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import type { AuditLog } from "@/modules/audit/mod.ts";
 import type { Admission, IdentityService, IdentityTables } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { Invitation, InvitationCreate, Join, Joined, NewInvitation } from "./schema.ts";
@@ -16,6 +17,7 @@ type Deps = {
   cursors: Cursors;
   identity: IdentityService;
   admission: Admission;
+  audit: AuditLog;
 };
 
 /** Whose session a code starts. */
@@ -86,7 +88,7 @@ export class InvitationService {
 
   /** Starts a session with a code; `assertOrigin` throws unless the tenant allows the request's origin. */
   async join({ code, displayName }: Join, assertOrigin: (tenantId: string) => void): Promise<Joined> {
-    const { store, clock, identity, admission } = this.#deps;
+    const { store, clock, identity, admission, audit } = this.#deps;
     const hash = hashText(code);
     const known = await new InvitationStore(store.db).byHash(hash);
     if (known === undefined) throw invalidCode();
@@ -101,13 +103,16 @@ export class InvitationService {
         const inviter = (await identity.findEnabled(row.tenant_id, [row.created_by], tx.db)).get(row.created_by);
         if (inviter === undefined || !outranks(TENANT_ROLES, inviter.role, row.role)) throw invalidCode();
       }
-      return await admission.admit(tx, {
+      const joined = await admission.admit(tx, {
         tenantId: row.tenant_id,
         principalId: row.principal_id,
         role: row.role,
         displayName: displayName ?? OWNER.name,
         sessionMs: row.session_ms ?? undefined,
       });
+      const { id: tokenId, principal } = joined;
+      await audit.recordSignIn(tx, { tenantId: row.tenant_id, principalId: principal.id, tokenId });
+      return joined;
     });
   }
 

@@ -109,6 +109,7 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
         "member can change these and the `agentPolicy`; archiving it and settings such as `retentionDays` are not " +
         "available.",
       access: { scope: "room.write", room: "moderator", direct: "member", archived: true },
+      audited: true,
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: RoomUpdate,
       output: Room,
@@ -123,6 +124,7 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
         "A direct room cannot be deleted; members can leave it. A room without enabled owners and without another " +
         "person to become owner can be purged by an admin of the tenant who is not a member.",
       access: { scope: "room.write", room: "owner", archived: true },
+      audited: true,
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
       input: z.strictObject({
         id: RoomId,
@@ -141,6 +143,7 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
       summary: "Restore a room deleted within the last 30 days",
       description: "Restores its state, such as being archived, and its slug if that is still available.",
       access: { scope: "room.write", room: "owner", archived: true },
+      audited: true,
       http: { method: "POST", path: `${PATH}/:id/restore`, status: 200 },
       input: byId,
       output: Room,
@@ -197,6 +200,7 @@ function memberOperations(members: RoomMembers) {
         "Owners can grant any role, moderators only roles below their own. A direct room has a fixed list of " +
         "members, who all have the same role.",
       access: { scope: "room.write", archived: true },
+      audited: true,
       http: { method: "PUT", path: `${PATH}/:id/members/:principalId`, status: 200, otherStatuses: [201] },
       input: MemberPut,
       output: Member,
@@ -216,6 +220,7 @@ function memberOperations(members: RoomMembers) {
         "room cannot be removed or banned. The agents owned by a removed member are removed as well: an agent has access only to rooms of " +
         "its owner.",
       access: { scope: "room.write", archived: true },
+      audited: true,
       http: { method: "DELETE", path: `${PATH}/:id/members/:principalId`, status: 204 },
       input: MemberRemove,
       output: z.void(),
@@ -238,6 +243,7 @@ function memberOperations(members: RoomMembers) {
       name: "ban.remove",
       summary: "Lift a ban",
       access: { scope: "room.write", room: "moderator" },
+      audited: true,
       http: { method: "DELETE", path: `${PATH}/:id/bans/:principalId`, status: 204 },
       input: z.strictObject({ id: RoomId, principalId: PrincipalRef }),
       output: z.void(),

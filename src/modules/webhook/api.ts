@@ -204,6 +204,8 @@ function deliveryOperations(deliveries: WebhookDeliveryService): Operation[] {
         "Backward, events are delivered again with the same `webhook-id`. Events that are no longer stored " +
         "are announced by `webhook.gap`. " + SAME_SCOPES,
       access: MANAGE,
+      // Consumers that poll set it with every batch.
+      audited: false,
       http: { method: "PUT", path: `${PATH}/:id/cursor`, status: 200 },
       input: CursorPut,
       output: WebhookCursor,

@@ -7,6 +7,7 @@ import { route } from "../core/route.ts";
 import { isAdmin } from "../core/session.ts";
 import { PlaceHead } from "../part/place.ts";
 import { Agents } from "./agents.ts";
+import { Audit } from "./audit.ts";
 import { Invitations } from "./invitations.ts";
 import { Jobs } from "./jobs.ts";
 import { Operations } from "./operations.ts";
@@ -25,6 +26,7 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
   ["plugins", "Plugins", Plugins],
   ["webhooks", "Webhooks", Webhooks],
   ["jobs", "Jobs", Jobs],
+  ["audit", "Audit", Audit],
   ["api", "Any operation", Operations],
 ];
 

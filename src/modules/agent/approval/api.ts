@@ -27,6 +27,7 @@ export function approvalOperations(approvals: ApprovalService): Operation[] {
       description:
         "For those who asked for the run and moderators of its room, as far as they could make the call themselves.",
       access: { scope: "run.write", room: "member" },
+      audited: true,
       http: { method: "POST", path: `${PATH}/approvals/:id/decision`, status: 200 },
       input: ApprovalDecide,
       output: Approval,
@@ -49,6 +50,7 @@ export function approvalOperations(approvals: ApprovalService): Operation[] {
       name: "grant.revoke",
       summary: "Revoke a decision that applies to more than one call",
       access: { scope: "run.write", room: "observer", archived: true },
+      audited: true,
       http: { method: "DELETE", path: `${PATH}/grants/:id`, status: 204 },
       input: z.strictObject({ id: GrantId }),
       output: z.void(),
