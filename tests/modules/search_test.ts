@@ -1,5 +1,6 @@
 // Search, through the API: results, permissions, freshness and responses.
 import assert from "node:assert/strict";
+import { Fault } from "@/core/fault.ts";
 import { testSearch } from "../conformance/search_engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { allEnded, until } from "../wait.ts";
@@ -54,6 +55,27 @@ testSearch(
     assert.deepEqual([body.mode, body.degraded, body.totalEstimate, body.hasMore], ["keyword", false, 1, false]);
   },
 );
+
+testSearch("a search finds what is indexed while the database takes no writes", async (gateway) => {
+  const { alice } = await createTrio(gateway);
+  const roomId = await createRoom(alice);
+  const indexed = await sendMessage(alice, roomId, "the oven is hot");
+  assert.deepEqual(await find(alice, "oven"), [indexed]);
+  // Otherwise it may index the next one first.
+  await gateway.app.modules.find(({ name }) => name === "search")?.stop?.();
+  const late = await sendMessage(alice, roomId, "the oven is cold");
+  const { store } = gateway.app;
+  const { write } = store;
+  store.write = () => Promise.reject(new Fault("unavailable", "The database is unavailable"));
+  try {
+    const { status, body } = await alice.get("/v1/search?q=oven&mode=keyword");
+    assert.deepEqual([status, body.degradedReason], [200, "index_incomplete"]);
+    assert.deepEqual(body.items.map((item: { message: { id: string } }) => item.message.id), [indexed]);
+  } finally {
+    store.write = write;
+  }
+  assert.deepEqual((await find(alice, "oven")).sort(), [indexed, late].sort());
+});
 
 testSearch(
   "search finds parts of words, Chinese, Japanese and Korean of any length, Hebrew and Arabic without vowels, and identifiers",

@@ -88,13 +88,19 @@ export class SearchIndexer {
     this.#schedule();
   }
 
-  /** Indexes the current events of these rooms; `false` if `isLate` ended it early. */
+  /** Indexes the current events of these rooms; `false` if `isLate` ended it early, or the store takes no writes. */
   async catchUp(rooms: readonly Room[], isLate: () => boolean): Promise<boolean> {
     // In a common order, so that two nodes cannot deadlock.
     const waiting = rooms.toSorted((a, b) => a.roomId < b.roomId ? -1 : 1);
     while (waiting.length > 0) {
       if (isLate()) return false;
-      await this.#step(waiting, BATCH_CATCHING_UP, false);
+      try {
+        await this.#step(waiting, BATCH_CATCHING_UP, false);
+      } catch (thrown) {
+        // On a full disk, what is indexed can still be read.
+        if (thrown instanceof Fault && thrown.code === "unavailable") return false;
+        throw thrown;
+      }
       await nextTick();
     }
     return true;
