@@ -1,12 +1,12 @@
 // The job runner: claims due jobs under a lease, runs their handlers, and retries or dead-letters them.
 import { chargeTo, runAsSystem } from "@/core/caller.ts";
-import { type Clock, DAY_MS, delay, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
+import { type Clock, delay, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { DeadLetterReason, JobKind, JobState } from "@/core/job.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";
-import { failureOf, logOf } from "@/core/log.ts";
+import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
@@ -25,14 +25,12 @@ import {
   unclaimJob,
   withdrawDeath,
 } from "./job_queries.ts";
+import { BACKOFF_FIRST_MS, BACKOFF_MAX_MS, backoffMs, isRevived, REVIVAL_MAX_MS, revivalMs } from "./job_retry.ts";
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 
 const ATTEMPTS_MAX = 10;
 /** A job that was running when its process ended may be the cause: it is retried once, and then ever more rarely. */
 const DEATHS_MAX = 2;
-const BACKOFF_FIRST_MS = 1000;
-const BACKOFF_MAX_MS = 15 * MINUTE_MS;
-const REVIVAL_MAX_MS = DAY_MS;
 /** The share of the slots for long jobs, at least one. */
 const LONG_SHARE = 0.5;
 /** Smaller steps back are corrections of the clock. */
@@ -86,6 +84,7 @@ export class JobRunner {
   readonly #running = new Map<string, RunningJob>();
   readonly #scheduler = new FairScheduler();
   readonly #longScheduler = new FairScheduler();
+  readonly #warnClaimFailed = rateLimitedWarning(log, "claiming jobs failed");
   #claiming: Promise<void> | undefined;
   #wantsClaim = false;
   /** Time of the last poll. At the start it is not known whether the clock was set back since. */
@@ -172,7 +171,7 @@ export class JobRunner {
       try {
         if (await this.#claimSome()) this.#wantsClaim = true;
       } catch (cause) {
-        log.warn("claiming jobs failed", failureOf(cause));
+        this.#warnClaimFailed(failureOf(cause));
       }
     }
   }
@@ -186,6 +185,7 @@ export class JobRunner {
       const [retryBy, reviveBy] = [iso(nowMs + BACKOFF_MAX_MS), iso(nowMs + REVIVAL_MAX_MS)];
       const leaseBy = this.#options.isSingleNode && this.#polledAt === Infinity ? iso(nowMs - 1) : until;
       await store.write(({ db }) => rescheduleFuture(db, { now, retryBy, reviveBy, leaseBy }));
+      if (this.#polledAt !== Infinity) log.warn("the clock was set back", { byMs: this.#polledAt - nowMs });
     }
     this.#polledAt = nowMs;
     const longMax = Math.max(1, Math.floor(this.#options.concurrency * LONG_SHARE));
@@ -382,18 +382,4 @@ async function runHandler(kind: JobKind, job: ClaimedJob): Promise<string | unde
 
 function isSuspect({ deaths, revivals }: ClaimedJob): boolean {
   return deaths > 0 || revivals > 0;
-}
-
-/** Whether dead jobs of a kind are tried again: nobody was notified of their end. */
-function isRevived({ onDeadLetter }: JobKind): boolean {
-  return onDeadLetter === undefined;
-}
-
-/** Exponential, with jitter, so that jobs that failed together are not retried together. */
-function backoffMs(attempts: number, firstMs = BACKOFF_FIRST_MS, maxMs = BACKOFF_MAX_MS): number {
-  return Math.min(firstMs * 2 ** (attempts - 1), maxMs) * (1 - Math.random() / 2);
-}
-
-function revivalMs(kind: JobKind, { revivals }: ClaimedJob): number {
-  return isRevived(kind) ? backoffMs(revivals + 1, BACKOFF_MAX_MS, REVIVAL_MAX_MS) : 0;
 }

@@ -1,6 +1,6 @@
 // Work of stopped nodes: their leases are expired soon after the node stopped, before they run out.
 import { type Leases, nodeOf } from "@/core/lease.ts";
-import { failureOf, logOf } from "@/core/log.ts";
+import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 
 /** How nodes of one database detect which of them are running. */
 export type NodeLock = {
@@ -26,6 +26,7 @@ export class LeaseTakeover {
   readonly #monotonicMs: () => number;
   /** Since when a node was found stopped at each check. */
   readonly #stoppedSince = new Map<string, number>();
+  readonly #warnCheckFailed = rateLimitedWarning(log, "checking for stopped nodes failed");
   #timer: ReturnType<typeof setInterval> | undefined;
   #checking: Promise<void> | undefined;
 
@@ -37,7 +38,7 @@ export class LeaseTakeover {
   start(): void {
     this.#timer = setInterval(() => {
       this.#checking ??= this.check()
-        .catch((cause) => log.warn("checking for stopped nodes failed", failureOf(cause)))
+        .catch((cause) => this.#warnCheckFailed(failureOf(cause)))
         .finally(() => this.#checking = undefined);
     }, CHECK_INTERVAL_MS);
   }

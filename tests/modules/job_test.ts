@@ -1,11 +1,13 @@
 // Jobs as administrators see them: of their tenant only, without payloads; dead ones are retried or discarded.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
+import { Fault } from "@/core/fault.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
+import { captureLog } from "../log_capture.ts";
 import { assertProblem, createCaller, ok } from "./fixtures.ts";
 
 const PATH = "/v1/collaboration/jobs";
@@ -87,4 +89,23 @@ testOnEngines("job.discard deletes a dead job, and no other", async (environment
   await spendAttempts(gateway);
   assert.equal((await admin.delete(`${PATH}/${waiting.id}`)).status, 204);
   assert.deepEqual(ok(await admin.get(PATH)).items, []);
+});
+
+Deno.test("a clock that was set back is logged, and once a minute a database that fails", async () => {
+  await using gateway = await openGateway();
+  const { jobs, store } = gateway.app;
+  const { write } = store;
+  const logOfPolls = async (): Promise<unknown[]> => {
+    const records = await captureLog(["gateway", "job"], async () => {
+      for (let polls = 0; polls < 3; polls++) await jobs.whenIdle();
+    });
+    return records.map(({ rawMessage, properties }) => [rawMessage, properties["code"] ?? properties["byMs"]]);
+  };
+  assert.deepEqual(await logOfPolls(), []);
+  // What waits for a later time is then moved, by a write.
+  gateway.clock.advance(-DAY_MS);
+  store.write = () => Promise.reject(new Fault("unavailable", "The database is unavailable"));
+  assert.deepEqual(await logOfPolls(), [["claiming jobs failed", "unavailable"]]);
+  store.write = write;
+  assert.deepEqual(await logOfPolls(), [["the clock was set back", DAY_MS]]);
 });

@@ -5,7 +5,7 @@ import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { roomOfStream, type StoredEvent } from "@/core/event.ts";
 import { newId } from "@/core/id.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";
-import { failureOf, logOf } from "@/core/log.ts";
+import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import { DeliveryRun, PAUSE_MS } from "./delivery_run.ts";
@@ -44,6 +44,7 @@ type Committed = { streams: Set<string>; hasJoins: boolean };
 
 export class WebhookDispatcher {
   readonly #deps: Deps;
+  readonly #warnTickFailed = rateLimitedWarning(log, "looking for webhooks with work failed");
   readonly #running = new Map<string, Promise<void>>();
   /** Webhooks that got events while they ran, by key. */
   readonly #again = new Map<string, WebhookKey>();
@@ -138,7 +139,7 @@ export class WebhookDispatcher {
       for (const key of [...due, ...busy]) this.#launch(key);
       await this.#scan();
     } catch (cause) {
-      log.warn("looking for webhooks with work failed", failureOf(cause));
+      this.#warnTickFailed(failureOf(cause));
     }
   }
 

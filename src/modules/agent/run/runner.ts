@@ -5,7 +5,7 @@ import { type Clock, iso, withTimeout } from "@/core/clock.ts";
 import { coalesce } from "@/core/coalesce.ts";
 import { newId } from "@/core/id.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";
-import { failureOf, logOf } from "@/core/log.ts";
+import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunExecutor } from "./executor.ts";
@@ -42,6 +42,7 @@ export class Runner {
   readonly #deps: Deps;
   readonly #running = new Map<string, Running>();
   readonly #claim: () => Promise<void>;
+  readonly #warnClaimFailed = rateLimitedWarning(log, "claiming runs failed");
   #timers: ReturnType<typeof setInterval>[] = [];
   #isStopping = false;
   #isStarted = false;
@@ -85,7 +86,7 @@ export class Runner {
   /** Looks for runs to execute. */
   wake(): void {
     if (!this.#isStarted || this.#isStopping) return;
-    this.#claiming = runAsSystem(this.#claim).catch((cause) => log.warn("claiming runs failed", failureOf(cause)));
+    this.#claiming = runAsSystem(this.#claim).catch((cause) => this.#warnClaimFailed(failureOf(cause)));
   }
 
   /** Gives back all runs, so that another node continues them. Safe to repeat. */
