@@ -103,6 +103,9 @@ export class CpuBudget {
   }
 }
 
+/** A call that has not begun, or the next slice of something under way; `until`: it waits no longer. */
+type Waiting = { isNewCall: boolean; until: number; resolve: () => void };
+
 /** The CPU time that one principal and its agents have left on this node. */
 export class CpuAccount {
   readonly key: string;
@@ -117,7 +120,7 @@ export class CpuAccount {
   #remainingMs = BURST_MS;
   #sustainedMs = SUSTAINED_MS;
   #filledAt: number;
-  readonly #waiting: { resolve: () => void; until: number }[] = [];
+  readonly #waiting: Waiting[] = [];
   #inFlight = 0;
   #waitingCalls = 0;
   #isScheduled = false;
@@ -223,10 +226,13 @@ export class CpuAccount {
 
   /** Resolves in a later tick in which no other slice of this account runs, once the account has time. */
   waitForSlice(maxWaitMs: number = Infinity): Promise<void> {
+    return this.#wait({ isNewCall: false, until: this.#budget.now() + maxWaitMs });
+  }
+
+  #wait(what: Omit<Waiting, "resolve">): Promise<void> {
     if (this.#waiting.length >= WAITING_SLICES_MAX) return Promise.reject(this.#rateLimited());
-    const until = this.#budget.now() + maxWaitMs;
     return new Promise((resolve) => {
-      this.#waiting.push({ resolve, until });
+      this.#waiting.push({ ...what, resolve });
       if (this.#isScheduled) return;
       this.#isScheduled = true;
       setImmediate(this.#runNextSlice);
@@ -243,21 +249,28 @@ export class CpuAccount {
     const ownRestMs = this.#budget.isContended(this, now) ? this.#restsUntil(now) - now : 0;
     const restMs = Math.max(ownRestMs, this.tenant?.restMs(now) ?? 0);
     if (restMs >= 1) return void setTimeout(this.#runNextSlice, restMs);
-    const next = this.#waiting[0];
-    if (!this.#hasTime(now) && (next?.until ?? 0) > now) {
+    const next = this.#takeWaiting(now);
+    if (next === undefined) {
       return void setTimeout(this.#runNextSlice, Math.min(Math.max(1, this.waitMs), PAUSE_MAX_MS));
     }
     const turn = this.takeTurn();
-    if (turn === undefined) this.#beginSlice();
-    else void turn.then(this.#beginSlice);
+    if (turn === undefined) this.#beginSlice(next);
+    else void turn.then(() => this.#beginSlice(next));
   };
 
-  readonly #beginSlice = (): void => {
+  /** Removes the first one for which there is time. */
+  #takeWaiting(now: number): Waiting | undefined {
+    const [mayBegin, mayGoOn] = [this.#hasTime(now), this.#hasTime(now, false)];
+    const at = this.#waiting.findIndex(({ isNewCall, until }) => (isNewCall ? mayBegin : mayGoOn) || until <= now);
+    return at < 0 ? undefined : this.#waiting.splice(at, 1)[0];
+  }
+
+  #beginSlice({ resolve }: Waiting): void {
     this.#sliceStart = { at: this.#budget.now(), consumedMs: this.consumedMs };
-    this.#waiting.shift()?.resolve();
+    resolve();
     if (this.#waiting.length > 0) setImmediate(this.#runNextSlice);
     else this.#isScheduled = false;
-  };
+  }
 
   /**
    * A slice is followed by a pause as long as it took: what others do, such as one message, takes several ticks, and would wait
@@ -272,21 +285,25 @@ export class CpuAccount {
     if (this.#waitingCalls >= WAITING_CALLS_MAX || this.waitMs > CALL_WAIT_MS) throw this.#rateLimited();
     this.#waitingCalls++;
     try {
-      await this.waitForSlice();
+      await this.#wait({ isNewCall: true, until: Infinity });
       this.#countCall();
     } finally {
       this.#waitingCalls--;
     }
   }
 
-  /** Whether there is time for one more call beside the running ones, or nobody else needs it. */
-  #hasTime(now: number): boolean {
+  /**
+   * Whether there is time for one more call beside the running ones, or for a slice of one of these, which would wait for each
+   * other if they counted; or whether nobody else needs it.
+   */
+  #hasTime(now: number, isNewCall = true): boolean {
     if (this.#share === Infinity) return true;
-    if (this.tenant?.hasTime(now) === false) return false;
+    if (this.tenant?.hasTime(now, isNewCall) === false) return false;
+    const reservedMs = isNewCall ? this.#inFlight * CALL_RESERVE_MS : 0;
     // The common case first: it computes no refill.
-    if (this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0) return true;
+    if (this.#remainingMs - reservedMs > 0) return true;
     this.#fill(this.#budget.now());
-    return this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0 || !this.#budget.isContended(this, now);
+    return this.#remainingMs - reservedMs > 0 || !this.#budget.isContended(this, now);
   }
 
   #rateLimited(): Fault {

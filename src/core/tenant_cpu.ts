@@ -90,10 +90,11 @@ export class TenantCpu {
     this.#inFlight--;
   }
 
-  /** Whether there is time for one more call beside the running ones, or no other tenant needs it. */
-  hasTime(now: number): boolean {
+  /** Whether there is time for one more call beside the running ones, or for a slice of one; or no other tenant needs it. */
+  hasTime(now: number, isNewCall: boolean): boolean {
     this.#fill(now);
-    return this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0 || !this.#activity.isContended(this, now);
+    const reservedMs = isNewCall ? this.#inFlight * CALL_RESERVE_MS : 0;
+    return this.#remainingMs - reservedMs > 0 || !this.#activity.isContended(this, now);
   }
 
   /** Time in ms until it has time again; 0 while it has, and while no other tenant needs it. */

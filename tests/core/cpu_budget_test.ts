@@ -141,6 +141,21 @@ Deno.test("calls under way count before it is known what they take", async () =>
   await waited;
 });
 
+for (const [whose, most] of [["one member", 1], ["many members", 25]] as const) {
+  Deno.test(`calls under way of ${whose} do not wait for each other`, async () => {
+    const { time, members, stranger } = tenantBudget();
+    assert.ok(runsImmediately(stranger, time.now));
+    const callers = Array.from({ length: 50 }, (_, n) => members[n % most]).filter((caller) => caller !== undefined);
+    let slices = 0;
+    for (const caller of callers) {
+      assert.equal(caller.beginCall(time.now), undefined);
+      void caller.waitForSlice().then(() => slices++);
+    }
+    await ticks(200);
+    assert.equal(slices, 50);
+  });
+}
+
 Deno.test("few calls wait, and none for long: others are refused, with the time to retry after", async () => {
   const { budget, time } = budgetOf();
   const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
