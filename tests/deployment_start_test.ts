@@ -142,11 +142,11 @@ testOnPostgres(
 
 /** A server that replies this to whatever a client asks first. */
 function replyToAll(listener: Deno.Listener, reply: string): AsyncDisposable {
+  const bytes = new TextEncoder().encode(reply);
   const replied = (async () => {
     for await (const connection of listener) {
-      await connection.read(new Uint8Array(1024));
       // The client may have left already.
-      await connection.write(new TextEncoder().encode(reply)).catch(() => {});
+      await connection.read(new Uint8Array(1024)).then(() => connection.write(bytes)).catch(() => {});
       connection.close();
     }
   })();
