@@ -86,11 +86,15 @@ Deno.test("a query for the rooms of a member does not read all rooms of the tena
   await using gateway = await openGateway();
   const { store } = gateway.app;
   const viewer = { tenantId: "default", principalId: "alice", ownerId: "" };
+  const reader = { ...viewer, isOwned: false, roomIds: undefined };
   const statements = await recordQueries(async () => {
     await new SyncStore(store.db).readSnapshot(viewer);
-    await new ReadStateStore(store.db, store.dialect).memberRooms({ ...viewer, isOwned: false, roomIds: undefined });
+    await new ReadStateStore(store.db, store.dialect).memberRooms(reader);
+    for (const sort of ["-lastMessageAt", "name"] as const) {
+      await new RoomStore(store.db).list(reader, { withPublic: false, sort }, undefined, 100);
+    }
   });
-  assert.equal(statements.length, 4);
+  assert.equal(statements.length, 6);
   for (const statement of statements) await assertNoTenantScan(gateway, statement, "room");
 });
 
