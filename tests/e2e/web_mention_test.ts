@@ -24,12 +24,14 @@ async function send(page: Page, text: string): Promise<void> {
 
 browserTest("the client offers members, mentions those who are picked, and marks nobody else", async (t) => {
   await using target = await openTarget({ isOwn: true });
-  const [ada, bob, anna] = [
+  const [ada, bob, anna, carol, dan] = [
     await target.token({ sub: "ada", name: "Ada Lovelace", role: "owner" }),
     await target.token({ sub: "bob" }),
     await target.token({ sub: "248289761001", name: "Анна" }),
+    await target.token({ sub: "carol", name: "Carol Jones" }),
+    await target.token({ sub: "dan", name: "Dan" }),
   ];
-  for (const token of [ada, bob, anna]) await target.call(token, "GET", "/v1/collaboration/me");
+  for (const token of [ada, bob, anna, carol, dan]) await target.call(token, "GET", "/v1/collaboration/me");
   for (const [id, kind, displayName] of [["poller", "service", "Poller"], ["helper", "agent", "Helper"]]) {
     await target.call(ada, "POST", "/v1/collaboration/principals", { id, kind, displayName });
   }
@@ -79,6 +81,33 @@ browserTest("the client offers members, mentions those who are picked, and marks
     await t.step("everybody is marked if everybody is mentioned", async () => {
       await send(page, "Lunch, @all?");
       await eventually(async () => assert.deepEqual(await marked("Lunch"), ["@all"]));
+    });
+    await t.step("its author sees that somebody who is named is not in the room, and adds them", async () => {
+      let lookups = 0;
+      const other = await signIn(browser, target, bob);
+      await other.getByRole("link", { name: /team/ }).first().click();
+      page.on("request", (request) => lookups += Number(/principals\?q=/.test(request.url())));
+      await send(page, "Welcome @Carol-Jones and @bob: `@dan`, dan@example.org");
+      const absent = message(page, "Welcome").locator(".absent");
+      await absent.getByText("Carol Jones is not in this room and was not notified.").waitFor();
+      await message(other, "Welcome").waitFor();
+      assert.equal(await other.locator(".absent").count(), 0);
+      await other.close();
+      assert.equal(await absent.count(), 1);
+      assert.equal(lookups, 1);
+      await absent.getByRole("button", { name: "Add to the room" }).click();
+      await untilGone(absent);
+      await eventually(async () => assert.deepEqual(await marked("Welcome"), ["@carol-jones", "@bob"]));
+      await eventually(async () => {
+        const { items } = await target.call(carol, "GET", "/v1/collaboration/notifications?kinds=mention");
+        assert.equal(items.length, 1);
+      });
+    });
+    await t.step("what is said about it can be dismissed", async () => {
+      await send(page, "And @dan");
+      const absent = message(page, "And @dan").locator(".absent");
+      await absent.getByRole("button", { name: "Dismiss" }).click();
+      await untilGone(absent);
     });
     await t.step("who types faster than the page is drawn picks what all of it means", async () => {
       await typeFor(page, "@b", ["bob"]);

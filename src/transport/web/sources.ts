@@ -62,6 +62,7 @@ export const SCRIPTS: Sources = {
   "meeting/meetings.ts": () => import("@/web/meeting/meetings.ts", { with: { type: "text" } }),
   "meeting/notice.ts": () => import("@/web/meeting/notice.ts", { with: { type: "text" } }),
   "meeting/page.ts": () => import("@/web/meeting/page.ts", { with: { type: "text" } }),
+  "message/absent.ts": () => import("@/web/message/absent.ts", { with: { type: "text" } }),
   "message/actions.ts": () => import("@/web/message/actions.ts", { with: { type: "text" } }),
   "message/commands.ts": () => import("@/web/message/commands.ts", { with: { type: "text" } }),
   "message/completion.ts": () => import("@/web/message/completion.ts", { with: { type: "text" } }),

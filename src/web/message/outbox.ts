@@ -24,6 +24,8 @@ const RETRY_MS = 3000;
 
 export const unsent = signal<readonly Unsent[]>(JSON.parse(sessionStorage.getItem(KEY) ?? "[]"));
 
+/** Those sent from this page whose text may name somebody. */
+const naming = new Set<string>();
 let isSending = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -50,6 +52,11 @@ export function retry(id: string): void {
   void flush();
 }
 
+/** Whether a message was sent from this page, and its text may name somebody. */
+export function isSentNaming({ clientMessageId }: Message): boolean {
+  return naming.has(clientMessageId ?? "");
+}
+
 export function discard(id: string): void {
   unsent.value = unsent.value.filter(({ clientMessageId }) => clientMessageId !== id);
 }
@@ -60,7 +67,8 @@ async function flush(): Promise<void> {
   clearTimeout(timer);
   try {
     for (let next = waiting(); next !== undefined && token.value !== ""; next = waiting()) {
-      const { clientMessageId: id } = next;
+      const { clientMessageId: id, text } = next;
+      if (text.includes("@")) naming.add(id);
       try {
         putMessage(await post<Message>("v1/messages", bodyOf(next)));
         discard(id);

@@ -21,8 +21,10 @@ import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
 import { formatKey } from "./format_keys.ts";
 import { markdown, mentionNames } from "./markdown.ts";
+import { isSentNaming } from "./outbox.ts";
 import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
 
+const Absent = later(() => import("./absent.ts"));
 const Elements = later(() => import("./elements.ts"));
 
 type Props = { message: Message; room: Room; isContinued: boolean; isInThread: boolean; isMarked: boolean };
@@ -62,6 +64,7 @@ function Row({ message, room, isContinued, isInThread, isMarked }: Props): VNode
           : html`<${Body} message=${message} />`}
         ${isDeleted ? null : html`
           <${Files} files=${message.files} />
+          ${isSentNaming(message) ? html`<${Absent} message=${message} room=${room} />` : null}
           ${(message.elements ?? []).length === 0
             ? null
             : html`<${Elements} message=${message} isAllowed=${canWrite(room)} />`}
