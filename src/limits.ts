@@ -12,6 +12,9 @@ const SUBSCRIBE_BYTES = 240;
 /** Connections of all tenants together, as a multiple of those of one: no tenant takes those of the others. */
 const NODE_CONNECTIONS = 1.25;
 
+/** The part of the memory of sockets that may have data which the clients of one tenant have not read. */
+const UNREAD_PART = 4;
+
 /** Limits that `SVC_RATE_LIMIT=off` disables. */
 const RATE_SETTING = /_(PER_SECOND|PER_MINUTE|PER_DAY|BURST|CPU_PERCENT)$|_CONNECTIONS/;
 
@@ -91,12 +94,15 @@ export function limitsOf({ settings }: Config): Limits {
       tenantMaxBytes: settings.SVC_LIMIT_TENANT_FILE_BYTES,
       memberMaxBytes: settings.SVC_LIMIT_MEMBER_FILE_BYTES,
     },
-    // The default in a small container leaves memory for everything else.
-    socketMemoryBytes: settings.SVC_LIMIT_SOCKET_MEMORY_BYTES ??
-      Math.min(256 * 1024 * 1024, containerMemoryLimit() / 8),
+    socketMemoryBytes: socketMemoryOf(settings),
     ws: settings.SVC_RATE_LIMIT ? ws : withoutRateLimits(ws),
     publicLimits: { ...shownSettings(settings), frameBytes: ws.frameMaxBytes },
   };
+}
+
+/** The default in a small container leaves memory for everything else. */
+function socketMemoryOf({ SVC_LIMIT_SOCKET_MEMORY_BYTES: bytes }: Config["settings"]): number {
+  return bytes ?? Math.min(256 * 1024 * 1024, containerMemoryLimit() / 8);
 }
 
 function socketLimitsOf(settings: Config["settings"]): WsLimits {
@@ -108,6 +114,7 @@ function socketLimitsOf(settings: Config["settings"]): WsLimits {
     // Refused for its size, a client would not come back. More than waits for its turn is refused in any case.
     frameMaxBytes: Math.max(settings.SVC_LIMIT_FRAME_BYTES, Math.min(firstFrameBytes, inboxMaxBytes)),
     outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
+    tenantUnreadMaxBytes: socketMemoryOf(settings) / UNREAD_PART,
     replyMaxEvents: settings.SVC_LIMIT_RECOVERY_EVENTS,
     // Half of the outbox may be in use when a reply is added.
     replyMaxBytes: Math.floor(settings.SVC_LIMIT_OUTBOX_BYTES / 4),

@@ -1,10 +1,11 @@
 // Joining of frames, scheduling of flushes, and the table of close codes.
 import assert from "node:assert/strict";
 import { DISCONNECT, isPlainReason, withReason } from "@/transport/shared/disconnect.ts";
-import { FrameCache, Outbox } from "@/transport/ws/outbox.ts";
+import { WS_LIMITS } from "@/transport/shared/socket_limits.ts";
+import { FrameCache, messageOf, Outbox } from "@/transport/ws/outbox.ts";
 import { type Flushable, FlushScheduler } from "@/transport/ws/flush_scheduler.ts";
 import { blockThread, pause, until } from "../wait.ts";
-import { createHubHarness, sendCommand } from "./ws_harness.ts";
+import { createHubHarness, FakeSocket, sendCommand } from "./ws_harness.ts";
 
 const room = "room:a";
 
@@ -39,28 +40,30 @@ Deno.test("withReason accepts only reasons that clients show", () => {
   }
 });
 
-Deno.test("FrameCache joins equal parts once", () => {
+Deno.test("FrameCache joins equal messages once", () => {
   const frames = new FrameCache();
-  const first = new Outbox();
-  const second = new Outbox();
-  for (const outbox of [first, second]) {
-    outbox.add("a", 1, 1);
-    outbox.add("b", 1, 1);
-  }
-  assert.equal(first.pushes, 2);
-  assert.equal(first.drain(frames), "a\nb");
-  assert.equal(second.drain(frames), "a\nb");
-  first.add("a", 1, 1);
-  first.add("c", 1, 1);
-  assert.equal(first.drain(frames), "a\nc");
-  second.add("a", 1, 1);
-  assert.equal(second.drain(frames), "a");
-  assert.equal(second.bytes + second.pushes, 0);
-  assert.equal(first.bytes, 0);
-  const many = Array.from({ length: 20 }, (_, at) => String(at));
+  const sockets = [new FakeSocket(), new FakeSocket()] as const;
+  const [first, second] = sockets.map((socket) => new Outbox(socket, WS_LIMITS.outboxMaxBytes, () => {}));
+  assert.ok(first && second);
+  const [a, b, c] = ["a", "b", "c"].map((text) => ({ ...messageOf(text), count: 1 }));
+  assert.ok(a && b && c);
+  const sent = (outbox: Outbox): string | undefined => {
+    assert.equal(outbox.send(frames), true);
+    assert.equal(outbox.bytes + outbox.pushes, 0);
+    return sockets[outbox === first ? 0 : 1].frames.at(-1);
+  };
+  for (const outbox of [first, second]) for (const message of [a, b]) outbox.add(message);
+  assert.deepEqual([first.pushes, first.bytes], [2, 2]);
+  assert.equal(sent(first), "a\nb");
+  assert.equal(sent(second), "a\nb");
+  for (const message of [a, c]) first.add(message);
+  assert.equal(sent(first), "a\nc");
+  second.add(a);
+  assert.equal(sent(second), "a");
+  const many = Array.from({ length: 20 }, (_, at) => messageOf(String(at)));
   for (const times of [1, 2]) {
-    for (const text of many) first.add(text, text.length, 1);
-    assert.equal(first.drain(frames), many.join("\n"), `time ${times}`);
+    for (const message of many) first.add(message);
+    assert.equal(sent(first), many.map(({ text }) => text).join("\n"), `time ${times}`);
   }
 });
 

@@ -38,9 +38,6 @@ type AcceptOptions = {
 /** Time to write a close frame to a peer that reads. */
 const CLOSE_FRAME_MS = 5;
 
-/** A closed socket of which the peer has not read so much counts until it has, or is lost. */
-const HELD_BYTES = 64 * 1024;
-
 /** What a frame counts in addition to its length. */
 const FRAME_OVERHEAD_BYTES = 1024;
 
@@ -104,7 +101,7 @@ export class AcceptedSocket implements GuardedSocket {
   }
 
   get bufferedAmount(): number {
-    return this.#isClosing ? 0 : this.#socket.bufferedAmount;
+    return this.#isTerminated ? 0 : this.#socket.bufferedAmount;
   }
 
   get writeBytes(): number {
@@ -124,7 +121,7 @@ export class AcceptedSocket implements GuardedSocket {
     // The peer has this long to close as well; the timer does not delay the end of the process.
     const timer = setInterval(() => {
       // The runtime drops nothing that it still writes: its memory and its connection last until the peer reads or is lost.
-      if (this.#socket.bufferedAmount > HELD_BYTES && !this.#hasEnded) return;
+      if (this.bufferedAmount > 0 && !this.#hasEnded) return;
       clearInterval(timer);
       this.#terminate();
       this.#onEnded();

@@ -32,7 +32,12 @@ export const DISCONNECT = {
   shutdown: reconnectable(3001, "shutdown", "The node is shutting down; reconnect and recover on another one"),
   internal: reconnectable(3004, "internal server error", "An unexpected error in the gateway", "internal"),
   expired: reconnectable(3005, "connection expired", "The token has expired; reconnect with a new one"),
-  slow: reconnectable(3008, "slow", "The outbox is full: the client reads too slowly", "slow_consumer"),
+  slow: reconnectable(
+    3008,
+    "slow",
+    "The outbox is full, or those of its tenant are: the client reads too slowly",
+    "slow_consumer",
+  ),
   insufficientState: reconnectable(
     3010,
     "insufficient state",

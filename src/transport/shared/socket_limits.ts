@@ -10,6 +10,8 @@ export type WsLimits = {
   inboxMaxBytes: number;
   /** Data queued here and in the socket together. */
   outboxMaxBytes: number;
+  /** Share of a tenant in the data of its clients that the runtime has, and as much again in what waits for slow ones. */
+  tenantUnreadMaxBytes: number;
   subscriptionsMax: number;
   /** Events of one recovery or one history page. */
   replyMaxEvents: number;
@@ -58,6 +60,7 @@ export const WS_LIMITS: WsLimits = {
   connectMaxBytes: 16 * 1024,
   inboxMaxBytes: 1024 * 1024,
   outboxMaxBytes: 1024 * 1024,
+  tenantUnreadMaxBytes: 64 * 1024 * 1024,
   subscriptionsMax: 1000,
   replyMaxEvents: 300,
   replyMaxBytes: 256 * 1024,

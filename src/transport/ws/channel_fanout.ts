@@ -11,6 +11,7 @@ import { type EventLog, streamKey } from "@/ports/store.ts";
 import { DISCONNECT, type Disconnect, withReason } from "../shared/disconnect.ts";
 import { encodePublication, encodePush, UNSUBSCRIBE } from "./protocol.ts";
 import { GuestPresence } from "./guest_presence.ts";
+import type { Message } from "./outbox.ts";
 import type { RecoveryCache } from "./recovery_cache.ts";
 import { StreamReader, type StreamReaderOwner } from "./stream_reader.ts";
 
@@ -36,11 +37,8 @@ export type ChannelFanoutDeps = {
   checkUpToDate: () => Promise<boolean> | undefined;
 };
 
-/** Pushes encoded for many sockets: their lines, size, and number of publications. */
-export type EncodedPush = {
-  readonly text: string;
-  readonly bytes: number;
-  readonly count: number;
+/** Pushes encoded for many sockets. */
+export type EncodedPush = Message & {
   /** The position before the first of them; `undefined` if they are not in the log. */
   readonly afterSeq: number | undefined;
 };
@@ -55,7 +53,7 @@ export interface SubscriberConnection {
   readonly isBackpressured: boolean;
   info(): ClientInfo;
   /** False if this is too much at once even for a client that reads fast enough. */
-  push(text: string, bytes: number, count: number): boolean;
+  push(message: Message): boolean;
   /** Counts publications that are not sent and cannot be recovered. */
   discard(count: number): void;
   /** The subscription has ended. */
@@ -75,6 +73,9 @@ export interface ChannelSubscriber {
 
 /** Which subscribers receive a push. */
 type Recipients = { principalIds?: ReadonlySet<string> | undefined };
+
+/** Events are joined to pushes up to this length: the runtime is given whole pushes, see `Outbox`. */
+const PUSH_CHARS = 64 * 1024;
 
 const log = logOf("ws");
 
@@ -194,6 +195,7 @@ export class ChannelFanout implements StreamReaderOwner {
       if (count === 0) after = event.seq - 1;
       lines = count === 0 ? push : `${lines}\n${push}`;
       count++;
+      if (lines.length > PUSH_CHARS) flush();
     }
     flush();
   }
@@ -345,5 +347,5 @@ export class ChannelFanout implements StreamReaderOwner {
 }
 
 function encodedPush(text: string, count: number, afterSeq?: number): EncodedPush {
-  return { text, bytes: Buffer.byteLength(text), count, afterSeq };
+  return { text, bytes: Buffer.byteLength(text), count, waiting: 0, afterSeq };
 }

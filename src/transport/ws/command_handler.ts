@@ -267,6 +267,7 @@ export class CommandHandler {
         "HTTP";
       throw new Fault("payload_too_large", detail);
     }
+    using _held = connection.hasCapacity(bytes) ? undefined : connection.hold(bytes);
     do {
       if (!connection.hasCapacity(bytes)) await this.#waitForCapacity(connection, bytes);
       if (recheck !== undefined) await recheck();

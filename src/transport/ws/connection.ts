@@ -1,5 +1,4 @@
 // One client connection: its queue of commands, its outbox, its deadlines and its single close.
-import { Buffer } from "node:buffer";
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { EventFilter } from "@/core/event_view.ts";
 import { isLongerThan } from "@/core/text.ts";
@@ -8,17 +7,10 @@ import type { ConnectionMeta } from "../shared/connection_limiter.ts";
 import { CONNECT_EXPECTED, DISCONNECT, type Disconnect } from "../shared/disconnect.ts";
 import { CommandQueue, type CommandQueueHost, type ConcurrencyGroup } from "./command_queue.ts";
 import { type Command, encodeError, parseCommand, PING, type ReplyError } from "./protocol.ts";
-import { FrameCache, Outbox } from "./outbox.ts";
+import type { Backlog } from "./backlog.ts";
+import { FrameCache, type Message, messageOf, Outbox, type SocketLike } from "./outbox.ts";
 import type { Flushable, FlushScheduler } from "./flush_scheduler.ts";
 import type { Subscription } from "./subscription.ts";
-
-/** What a connection needs of a WebSocket. */
-export type SocketLike = {
-  readonly readyState: number;
-  readonly bufferedAmount: number;
-  send(data: string): void;
-  close(code?: number, reason?: string): void;
-};
 
 /** `new`: nothing received. `connecting`: its token is being verified. `refused`: got an error; further input is ignored. */
 type ConnectionPhase = "new" | "connecting" | "ready" | "refused" | "closed";
@@ -29,14 +21,13 @@ const IDLE_CHECKS = 3;
 const DISCARD_MAX_BYTES = 1024 * 1024;
 /** What a frame counts in addition to its length. */
 const FRAME_COST = 1024;
-/** Below this part of the outbox limit, the exact buffered amount does not matter. */
-const PRESSURE_CHECK_DIVISOR = 4;
 
 type Draining = { disconnect: Disconnect; idleChecks: number; discardedBytes: number };
 
 /** What all connections of a hub share. */
 export interface ConnectionHost extends CommandQueueHost {
   readonly flushScheduler: FlushScheduler;
+  readonly backlog: Backlog;
   /** Hub time for deadlines; it stops while the process is paused. */
   readonly time: number;
   concurrencyGroupOf(command: Command): ConcurrencyGroup | undefined;
@@ -44,7 +35,7 @@ export interface ConnectionHost extends CommandQueueHost {
   run(connection: Connection, command: Command): Promise<void>;
   onReady(connection: Connection): void;
   /** The client is slow, or its input is being discarded: resume the connection later. */
-  pauseInput(connection: Connection): void;
+  pause(connection: Connection): void;
   /** So many broadcast messages were not sent to a client that stays connected. */
   onDiscarded(count: number): void;
   /** The connection has ended; `dropped` broadcast messages were not sent. */
@@ -65,9 +56,7 @@ export class Connection implements Flushable {
   #eventFilter: EventFilter | undefined;
   readonly #socket: SocketLike;
   readonly #host: ConnectionHost;
-  readonly #outbox = new Outbox();
-  /** Upper bound of the bytes buffered in the socket. */
-  #socketBytes = 0;
+  readonly #outbox: Outbox;
   #phase: ConnectionPhase = "new";
   readonly queue: CommandQueue;
   #running = 0;
@@ -84,6 +73,7 @@ export class Connection implements Flushable {
   constructor(socket: SocketLike, meta: ConnectionMeta, host: ConnectionHost) {
     this.#socket = socket;
     this.#host = host;
+    this.#outbox = new Outbox(socket, host.limits.outboxMaxBytes, () => this.close(DISCONNECT.slow));
     this.shard = host.flushScheduler.assign();
     this.meta = meta;
     this.openedAt = host.time;
@@ -97,6 +87,7 @@ export class Connection implements Flushable {
   set actor(actor: Actor | undefined) {
     this.#actor = actor;
     this.#eventFilter = actor && this.#host.eventFilterOf(actor);
+    if (actor !== undefined && !this.#isSocketClosed) this.#outbox.countFor(chargedTo(actor), this.#host.backlog);
   }
 
   get eventFilter(): EventFilter | undefined {
@@ -129,7 +120,7 @@ export class Connection implements Flushable {
 
   /** Whether the client reads too slowly. */
   get isBackpressured(): boolean {
-    return this.#waitingBytes() > this.#host.limits.outboxMaxBytes / 2;
+    return this.#outbox.isBackpressured;
   }
 
   /** Aborted when the connection ends. */
@@ -167,13 +158,14 @@ export class Connection implements Flushable {
     this.runQueued();
   }
 
-  /** Continues after `pauseInput` of the host. */
+  /** Continues after `pause` of the host. */
   resume(): void {
+    if (this.#outbox.isWaiting) this.#scheduleFlush();
     this.runQueued();
     const draining = this.#draining;
     if (draining === undefined || this.isClosed) return;
     if (this.isIdle && ++draining.idleChecks > IDLE_CHECKS) this.close(draining.disconnect);
-    else this.#host.pauseInput(this);
+    else this.#host.pause(this);
   }
 
   /**
@@ -188,7 +180,7 @@ export class Connection implements Flushable {
         if (group === undefined || group !== this.#concurrencyGroup) return;
         if (this.#running >= this.#host.limits.maxConcurrent) return;
       }
-      if (this.isBackpressured || this.queue.isDelayed) return this.#host.pauseInput(this);
+      if (this.isBackpressured || this.queue.isDelayed) return this.#host.pause(this);
       this.queue.shift();
       this.#concurrencyGroup = group;
       this.#running++;
@@ -199,28 +191,31 @@ export class Connection implements Flushable {
 
   /** Whether the outbox has room for so many bytes. */
   hasCapacity(bytes: number): boolean {
-    return this.#waitingBytes(bytes) <= this.#host.limits.outboxMaxBytes;
+    return this.#outbox.hasCapacity(bytes);
+  }
+
+  /** Counts a reply of so many bytes that waits until there is room for it. */
+  hold(bytes: number): Disposable {
+    return this.#outbox.hold(bytes);
   }
 
   /** Queues an encoded reply. */
   reply(text: string, bytes?: number): void {
-    this.#send(text, bytes);
+    if (!this.push(messageOf(text, bytes))) this.close(DISCONNECT.slow);
   }
 
   /** Queues a failed reply. */
   fail(id: number, error: ReplyError): void {
-    this.#send(encodeError(id, error));
+    this.reply(encodeError(id, error));
   }
 
-  /** Queues broadcast messages; false if they are too many at once even for a client that reads fast enough. */
-  push(text: string, bytes: number, count: number): boolean {
+  /** Queues a message; false if it is too much at once even for a client that reads fast enough. */
+  push(message: Message): boolean {
     if (this.isClosed) return true;
-    const { outboxMaxBytes } = this.#host.limits;
-    const isTight = this.#outbox.bytes + this.#socketBytes + bytes > outboxMaxBytes;
-    if (isTight && !this.hasCapacity(bytes) && this.#socketBytes <= outboxMaxBytes / 2) return false;
-    this.#outbox.add(text, bytes, count);
-    if (this.#outbox.bytes > outboxMaxBytes) this.close(DISCONNECT.slow);
-    else this.#scheduleFlush();
+    if (this.#outbox.isBurst(message.bytes)) return false;
+    this.#outbox.add(message);
+    if (this.#outbox.bytes > this.#host.limits.outboxMaxBytes) this.close(DISCONNECT.slow);
+    else if (!this.#outbox.isSlow) this.#scheduleFlush();
     return true;
   }
 
@@ -277,25 +272,27 @@ export class Connection implements Flushable {
     this.subscriptions.delete(channel);
   }
 
-  /** Sends the outbox; called by the flush scheduler. */
+  /** Sends the outbox, as far as the client reads; called by the flush scheduler. */
   flush(frames: FrameCache): number {
     this.#isFlushScheduled = false;
-    if (this.isClosed || this.#outbox.bytes === 0 || this.#socket.readyState !== OPEN) return 0;
+    if (this.isClosed || this.#socket.readyState !== OPEN) return 0;
     if (!this.hasCapacity(0)) {
       this.close(DISCONNECT.slow);
       return 0;
     }
     const { pushes } = this.#outbox;
-    this.#sendAll(frames);
-    return pushes;
+    const hasSent = this.#outbox.send(frames);
+    if (!hasSent) this.#outbox.markSlow();
+    if (hasSent && this.#outbox.bytes > 0) this.#scheduleFlush();
+    else if (this.#outbox.isWaiting) this.#host.pause(this);
+    return pushes - this.#outbox.pushes;
   }
 
   /** Ends the connection at once, whatever the peer does. */
   close(disconnect: Disconnect): void {
     if (this.isClosed) return;
     const dropped = disconnect === DISCONNECT.slow ? this.#outbox.pushes : 0;
-    const hasRemaining = dropped === 0 && this.#socket.readyState === OPEN && this.#outbox.bytes > 0;
-    if (hasRemaining && this.hasCapacity(0)) this.#sendAll(new FrameCache());
+    if (dropped === 0 && this.#socket.readyState === OPEN && this.hasCapacity(0)) this.#outbox.send(new FrameCache());
     this.#release(disconnect, dropped);
     this.#socket.close(disconnect.code, disconnect.reason);
   }
@@ -305,6 +302,7 @@ export class Connection implements Flushable {
     if (this.#isSocketClosed) return;
     this.#isSocketClosed = true;
     if (!this.isClosed) this.#release(undefined, 0);
+    this.#outbox.onSocketClosed();
     this.#host.onSocketClosed(this);
   }
 
@@ -320,7 +318,7 @@ export class Connection implements Flushable {
    */
   #drainAndClose(disconnect: Disconnect): void {
     this.#draining = { disconnect, idleChecks: 0, discardedBytes: 0 };
-    this.#host.pauseInput(this);
+    this.#host.pause(this);
   }
 
   #discard(draining: Draining, data: unknown): void {
@@ -357,34 +355,13 @@ export class Connection implements Flushable {
     const { limits, time } = this.#host;
     this.#pingAt = time + limits.pingMs;
     this.#pongBy = time + limits.pongTimeoutMs;
-    this.#send(PING);
-  }
-
-  #send(text: string, bytes = Buffer.byteLength(text)): void {
-    if (!this.push(text, bytes, 0)) this.close(DISCONNECT.slow);
+    this.reply(PING);
   }
 
   #scheduleFlush(): void {
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
     this.#host.flushScheduler.schedule(this);
-  }
-
-  /**
-   * Bytes waiting for the client, plus `more`. Reading `bufferedAmount` is costly, so the upper bound of it is used until the
-   * exact number may matter.
-   */
-  #waitingBytes(more = 0): number {
-    const own = this.#outbox.bytes + more;
-    if (own + this.#socketBytes > this.#host.limits.outboxMaxBytes / PRESSURE_CHECK_DIVISOR) {
-      this.#socketBytes = this.#socket.bufferedAmount;
-    }
-    return own + this.#socketBytes;
-  }
-
-  #sendAll(frames: FrameCache): void {
-    this.#socketBytes += this.#outbox.bytes;
-    this.#socket.send(this.#outbox.drain(frames));
   }
 
   #release(disconnect: Disconnect | undefined, dropped: number): void {

@@ -18,7 +18,9 @@ import { CommandHandler } from "./command_handler.ts";
 import { ConnectHandler, type Identity } from "./connect_handler.ts";
 import type { ConnectionMeta } from "../shared/connection_limiter.ts";
 import type { ConcurrencyGroup } from "./command_queue.ts";
-import { Connection, type ConnectionHost, type SocketLike } from "./connection.ts";
+import { Connection, type ConnectionHost } from "./connection.ts";
+import type { SocketLike } from "./outbox.ts";
+import { Backlog } from "./backlog.ts";
 import { ChannelRegistry } from "./channel_registry.ts";
 import type { Command } from "./protocol.ts";
 import { History } from "./history.ts";
@@ -58,6 +60,8 @@ const TICKS_MAX = 3;
 /** Bounds the load of many thousand idle sockets on the store; the longest overdue come first. */
 const REVALIDATIONS_PER_TICK = 100;
 const RESUME_DELAY_MS = 20;
+/** Bounds the cost of many slow clients; they take turns. */
+const RESUMED_MAX = 500;
 const DRAIN_STEP_MS = 25;
 
 const log = logOf("ws");
@@ -65,6 +69,7 @@ const log = logOf("ws");
 export class Hub implements ConnectionHost {
   readonly limits: WsLimits;
   readonly flushScheduler: FlushScheduler;
+  readonly backlog: Backlog;
   readonly #deps: HubDeps;
   readonly #channelRegistry: ChannelRegistry;
   readonly #ownerSockets: OwnerSockets;
@@ -88,6 +93,7 @@ export class Hub implements ConnectionHost {
     this.#deps = deps;
     this.limits = limits;
     this.flushScheduler = new FlushScheduler(limits.shards, (pushes) => pushes > 0 && metrics.poolSent.inc(pushes));
+    this.backlog = new Backlog(limits.tenantUnreadMaxBytes);
     const recoveryCache = new RecoveryCache(eventLog);
     this.#channelRegistry = new ChannelRegistry({
       bus,
@@ -248,13 +254,15 @@ export class Hub implements ConnectionHost {
     metrics.poolPeak.set(this.#peak);
   }
 
-  pauseInput(connection: Connection): void {
+  pause(connection: Connection): void {
     this.#paused.add(connection);
     this.#resumeTimer ??= setTimeout(() => {
       this.#resumeTimer = undefined;
-      const paused = [...this.#paused];
-      this.#paused.clear();
+      const paused = [...this.#paused].slice(0, RESUMED_MAX);
+      for (const connection of paused) this.#paused.delete(connection);
       for (const connection of paused) connection.resume();
+      const [next] = this.#paused;
+      if (next !== undefined) this.pause(next);
     }, RESUME_DELAY_MS);
   }
 

@@ -7,6 +7,7 @@ import { type EventView, isHidden, redactFor } from "@/core/event_view.ts";
 import { logOf } from "@/core/log.ts";
 import { DISCONNECT, withReason } from "../shared/disconnect.ts";
 import type { ChannelFanout, ChannelSubscriber, EncodedPush, SubscriberConnection } from "./channel_fanout.ts";
+import { messageOf } from "./outbox.ts";
 import { encodePush, ERRORS, ProtocolError, UNSUBSCRIBE } from "./protocol.ts";
 import { PAGE_SIZE } from "./recovery_cache.ts";
 
@@ -117,7 +118,7 @@ export class Subscription implements ChannelSubscriber {
       );
     } else {
       const push = encodePush(this.fanout.channel, "unsubscribe", JSON.stringify({ code, reason }));
-      if (!this.connection.push(push, push.length, 0)) this.connection.close(DISCONNECT.slow);
+      if (!this.connection.push(messageOf(push))) this.connection.close(DISCONNECT.slow);
     }
   }
 
@@ -132,10 +133,10 @@ export class Subscription implements ChannelSubscriber {
   }
 
   /** A push that does not fit is read from the log later, as fast as the client reads. */
-  #push({ text, bytes, count, afterSeq }: EncodedPush): void {
-    if (this.connection.push(text, bytes, count)) return;
-    if (afterSeq === undefined) this.connection.discard(count);
-    else void this.#catchUp(afterSeq);
+  #push(push: EncodedPush): void {
+    if (this.connection.push(push)) return;
+    if (push.afterSeq === undefined) this.connection.discard(push.count);
+    else void this.#catchUp(push.afterSeq);
   }
 
   /** Reads the log until the client is up to date. After a gap or a failed read the client resubscribes from its position. */
@@ -154,8 +155,7 @@ export class Subscription implements ChannelSubscriber {
           for (const event of events) {
             // Events after the head will be delivered as pushes; those that do not fit are read again.
             if (this.#phase !== "catching_up" || event.seq > this.fanout.head || this.connection.isBackpressured) break;
-            const { text, bytes, count } = this.fanout.pushOf(event);
-            if (!this.connection.push(text, bytes, count)) return this.connection.close(DISCONNECT.slow);
+            if (!this.connection.push(this.fanout.pushOf(event))) return this.connection.close(DISCONNECT.slow);
             last = event.seq;
           }
         }
