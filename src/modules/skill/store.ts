@@ -148,7 +148,7 @@ export class SkillStore {
     await this.#db.deleteFrom("skill").where("tenant_id", "=", tenantId).where("name", "=", name).execute();
   }
 
-  /** Removes an unattached version; false if it is attached. */
+  /** Removes a version that is not attached. */
   async removeVersion(tenantId: string, name: string, digest: string): Promise<void> {
     await this.#db.deleteFrom("skill_file").where("tenant_id", "=", tenantId).where("skill_name", "=", name)
       .where("digest", "=", digest).execute();

@@ -54,9 +54,8 @@ export function vectorModule(platform: Platform, { ai, hasModel, isEnabled }: De
   async function optimize(): Promise<void> {
     const all = new SpaceStore(store.db);
     for (const tenantId of await all.tenants()) {
-      for (const space of await all.all(tenantId)) {
-        if (space.state === "active") await engines.of(space)?.optimize(vectorSpaceOf(space));
-      }
+      const { active } = await all.current(tenantId);
+      if (active !== undefined) await engines.of(active)?.optimize(vectorSpaceOf(active));
     }
   }
 

@@ -21,9 +21,7 @@ export class VectorService {
 
   async status({ tenantId }: Actor): Promise<VectorStatus> {
     const { store, engines, search } = this.#deps;
-    const spaces = await new SpaceStore(store.db).all(tenantId);
-    const active = spaces.find(({ state }) => state === "active");
-    const building = spaces.find(({ state }) => state === "building");
+    const { active, building } = await new SpaceStore(store.db).current(tenantId);
     const paused = [active, building].find((space) => (space?.paused_code ?? null) !== null);
     return {
       enabled: await search.isAvailable(tenantId),

@@ -41,6 +41,13 @@ export class SpaceStore {
     return all.all(this.#db, { tenantId });
   }
 
+  /** The one that is searched, and the one that is to replace it. */
+  async current(tenantId: string): Promise<{ active: SpaceRow | undefined; building: SpaceRow | undefined }> {
+    const spaces = await this.all(tenantId);
+    const inState = (wanted: SpaceState) => spaces.find(({ state }) => state === wanted);
+    return { active: inState("active"), building: inState("building") };
+  }
+
   find(tenantId: string, id: string): Promise<SpaceRow | undefined> {
     return this.#db.selectFrom("vector_space").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
       .executeTakeFirst();

@@ -75,9 +75,7 @@ export class Spaces {
     if (model === undefined) return;
     await store.write(async (tx) => {
       await tx.reserve(tenantId, SPACES_LOCK, 0);
-      const spaces = await new SpaceStore(tx.db).all(tenantId);
-      const building = spaces.find(({ state }) => state === "building");
-      const active = spaces.find(({ state }) => state === "active");
+      const { building, active } = await new SpaceStore(tx.db).current(tenantId);
       const isCurrent = (space: SpaceRow | undefined) =>
         space?.model === model.id && space.engine === engines.preferred.engine;
       await this.#resumeEmbedding(tx, tenantId, [building, active]);
@@ -98,7 +96,7 @@ export class Spaces {
     if (model === undefined) throw new Fault("ai_not_configured", "No embedding model is configured for this tenant");
     await store.write(async (tx) => {
       await tx.reserve(tenantId, SPACES_LOCK, 0);
-      const building = (await new SpaceStore(tx.db).all(tenantId)).find(({ state }) => state === "building");
+      const { building } = await new SpaceStore(tx.db).current(tenantId);
       if (building?.model === model.id) {
         throw new Fault("already_running", `Vectors have been built since ${building.created_at}`);
       }
@@ -112,7 +110,7 @@ export class Spaces {
     log.info("embedding model changed its dimensions", { tenant: tenantId, model });
     await this.#deps.store.write(async (tx) => {
       await tx.reserve(tenantId, SPACES_LOCK, 0);
-      const building = (await new SpaceStore(tx.db).all(tenantId)).find(({ state }) => state === "building");
+      const { building } = await new SpaceStore(tx.db).current(tenantId);
       if (building !== undefined && building.id !== space.id && building.model === model) return;
       await this.#begin(tx, tenantId, model, building);
     });
@@ -233,7 +231,7 @@ export class Spaces {
     await store.write(async (tx) => {
       await tx.reserve(tenantId, SPACES_LOCK, 0);
       const spaces = new SpaceStore(tx.db);
-      const active = (await spaces.all(tenantId)).find(({ state }) => state === "active");
+      const { active } = await spaces.current(tenantId);
       const isBuilding = (await spaces.find(tenantId, id))?.state === "building";
       if (!isBuilding) return;
       if (active !== undefined) await this.#retire(tx, active);
