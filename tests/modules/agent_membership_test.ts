@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { type FakeSocket, openPeer } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
@@ -34,11 +34,7 @@ async function leftIn(who: Caller, roomId: string): Promise<unknown[]> {
 }
 
 async function subscribed(gateway: Harness, who: Caller, roomId: string): Promise<FakeSocket> {
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
-  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
-  return socket;
+  return (await openPeer(gateway, who, `room:${roomId}`)).socket;
 }
 
 testOnEngines("agents leave a room with their owner, each with an event of its own", async (environment) => {

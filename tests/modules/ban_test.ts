@@ -1,7 +1,7 @@
 // A ban hides a room, public ones included, on every path.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
-import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { ok, RoomFixture } from "./room_fixture.ts";
 import { assertProblem, completeSearch } from "./fixtures.ts";
@@ -12,11 +12,8 @@ async function assertBanHides(environment: Record<string, string>): Promise<void
   const room = `/v1/rooms/${roomId}`;
   const [owner, visitor] = [fixture.as("owner"), fixture.as("outsider")];
   const { id } = ok(await owner.post("/v1/messages", { roomId, text: "heartbeat" }), 201);
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: visitor.token } })).connect);
+  const peer = await openPeer(gateway, visitor, `room:${roomId}`);
   const subscribe = { subscribe: { channel: `room:${roomId}` } };
-  assert.ok((await sendCommand(peer, 2, subscribe)).subscribe);
   const found = async (): Promise<number[]> => [
     ok(await visitor.get("/v1/rooms")).items.length,
     (await completeSearch(() => visitor.get("/v1/search?q=heartbeat"))).items.length,
@@ -25,7 +22,7 @@ async function assertBanHides(environment: Record<string, string>): Promise<void
 
   ok(await owner.delete(`${room}/members/outsider?ban=true`), 204);
   await until(
-    () => socket.messages.some((line) => line.push?.unsubscribe !== undefined),
+    () => peer.socket.messages.some((line) => line.push?.unsubscribe !== undefined),
     "the end of the subscription",
   );
   assert.equal(

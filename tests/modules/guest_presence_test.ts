@@ -2,22 +2,20 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { createCallers, createRoom, ok } from "./fixtures.ts";
 
 const BASE = "/v1/collaboration";
 
 async function subscribe(gateway: Harness, who: Caller, roomId: string) {
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
+  const peer = await openPeer(gateway, who);
   const channel = `room:${roomId}`;
   assert.ok((await sendCommand(peer, 2, { subscribe: { channel, join_leave: true } })).subscribe);
   let id = 2;
   return {
     /** Whose joins or leaves were pushed, in their order. */
-    pushed: (kind: "join" | "leave"): string[] => pushesOn(socket, channel, kind).map(({ info }) => info.user),
+    pushed: (kind: "join" | "leave"): string[] => pushesOn(peer.socket, channel, kind).map(({ info }) => info.user),
     /** The replies to the commands `presence` and `presence_stats`. */
     async present() {
       const { presence } = (await sendCommand(peer, ++id, { presence: { channel } })).presence;

@@ -1,7 +1,7 @@
 // Rooms with hidden history: later events about older messages disclose nothing, on any path.
 import assert from "node:assert/strict";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer, type Peer, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { openFileHarness, upload } from "./file_harness.ts";
 import { createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
@@ -10,15 +10,10 @@ const HIDDEN = "message.hidden";
 
 type SeenEvent = { seq: number; id: string; type: string; at: string; actor: unknown; data: unknown };
 type Publication = { data: Omit<SeenEvent, "seq">; offset: number };
-type Peer = { socket: FakeSocket; connection: ReturnType<Harness["app"]["hub"]["open"]> };
 
 /** A socket of the real hub that listens to a room. */
-async function listen(gateway: Harness, who: Caller, roomId: string): Promise<Peer> {
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
-  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
-  return peer;
+function listen(gateway: Harness, who: Caller, roomId: string): Promise<Peer> {
+  return openPeer(gateway, who, `room:${roomId}`);
 }
 
 /** Publications as REST shows events. */

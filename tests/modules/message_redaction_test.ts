@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type ApiResponse, openGateway } from "../harness.ts";
-import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { openFileHarness, upload } from "./file_harness.ts";
 import { createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
@@ -37,9 +37,7 @@ testOnEngines("the content of a deleted message is not returned anywhere in its 
   assert.deepEqual(events.at(-1)?.data.previousMentions, mentions);
 
   const channel = `room:${roomId}`;
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  await sendCommand(peer, 1, { connect: { token: bob.token } });
+  const peer = await openPeer(gateway, bob);
   const ways = {
     recovery: (await sendCommand(peer, 2, { subscribe: { channel, recover: true, offset: 1 } })).subscribe.publications,
     history: (await sendCommand(peer, 3, { history: { channel, limit: -1 } })).history.publications,
@@ -93,9 +91,7 @@ Deno.test("a page of events that was read before a deletion is not returned afte
     const { id } = await sendMessage(alice, roomId, "secret");
     for (let n = 0; n < 8; n++) await sendMessage(alice, roomId, "more");
     const recover = async () => {
-      const socket = new FakeSocket();
-      const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-      await sendCommand(peer, 1, { connect: { token: alice.token } });
+      const peer = await openPeer(gateway, alice);
       const { subscribe } = await sendCommand(peer, 2, {
         subscribe: { channel: `room:${roomId}`, recover: true, offset: 1 },
       });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { fillRoom } from "../conformance/search_engines.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
-import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer, sendCommand } from "../transport/ws_harness.ts";
 import { FILES, listFiles, openFileHarness, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, search, sendMessage } from "./fixtures.ts";
 
@@ -167,9 +167,7 @@ testOnEngines("a client recovers from the start of the log, and not from deleted
   const young = await sendMessage(alice, roomId, "young");
   await runMaintenance(gateway);
 
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: bob.token } })).connect);
+  const peer = await openPeer(gateway, bob);
   const { epoch } = ok(await bob.get(`/v1/rooms/${roomId}/events?after=${young.seq - 1}`));
   const recover = async (id: number, offset: number) => {
     const { subscribe } = await sendCommand(peer, id, { subscribe: { channel, recover: true, offset, epoch } });

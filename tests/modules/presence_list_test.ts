@@ -4,7 +4,7 @@ import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import type { Context } from "@/core/operation.ts";
 import { PresenceService } from "@/modules/sync/presence.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer, type Peer, sendCommand } from "../transport/ws_harness.ts";
 import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
 
 const PATH = "/v1/collaboration/presence";
@@ -13,12 +13,8 @@ function queryOf(...roomIds: string[]): string {
   return `${PATH}?${roomIds.map((id) => `roomIds=${id}`).join("&")}`;
 }
 
-async function subscribe(gateway: Harness, who: Caller, roomId: string) {
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
-  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
-  return peer;
+function subscribe(gateway: Harness, who: Caller, roomId: string): Promise<Peer> {
+  return openPeer(gateway, who, `room:${roomId}`);
 }
 
 Deno.test("presence.list returns each principal of a room once, over HTTP and rpc, and nothing of rooms that the caller cannot see", async () => {

@@ -9,7 +9,7 @@ import { streamKey } from "@/ports/store.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { startRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer, pushesOn } from "../transport/ws_harness.ts";
 import { allEnded, pause, until } from "../wait.ts";
 import { SdkClient, serveGateway } from "./http_server.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
@@ -20,11 +20,8 @@ type Receipt = { roomId: string; principalId: string; lastReadSeq: number };
 
 /** A subscriber of a room, with the receipts it has got. */
 async function listen(gateway: Harness, who: Caller, roomId: string) {
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
-  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
-  const publications = () => pushesOn(socket, `room:${roomId}`).map(({ data }) => data);
+  const peer = await openPeer(gateway, who, `room:${roomId}`);
+  const publications = () => pushesOn(peer.socket, `room:${roomId}`).map(({ data }) => data);
   return {
     publications,
     receipts: (): Receipt[] => publications().flatMap(({ type, data }) => type === "member.read" ? [data] : []),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { RedisPresence } from "@/adapters/presence_redis.ts";
 import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { openPeer } from "../transport/ws_harness.ts";
 import { pause, until } from "../wait.ts";
 import { createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
@@ -11,11 +11,8 @@ const SYNC = "/v1/collaboration/sync";
 
 /** Opens a room on a socket of its own; the return closes it. */
 async function subscribe(gateway: Harness, who: Caller, roomId: string): Promise<() => void> {
-  const socket = new FakeSocket();
-  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
-  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
-  return () => peer.connection.onSocketClosed();
+  const { connection } = await openPeer(gateway, who, `room:${roomId}`);
+  return () => connection.onSocketClosed();
 }
 
 async function present(who: Caller, query = ""): Promise<string[]> {

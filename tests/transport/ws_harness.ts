@@ -1,4 +1,5 @@
 // A hub on in-memory fakes: a log that tests write, sockets that record frames, and tokens that name their principal.
+import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { MemoryPresence } from "@/adapters/presence_memory.ts";
@@ -337,9 +338,26 @@ export function createHubHarness(options: Partial<HubDeps> & { log?: FakeLog } =
   };
 }
 
+export type Peer = { socket: FakeSocket; connection: Connection };
+
+/** A socket of a caller on the hub of a gateway, subscribed to these channels. */
+export async function openPeer(
+  { app: { hub } }: { app: { hub: Hub } },
+  { token }: { token: string },
+  ...channels: readonly string[]
+): Promise<Peer> {
+  const socket = new FakeSocket();
+  const peer = { socket, connection: hub.open(socket, { ip: "127.0.0.1" }) };
+  assert.ok((await sendCommand(peer, 1, { connect: { token } })).connect);
+  for (const [n, channel] of channels.entries()) {
+    assert.ok((await sendCommand(peer, 2 + n, { subscribe: { channel } })).subscribe);
+  }
+  return peer;
+}
+
 /** Sends a command and waits for its reply. */
 export async function sendCommand(
-  peer: { socket: FakeSocket; connection: Connection },
+  peer: Peer,
   id: number,
   command: Record<string, unknown>,
   // deno-lint-ignore no-explicit-any -- tests read arbitrary JSON
