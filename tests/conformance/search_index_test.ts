@@ -4,7 +4,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { z } from "@zod/zod";
 import { sql } from "kysely";
 import type { Actor } from "@/core/actor.ts";
-import type { Context } from "@/core/operation.ts";
 import { Signer } from "@/core/crypto.ts";
 import { Cursors } from "@/core/page.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
@@ -42,8 +41,8 @@ class NoteSearchable implements Searchable {
   }
 }
 
-function contextOf(principalId: string): Context {
-  const actor: Actor = {
+function actorOf(principalId: string): Actor {
+  return {
     tenantId: "default",
     principalId,
     kind: "human",
@@ -53,13 +52,6 @@ function contextOf(principalId: string): Context {
     scopes: undefined,
     tokenId: undefined,
     expiresAt: undefined,
-  };
-  return {
-    actor,
-    requestId: "test",
-    access: { scope: "search.read" },
-    operation: "search.structured",
-    isReadOnly: true,
   };
 }
 
@@ -101,7 +93,7 @@ function registerNotes(gateway: Harness): {
       };
     },
     async find(who, query) {
-      const answer = await service.search(contextOf(who), {
+      const answer = await service.search(actorOf(who), {
         query,
         filters: { types: ["note"] },
         mode: "keyword",
@@ -323,7 +315,7 @@ testOnPostgres("one node at a time indexes in the background", async ({ SVC_DATA
 });
 
 Deno.test("SearchViewer.of requires a tenant and a principal", () => {
-  const { actor } = contextOf("alice");
+  const actor = actorOf("alice");
   assert.throws(() => SearchViewer.of({ ...actor, tenantId: "" }), TypeError);
   assert.throws(() => SearchViewer.of({ ...actor, principalId: "" }), TypeError);
   assert.equal(SearchViewer.of({ ...actor, role: "guest" }).canBrowsePublic, false);
