@@ -47,7 +47,12 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
   for (const text of TEXTS) {
     before = await post("/v1/messages", { roomId, text, ...before === undefined ? {} : { replyToId: before.id } });
   }
-  await post("/v1/collaboration/tasks", { roomId, title: NAME, description: TEXTS[0], labels: [NAME.slice(0, 50)] });
+  const { id: taskId } = await post("/v1/collaboration/tasks", {
+    roomId,
+    title: NAME,
+    description: TEXTS.join("\n\n").slice(0, 4000),
+    labels: [NAME.slice(0, 50)],
+  });
   const { id: documentId } = await post("/v1/collaboration/documents", {
     roomId,
     title: NAME,
@@ -87,6 +92,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       "profile",
       "calendar",
       "tasks",
+      `tasks/${taskId}`,
       "documents",
       "admin",
       "admin/people",

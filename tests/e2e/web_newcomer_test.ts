@@ -177,6 +177,30 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await untilGone(page.getByRole("link", { name: "Page 1" }));
       assert.match(await page.locator(".rows li").innerText(), /^Seeds/);
     });
+    await t.step("the description of a task is formatted, and its Markdown is edited", async () => {
+      const task = await post(ada, "/v1/collaboration/tasks", { roomId, title: "Sow", description: TEXT });
+      await open(`tasks/${task.id}`);
+      const dialog = page.getByRole("dialog");
+      const field = dialog.getByLabel("Description", { exact: true });
+      const edit = dialog.getByRole("button", { name: "Edit description" });
+      await dialog.locator(".text strong", { hasText: "Sow" }).waitFor();
+      assert.equal(await field.count(), 0);
+      await edit.click();
+      await dialog.locator("textarea:focus").waitFor();
+      assert.equal(await field.inputValue(), TEXT);
+      await field.press("Tab");
+      await untilGone(field);
+      await edit.click();
+      await field.fill("Sow _peas_");
+      await field.press("Tab");
+      await dialog.locator(".text em", { hasText: "peas" }).waitFor();
+      assert.equal(await field.count(), 0);
+      await page.keyboard.press("Escape");
+      await untilGone(dialog);
+      const path = `/v1/collaboration/tasks/${task.id}`;
+      assert.equal((await target.call(ada, "GET", path)).description, "Sow _peas_");
+      await target.call(ada, "DELETE", path);
+    });
     await t.step("the editor has no border of its own", async () => {
       await open(`documents/${documentId}`);
       await page.locator(".cm-content").click();

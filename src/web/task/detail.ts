@@ -1,6 +1,6 @@
 // One task: its fields, its activity, and what it came from.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError, get, listAll } from "../core/api.ts";
 import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
@@ -8,6 +8,7 @@ import { useLive } from "../core/live.ts";
 import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Member } from "../core/resources.ts";
+import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
@@ -62,9 +63,8 @@ function TaskDetail({ id }: { id: string }): VNode {
             onSave=${(
               title: string,
             ) => save({ title })} />
-          <${Saved} label="Description" rows=${6} placeholder="Description, in Markdown" value=${task.description ??
-            ""}
-            onSave=${(description: string) => save({ description })} />
+          <${Description} text=${task.description ?? ""} isEditable=${isEditable} onSave=${(description: string) =>
+            save({ description })} />
           <${Subtasks} task=${task} subtasks=${subtasks} onChange=${read} />
           <h3>Activity</h3>
           <ul class="activity">${activity.map((one) =>
@@ -75,6 +75,44 @@ function TaskDetail({ id }: { id: string }): VNode {
         </div>
         <${Side} task=${task} onSave=${save} />
       </fieldset>
+  `;
+}
+
+/** Shown as messages are, and its Markdown while it is edited, or empty. */
+function Description({ text, isEditable, onSave }: {
+  text: string;
+  isEditable: boolean;
+  onSave: (text: string) => Promise<boolean>;
+}): VNode {
+  const [isEdited, setEdited] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const nodes = useMemo(() => markdown(text), [text]);
+  useEffect(() => {
+    if (isEdited) box.current?.querySelector("textarea")?.focus();
+  }, [isEdited]);
+  const save = async (typed: string): Promise<boolean> => {
+    const isSaved = await onSave(typed);
+    // What could not be saved can still be edited.
+    if (isSaved && !box.current?.contains(document.activeElement)) setEdited(false);
+    return isSaved;
+  };
+  const leave = ({ target }: FocusEvent): void => {
+    if ((target as HTMLTextAreaElement).value === text) setEdited(false);
+  };
+  if (!isEdited && (text !== "" || !isEditable)) {
+    return html`
+      <div class="text" dir="auto">${nodes}</div>
+      ${isEditable
+        ? html`<button type="button" class="link" aria-label="Edit description" onClick=${() =>
+          setEdited(true)}>Edit</button>`
+        : null}
+    `;
+  }
+  return html`
+    <div ref=${box} onFocusIn=${() => setEdited(true)} onFocusOut=${leave}>
+      <${Saved} label="Description" rows=${6} placeholder="Description, in Markdown" value=${text}
+        onSave=${save} />
+    </div>
   `;
 }
 
