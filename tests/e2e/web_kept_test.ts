@@ -348,6 +348,8 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       assert.equal(rrule, "FREQ=WEEKLY;UNTIL=20261108T235959");
       await visit(ada, `rooms/${room.id}/calendar?at=2026-11-08`);
       await event.click();
+      await ada.getByText(/^Repeats every week, until .*Nov 8/).waitFor();
+      await ada.getByText("Organized by Ada").waitFor();
       await ada.getByRole("button", { name: "Edit", exact: true }).click();
       await ada.getByLabel("Change").selectOption("the whole series");
       assert.equal(await ada.getByLabel("Until").inputValue(), "2026-11-08");

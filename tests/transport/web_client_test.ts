@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { SCRIPTS, STYLES } from "@/transport/web/sources.ts";
 import { packageFile, PACKAGES } from "@/transport/web/packages.ts";
 import { staticImportsOf, toBrowserScript } from "@/transport/web/script.ts";
+import { ruleInWords } from "@/web/calendar/rule.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const WEB = new URL("../../src/web/", import.meta.url);
@@ -122,6 +123,28 @@ Deno.test("types and comments are removed from scripts, and names of imports bec
   assert.match(script, /import\("\.\/x-c\.ts"\)/);
   assert.match(script, /`\/\/ stays`/);
   assert.deepEqual(staticImportsOf(script), ["./preact.js", "./x-c.ts"]);
+});
+
+Deno.test("recurrence rules are shown in words", () => {
+  const year = 2199;
+  const last = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" })
+    .format(new Date(year, 10, 8));
+  const [monday, friday] = [1, 5].map((day) =>
+    new Intl.DateTimeFormat(undefined, { weekday: "long" }).format(new Date(2024, 0, day))
+  );
+  const rules = {
+    "FREQ=DAILY": "every day",
+    "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR": "every working day",
+    "FREQ=WEEKLY;INTERVAL=2;COUNT=1": "every two weeks, 1 time",
+    [`FREQ=WEEKLY;UNTIL=${year}1108T235959`]: `every week, until ${last}`,
+    [`FREQ=WEEKLY;WKST=MO;UNTIL=${year}1108`]: `every week, until ${last}`,
+    [`FREQ=YEARLY;UNTIL=${year}1108T120000Z`]: `every year, until ${last}`,
+    "FREQ=WEEKLY;INTERVAL=3;BYDAY=MO,FR;COUNT=10": `every 3 weeks on ${monday} and ${friday}, 10 times`,
+    "FREQ=MONTHLY;BYDAY=1MO,-1FR": `every month on the first ${monday} and the last ${friday}`,
+    "FREQ=MONTHLY;BYDAY=-3FR": "every month, by a rule of its own",
+    "FREQ=MONTHLY;BYMONTHDAY=15": "every month, by a rule of its own",
+  };
+  for (const [rule, words] of Object.entries(rules)) assert.equal(ruleInWords(rule), words, rule);
 });
 
 Deno.test("the client is part of the program: it is served without network, disk or any other permission", async () => {

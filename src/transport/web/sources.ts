@@ -25,6 +25,7 @@ export const SCRIPTS: Sources = {
   "calendar/form.ts": () => import("@/web/calendar/form.ts", { with: { type: "text" } }),
   "calendar/month.ts": () => import("@/web/calendar/month.ts", { with: { type: "text" } }),
   "calendar/page.ts": () => import("@/web/calendar/page.ts", { with: { type: "text" } }),
+  "calendar/rule.ts": () => import("@/web/calendar/rule.ts", { with: { type: "text" } }),
   "calendar/week.ts": () => import("@/web/calendar/week.ts", { with: { type: "text" } }),
   "core/api.ts": () => import("@/web/core/api.ts", { with: { type: "text" } }),
   "core/clipboard.ts": () => import("@/web/core/clipboard.ts", { with: { type: "text" } }),

@@ -12,6 +12,7 @@ import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts
 import { roomName, rooms } from "../room/rooms.ts";
 import { type EventDetail, eventPath, mayEdit, type Rsvp } from "./events.ts";
 import { lastDayOf, openEditEvent } from "./form.ts";
+import { ruleInWords } from "./rule.ts";
 
 const RESPONSES: readonly (readonly [Rsvp, string])[] = [["accepted", "Yes"], ["tentative", "Maybe"], [
   "declined",
@@ -54,11 +55,8 @@ function Detail(
   const isSeries = event.rrule !== null || occurrence !== undefined;
   return html`
     <${Heading} title=${event.title ?? "Busy"} onClose=${closeDialog} />
-    <p>${whenOf(event)}${isSeries
-      ? html`
-        <span class="tag">series</span>
-      `
-      : null}</p>
+    <p>${whenOf(event)}</p>
+    ${event.rrule === null ? null : html`<p class="dim">Repeats ${ruleInWords(event.rrule)}</p>`}
     ${event.location === null ? null : html`<p dir="auto">${event.location}</p>`}
     ${room === undefined
       ? null
@@ -68,6 +66,7 @@ function Detail(
           · <a href=${`#/rooms/${room.id}/call?meeting=${event.meetingId}`} onClick=${closeDialog}>Join the call</a>
         `
       }</p>`}
+    ${event.createdBy === null ? null : html`<p class="dim">Organized by <bdi>${nameOf(event.createdBy)}</bdi></p>`}
     ${event.description === null ? null : html`<div class="text" dir="auto">${markdown(event.description)}</div>`}
     ${event.myStatus === null ? null : html`
       <div class="row" role="group" aria-label="Your response">${RESPONSES.map(([status, label]) =>

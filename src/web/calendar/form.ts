@@ -14,6 +14,7 @@ import { usePrincipals } from "../room/create.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
 import { useBusy } from "./busy.ts";
 import { addDays, dateText, type Entry, type EventDetail, eventPath } from "./events.ts";
+import { REPEATS, ruleInWords } from "./rule.ts";
 
 type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule?: string | null };
 
@@ -23,15 +24,7 @@ type Invitee = { id: string; displayName: string };
 const HOUR_MS = 3_600_000;
 /** More are found by name. */
 const SHOWN_MAX = 30;
-const REPEATS: readonly (readonly [rule: string, label: string])[] = [
-  ["", "does not repeat"],
-  ["FREQ=DAILY", "every day"],
-  ["FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "every working day"],
-  ["FREQ=WEEKLY", "every week"],
-  ["FREQ=WEEKLY;INTERVAL=2", "every two weeks"],
-  ["FREQ=MONTHLY", "every month"],
-];
-/** One of these rules, which may end with a day in the time zone of the event. */
+/** One of the offered rules, which may end with a day in the time zone of the event. */
 const ENDING_RULE = /^(.*?)(?:;UNTIL=(\d{4})(\d\d)(\d\d)T235959)?$/;
 const DURATIONS = [15, 30, 45, 60, 90, 120, 180, 240];
 
@@ -139,7 +132,9 @@ function Repeat({ rule = "" }: { rule?: string }): VNode {
   return html`
     <div class="pair">
       <label>Repeat <select name="rrule" value=${chosen} onChange=${(event: Event) =>
-        setChosen((event.target as HTMLSelectElement).value)}>${(isKnown ? REPEATS : [[rule, "as now"], ...REPEATS])
+        setChosen((event.target as HTMLSelectElement).value)}>${(isKnown
+          ? REPEATS
+          : [[rule, ruleInWords(rule)], ...REPEATS])
         .map(([one, label]) => html`<option key=${one} value=${one}>${label}</option>`)}</select></label>
       ${hasEnd
         ? html`<label>Until <input type="date" name="until" defaultValue=${until.filter(Boolean).join("-")} /></label>`
