@@ -140,7 +140,7 @@ function addAccounts(
     tenants: tenant.tenants,
     filterSharingRoom: (...of) => roomAccess.filterSharingRoom(...of),
     filterViewersSharingRoom: (...of) => roomAccess.filterViewersSharingRoom(...of),
-    requirePicture: (...of) => later.file().attachments.requirePicture(...of),
+    lockPicture: (...of) => later.file().attachments.lockPicture(...of),
   }));
   const { identity: identities, authenticator, visibility, credentials, issuedTokens, admission } = identity;
   const oauth = add(oauthModule(platform, {
@@ -269,7 +269,7 @@ function addAgents(
     notifications,
     files: file.writer,
     filter,
-    findMessage: (tx, context, id) => messages.find(tx, context, id),
+    findMessage: (tx, context, id) => messages.require(tx, context, id),
     revalidate,
     toolSources,
     assembleContext: runContext(later.contexts),
@@ -302,7 +302,7 @@ function addWork(
     },
     files,
   }));
-  add(taskModule(platform, { ...shared, files, readMessage: (tx, context, id) => messages.find(tx, context, id) }));
+  add(taskModule(platform, { ...shared, files, readMessage: (tx, context, id) => messages.require(tx, context, id) }));
   const meeting = add(meetingModule(platform, {
     roomAccess,
     identity,

@@ -110,7 +110,7 @@ export class FileImport {
   async #findPicture(tx: Tx, { uploaderId, where, name }: SourceFile, id: string) {
     const { tenant_id: tenantId } = this.#row;
     try {
-      await this.#attachments.requirePicture(tx, { tenantId, principalId: uploaderId }, id);
+      await this.#attachments.lockPicture(tx, { tenantId, principalId: uploaderId }, id);
     } catch (error) {
       if (!(error instanceof Fault) || !isRejection(error)) throw error;
       this.#run.report.skip("file_rejected", `${where}: ${error.message}: ${name}`);

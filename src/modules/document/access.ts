@@ -70,7 +70,7 @@ export class DocumentAccess {
   }
 
   /** Throws unless the caller has the role in the room that the operation requires. */
-  async requireRoom(context: Context, roomId: string, tx?: Transaction<DocumentTables>): Promise<void> {
+  async assertRoomAccess(context: Context, roomId: string, tx?: Transaction<DocumentTables>): Promise<void> {
     await this.#roomAccess.require(context, roomId, tx && { tx });
   }
 

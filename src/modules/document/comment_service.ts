@@ -10,7 +10,7 @@ import type { Store } from "@/ports/store.ts";
 import { type DocumentAccess, isModerator, type LockedDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
 import { type AnchoredText, anchoredTextOf } from "./content/representation.ts";
-import { findAnchor } from "./content/text_edits.ts";
+import { requireAnchor } from "./content/text_edits.ts";
 import { attachNamedFiles } from "./files.ts";
 import { presentComment, publishCommentEvent, redactComments } from "./presenter.ts";
 import {
@@ -66,13 +66,13 @@ export class CommentService {
       if (await comments.count(row.tenant_id, id) >= COMMENTS_MAX) {
         throw new Fault("limit_reached", `A document has at most ${COMMENTS_MAX} comments`);
       }
-      const parent = parentId === undefined ? undefined : await find(locked, parentId);
+      const parent = parentId === undefined ? undefined : await requireComment(locked, parentId);
       if (parent !== undefined && anchor !== undefined) {
         throw new Fault("validation_failed", "/anchor: a reply has the anchor of its comment");
       }
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
       const content = anchoredTextOf(doc, row);
-      const range = anchor === undefined ? undefined : findAnchor(content.text, anchor);
+      const range = anchor === undefined ? undefined : requireAnchor(content.text, anchor);
       const now = iso(clock.now());
       const comment: CommentRow = {
         tenant_id: row.tenant_id,
@@ -105,7 +105,7 @@ export class CommentService {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
       assertOpen(row);
-      const before = await find(locked, commentId);
+      const before = await requireComment(locked, commentId);
       assertVersion("comment", before.version, version);
       if (text !== undefined && before.author_id !== context.actor.principalId) {
         throw new Fault("forbidden", "Only its author may change the text of a comment");
@@ -144,7 +144,7 @@ export class CommentService {
     await store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       assertOpen(locked.row);
-      const comment = await find(locked, commentId);
+      const comment = await requireComment(locked, commentId);
       if (comment.author_id !== context.actor.principalId && !isModerator(locked.role)) {
         throw new Fault("forbidden", "Deleting comments of others requires a moderator of the room");
       }
@@ -188,7 +188,7 @@ export class CommentService {
   }
 }
 
-async function find({ tx, row }: LockedDocument, id: string): Promise<CommentRow> {
+async function requireComment({ tx, row }: LockedDocument, id: string): Promise<CommentRow> {
   const comment = await new CommentStore(tx.db).find(row.tenant_id, row.id, id);
   if (comment === undefined) throw notFound("comment in the document");
   return comment;

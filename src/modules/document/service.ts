@@ -59,7 +59,7 @@ export class DocumentService {
     const { store, clock, documentAccess, log } = this.#deps;
     const { shape, generation, content, snapshot } = await firstContent(input);
     return await store.write(async (tx) => {
-      if (roomId !== null) await documentAccess.requireRoom(context, roomId, tx);
+      if (roomId !== null) await documentAccess.assertRoomAccess(context, roomId, tx);
       else if (isGuest(actor)) {
         throw new Fault("forbidden", "Guests can create documents in rooms only");
       }
@@ -117,7 +117,7 @@ export class DocumentService {
   async list(context: Context, { limit, cursor, sort, parentId, ...filter }: DocumentList): Promise<Page<Document>> {
     const { actor } = context;
     const { store, cursors, documentAccess } = this.#deps;
-    if (filter.roomId !== undefined) await documentAccess.requireRoom(context, filter.roomId);
+    if (filter.roomId !== undefined) await documentAccess.assertRoomAccess(context, filter.roomId);
     const bind = ["document.list", actor.tenantId, actor.principalId, sort, parentId ?? "", filter];
     const rows = await new DocumentStore(store.db).list(
       actor.tenantId,

@@ -59,7 +59,7 @@ export class DocumentUpdater {
       checkChange(locked, input);
       const roomId = input.roomId ?? row.room_id;
       const isLeaving = roomId !== row.room_id;
-      if (isLeaving && roomId !== null) await documentAccess.requireRoom(context, roomId, tx);
+      if (isLeaving && roomId !== null) await documentAccess.assertRoomAccess(context, roomId, tx);
       const parentId = input.parentId === undefined ? (isLeaving ? null : row.parent_id) : input.parentId;
       if (parentId !== row.parent_id || isLeaving) {
         await requireParent(tx, context, documentAccess, roomId, parentId, row);

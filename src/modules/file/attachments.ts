@@ -48,7 +48,7 @@ export class FileAttachments {
   }
 
   /** Locks a file that becomes a picture; throws `validation_failed` unless it is an image that the caller may show to all. */
-  async requirePicture(tx: AnyTransaction, { tenantId, principalId }: Uploader, id: string): Promise<void> {
+  async lockPicture(tx: AnyTransaction, { tenantId, principalId }: Uploader, id: string): Promise<void> {
     const files = new FileStore(tx.db);
     const row = await files.lockUpload(tenantId, principalId, id);
     if (row === undefined || row.room_id !== null) {

@@ -54,7 +54,7 @@ export class FileService {
 
   /** A file; throws `not_found` if the caller may not read it, `gone` if its content was deleted. */
   async read(actor: Actor, id: string): Promise<StoredFile> {
-    const row = await this.#findReadable(actor, id);
+    const row = await this.#requireReadable(actor, id);
     if (row.state === "deleted") throw new Fault("gone", "The file was deleted");
     return presentFile(row);
   }
@@ -112,7 +112,7 @@ export class FileService {
     const { tenantId, principalId } = actor;
     await this.#deps.store.write(async (tx) => {
       const files = new FileStore(tx.db);
-      const row = await this.#findReadable(actor, id, tx.db);
+      const row = await this.#requireReadable(actor, id, tx.db);
       const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
       if (row.uploader_id !== principalId && !isAdmin) {
         throw new Fault("forbidden", "A file can be deleted by its uploader, or with the message that shows it");
@@ -162,7 +162,7 @@ export class FileService {
     while (await this.#deps.store.write((tx) => attachments.detachRoom(tx, tenantId, roomId)));
   }
 
-  async #findReadable(actor: Actor, id: string, db: AnyDatabase = this.#deps.store.db): Promise<FileRow> {
+  async #requireReadable(actor: Actor, id: string, db: AnyDatabase = this.#deps.store.db): Promise<FileRow> {
     const [row] = await new FileStore(db).findMany(actor.tenantId, [id]);
     if (row !== undefined && await this.#isReadable(db, actor, row)) return row;
     throw notVisible("file");

@@ -22,7 +22,7 @@ type Deps = {
   tenants: TenantService;
   filterSharingRoom: PrincipalVisibilityDeps["filterSharingRoom"];
   filterViewersSharingRoom: PrincipalVisibilityDeps["filterViewersSharingRoom"];
-  requirePicture: ConstructorParameters<typeof IdentityService>[0]["requirePicture"];
+  lockPicture: ConstructorParameters<typeof IdentityService>[0]["lockPicture"];
   /** Signs access tokens; `secrets`, including this one, verify them. */
   secret: Uint8Array;
   secrets: readonly Uint8Array[];
@@ -76,7 +76,7 @@ export function identityModule(
     refreshTokens,
     visibility,
     agentsPerOwner,
-    requirePicture: deps.requirePicture,
+    lockPicture: deps.lockPicture,
     jobsOf,
   });
   const { jwksUrl, reservedAudience, requiresExpiry, lifetimeMaxHours } = deps;

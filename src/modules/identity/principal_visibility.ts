@@ -37,7 +37,7 @@ export class PrincipalVisibility {
   }
 
   /** Throws `validation_failed` unless the viewer can see all of these principals, a list at `pointer` of its input. */
-  async requireAll(viewer: Viewer, ids: readonly string[], pointer: string, db: AnyDatabase): Promise<void> {
+  async assertAllVisible(viewer: Viewer, ids: readonly string[], pointer: string, db: AnyDatabase): Promise<void> {
     if (ids.length === 0) return;
     const rows = await this.filterVisible(viewer, await new IdentityStore(db).principals(viewer.tenantId, ids), db);
     const visible = new Set(rows.map(({ id }) => id));

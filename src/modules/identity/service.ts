@@ -50,7 +50,7 @@ type Deps = {
   visibility: PrincipalVisibility;
   agentsPerOwner: number;
   /** Locks an image of the actor that becomes its picture; throws `validation_failed` for any other file. */
-  requirePicture: (tx: AnyTransaction, actor: Actor, fileId: string) => Promise<void>;
+  lockPicture: (tx: AnyTransaction, actor: Actor, fileId: string) => Promise<void>;
   /** Jobs of other modules, enqueued with the change. */
   jobsOf: (change: PrincipalChange, tenantId: string, id: string) => readonly JobDraft[];
 };
@@ -86,8 +86,8 @@ export class IdentityService {
   }
 
   /** Throws `validation_failed` unless the viewer can see all of these principals, a list at `pointer` of its input. */
-  requireVisible(...of: Parameters<PrincipalVisibility["requireAll"]>): Promise<void> {
-    return this.#deps.visibility.requireAll(...of);
+  assertVisible(...of: Parameters<PrincipalVisibility["assertAllVisible"]>): Promise<void> {
+    return this.#deps.visibility.assertAllVisible(...of);
   }
 
   /** A principal as a subject of rights; throws `not_found` for one that may not act. */
@@ -178,7 +178,7 @@ export class IdentityService {
     const { tenantId, principalId } = actor;
     const now = this.#deps.clock.now();
     return this.#deps.store.write(async (tx) => {
-      if (typeof input.avatarFileId === "string") await this.#deps.requirePicture(tx, actor, input.avatarFileId);
+      if (typeof input.avatarFileId === "string") await this.#deps.lockPicture(tx, actor, input.avatarFileId);
       const change = (before: PrincipalRow) => ownColumns(before, actor, input, now);
       return await this.#updatePrincipal(tenantId, principalId, version, actor, change);
     });

@@ -9,7 +9,7 @@ import type { LockedMeeting } from "./locked_meeting.ts";
 import type { MeetingManager } from "./meeting_manager.ts";
 import type { MediaBroker } from "./media.ts";
 import { isPresent, presentParticipant } from "./presenter.ts";
-import { type MeetingRole, requireGrant, requireModerator, requireRank, roleIn } from "./roles.ts";
+import { assertGrant, assertModerator, assertRank, type MeetingRole, roleIn } from "./roles.ts";
 import {
   type Heartbeat,
   heartbeatOf,
@@ -49,7 +49,7 @@ export class MeetingAttendance {
     const { actor } = context;
     const { manager, media } = this.#deps;
     const joined = await manager.withOpenLock(context, input.id, async (meeting, grant) => {
-      requireGrant(actor, meeting.row);
+      assertGrant(actor, meeting.row);
       const before = meeting.participants.find((one) =>
         one.principal_id === actor.principalId && one.device_id === input.deviceId
       );
@@ -114,7 +114,7 @@ export class MeetingAttendance {
       let participant = requireParticipant(meeting, participantId);
       const isSelf = participant.principal_id === actor.principalId;
       if (admitted && participant.state === "waiting") {
-        requireModerator(own, "Admitting a participant");
+        assertModerator(own, "Admitting a participant");
         participant = await admitFromLobby(meeting, participant, actor);
       }
       if (handRaised !== undefined) assertMaySetHand(own, participant, handRaised, isSelf);
@@ -123,7 +123,7 @@ export class MeetingAttendance {
         : handRaised;
       if (muted === undefined && role === undefined && hand === undefined) return presentParticipant(participant);
       if (muted !== undefined && !isSelf) {
-        requireRank(own, participant.role, "Muting a participant");
+        assertRank(own, participant.role, "Muting a participant");
         if (!muted) throw new Fault("forbidden", "/muted: only participants themselves can unmute");
       }
       const set: Partial<ParticipantRow> = {
@@ -131,8 +131,8 @@ export class MeetingAttendance {
         ...(hand === undefined ? {} : { hand_raised_at: hand ? meeting.handTime : null }),
       };
       if (role !== undefined && role !== participant.role) {
-        requireRank(own, participant.role, "Changing a role");
-        requireRank(own, role, "Changing a role");
+        assertRank(own, participant.role, "Changing a role");
+        assertRank(own, role, "Changing a role");
         if (role === "host") await this.#transferHost(meeting, participant);
         else if (participant.role === "host") {
           throw new Fault("conflict", "/role: the host must hand over to another participant");
@@ -151,7 +151,7 @@ export class MeetingAttendance {
     const { actor } = context;
     await this.#deps.manager.withOpenLock(context, id, async (meeting, grant) => {
       const participant = requireParticipant(meeting, participantId);
-      requireRank(roleIn(actor, meeting.row, grant, meeting.participants), participant.role, "Removing a participant");
+      assertRank(roleIn(actor, meeting.row, grant, meeting.participants), participant.role, "Removing a participant");
       await meeting.leave(participant, "removed", actor);
     });
   }
@@ -174,7 +174,7 @@ export class MeetingAttendance {
     }
     const { tenant_id, id: meeting_id, room_id } = meeting.row;
     const isWaiting = await mustWait(meeting, actor.principalId, role);
-    if (!isWaiting) requireSeat(meeting);
+    if (!isWaiting) assertSeat(meeting);
     else if (meeting.participants.length - meeting.joined.length >= WAITING_MAX) {
       throw new Fault("meeting_full", `The lobby is full; at most ${WAITING_MAX} can wait`);
     }
@@ -242,7 +242,7 @@ export class MeetingAttendance {
 /** Throws unless a principal of this role may raise or lower the hand of the participant. */
 function assertMaySetHand(own: MeetingRole, participant: ParticipantRow, isRaised: boolean, isSelf: boolean): void {
   if (!isSelf) {
-    requireRank(own, participant.role, "Lowering a hand");
+    assertRank(own, participant.role, "Lowering a hand");
     if (isRaised) throw new Fault("forbidden", "/handRaised: participants can raise only their own hand");
   }
   if (isRaised && participant.state === "waiting") {
@@ -254,7 +254,7 @@ function hasSeat({ joined, row }: LockedMeeting): boolean {
   return joined.length < row.max_participants;
 }
 
-function requireSeat(meeting: LockedMeeting): void {
+function assertSeat(meeting: LockedMeeting): void {
   if (!hasSeat(meeting)) {
     throw new Fault("meeting_full", `The meeting is full; at most ${meeting.row.max_participants} can participate`);
   }
@@ -272,8 +272,8 @@ async function admitFromLobby(
   participant: ParticipantRow,
   actor: Context["actor"],
 ): Promise<ParticipantRow> {
-  requireSeat(meeting);
-  meeting.requireConsent(participant.principal_id);
+  assertSeat(meeting);
+  meeting.assertConsent(participant.principal_id);
   return await meeting.admit(participant, actor);
 }
 

@@ -244,7 +244,7 @@ export class LockedMeeting {
   }
 
   /** Throws if the principal would join a running recording without having consented to it. */
-  requireConsent(principalId: string): void {
+  assertConsent(principalId: string): void {
     const recording = this.openRecording;
     if (recording === undefined || recording.state === "requested" || this.consentedIds.includes(principalId)) return;
     throw new Fault(

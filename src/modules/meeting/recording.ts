@@ -7,7 +7,7 @@ import type { LockedMeeting } from "./locked_meeting.ts";
 import type { MeetingManager } from "./meeting_manager.ts";
 import { type LiveKit, SHORT_LIVED_ATTEMPTS } from "./livekit.ts";
 import { recordingOf, type StoredRecording } from "./presenter.ts";
-import { requireModerator, roleIn } from "./roles.ts";
+import { assertModerator, roleIn } from "./roles.ts";
 import type { Consent, Meeting } from "./schema.ts";
 
 type RecorderRequest = { meetingId: string; recordingId: string; action: "start" | "stop" };
@@ -25,7 +25,7 @@ export class MeetingRecordings {
   request(context: Context, { id, consentText }: { id: string; consentText: string }): Promise<Meeting> {
     const { actor } = context;
     return this.#manager.withOpenLock(context, id, async (meeting, grant) => {
-      requireModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Recording a meeting");
+      assertModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Recording a meeting");
       if (this.#liveKit === undefined) {
         throw new Fault(
           "recording_not_configured",
@@ -59,7 +59,7 @@ export class MeetingRecordings {
   stop(context: Context, id: string): Promise<Meeting> {
     const { actor } = context;
     return this.#manager.withOpenLock(context, id, async (meeting, grant) => {
-      requireModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Recording a meeting");
+      assertModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Recording a meeting");
       if (meeting.openRecording === undefined) throw new Fault("conflict", "The meeting is not being recorded");
       await meeting.stopRecording();
       return meeting.present();

@@ -24,18 +24,18 @@ export function roleIn(
   return own.includes("moderator") ? "moderator" : "participant";
 }
 
-export function requireModerator(role: MeetingRole, what: string): void {
+export function assertModerator(role: MeetingRole, what: string): void {
   if (role === "participant") throw new Fault("forbidden", `${what} requires being host or moderator of the meeting`);
 }
 
 /** Throws unless one role may act on a participant of another. */
-export function requireRank(role: MeetingRole, over: MeetingRole, what: string): void {
-  requireModerator(role, what);
+export function assertRank(role: MeetingRole, over: MeetingRole, what: string): void {
+  assertModerator(role, what);
   if (!isAtLeast(MEETING_ROLES, role, over)) throw new Fault("forbidden", `A ${role} cannot do this to a ${over}`);
 }
 
 /** Throws for an agent that is not in `agentIds` of the meeting. */
-export function requireGrant(actor: EventActor, meeting: MeetingRow): void {
+export function assertGrant(actor: EventActor, meeting: MeetingRow): void {
   if (actor.kind !== "agent") return;
   const granted: string[] = JSON.parse(meeting.agent_ids_json);
   if (!granted.includes(actor.principalId)) {

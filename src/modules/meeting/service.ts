@@ -12,7 +12,7 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import { INITIAL_STATE, type LockedMeeting } from "./locked_meeting.ts";
 import type { MeetingManager } from "./meeting_manager.ts";
 import { isPresent, presentMeeting, recordingOf } from "./presenter.ts";
-import { requireModerator, roleIn } from "./roles.ts";
+import { assertModerator, roleIn } from "./roles.ts";
 import { type Meeting, type MeetingList, type MeetingStart, type MeetingUpdate, RELAY_MAX, SFU_MAX } from "./schema.ts";
 import { MeetingStore } from "./store.ts";
 import type { MeetingRow, MeetingTables, ParticipantRow } from "./tables.ts";
@@ -48,7 +48,7 @@ export class MeetingService {
       if (actor.kind === "agent") {
         throw new Fault("forbidden", "Agents can participate in meetings but not create them");
       }
-      await this.#deps.identity.requireVisible(actor, input.agentIds, "/agentIds", tx.db);
+      await this.#deps.identity.assertVisible(actor, input.agentIds, "/agentIds", tx.db);
       const now = clock.now();
       const row: MeetingRow = {
         ...INITIAL_STATE,
@@ -122,12 +122,12 @@ export class MeetingService {
   update(context: Context, { id, version, scheduledFor, agentIds, ...input }: MeetingUpdate): Promise<Meeting> {
     const { actor } = context;
     return this.#deps.manager.withOpenLock(context, id, async (meeting, grant) => {
-      requireModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Updating a meeting");
+      assertModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Updating a meeting");
       assertVersion("meeting", meeting.row.version, version);
       if (agentIds !== undefined && actor.kind === "agent") {
         throw new Fault("forbidden", "/agentIds: agents cannot admit agents");
       }
-      await this.#deps.identity.requireVisible(actor, agentIds ?? [], "/agentIds", meeting.tx.db);
+      await this.#deps.identity.assertVisible(actor, agentIds ?? [], "/agentIds", meeting.tx.db);
       if (scheduledFor !== undefined && meeting.row.state !== "scheduled") {
         throw new Fault("conflict", "/scheduledFor: the meeting has already started");
       }
@@ -153,7 +153,7 @@ export class MeetingService {
       const { row } = meeting;
       const ringingIds: string[] = JSON.parse(row.ring_ids_json ?? "[]");
       const isDeclined = row.state === "ringing" && ringingIds.length === 1 && ringingIds[0] === actor.principalId;
-      if (!isDeclined) requireModerator(roleIn(actor, row, grant, meeting.participants), "Ending a meeting");
+      if (!isDeclined) assertModerator(roleIn(actor, row, grant, meeting.participants), "Ending a meeting");
       await meeting.end(isDeclined ? "declined" : row.state === "active" ? "ended" : "cancelled", actor);
       return meeting.present();
     });

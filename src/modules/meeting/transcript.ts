@@ -8,7 +8,7 @@ import type { Store } from "@/ports/store.ts";
 import type { LockedMeeting } from "./locked_meeting.ts";
 import type { MeetingManager } from "./meeting_manager.ts";
 import { presentSegment } from "./presenter.ts";
-import { requireGrant, roleIn } from "./roles.ts";
+import { assertGrant, roleIn } from "./roles.ts";
 import { SEGMENTS_MAX, type TranscriptAppend, type TranscriptList, type TranscriptSegment } from "./schema.ts";
 import { MeetingStore } from "./store.ts";
 import type { MeetingTables, SegmentRow } from "./tables.ts";
@@ -28,7 +28,7 @@ export class MeetingTranscripts {
     return this.#deps.manager.withLock(context, id, async (meeting, grant) => {
       if (meeting.row.started_at === null) throw new Fault("conflict", "The meeting has not started");
       const { tenant_id, id: meeting_id } = meeting.row;
-      requireGrant(actor, meeting.row);
+      assertGrant(actor, meeting.row);
       const speakers = [...new Set(segments.map((segment) => segment.speakerId))];
       const isForOthers = speakers.some((speaker) => speaker !== actor.principalId);
       const mayForOthers = actor.kind === "agent" ||

@@ -87,7 +87,7 @@ export class MemoryAccess {
   }
 
   /** Throws unless the caller may add and change facts of the scope; locks it, together with rooms of sources. */
-  async requireWrite(tx: Tx, context: Context, scope: MemoryScope, roomIds: readonly string[] = []): Promise<void> {
+  async lockToWrite(tx: Tx, context: Context, scope: MemoryScope, roomIds: readonly string[] = []): Promise<void> {
     const { actor } = context;
     const { roomAccess } = this.#deps;
     if (scope.type === "room") return void await roomAccess.requireForUpdate(tx, context, scope.id);
@@ -97,7 +97,7 @@ export class MemoryAccess {
   }
 
   /** Throws unless the caller may erase a fact that it may read: its creator, a moderator of the room, or its subject. */
-  async requireForget(tx: Tx, context: Context, { row, subjectIds }: Fact): Promise<void> {
+  async lockToForget(tx: Tx, context: Context, { row, subjectIds }: Fact): Promise<void> {
     const { actor } = context;
     const scope = { type: row.scope_type, id: row.scope_id };
     // A person who may read what is known about them may erase it; whether they may is read again under the lock.

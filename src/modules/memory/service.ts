@@ -27,7 +27,7 @@ type Deps = {
   clock: Clock;
   access: MemoryAccess;
   messageAccess: MessageAccess;
-  identity: Pick<IdentityService, "requireVisible">;
+  identity: Pick<IdentityService, "assertVisible">;
   writer: MemoryWriter;
 };
 
@@ -43,12 +43,12 @@ export class MemoryService {
     const { actor } = context;
     const { store, clock, access, identity, writer } = this.#deps;
     return store.write(async (tx) => {
-      await identity.requireVisible(actor, input.subjectIds, "/subjectIds", tx.db);
+      await identity.assertVisible(actor, input.subjectIds, "/subjectIds", tx.db);
       const scope = access.resolveScope(context, input.scope);
       const roomIds = scope.type === "room"
         ? []
         : (await this.#sources(tx, actor, scope, input)).map((one) => one.room_id);
-      await access.requireWrite(tx, context, scope, roomIds);
+      await access.lockToWrite(tx, context, scope, roomIds);
       // Read again under the locks: a message is not deleted from here on until the commit.
       const sources = await this.#sources(tx, actor, scope, input);
       if (actor.kind === "agent" && sources.length === 0) {
@@ -80,12 +80,12 @@ export class MemoryService {
     const { actor } = context;
     const { store, clock, writer, access, identity } = this.#deps;
     return store.write(async (tx) => {
-      await identity.requireVisible(actor, input.subjectIds ?? [], "/subjectIds", tx.db);
+      await identity.assertVisible(actor, input.subjectIds ?? [], "/subjectIds", tx.db);
       const fact = await this.#lockReadable(
         tx,
         context,
         id,
-        (found) => access.requireWrite(tx, context, { type: found.row.scope_type, id: found.row.scope_id }),
+        (found) => access.lockToWrite(tx, context, { type: found.row.scope_type, id: found.row.scope_id }),
       );
       const { row } = fact;
       assertSourcesKnown(actor, fact);
@@ -110,7 +110,7 @@ export class MemoryService {
       assertTimes(after, iso(clock.now()));
       // Its subjects may erase it, and so does its expiry.
       const isNewSubject = subjectIds.includes(actor.principalId) && !fact.subjectIds.includes(actor.principalId);
-      if (isNewSubject || after.expires_at !== row.expires_at) await access.requireForget(tx, context, fact);
+      if (isNewSubject || after.expires_at !== row.expires_at) await access.lockToForget(tx, context, fact);
       if (isActivated && row.supersedes !== null) {
         const scope = { type: row.scope_type, id: row.scope_id };
         await this.#supersede(tx, actor, await this.#replaceable(tx, actor, scope, row.supersedes), id);
@@ -124,7 +124,7 @@ export class MemoryService {
   async forget(context: Context, id: string): Promise<void> {
     const { store, writer, access } = this.#deps;
     await store.write(async (tx) => {
-      const fact = await this.#lockReadable(tx, context, id, (found) => access.requireForget(tx, context, found));
+      const fact = await this.#lockReadable(tx, context, id, (found) => access.lockToForget(tx, context, found));
       assertMayDecide(context.actor, fact, true);
       await writer.erase(tx, context.actor, fact);
     });

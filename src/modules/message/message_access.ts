@@ -23,7 +23,7 @@ export class MessageAccess {
   }
 
   /** A message visible to the caller, in a room where the caller has the role that the operation requires. */
-  async find(context: Context, id: string, tx?: AnyTransaction): Promise<MessageGrant> {
+  async require(context: Context, id: string, tx?: AnyTransaction): Promise<MessageGrant> {
     const { store, roomAccess } = this.#deps;
     const { db } = tx ?? store;
     const row = await new MessageStore(db).find(context.actor.tenantId, id);
@@ -57,16 +57,16 @@ export class MessageAccess {
     }));
   }
 
-  /** Like `find`, checked and read again under the lock of the room's stream, so that the result is valid until the commit. */
-  async findForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
-    const { row } = await this.find(context, id, tx);
+  /** Like `require`, checked and read again under the lock of the room's stream, so that the result is valid until the commit. */
+  async requireForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
+    const { row } = await this.require(context, id, tx);
     await tx.reserve(context.actor.tenantId, roomStream(row.room_id), 0);
-    return await this.find(context, id, tx);
+    return await this.require(context, id, tx);
   }
 
-  /** Like `findForUpdate`; throws `not_found` for a deleted message. */
-  async findActiveForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
-    const found = await this.findForUpdate(tx, context, id);
+  /** Like `requireForUpdate`; throws `not_found` for a deleted message. */
+  async requireActiveForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
+    const found = await this.requireForUpdate(tx, context, id);
     if (found.row.deleted_at !== null) throw new Fault("not_found", "The message is deleted");
     return found;
   }

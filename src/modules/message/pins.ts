@@ -25,7 +25,7 @@ export class PinService {
     const { actor } = context;
     const { tenantId } = actor;
     await this.#deps.store.write(async (tx) => {
-      const { row } = await this.#access.findActiveForUpdate(tx, context, id);
+      const { row } = await this.#access.requireActiveForUpdate(tx, context, id);
       if ((row.pinned_at !== null) === isPinned) return;
       const messages = new MessageStore(tx.db);
       if (isPinned && (await messages.pinned(tenantId, row.room_id, 0, PINS_MAX)).length >= PINS_MAX) {

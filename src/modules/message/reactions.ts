@@ -32,7 +32,7 @@ export class ReactionService {
   add(context: Context, { id, key }: ReactionRef): Promise<Reaction[]> {
     const { tenantId, principalId } = context.actor;
     return this.#deps.store.write(async (tx) => {
-      const { row } = await this.#access.findActiveForUpdate(tx, context, id);
+      const { row } = await this.#access.requireActiveForUpdate(tx, context, id);
       const messages = new MessageStore(tx.db);
       const before = await this.#reactionsTo(messages, context, id);
       if (before.length >= REACTION_KINDS_MAX && !before.some((reaction) => reaction.key === key)) {
@@ -56,7 +56,7 @@ export class ReactionService {
   async remove(context: Context, { id, key }: ReactionRef): Promise<void> {
     const { tenantId, principalId } = context.actor;
     await this.#deps.store.write(async (tx) => {
-      const { row } = await this.#access.findActiveForUpdate(tx, context, id);
+      const { row } = await this.#access.requireActiveForUpdate(tx, context, id);
       const messages = new MessageStore(tx.db);
       if (!await messages.removeReactions(tenantId, id, { key, principal_id: principalId })) return;
       await tx.emit(
@@ -69,7 +69,7 @@ export class ReactionService {
   async list(context: Context, { id, key, limit, cursor }: ReactionList): Promise<Page<Reactor>> {
     const { store, cursors, people } = this.#deps;
     const { actor } = context;
-    const { row } = await this.#access.find(context, id);
+    const { row } = await this.#access.require(context, id);
     const bind = ["reaction.list", actor.tenantId, actor.principalId, id, key ?? null];
     const after = cursors.decode(cursor, bind);
     const rows = await new MessageStore(store.db).reactors(actor.tenantId, id, { key, after }, limit + 1);

@@ -112,7 +112,7 @@ export class MessageService {
   }
 
   async read(context: Context, id: string, include: MessageRead["include"] = []): Promise<MessageDetail> {
-    const { row, grant } = await this.#access.find(context, id);
+    const { row, grant } = await this.#access.require(context, id);
     const [message] = await this.present(context.actor, [row]);
     if (message === undefined) throw new Error("Expected a message, received none");
     const { actor } = context;
@@ -127,14 +127,14 @@ export class MessageService {
   }
 
   /** A message visible to the caller, as seen by a transaction that links something to it. */
-  async find(tx: AnyTransaction, context: Context, id: string): Promise<Message> {
-    const { row } = await this.#access.find(context, id, tx);
+  async require(tx: AnyTransaction, context: Context, id: string): Promise<Message> {
+    const { row } = await this.#access.require(context, id, tx);
     return presentMessage(row);
   }
 
   /** All versions, the current one last. */
   async history(context: Context, { id, limit, cursor }: MessageHistory): Promise<Page<MessageVersion>> {
-    const { row } = await this.#access.find(context, id);
+    const { row } = await this.#access.require(context, id);
     const { store, cursors } = this.#deps;
     const bind = ["message.history", row.tenant_id, context.actor.principalId, id];
     const after = Number(cursors.decode(cursor, bind)?.[0] ?? 0);
@@ -154,7 +154,7 @@ export class MessageService {
   ): Promise<Message> {
     const { actor } = context;
     return this.#deps.store.write(async (tx) => {
-      const { row, grant } = await this.#access.findForUpdate(tx, context, id);
+      const { row, grant } = await this.#access.requireForUpdate(tx, context, id);
       const messages = new MessageStore(tx.db);
       await this.#checkEditable(tx.db, actor, row, version);
       const { roomAccess } = this.#deps;
@@ -209,7 +209,7 @@ export class MessageService {
     const { actor } = context;
     const { tenantId } = actor;
     await this.#deps.store.write(async (tx) => {
-      const { row, grant } = await this.#access.findForUpdate(tx, context, id);
+      const { row, grant } = await this.#access.requireForUpdate(tx, context, id);
       const { room, role } = grant;
       if (row.sender_id !== actor.principalId && role !== "moderator" && role !== "owner") {
         throw new Fault(

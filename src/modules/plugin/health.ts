@@ -7,7 +7,7 @@ import { type Store, streamKey } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";
 import { principalOf } from "./registry.ts";
 import type { PluginHealth } from "./schema.ts";
-import { find, manifestOf } from "./service.ts";
+import { manifestOf, requirePlugin } from "./service.ts";
 import { PluginStore, type PluginTables } from "./store.ts";
 
 type Deps = { store: Store<PluginTables>; presence: Presence; caller: PluginCaller; webhooks: ServiceWebhooks };
@@ -21,7 +21,7 @@ export class PluginHealthReader {
 
   async read({ actor: { tenantId } }: Context, id: string): Promise<PluginHealth> {
     const { store, presence, caller, webhooks } = this.#deps;
-    const row = await find(new PluginStore(store.db), tenantId, id);
+    const row = await requirePlugin(new PluginStore(store.db), tenantId, id);
     const stats = caller.statsOf(tenantId, id);
     const isSocket = manifestOf(row).transport === "socket";
     return {

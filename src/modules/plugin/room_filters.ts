@@ -6,7 +6,7 @@ import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type PluginRegistry, pluginsChanged } from "./registry.ts";
 import { type FilterList, FILTERS_MAX } from "./schema.ts";
-import { find, manifestOf } from "./service.ts";
+import { manifestOf, requirePlugin } from "./service.ts";
 import { PluginStore, type PluginTables } from "./store.ts";
 
 type Deps = { store: Store<PluginTables>; clock: Clock; roomAccess: RoomAccess; registry: PluginRegistry };
@@ -45,7 +45,7 @@ export class RoomFilters {
     await store.write(async (tx) => {
       await roomAccess.requireForUpdate(tx, context, roomId);
       const plugins = new PluginStore(tx.db);
-      const row = await find(plugins, tenantId, pluginId);
+      const row = await requirePlugin(plugins, tenantId, pluginId);
       if (row.state !== "enabled") throw notFound("enabled plugin");
       if (manifestOf(row).hooks.length === 0) throw new Fault("conflict", "The plugin has no filter of messages");
       const filters = await plugins.filters(tenantId, roomId);

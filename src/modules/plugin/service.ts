@@ -55,7 +55,7 @@ export class PluginService {
   }
 
   async read({ actor }: Context, id: string): Promise<Plugin> {
-    return this.#present(await find(new PluginStore(this.#deps.store.db), actor.tenantId, id));
+    return this.#present(await requirePlugin(new PluginStore(this.#deps.store.db), actor.tenantId, id));
   }
 
   /** What a plugin may know of itself; `undefined` for other callers. */
@@ -184,7 +184,7 @@ export class PluginService {
     await store.write(async (tx) => {
       await tx.reserve(tenantId, CHANGES_LOCK, 0);
       const plugins = new PluginStore(tx.db);
-      const row = await find(plugins, tenantId, id);
+      const row = await requirePlugin(plugins, tenantId, id);
       await plugins.remove(tenantId, id);
       await webhooks.remove(tx, tenantId, principalOf(id));
       await principals.end(tx, tenantId, principalOf(id), actor);
@@ -200,7 +200,7 @@ export class PluginService {
     const after = await store.write(async (tx) => {
       await tx.reserve(tenantId, CHANGES_LOCK, 0);
       const plugins = new PluginStore(tx.db);
-      const before = await find(plugins, tenantId, id);
+      const before = await requirePlugin(plugins, tenantId, id);
       const { row, event } = change(before);
       if (row === before) return row;
       const set = { ...row, version: row.version + 1, updated_at: iso(clock.now()) };
@@ -280,7 +280,7 @@ export class PluginService {
   }
 }
 
-export async function find(plugins: PluginStore, tenantId: string, id: string): Promise<PluginRow> {
+export async function requirePlugin(plugins: PluginStore, tenantId: string, id: string): Promise<PluginRow> {
   const row = await plugins.find(tenantId, id);
   if (row === undefined) throw notFound("plugin");
   return row;

@@ -85,7 +85,7 @@ export class RoomService {
       const existingId = directKey === null ? undefined : await this.#findDirectRoom(tx, actor, directKey);
       if (existingId !== undefined) return { id: existingId, isNew: false };
       const known = await this.#requirePrincipals(tx.db, actor, others);
-      await this.#requireAgents(tx.db, actor, input.agentPolicy);
+      await this.#assertAgentsVisible(tx.db, actor, input.agentPolicy);
       const name = input.name ??
         directRoomName([actor.displayName, ...others.map((id) => known.get(id)?.display_name ?? id)]);
       const row = this.#newRow(actor, { ...input, name }, directKey, others.length + 1);
@@ -158,7 +158,7 @@ export class RoomService {
       }
       assertVersion("room", room.version, version);
       if (Object.values(given).every((value) => value === undefined)) return;
-      if (agentPolicy !== undefined) await this.#requireAgents(tx.db, actor, agentPolicy);
+      if (agentPolicy !== undefined) await this.#assertAgentsVisible(tx.db, actor, agentPolicy);
       const set: Partial<RoomRow> = {
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.slug === undefined && input.visibility === undefined ? {} : {
@@ -300,12 +300,12 @@ export class RoomService {
     return known;
   }
 
-  async #requireAgents(
+  async #assertAgentsVisible(
     db: AnyDatabase,
     actor: Actor,
     { allowedAgentIds }: Pick<AgentPolicy, "allowedAgentIds">,
   ): Promise<void> {
-    await this.#deps.identity.requireVisible(actor, allowedAgentIds ?? [], "/agentPolicy/allowedAgentIds", db);
+    await this.#deps.identity.assertVisible(actor, allowedAgentIds ?? [], "/agentPolicy/allowedAgentIds", db);
   }
 
   #newRow(actor: Actor, input: RoomCreate & { name: string }, directKey: string | null, memberCount: number): RoomRow {

@@ -12,14 +12,14 @@ export function isTenantAdmin({ role }: Actor): boolean {
 }
 
 /** The webhook, if the caller may see it. */
-export function assertVisible(actor: Actor, row: WebhookRow | undefined): WebhookRow {
+export function requireVisible(actor: Actor, row: WebhookRow | undefined): WebhookRow {
   if (row === undefined || row.creator_id !== actor.principalId && !isTenantAdmin(actor)) throw notFound("webhook");
   return row;
 }
 
 /** The webhook, if the caller created it: deliveries show what its creator may read. */
-export function assertOwn(actor: Actor, row: WebhookRow | undefined): WebhookRow {
-  const visible = assertVisible(actor, row);
+export function requireOwn(actor: Actor, row: WebhookRow | undefined): WebhookRow {
+  const visible = requireVisible(actor, row);
   if (visible.creator_id === actor.principalId) return visible;
   throw new Fault("forbidden", "Only its creator can do this; an admin can disable or delete the webhook");
 }
@@ -28,12 +28,12 @@ export function assertOwn(actor: Actor, row: WebhookRow | undefined): WebhookRow
  * The webhook, if the caller created it, and its token has the scopes with which the webhook delivers. Otherwise a token could have
  * events sent to itself that it may not read.
  */
-export function assertMayDirect(
+export function requireDirectable(
   actor: Actor,
   row: WebhookRow | undefined,
   roomEvents: readonly EventType[],
 ): WebhookRow {
-  const own = assertOwn(actor, row);
+  const own = requireOwn(actor, row);
   const delivered = { scopes: scopesOf(own.scopes) };
   const lacked = roomEvents.find(({ scope }) => hasScope(delivered, scope) && !hasScope(actor, scope));
   if (lacked === undefined) return own;

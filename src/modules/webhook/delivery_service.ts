@@ -6,7 +6,7 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { Store } from "@/ports/store.ts";
-import { assertMayDirect, assertOwn } from "./access.ts";
+import { requireDirectable, requireOwn } from "./access.ts";
 import { presentDelivery } from "./presenter.ts";
 import type {
   CursorPut,
@@ -113,7 +113,7 @@ export class WebhookDeliveryService {
   async test(context: Context, id: string): Promise<WebhookAttempt> {
     const { store, clock, sender, secrets } = this.#deps;
     const { tenantId } = context.actor;
-    const row = assertOwn(context.actor, await new WebhookStore(store.db).find(tenantId, id));
+    const row = requireOwn(context.actor, await new WebhookStore(store.db).find(tenantId, id));
     const signing = secrets.of(row, clock.now());
     if (signing === undefined) throw new Fault("conflict", "The secret cannot be read; rotate it");
     const type = "webhook.test";
@@ -129,7 +129,7 @@ export class WebhookDeliveryService {
 
   async #own(context: Context, id: string): Promise<WebhookStore> {
     const webhooks = new WebhookStore(this.#deps.store.db);
-    assertOwn(context.actor, await webhooks.find(context.actor.tenantId, id));
+    requireOwn(context.actor, await webhooks.find(context.actor.tenantId, id));
     return webhooks;
   }
 
@@ -141,7 +141,7 @@ export class WebhookDeliveryService {
     const result = await this.#deps.store.write(async (tx) => {
       const webhooks = new WebhookStore(tx.db);
       const row = await webhooks.find(actor.tenantId, id);
-      return await work(webhooks, assertMayDirect(actor, row, this.#deps.roomEvents()));
+      return await work(webhooks, requireDirectable(actor, row, this.#deps.roomEvents()));
     });
     this.#deps.wake({ tenant_id: actor.tenantId, id });
     return result;

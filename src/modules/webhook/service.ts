@@ -10,7 +10,7 @@ import { assertVersion, patchedOr } from "@/core/patch.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { assertMayDirect, assertMayFollow, assertOwn, assertVisible, isTenantAdmin } from "./access.ts";
+import { assertMayFollow, isTenantAdmin, requireDirectable, requireOwn, requireVisible } from "./access.ts";
 import { DeliveryStore } from "./delivery_store.ts";
 import { assertKnown } from "./event_patterns.ts";
 import { presentWebhook } from "./presenter.ts";
@@ -103,7 +103,7 @@ export class WebhookService {
 
   async read(context: Context, id: string): Promise<Webhook> {
     const { store } = this.#deps;
-    const row = assertVisible(context.actor, await new WebhookStore(store.db).find(context.actor.tenantId, id));
+    const row = requireVisible(context.actor, await new WebhookStore(store.db).find(context.actor.tenantId, id));
     return (await this.#presenter(context, [row], store.db))(row);
   }
 
@@ -117,7 +117,7 @@ export class WebhookService {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
       const webhooks = new WebhookStore(tx.db);
       const found = await webhooks.find(actor.tenantId, id);
-      const row = this.#assertMayUpdate(actor, found, input);
+      const row = this.#requireUpdatable(actor, found, input);
       assertVersion("webhook", row.version, version);
       const before: string[] | null = row.room_ids_json === null ? null : JSON.parse(row.room_ids_json);
       const roomIds = input.roomIds === undefined ? before : distinct(input.roomIds);
@@ -150,7 +150,7 @@ export class WebhookService {
     const { actor } = context;
     await this.#deps.store.write(async (tx) => {
       const webhooks = new WebhookStore(tx.db);
-      const row = assertVisible(actor, await webhooks.find(actor.tenantId, id));
+      const row = requireVisible(actor, await webhooks.find(actor.tenantId, id));
       await webhooks.remove(actor.tenantId, id);
       await tx.emit({
         tenantId: actor.tenantId,
@@ -169,7 +169,7 @@ export class WebhookService {
     return await store.write(async (tx) => {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
       const webhooks = new WebhookStore(tx.db);
-      const row = assertMayDirect(actor, await webhooks.find(actor.tenantId, id), this.#deps.roomEvents());
+      const row = requireDirectable(actor, await webhooks.find(actor.tenantId, id), this.#deps.roomEvents());
       const { secret, columns } = secrets.rotate(row, clock.now());
       const after: WebhookRow = {
         ...row,
@@ -228,15 +228,15 @@ export class WebhookService {
       });
   }
 
-  #assertMayUpdate(
+  #requireUpdatable(
     actor: Actor,
     row: WebhookRow | undefined,
     { description, enabled, ...directing }: Omit<WebhookUpdate, "id" | "version">,
   ): WebhookRow {
     if (enabled === true || Object.keys(directing).length > 0) {
-      return assertMayDirect(actor, row, this.#deps.roomEvents());
+      return requireDirectable(actor, row, this.#deps.roomEvents());
     }
-    return enabled === false && description === undefined ? assertVisible(actor, row) : assertOwn(actor, row);
+    return enabled === false && description === undefined ? requireVisible(actor, row) : requireOwn(actor, row);
   }
 }
 

@@ -124,7 +124,7 @@ export function indexOf(text: string, pattern: string, start: number): number {
 }
 
 /** The range of an anchor; throws `anchor_not_found` if it is missing or ambiguous. */
-export function findAnchor(text: string, { text: quote, prefix = "", suffix = "" }: Anchor): Splice {
+export function requireAnchor(text: string, { text: quote, prefix = "", suffix = "" }: Anchor): Splice {
   const whole = prefix + quote + suffix;
   const at = indexOf(text, whole, 0);
   const next = at < 0 ? -1 : indexOf(text, whole, at + 1);

@@ -34,7 +34,7 @@ type Deps = {
   encryptor: Encryptor;
   roomAccess: RoomAccess;
   members: Pick<RoomMembers, "addCreated" | "remove">;
-  pictures: Pick<FileAttachments, "requirePicture">;
+  pictures: Pick<FileAttachments, "lockPicture">;
 };
 
 export class HookService {
@@ -50,7 +50,7 @@ export class HookService {
     const { actor } = context;
     const { tenantId } = actor;
     return await store.write(async (tx) => {
-      if (input.avatarFileId !== null) await pictures.requirePicture(tx, actor, input.avatarFileId);
+      if (input.avatarFileId !== null) await pictures.lockPicture(tx, actor, input.avatarFileId);
       const { room } = await roomAccess.requireForUpdate(tx, context, input.roomId, "moderator");
       if (room.kind === "direct") throw new Fault("conflict", "A direct room has no hooks");
       const hooks = new HookStore(tx.db);
@@ -182,7 +182,7 @@ export class HookService {
   ): Promise<Result> {
     const { store, roomAccess, pictures } = this.#deps;
     return await store.write(async (tx) => {
-      if (avatarFileId !== null) await pictures.requirePicture(tx, context.actor, avatarFileId);
+      if (avatarFileId !== null) await pictures.lockPicture(tx, context.actor, avatarFileId);
       return await changeInRoom(tx, { roomAccess, context, what: "hook" }, {
         find: () => new HookStore(tx.db).find(context.actor.tenantId, id),
         work: (row) => work(tx, row),
