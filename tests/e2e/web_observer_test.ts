@@ -9,9 +9,11 @@ browserTest("those who may not change something are not offered to", async (t) =
   await using target = await openTarget({ isOwn: true });
   const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
   const olga = await target.token({ sub: "olga", name: "Olga" });
-  for (const token of [ada, olga]) await target.call(token, "GET", "/v1/collaboration/me");
+  const gus = await target.token({ sub: "gus", name: "Gus" });
+  const zoe = await target.token({ sub: "zoe", name: "Zoe" });
+  for (const token of [ada, olga, gus, zoe]) await target.call(token, "GET", "/v1/collaboration/me");
   const post = (path: string, body: unknown) => target.call(ada, "POST", `/v1/${path}`, body);
-  const { id: roomId } = await post("rooms", { name: "Plans", memberIds: ["olga"] });
+  const { id: roomId } = await post("rooms", { name: "Plans", memberIds: ["olga", "gus"] });
   const { id } = await post("collaboration/documents", { roomId, title: "A page", text: "Words" });
   await post(`collaboration/documents/${id}/comments`, { text: "A comment" });
   const setRole = (role: string) => target.call(ada, "PUT", `/v1/rooms/${roomId}/members/olga`, { role });
@@ -63,6 +65,31 @@ browserTest("those who may not change something are not offered to", async (t) =
       ]);
       assert.equal((await response.json()).roomId, null);
       await untilGone(dialog);
+    });
+    await t.step("a guest sees and chooses among the people of its rooms", async () => {
+      const { id } = await target.call(gus, "POST", "/v1/collaboration/documents", { title: "Mine", text: "" });
+      await target.call(ada, "PATCH", "/v1/collaboration/principals/gus", { role: "guest" });
+      const guest = await signIn(browser, target, gus);
+      const hint = guest.getByText("As a guest, you see the people of your rooms only.");
+      await visit(guest, "people");
+      await guest.reload();
+      await hint.waitFor();
+      const names = guest.locator("main .rows b");
+      await names.nth(2).waitFor();
+      assert.deepEqual((await names.allInnerTexts()).toSorted(), ["Ada", "Gus", "Olga"]);
+      assert.equal(await guest.getByRole("button", { name: "Message" }).count(), 0);
+      await guest.getByLabel("Find by name").fill("olg");
+      await untilGone(names.nth(1));
+      assert.equal(await names.innerText(), "Olga");
+      await visit(guest, `documents/${id}`);
+      await guest.getByRole("button", { name: "Document menu" }).click();
+      await guest.getByRole("menuitem", { name: "Share" }).click();
+      const dialog = guest.getByRole("dialog");
+      await dialog.locator("li", { hasText: "Olga" }).getByRole("button", { name: "Add" }).click();
+      await dialog.getByLabel("Access of Olga").waitFor();
+      assert.equal(await hint.count(), 1);
+      assert.equal(await guest.getByText("could not be read").count(), 0);
+      await assertNoReports(guest);
     });
     await assertNoReports(page);
   } finally {

@@ -45,17 +45,25 @@ export function setOnline(id: string, isOnline: boolean): void {
   online.value = next;
 }
 
+/** Those with these ids that the caller can see. */
+export async function readPeople(ids: readonly string[]): Promise<Principal[]> {
+  const found: Principal[] = [];
+  for (let at = 0; at < ids.length; at += BATCH_MAX) {
+    const batch = ids.slice(at, at + BATCH_MAX);
+    const { items } = await get<Page<Principal>>("v1/collaboration/principals", { ids: batch, limit: BATCH_MAX });
+    addPeople(items);
+    found.push(...items);
+  }
+  return found;
+}
+
 async function readRequested(): Promise<void> {
   timer = undefined;
   const ids = [...requested].filter((id) => !people.value.has(id));
-  for (let at = 0; at < ids.length; at += BATCH_MAX) {
-    const batch = ids.slice(at, at + BATCH_MAX);
-    try {
-      const page = await get<Page<Principal>>("v1/collaboration/principals", { ids: batch, limit: BATCH_MAX });
-      addPeople(page.items);
-    } catch {
-      // Ids are shown instead of names until the next time they are rendered.
-      for (const id of batch) requested.delete(id);
-    }
+  try {
+    await readPeople(ids);
+  } catch {
+    // Ids are shown instead of names until the next time they are rendered.
+    for (const id of ids) requested.delete(id);
   }
 }

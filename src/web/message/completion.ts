@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
-import { addPeople } from "../core/people.ts";
+import { addPeople, readPeople } from "../core/people.ts";
 import type { Member, Page, Person, Room } from "../core/resources.ts";
 import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -163,12 +163,6 @@ function choicesAmong(people: readonly Person[]): Choice[] {
 
 async function readMembers(roomId: string): Promise<Choice[]> {
   const { items } = await get<Page<Member>>(`v1/rooms/${roomId}/members`, { limit: MEMBERS_MAX });
-  const ids = items.map(({ principalId }) => principalId);
-  const choices: Choice[] = [];
-  for (let at = 0; at < ids.length; at += 100) {
-    const page = await get<Page<Person>>("v1/collaboration/principals", { ids: ids.slice(at, at + 100), limit: 100 });
-    addPeople(page.items);
-    choices.push(...choicesAmong(page.items));
-  }
-  return [...choices, { id: "", text: "@all", name: "Everybody in this room" }];
+  const people = await readPeople(items.map(({ principalId }) => principalId));
+  return [...choicesAmong(people), { id: "", text: "@all", name: "Everybody in this room" }];
 }

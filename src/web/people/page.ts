@@ -7,13 +7,15 @@ import { attempt, useLatest } from "../core/notice.ts";
 import { addPeople, online } from "../core/people.ts";
 import { route } from "../core/route.ts";
 import type { Principal } from "../core/resources.ts";
-import { myId } from "../core/session.ts";
+import { isGuest, me, myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import { openDirectWith, usePrincipals } from "../room/create.ts";
 
 export default function PeoplePage(): VNode {
   const [, id] = route.value.path;
+  // Whom one sees depends on one's role.
+  if (me.value === undefined) return html`<p class="empty">Loading…</p>`;
   return id === undefined ? html`<${Directory} />` : html`<${PersonPage} key=${id} id=${id} />`;
 }
 
@@ -40,7 +42,7 @@ function Directory(): VNode {
           }</span></a>
         ${person.kind === "human" ? null : html`<span class="tag">${person.kind}</span>`}
         ${
-            person.id === myId()
+            person.id === myId() || isGuest()
               ? null
               : html`<button type="button" onClick=${() =>
                 void attempt(() => openDirectWith(person.id))}>Message</button>`
@@ -76,10 +78,14 @@ function PersonPage({ id }: { id: string }): VNode {
           <p class="dim">${online.value.has(id) ? "Online now" : "Not online"}${person.timezone === null
             ? ""
             : ` · ${localTime(person.timezone)}`}</p>
-          <p class="row">${id === myId() ? html`<a class="button" href="#/profile">Edit profile</a>` : html`
-            <button type="button" class="primary" onClick=${() =>
-              void attempt(() => openDirectWith(id))}>Message</button>
-          `}</p>
+          <p class="row">${id === myId()
+            ? html`<a class="button" href="#/profile">Edit profile</a>`
+            : isGuest()
+            ? null
+            : html`
+              <button type="button" class="primary" onClick=${() =>
+                void attempt(() => openDirectWith(id))}>Message</button>
+            `}</p>
         </div>
       `}</div>
     </div>

@@ -1,18 +1,22 @@
 // Creating rooms and joining public ones.
 import type { VNode } from "preact";
-import { useState } from "preact/hooks";
-import { get, post } from "../core/api.ts";
+import { useRef, useState } from "preact/hooks";
+import { get, listAll, post } from "../core/api.ts";
 import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
+import { readPeople } from "../core/people.ts";
 import { go } from "../core/route.ts";
-import type { Page, Principal, Room } from "../core/resources.ts";
-import { myId } from "../core/session.ts";
+import type { Member, Page, Principal, Room } from "../core/resources.ts";
+import { isGuest, myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { useFound } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
 import { joinRoom, readRoom, rooms } from "./rooms.ts";
+
+/** Of so many rooms, guests see the people to choose from. */
+const ROOMS_MAX = 50;
 
 export function openCreate(): void {
   openDialog(() =>
@@ -84,21 +88,45 @@ function DirectPicker(): VNode {
   `;
 }
 
-/** Principals by part of a name. */
+/** Principals by part of a name. Guests cannot list them, but see those of their rooms. */
 export function usePrincipals(): Named<Principal> {
-  return useNamed("v1/collaboration/principals", { limit: 30 }, "No person has this name.");
+  const known = useRef<readonly Principal[] | undefined>(undefined);
+  const readKnown = async (q: string): Promise<Page<Principal>> => {
+    known.current ??= await readRoommates();
+    return { items: known.current.filter((one) => isNamed(one, q)), nextCursor: null, hasMore: false };
+  };
+  const load = isGuest() ? readKnown : listOf<Principal>("v1/collaboration/principals", { limit: 30 });
+  const [q, setQ, items, note] = useNamed(load, "No person has this name.");
+  const hint = isGuest() ? html`<p class="dim">As a guest, you see the people of your rooms only.</p>` : null;
+  return [q, setQ, items, html`${note}${hint}`];
+}
+
+/** Everybody in the rooms of the caller. */
+async function readRoommates(): Promise<Principal[]> {
+  const ids = new Set<string>();
+  for (const { id } of await listAll<Room>("v1/rooms", { member: "me" }, ROOMS_MAX)) {
+    for (const { principalId } of await listAll<Member>(`v1/rooms/${id}/members`)) ids.add(principalId);
+  }
+  return readPeople([...ids]);
+}
+
+function isNamed({ id, displayName, handle }: Principal, part: string): boolean {
+  return [id, displayName, handle ?? ""].some((name) => name.toLowerCase().includes(part.trim().toLowerCase()));
 }
 
 /** `note` says that there is nothing, or that it could not be read, or offers more. */
 type Named<Item> = [q: string, setQ: (q: string) => void, items: readonly Item[], note: VNode];
+type Load<Item> = (q: string, cursor: string | undefined) => Promise<Page<Item>>;
+
+/** Reads a list of the API. */
+function listOf<Item>(path: string, query: Record<string, string | number>): Load<Item> {
+  return (q, cursor) => get(path, { ...query, ...q === "" ? {} : { q }, cursor });
+}
 
 /** What has a text in its name, as that is typed. */
-function useNamed<Item>(path: string, query: Record<string, string | number>, none: string): Named<Item> {
+function useNamed<Item>(load: Load<Item>, none: string): Named<Item> {
   const [q, setQ] = useState("");
-  const { page, read, more } = useFound<Page<Item>>(
-    q,
-    (cursor) => get(path, { ...query, ...q === "" ? {} : { q }, cursor }),
-  );
+  const { page, read, more } = useFound<Page<Item>>(q, (cursor) => load(q, cursor));
   const note = html`
     <div role="status">
       <${Placeholder} items=${page?.items} read=${read} text=${none} />
@@ -114,7 +142,7 @@ export function openBrowse(): void {
 
 function Browser(): VNode {
   const query = { visibility: "public", state: "active", sort: "name", limit: 50 };
-  const [q, setQ, items, note] = useNamed<Room>("v1/rooms", query, "No public room has this name.");
+  const [q, setQ, items, note] = useNamed<Room>(listOf("v1/rooms", query), "No public room has this name.");
   return html`
     <div>
       <${Heading} title="Public rooms" onClose=${closeDialog} />
