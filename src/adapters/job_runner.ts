@@ -64,8 +64,8 @@ type RunningJob = { job: ClaimedJob; owner: string; end: Promise<void> };
 
 /** Jobs that are claimed together, and their scheduler. */
 type ClaimGroup = {
+  name: "long" | "short" | "suspect";
   includes: (job: { kind: string }) => boolean;
-  isSuspect: boolean;
   maxJobs: number;
   scheduler?: FairScheduler;
 };
@@ -87,6 +87,10 @@ export class JobRunner {
   readonly #warnClaimFailed = rateLimitedWarning(log, "claiming jobs failed");
   #claiming: Promise<void> | undefined;
   #wantsClaim = false;
+  /** Counts what may have made jobs due: commits, time that passes, and what failed. */
+  #wakes = 0;
+  /** The wake at which no job of a group was due. To find that out takes the longer, the more jobs of other groups wait. */
+  readonly #drainedAt = new Map<ClaimGroup["name"], number>();
   /** Time of the last poll. At the start it is not known whether the clock was set back since. */
   #polledAt = Infinity;
   #poll: ReturnType<typeof setInterval> | undefined;
@@ -112,11 +116,16 @@ export class JobRunner {
 
   /** Polls for due jobs now; called after a commit that enqueued some. */
   wake(): void {
+    this.#wakes++;
+    this.#continue();
+  }
+
+  #continue(): void {
     if (this.#poll === undefined) return;
     this.#wantsClaim = true;
     this.#claiming ??= this.#claim().finally(() => {
       this.#claiming = undefined;
-      if (this.#wantsClaim && this.#running.size < this.#options.concurrency) this.wake();
+      if (this.#wantsClaim && this.#running.size < this.#options.concurrency) this.#continue();
     });
   }
 
@@ -171,6 +180,7 @@ export class JobRunner {
       try {
         if (await this.#claimSome()) this.#wantsClaim = true;
       } catch (cause) {
+        this.#wakes++;
         this.#warnClaimFailed(failureOf(cause));
       }
     }
@@ -179,50 +189,48 @@ export class JobRunner {
   async #claimSome(): Promise<boolean> {
     const { store, clock } = this.#deps;
     const nowMs = clock.now();
-    const now = iso(nowMs);
-    const until = iso(nowMs + this.#options.leaseMs);
+    const time = { now: iso(nowMs), until: iso(nowMs + this.#options.leaseMs), wake: this.#wakes };
     if (nowMs < this.#polledAt - CLOCK_SET_BACK_MS) {
       const [retryBy, reviveBy] = [iso(nowMs + BACKOFF_MAX_MS), iso(nowMs + REVIVAL_MAX_MS)];
-      const leaseBy = this.#options.isSingleNode && this.#polledAt === Infinity ? iso(nowMs - 1) : until;
-      await store.write(({ db }) => rescheduleFuture(db, { now, retryBy, reviveBy, leaseBy }));
+      const leaseBy = this.#options.isSingleNode && this.#polledAt === Infinity ? iso(nowMs - 1) : time.until;
+      await store.write(({ db }) => rescheduleFuture(db, { now: time.now, retryBy, reviveBy, leaseBy }));
       if (this.#polledAt !== Infinity) log.warn("the clock was set back", { byMs: this.#polledAt - nowMs });
     }
     this.#polledAt = nowMs;
     const longMax = Math.max(1, Math.floor(this.#options.concurrency * LONG_SHARE));
     const isLong = ({ kind }: { kind: string }): boolean => this.#kinds.get(kind)?.isLongRunning ?? false;
     const groups: ClaimGroup[] = [
-      {
-        isSuspect: false,
-        includes: isLong,
-        maxJobs: longMax - this.#countRunning(isLong),
-        scheduler: this.#longScheduler,
-      },
-      { includes: (kind) => !isLong(kind), isSuspect: false, maxJobs: Infinity, scheduler: this.#scheduler },
+      { name: "long", includes: isLong, maxJobs: longMax - this.#countRunning(isLong), scheduler: this.#longScheduler },
+      { name: "short", includes: (kind) => !isLong(kind), maxJobs: Infinity, scheduler: this.#scheduler },
       // One at a time: if two ran when the process ends again, it would be unknown which of them was the cause.
-      { includes: () => true, isSuspect: true, maxJobs: 1 - this.#countRunning(isSuspect) },
+      { name: "suspect", includes: () => true, maxJobs: 1 - this.#countRunning(isSuspect) },
     ];
     let isAny = false;
-    for (const group of groups) isAny = await this.#claimOf(group, { now, until }) || isAny;
+    for (const group of groups) isAny = await this.#claimOf(group, time) || isAny;
     return isAny;
   }
 
   /** Claims and starts jobs of a group; whether there were any. */
   async #claimOf(
-    { includes, isSuspect, maxJobs, scheduler }: ClaimGroup,
-    { now, until }: { now: string; until: string },
+    { name, includes, maxJobs, scheduler }: ClaimGroup,
+    { now, until, wake }: { now: string; until: string; wake: number },
   ): Promise<boolean> {
     const { store } = this.#deps;
     const included = [...this.#kinds.values()].filter(includes);
     const kinds = included.map(({ kind }) => kind);
     const revivedKinds = included.filter(isRevived).map(({ kind }) => kind);
     const slots = Math.min(maxJobs, this.#options.concurrency - this.#running.size);
-    if (kinds.length === 0 || slots <= 0) return false;
+    if (kinds.length === 0 || slots <= 0 || this.#drainedAt.get(name) === wake) return false;
     const running = [...this.#running.values()].map(({ job }) => job);
+    const runningIds = running.map(({ id }) => id);
     const owner = this.#owner;
-    const wanted = { kinds, revivedKinds, now, owner, runningIds: running.map(({ id }) => id), isSuspect };
+    const wanted = { kinds, revivedKinds, now, owner, runningIds, isSuspect: name === "suspect" };
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
-    const find: FindDueJobs = (except, limit, exceptTenants = []) =>
-      listDueJobs(store.db, wanted, { except, exceptTenants, limit });
+    const find: FindDueJobs = async (except, limit, exceptTenants = []) => {
+      const due = await listDueJobs(store.db, wanted, { except, exceptTenants, limit });
+      if (due.length + except.length + exceptTenants.length === 0) this.#drainedAt.set(name, wake);
+      return due;
+    };
     const listed = scheduler === undefined ? await find([], slots) : [];
     const ids = await scheduler?.choose(find, slots, owners) ?? listed.map(({ id }) => id);
     if (ids.length === 0) return false;
@@ -230,9 +238,11 @@ export class JobRunner {
     const deathsBefore = new Map(listed.map(({ id, deaths }) => [id, deaths]));
     for (const job of jobs) {
       if (job.deaths > (deathsBefore.get(job.id) ?? 0)) this.#deps.metrics?.jobsInterrupted.inc({ kind: job.kind });
-      const end = runAsSystem(() => this.#run(job, owner)).finally(() => {
+      let isDone = false;
+      const end = runAsSystem(async () => void (isDone = await this.#run(job, owner))).finally(() => {
         this.#running.delete(job.id);
-        this.wake();
+        if (!isDone) this.#wakes++;
+        this.#continue();
       });
       this.#running.set(job.id, { job, owner, end });
     }
@@ -243,9 +253,10 @@ export class JobRunner {
     return [...this.#running.values()].filter(({ job }) => isCounted(job)).length;
   }
 
-  async #run(job: ClaimedJob, owner: string): Promise<void> {
+  /** Resolves to whether it is done. */
+  async #run(job: ClaimedJob, owner: string): Promise<boolean> {
     const kind = this.#kinds.get(job.kind);
-    if (kind === undefined) return;
+    if (kind === undefined) return false;
     const { store, clock } = this.#deps;
     const { id } = job;
     const attemptsMax = kind.maxAttempts ?? ATTEMPTS_MAX;
@@ -276,25 +287,28 @@ export class JobRunner {
       isNotified = true;
       return await this.#release({ id, owner, state, runAt, lastError: failure });
     });
+    return false;
   }
 
   /**
    * Writes a result until the store takes it. Meanwhile the job keeps its slot and its lease: without them it would be claimed
    * again as one whose process died. Repeating a write whose commit was in doubt is safe, since a result is only written where
    * this runner has the lease: it has none after the first, nor where another runner has taken the job over. That one counted a
-   * death of this process, which lives.
+   * death of this process, which lives. Resolves to whether it was written.
    */
-  async #storeResult({ id, kind, attempts }: ClaimedJob, write: () => Promise<number>): Promise<void> {
+  async #storeResult({ id, kind, attempts }: ClaimedJob, write: () => Promise<number>): Promise<boolean> {
     const { signal } = this.#stopping;
     do {
       try {
-        if (await write() > 0) return;
-        return void await this.#deps.store.write(({ db }) => withdrawDeath.run(db, { id, attempts }));
+        if (await write() > 0) return true;
+        await this.#deps.store.write(({ db }) => withdrawDeath.run(db, { id, attempts }));
+        return false;
       } catch (cause) {
         log.warn("writing the job result failed", { kind, job: id, ...failureOf(cause) });
       }
       await delay(Math.min(this.#options.pollMs, BACKOFF_FIRST_MS), signal);
     } while (!signal.aborted);
+    return false;
   }
 
   /** Runs the handler, charged to the principal that caused the job. */

@@ -131,6 +131,38 @@ export function jobSuite(backend: Backend): void {
     assert.equal(peak, 3);
   });
 
+  on("while jobs of one group are worked off, those of others are not looked for again and again", async (opened) => {
+    const payload = z.strictObject({ n: z.int() });
+    const kinds = [
+      defineJob({ kind: "long", payload, isLongRunning: true, run: () => Promise.resolve() }),
+      defineJob({ kind: "count", payload, run: () => Promise.resolve() }),
+    ];
+    const queries: string[] = [];
+    const { db, dialect, write } = coreStore(opened);
+    const counted = db.withPlugin({
+      transformQuery({ node }) {
+        if (node.kind === "SelectQueryNode") queries.push(JSON.stringify(node));
+        return node;
+      },
+      transformResult: ({ result }) => Promise.resolve(result),
+    });
+    const store = { db: counted, dialect, write: write.bind(opened.store) as Store<CoreTables>["write"] };
+    const runner = new JobRunner({ store, kinds, clock: opened.clock }, { pollMs: NEVER_MS });
+    opened.store.onCommit = ({ jobs }) => {
+      if (jobs > 0) runner.wake();
+    };
+    await opened.store.write((tx) => tx.enqueue(...Array.from({ length: 30 }, (_, n) => draft(n, { kind: "long" }))));
+    runner.start();
+    await runner.whenIdle();
+    const others = queries.filter((query) => query.includes('"count"'));
+    assert.ok(queries.length - others.length >= 15, "two at a time, each claim looks for them");
+    assert.ok(others.length <= 8, `${others.length} of ${queries.length}`);
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await runner.whenIdle();
+    assert.ok(await isEmpty(opened), "but those that come are found");
+    await runner.stop();
+  });
+
   on("jobs that may take long leave half of the places to others", async (opened) => {
     const done = Promise.withResolvers<void>();
     let [running, peak, others] = [0, 0, 0];
