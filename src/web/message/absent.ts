@@ -10,9 +10,8 @@ import { isGuest, myId } from "../core/session.ts";
 import { canModerate } from "../room/rooms.ts";
 import { isWithinWord, mentionNames } from "./markdown.ts";
 
-const NAME = /@([A-Za-z0-9][A-Za-z0-9._-]{0,63})/g;
-/** What may end the sentence instead. */
-const END = /[._-]+$/;
+/** What else such a name may end with ends the sentence. */
+const NAME = /@([A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?)/g;
 /** Each is a request. */
 const NAMES_MAX = 3;
 const FOUND_MAX = 100;
@@ -76,7 +75,7 @@ export function namesIn(text: string): string[] {
   marked.walkTokens(marked.lexer(text, { gfm: true, breaks: true }), (token) => {
     if (token.type !== "text" || token.tokens !== undefined) return;
     for (const { 1: name = "", index } of token.text.matchAll(NAME)) {
-      if (!isWithinWord(token.text, index)) names.add(name.replace(END, "").toLowerCase());
+      if (!isWithinWord(token.text, index)) names.add(name.toLowerCase());
     }
   });
   return [...names];

@@ -3,8 +3,6 @@ import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 
-const LINE_BREAK = /\s*\n\s*/g;
-
 /**
  * `onSave` returns whether the text was saved. With `rows` it has several lines; with one, it is a line that is shown as a
  * whole. A required text cannot be removed.
@@ -25,7 +23,7 @@ export function Saved(
   const [draft, setDraft] = useState<string>();
   async function save(event: Event): Promise<void> {
     const { value: typed } = event.target as HTMLInputElement;
-    const text = rows === 1 ? typed.replaceAll(LINE_BREAK, " ") : typed;
+    const text = rows === 1 ? typed.split("\n").map((line) => line.trim()).join(" ") : typed;
     const isKept = text === value || isRequired && text.trim() === "";
     if (!isKept && !await onSave(text)) return;
     setDraft((current) => current === typed ? undefined : current);
