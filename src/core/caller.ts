@@ -83,7 +83,7 @@ export function chargeTo<Result>(account: CpuAccount | undefined, work: () => Re
 
 /** Runs a call that has no token, since its address is the credential, on the account of who is responsible for that. */
 export async function runOnAccount<Result>(account: CpuAccount, work: () => Promise<Result>): Promise<Result> {
-  const wait = account.beginCall(performance.now());
+  const wait = account.beginCall();
   if (wait !== undefined) await wait;
   try {
     return await chargeTo(account, work);

@@ -201,7 +201,7 @@ export class CpuAccount {
    * Begins a call; `endCall` ends it. Returns `undefined` when the call may run at once, else a promise to wait for. The promise
    * rejects with `rate_limited` when too many calls wait, or would wait too long.
    */
-  beginCall(now: number): Promise<void> | undefined {
+  beginCall(now = this.#budget.now()): Promise<void> | undefined {
     this.#budget.markActive(this, now);
     if (!this.#hasTime(now)) return this.#waitToBegin();
     this.#countCall();

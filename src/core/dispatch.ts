@@ -142,7 +142,7 @@ export function createDispatch(
     let scope: CallScope | undefined;
     try {
       if (isFirst && call.isCpuAccounted !== true) {
-        const wait = account?.beginCall(startedAt);
+        const wait = account?.beginCall();
         if (wait !== undefined) await wait;
         hasBegun = true;
       }

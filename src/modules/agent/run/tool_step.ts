@@ -323,7 +323,7 @@ export class ToolStep {
   /** Runs the call on the CPU account of the actor, once it has time. */
   async #within<Result>(actor: RunActor, run: (actor: RunActor) => Promise<Result>): Promise<Result> {
     const account = this.#deps.cpu.accountOf(actor);
-    await account.beginCall(performance.now());
+    await account.beginCall();
     try {
       return await run(actor);
     } finally {
