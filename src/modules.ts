@@ -153,7 +153,8 @@ function addAccounts(
   }));
   const invitation = add(invitationModule(platform, { identity: identities, admission, audit }));
   add(signInModule(platform, {
-    ...{ authenticator, invitations: invitation.invitations },
+    authenticator,
+    invitations: invitation.invitations,
     provider: config.oidc,
     secrets: jwtSecrets,
     publicUrl: settings.SVC_PUBLIC_URL,

@@ -14,7 +14,7 @@ const baseline: Migration = {
       token_id text,
       operation text not null,
       via text not null,
-      request_id text not null,
+      request_id text,
       resource_id text,
       changes_json text not null
     )`.execute(db);

@@ -11,7 +11,7 @@ export const AuditEntry = z.object({
   tokenId: z.string().nullable().describe("Token of the call; null if it has no id"),
   operation: z.string().describe("What was done, such as `principal.update`; `sign_in` if a session was started"),
   via: z.string().describe("How it was called: `http`, `ws`, `mcp`, or `run` for a tool of an agent"),
-  requestId: z.string().describe("As in the log of the gateway"),
+  requestId: z.string().nullable().describe("As in the log of the gateway; null for a session"),
   resourceId: z.string().nullable().describe("What it was done to, or what was created; null if that has no id"),
   changes: z.record(z.string(), z.string().nullable()).describe(
     "Fields that were given: roles, scopes, ids, numbers and switches with their value as text, others with null, since their texts may " +

@@ -53,7 +53,7 @@ export class AuditLog {
       token_id: tokenId,
       operation: "sign_in",
       via: "http",
-      request_id: "",
+      request_id: null,
       resource_id: null,
       changes_json: "{}",
     });

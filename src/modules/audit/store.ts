@@ -12,7 +12,7 @@ export type AuditRow = {
   token_id: string | null;
   operation: string;
   via: string;
-  request_id: string;
+  request_id: string | null;
   resource_id: string | null;
   changes_json: string;
 };
