@@ -83,6 +83,7 @@ type Known = {
   labels: { module: string; operation: string };
   ok: Count;
   latency: Distribution;
+  isRecorded: boolean;
 };
 
 /**
@@ -134,7 +135,7 @@ export function createDispatch(
 
   async function dispatch(operation: Operation, call: Call): Promise<Outcome<unknown>> {
     const startedAt = performance.now();
-    const { input, ok, latency, labels } = knownOf(operation);
+    const { input, ok, latency, labels, isRecorded } = knownOf(operation);
     // HTTP begins the call before it reads the body.
     const account = cpu?.accountOf(call.actor);
     const isFirst = !retried.has(call);
@@ -157,7 +158,7 @@ export function createDispatch(
       }
       // Parsing, and what the operation does before its first wait, is the part that grows with the input.
       const checks: AccessCheck[] | undefined = isReadOnly(operation) ? [] : undefined;
-      const run = () => runPrepared(operation, call, parse(input, call.input), checks, record);
+      const run = () => runPrepared(operation, call, parse(input, call.input), checks, isRecorded ? record : undefined);
       const work = account === undefined ? run : () => account.measure(run);
       if (!isReadOnly(operation)) scope = new CallScope(call.actor, account);
       const result = await (scope === undefined ? chargeTo(account, work) : scope.run(work));
@@ -212,7 +213,7 @@ function runPrepared(
   const { preparation, actor, requestId, via } = call;
   const context = new CallContext(operation, call, checks);
   const run = (prepared: unknown): Promise<unknown> =>
-    record === undefined || !isAudited(operation)
+    record === undefined
       ? operation.run(context, input, prepared)
       : record({ operation, actor, input, requestId, via }, () => operation.run(context, input, prepared));
   if (preparation !== undefined) {
@@ -232,6 +233,7 @@ function create(operation: Operation, metrics: Metrics): Known {
     labels,
     ok: metrics.operations.labels(labels),
     latency: metrics.operationLatency.labels(labels),
+    isRecorded: isAudited(operation),
   };
 }
 

@@ -46,16 +46,12 @@ export class AuditLog {
 
   /** The start of a session, which is no operation; part of the caller's transaction. */
   async recordSignIn(tx: AnyTransaction, { tenantId, principalId, tokenId }: SignIn): Promise<void> {
-    await new AuditStore(tx.db).add({
-      ...this.#stamp(tenantId),
+    await this.#insert(tx, {
+      tenant_id: tenantId,
       actor_id: principalId,
-      owner_id: null,
       token_id: tokenId,
       operation: "sign_in",
       via: "http",
-      request_id: null,
-      resource_id: null,
-      changes_json: "{}",
     });
   }
 
@@ -84,8 +80,8 @@ export class AuditLog {
     const named = given[inPath.at(-1) ?? ""];
     const created = (result instanceof Outcome ? result.output : result) as { id?: unknown } | null | undefined;
     const resource = named === ME ? actor.principalId : named ?? created?.id;
-    await new AuditStore(tx.db).add({
-      ...this.#stamp(actor.tenantId),
+    await this.#insert(tx, {
+      tenant_id: actor.tenantId,
       actor_id: actor.principalId,
       owner_id: actor.ownerId,
       token_id: actor.tokenId ?? null,
@@ -97,11 +93,14 @@ export class AuditLog {
     });
   }
 
-  #stamp(tenantId: string): Pick<AuditRow, "tenant_id" | "id" | "at"> {
-    return { tenant_id: tenantId, id: newId("aud"), at: iso(this.#deps.clock.now()) };
+  async #insert(tx: AnyTransaction, entry: NewEntry): Promise<void> {
+    const nothing = { owner_id: null, token_id: null, request_id: null, resource_id: null, changes_json: "{}" };
+    await new AuditStore(tx.db).add({ id: newId("aud"), at: iso(this.#deps.clock.now()), ...nothing, ...entry });
   }
 }
 
+/** What it is not about may be absent. */
+type NewEntry = Pick<AuditRow, "tenant_id" | "actor_id" | "operation" | "via"> & Partial<AuditRow>;
 type SignIn = { tenantId: string; principalId: string; tokenId: string };
 
 function changesOf(given: Record<string, unknown>, inPath: readonly string[]): AuditEntry["changes"] {
