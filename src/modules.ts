@@ -3,6 +3,7 @@
 import type { Config } from "@/config.ts";
 import type { Module } from "@/core/module.ts";
 import { Signer } from "@/core/crypto.ts";
+import { identitySettings } from "@/identity_settings.ts";
 import type { Limits } from "@/limits.ts";
 import { type AgentModule, agentModule, type ToolSource } from "@/modules/agent/mod.ts";
 import { aiModule } from "@/modules/ai/mod.ts";
@@ -372,22 +373,4 @@ function addCollectors(
   searchIndex.follow(vector.tracker);
   const search = add(searchModule(platform, { index: searchIndex, vectors: vector.vectors, people, isEnabled }));
   return { vector, search };
-}
-
-/** What identity takes from the settings as it is. */
-function identitySettings({ settings, jwtSecret, jwtSecrets }: Config, limits: Limits) {
-  return {
-    secret: jwtSecret,
-    secrets: jwtSecrets,
-    issuer: settings.SVC_JWT_ISSUER,
-    audience: settings.SVC_JWT_AUDIENCE,
-    reservedAudience: settings.SVC_PUBLIC_URL && `${settings.SVC_PUBLIC_URL}/mcp`,
-    jwksUrl: settings.SVC_JWKS_URL,
-    requiresExpiry: settings.SVC_ENV !== "development",
-    lifetimeMaxHours: settings.SVC_LIMIT_TOKEN_HOURS,
-    refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
-    agentsPerOwner: limits.agentsPerOwner,
-    refreshRate: limits.refreshes,
-    limits: limits.publicLimits,
-  };
 }

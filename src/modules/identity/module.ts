@@ -18,11 +18,7 @@ import { IdentityService } from "./service.ts";
 import { ServicePrincipals } from "./service_principals.ts";
 import { TokenVerifier } from "./verifier.ts";
 
-type Deps = {
-  tenants: TenantService;
-  filterSharingRoom: PrincipalVisibilityDeps["filterSharingRoom"];
-  filterViewersSharingRoom: PrincipalVisibilityDeps["filterViewersSharingRoom"];
-  lockPicture: ConstructorParameters<typeof IdentityService>[0]["lockPicture"];
+export type IdentitySettings = {
   /** Signs access tokens; `secrets`, including this one, verify them. */
   secret: Uint8Array;
   secrets: readonly Uint8Array[];
@@ -39,6 +35,13 @@ type Deps = {
   refreshRate: Rate;
   /** Limits in force, as shown to clients. */
   limits: Readonly<Record<string, number>>;
+};
+
+type Deps = IdentitySettings & {
+  tenants: TenantService;
+  filterSharingRoom: PrincipalVisibilityDeps["filterSharingRoom"];
+  filterViewersSharingRoom: PrincipalVisibilityDeps["filterViewersSharingRoom"];
+  lockPicture: ConstructorParameters<typeof IdentityService>[0]["lockPicture"];
 };
 
 export type IdentityModule = Module & {
