@@ -4,7 +4,7 @@ import ICAL from "ical.js";
 import nodeIcal from "npm:node-ical@0.27.2";
 import { testOnEngines } from "../engines.ts";
 import { type ApiResponse, type Caller, openGateway } from "../harness.ts";
-import { writeCalendar } from "@/modules/calendar/ics_writer.ts";
+import { writeCalendar } from "@/modules/calendar/ics/writer.ts";
 import type { AttendeeRow, EventRow } from "@/modules/calendar/store.ts";
 import { CALENDAR, expectStatus, listEvents, openCalendarFixture } from "./calendar_fixture.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";

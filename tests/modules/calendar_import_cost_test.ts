@@ -2,7 +2,7 @@
 // Measures the work of its thread.
 import assert from "node:assert/strict";
 import { SqlStore } from "@/adapters/sql_store.ts";
-import { parseIcs } from "@/modules/calendar/ics_file.ts";
+import { parseIcs } from "@/modules/calendar/ics/file.ts";
 import { assertYields } from "../cpu_time.ts";
 import { testOnEngines } from "../engines.ts";
 import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { runInSlices } from "@/core/caller.ts";
-import { inspectContent } from "@/modules/document/archive_content.ts";
+import { inspectContent } from "@/modules/document/archive/content.ts";
 import { applyChange, encode, openDocument, recordChange } from "@/modules/document/content/crdt.ts";
 import { readFragment } from "@/modules/document/rich/fragment.ts";
 import { isWritten, writeFragment } from "@/modules/document/rich/fragment_writer.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { CompiledQuery, sql } from "kysely";
 import { DocumentList } from "@/modules/document/schema.ts";
-import { TaskArchiveStore } from "@/modules/task/archive_store.ts";
+import { TaskArchiveStore } from "@/modules/task/archive/store.ts";
 import { TaskList } from "@/modules/task/schema.ts";
 import type { Caller } from "../harness.ts";
 import { recordQueries } from "./query_log.ts";

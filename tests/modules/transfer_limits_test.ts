@@ -2,17 +2,17 @@
 // Measures the work of its thread.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
-import * as calendarLines from "@/modules/calendar/archive_records.ts";
-import * as documentLines from "@/modules/document/archive_records.ts";
+import * as calendarLines from "@/modules/calendar/archive/records.ts";
+import * as documentLines from "@/modules/document/archive/records.ts";
 import { plainMessage } from "@/modules/archive/archive_model.ts";
 import * as gatewayLines from "@/modules/archive/native_records.ts";
 import { listOf } from "@/core/archive_fields.ts";
 import { namesIn } from "@/modules/archive/mattermost.ts";
-import * as meetingLines from "@/modules/meeting/archive_records.ts";
+import * as meetingLines from "@/modules/meeting/archive/records.ts";
 import { Report, zeroCounts } from "@/modules/archive/report.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import { splitText } from "@/modules/archive/split_text.ts";
-import * as taskLines from "@/modules/task/archive_records.ts";
+import * as taskLines from "@/modules/task/archive/records.ts";
 import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../cpu_time.ts";
 import { slowTest } from "../tier.ts";
 import { type Any, importArchive, skipCounts, withOwner } from "./transfer_fixture.ts";

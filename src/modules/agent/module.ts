@@ -15,7 +15,7 @@ import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { agentOperations } from "./api.ts";
-import { agentArchive } from "./archive.ts";
+import { agentArchive } from "./archive/section.ts";
 import { approvalOperations } from "./approval/api.ts";
 import { Deciders } from "./approval/deciders.ts";
 import { ApprovalGate } from "./approval/gate.ts";
@@ -55,7 +55,7 @@ import { WaitingRuns } from "./run/waiting_runs.ts";
 import { AGENT_EVENTS, OUTPUT_TOKENS_MAX, STEPS_MAX, TOOLS_MAX } from "./schema.ts";
 import { AgentService } from "./service.ts";
 import type { ToolSource } from "./tool/tool.ts";
-import { ToolNames } from "./tool/tool_names.ts";
+import { ToolNames } from "./tool/names.ts";
 
 /** How long runs stay readable after their end, and messages are known to be theirs. */
 const RUN_DAYS = 90;

@@ -19,7 +19,7 @@ import type { Agent, AgentCreate, AgentList, AgentSchedule, AgentUpdate } from "
 import { type AgentColumns, columnsOf, presentSettings } from "./settings.ts";
 import { AgentStore, type NamedAgentRow } from "./store.ts";
 import type { AgentRow, AgentTables } from "./tables.ts";
-import type { ToolNames } from "./tool/tool_names.ts";
+import type { ToolNames } from "./tool/names.ts";
 
 type Deps = {
   store: Store<AgentTables>;

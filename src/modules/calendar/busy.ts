@@ -2,7 +2,7 @@
 import { DAY_MS, iso } from "@/core/clock.ts";
 import { patchedOr } from "@/core/patch.ts";
 import type { AgendaStore } from "./agenda_store.ts";
-import { busyPrincipals, filterOverlapping, occurrencesBetween } from "./occurrence.ts";
+import { busyPrincipals, filterOverlapping, occurrencesBetween } from "./recurrence/occurrence.ts";
 import type { CalendarStore } from "./store.ts";
 import { instantOf, localOf } from "./time_zone.ts";
 

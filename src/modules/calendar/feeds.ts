@@ -14,7 +14,7 @@ import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CalendarAccess } from "./access.ts";
 import { AgendaStore } from "./agenda_store.ts";
-import type { PrincipalNames } from "./ics_writer.ts";
+import type { PrincipalNames } from "./ics/writer.ts";
 import type { Feed, FeedCreate, NewFeed } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type FeedRow } from "./store.ts";
 
@@ -125,7 +125,7 @@ export class CalendarFeeds {
     const found = await store.findAggregates(feed.tenant_id, ids, createYielder());
     const levelOf = await this.#deps.access.levels(creator, found);
     const events = found.filter((event) => levelOf(event) === "full");
-    const { writeCalendar } = await import("./ics_writer.ts");
+    const { writeCalendar } = await import("./ics/writer.ts");
     return await writeCalendar(feed.name, events, await this.#principalNames(creator, events));
   }
 

@@ -1,7 +1,7 @@
 // Files that the description of an event names, or that of an occurrence: its readers may read them until it is deleted.
 import { type MayShow, type NamedFiles, namedFiles } from "@/modules/file/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
-import { patchOf } from "./occurrence.ts";
+import { patchOf } from "./recurrence/occurrence.ts";
 import type { EventAggregate } from "./store.ts";
 
 /** The event as the owner of the files that it names. */

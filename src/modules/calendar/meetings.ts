@@ -5,7 +5,7 @@ import { invalidField } from "@/core/fault.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import type { Context } from "@/core/operation.ts";
 import type { LinkedMeetings, MeetingSlot } from "@/modules/meeting/mod.ts";
-import { currentOccurrence, firstOccurrence, type Occurrence } from "./occurrence.ts";
+import { currentOccurrence, firstOccurrence, type Occurrence } from "./recurrence/occurrence.ts";
 import type { EventAggregate, EventRow } from "./store.ts";
 
 export class EventMeetings {

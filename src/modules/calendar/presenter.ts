@@ -2,7 +2,7 @@
 import { iso } from "@/core/clock.ts";
 import { patchedOr } from "@/core/patch.ts";
 import type { AccessLevel } from "./access.ts";
-import { exDatesOf, type Occurrence, responseOf } from "./occurrence.ts";
+import { exDatesOf, type Occurrence, responseOf } from "./recurrence/occurrence.ts";
 import type { Attendee, CalendarEntry, CalendarEvent } from "./schema.ts";
 import type { AttendeeRow, EventAggregate, EventRow } from "./store.ts";
 import { instantOf, whenOf } from "./time_zone.ts";

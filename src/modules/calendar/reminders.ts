@@ -14,7 +14,7 @@ import {
   LATE_MS,
   type Occurrence,
   occurrencesBetween,
-} from "./occurrence.ts";
+} from "./recurrence/occurrence.ts";
 import { presentEntry } from "./presenter.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow } from "./store.ts";
 

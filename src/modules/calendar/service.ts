@@ -15,7 +15,7 @@ import { busyTimes } from "./busy.ts";
 import { resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
 import { OCCURRENCES_MAX, RANGE_DAYS_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
-import { filterOverlapping, findOccurrence, type Occurrence, occurrencesBetween } from "./occurrence.ts";
+import { filterOverlapping, findOccurrence, type Occurrence, occurrencesBetween } from "./recurrence/occurrence.ts";
 import { presentEntry, presentEvent, type Reader } from "./presenter.ts";
 import type {
   CalendarEntry,

@@ -15,7 +15,7 @@ import { busyTimes } from "./busy.ts";
 import { attachNamedFiles, eventFileOwner } from "./files.ts";
 import { IF_FREE_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
-import { currentOccurrence, type Occurrence, occurrencesBetween, timeBounds } from "./occurrence.ts";
+import { currentOccurrence, type Occurrence, occurrencesBetween, timeBounds } from "./recurrence/occurrence.ts";
 import { presentEntry } from "./presenter.ts";
 import { reminderJob } from "./reminders.ts";
 import type { SCOPES } from "./schema.ts";

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
-import type { CommentService } from "./comment_service.ts";
+import type { CommentService } from "./comment/service.ts";
 import type { ContentService } from "./content/service.ts";
 import type { ContentWriter } from "./content/writer.ts";
 import type { DocumentUpdater } from "./updater.ts";

@@ -7,8 +7,8 @@ import { assertVersion } from "@/core/patch.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, type DocumentGrant, isModerator } from "./access.ts";
-import { indexCommentsJob } from "./comment_searchable.ts";
-import { CommentStore } from "./comment_store.ts";
+import { indexCommentsJob } from "./comment/searchable.ts";
+import { CommentStore } from "./comment/store.ts";
 import type { ContentLog } from "./content/log.ts";
 import { presentDocument, publishDocumentUpdated, redactAllComments } from "./presenter.ts";
 import {

@@ -6,7 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import type { Context } from "@/core/operation.ts";
-import { locateImportedMeetings } from "./archive_import.ts";
+import { locateImportedMeetings } from "./archive/import.ts";
 import { INITIAL_STATE, type LockedMeeting } from "./locked_meeting.ts";
 import type { MeetingManager } from "./meeting_manager.ts";
 import type { MeetingService } from "./service.ts";

@@ -8,7 +8,7 @@ import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { meetingApi } from "./api.ts";
 import { MeetingAttendance } from "./attendance.ts";
-import { meetingArchive } from "./archive.ts";
+import { meetingArchive } from "./archive/section.ts";
 import { MeetingManager } from "./meeting_manager.ts";
 import { LinkedMeetings } from "./linked_meetings.ts";
 import { END_ATTEMPTS, LiveKit, type LiveKitSettings, SHORT_LIVED_ATTEMPTS } from "./livekit.ts";

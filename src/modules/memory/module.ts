@@ -9,7 +9,7 @@ import type { Recall, SearchIndex } from "@/modules/search/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { MemoryAccess } from "./access.ts";
 import { memoryApi } from "./api.ts";
-import { memoryArchive } from "./archive.ts";
+import { memoryArchive } from "./archive/section.ts";
 import { contextOperations } from "./context/api.ts";
 import { ContextAssembler, type ListMessages } from "./context/assembler.ts";
 import { BUDGET } from "./context/schema.ts";

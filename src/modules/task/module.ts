@@ -9,7 +9,7 @@ import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { taskApi } from "./api.ts";
-import { taskArchive } from "./archive.ts";
+import { taskArchive } from "./archive/section.ts";
 import { TaskClaims } from "./claims.ts";
 import { type ReadMessage, TaskUpdater } from "./updater.ts";
 import { migrations } from "./migrations.ts";

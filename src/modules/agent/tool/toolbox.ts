@@ -16,7 +16,7 @@ import type { ModelTool } from "@/ports/model.ts";
 import { TOOLS_MAX } from "../schema.ts";
 import type { AgentRow, RunRow } from "../tables.ts";
 import type { AgentTool, ToolSource } from "./tool.ts";
-import { operationTool, roomFieldOf, toolNameOf } from "./tool_schema.ts";
+import { operationTool, roomFieldOf, toolNameOf } from "./schema.ts";
 
 /**
  * Kinds of resources that agents may work with: all of them belong to rooms, whose access bounds them. An operation whose result
