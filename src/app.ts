@@ -1,12 +1,12 @@
 // The composition root, read top to bottom: adapters, modules, background work, transports. What is opened here is closed here.
 import { dirname } from "node:path";
 import manifest from "../deno.json" with { type: "json" };
-import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
-import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/written_bytes_store.ts";
-import { IdempotencyStore } from "@/adapters/idempotency_store.ts";
-import { JobRunner } from "@/adapters/job_runner.ts";
-import { LeaseTakeover } from "@/adapters/lease_takeover.ts";
-import { compareSecrets } from "@/adapters/secret_comparison.ts";
+import { AiSdkModels } from "@/adapters/model/ai_sdk_models.ts";
+import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/store/written_bytes_store.ts";
+import { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
+import { JobRunner } from "@/adapters/job/runner.ts";
+import { LeaseTakeover } from "@/adapters/store/lease_takeover.ts";
+import { compareSecrets } from "@/adapters/bus/secret_comparison.ts";
 import {
   type AnyStore,
   clockFor,
@@ -20,7 +20,7 @@ import {
   openVectors,
   readDatabaseTime,
 } from "@/adapters/open.ts";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import type { Config } from "@/config.ts";
 import { MaintenanceScheduler } from "@/core/maintenance.ts";
 import { type Clock, DAY_MS, delay, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";

@@ -1,7 +1,7 @@
 // The only reader of the environment: every variable, its format and its default.
 import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
-import type { S3Options } from "@/adapters/blob_s3.ts";
+import type { S3Options } from "@/adapters/blob/s3.ts";
 import { aiModels, operatorProvider } from "@/ai_settings.ts";
 import {
   anonymousUrl,

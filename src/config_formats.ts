@@ -1,6 +1,6 @@
 // Formats of settings: how the text of an environment variable is read, and what is expected where it cannot be.
 import { z } from "@zod/zod";
-import { isHost } from "@/adapters/host_list.ts";
+import { isHost } from "@/adapters/outbound/host_list.ts";
 import { isAddressRange } from "@/transport/shared/client_address.ts";
 
 const list = z.string().transform((text) => text.split(",").map((part) => part.trim()).filter((part) => part !== ""));

@@ -1,6 +1,6 @@
 // Derives the limits of each part from the settings, and the list that clients may read.
 import type { Rate, Rates } from "@/core/operation.ts";
-import type { StoredResponseLimits } from "@/adapters/idempotency_store.ts";
+import type { StoredResponseLimits } from "@/adapters/store/idempotency_store.ts";
 import type { WriteLimits } from "@/core/write_budget.ts";
 import type { Config } from "@/config.ts";
 import { containerMemoryLimit } from "@/runtime/memory.ts";

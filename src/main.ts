@@ -210,7 +210,7 @@ async function health({ settings }: Config): Promise<number> {
 /** Creates a backup; a gateway may be running meanwhile. */
 async function runBackup({ settings }: Config, [file]: readonly string[]): Promise<number> {
   if (file === undefined) throw new Error("Expected the path of the file to write: deno task backup copy.db");
-  const { createBackup } = await import("@/adapters/backup.ts");
+  const { createBackup } = await import("@/adapters/store/backup.ts");
   await createBackup(settings.SVC_DATABASE_URL, file);
   print(`Database written to ${file}; uploaded files and secrets in ${settings.SVC_DATA_DIR} are not included`);
   return 0;
@@ -218,7 +218,7 @@ async function runBackup({ settings }: Config, [file]: readonly string[]): Promi
 
 /** Restores a backup, or marks the database as restored. */
 async function runRestore({ settings }: Config, [file]: readonly string[]): Promise<number> {
-  const { restore } = await import("@/adapters/backup.ts");
+  const { restore } = await import("@/adapters/store/backup.ts");
   const old = await restore(settings.SVC_DATABASE_URL, file, systemTime.clock);
   print(
     `Restored${old === undefined ? "" : `; the previous database was moved to ${old}`}. Streams were reset: ` +

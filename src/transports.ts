@@ -1,6 +1,6 @@
 // How callers reach the modules: HTTP, `/ws` and live editing, over one dispatch.
 import manifest from "../deno.json" with { type: "json" };
-import type { IdempotencyStore } from "@/adapters/idempotency_store.ts";
+import type { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
 import type { Config } from "@/config.ts";
 import { withTimeout } from "@/core/clock.ts";
 import type { Operation } from "@/core/operation.ts";

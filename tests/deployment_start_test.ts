@@ -1,7 +1,7 @@
 // What a start refuses, by the name of the variable to fix.
 import assert from "node:assert/strict";
 import postgres from "postgres";
-import { restore } from "@/adapters/backup.ts";
+import { restore } from "@/adapters/store/backup.ts";
 import { systemClock } from "@/core/clock.ts";
 import { s3Settings } from "./conformance/s3.ts";
 import { testOnPostgres } from "./engines.ts";

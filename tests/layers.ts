@@ -90,9 +90,9 @@ export function findImportViolation(filename: string, specifier: string): string
 const CONNECTING_MODULE = /^(?:node:(?:https?|http2|net|tls|dgram|dns)(?:\/promises)?|(?:npm:)?undici\b.*)$/;
 const CONNECTING_FILES: ReadonlySet<string> = new Set([
   // The outbound port.
-  "adapters/outbound_http.ts",
+  "adapters/outbound/http.ts",
   // The database.
-  "adapters/postgres_connection.ts",
+  "adapters/store/postgres/connection.ts",
 ]);
 /** Its `health` asks the gateway itself, on this host. */
 const FETCHING_FILES: ReadonlySet<string> = new Set(["main.ts"]);

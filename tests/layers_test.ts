@@ -68,7 +68,7 @@ Deno.test("a call that bypasses the outbound port is reported", () => {
     assert.deepEqual(reports("modules/room/service.ts", source), ["layers/outbound-door"], source);
     assert.deepEqual(reports("web/api.js", source), [], source);
   }
-  assert.deepEqual(reports("adapters/outbound_http.ts", 'import https from "node:https"; export { https };'), []);
+  assert.deepEqual(reports("adapters/outbound/http.ts", 'import https from "node:https"; export { https };'), []);
   for (const source of ["await outbound(url);", "await app.fetch(request);", "this.#fetch(url);"]) {
     assert.deepEqual(reports("modules/room/service.ts", source), [], source);
   }

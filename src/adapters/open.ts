@@ -13,9 +13,9 @@ import type { Outbound } from "@/ports/outbound.ts";
 import type { Presence } from "@/ports/presence.ts";
 import type { Store } from "@/ports/store.ts";
 import type { VectorEngines } from "@/ports/vectors.ts";
-import type { S3Options } from "./blob_s3.ts";
-import type { NodeLock } from "./lease_takeover.ts";
-import { findMisconfiguration } from "./postgres_errors.ts";
+import type { S3Options } from "./blob/s3.ts";
+import type { NodeLock } from "./store/lease_takeover.ts";
+import { findMisconfiguration } from "./store/postgres/errors.ts";
 
 export const SQLITE_SCHEME = "sqlite:";
 
@@ -38,7 +38,7 @@ export function sqlitePathOf(url: string): string | undefined {
 export async function lockDatabase(url: string): Promise<Disposable | undefined> {
   const path = sqlitePathOf(url);
   if (path === undefined || path === ":memory:") return undefined;
-  const { lockDatabaseFile, DatabaseInUse } = await import("./sqlite_lock.ts");
+  const { lockDatabaseFile, DatabaseInUse } = await import("./store/sqlite/lock.ts");
   return await lockDatabaseFile(path).catch((cause) => {
     if (cause instanceof DatabaseInUse) throw cause;
     throwUnusable(cause);
@@ -117,10 +117,10 @@ function throwUnusable(cause: unknown): never {
 async function createStore(url: string, clock: Clock): Promise<AnyStore> {
   const path = sqlitePathOf(url);
   if (path !== undefined) {
-    const { openSqliteStore } = await import("./store_sqlite.ts");
+    const { openSqliteStore } = await import("./store/sqlite/store.ts");
     return openSqliteStore(path, { clock });
   }
-  const { openPostgresStore } = await import("./store_postgres.ts");
+  const { openPostgresStore } = await import("./store/postgres/store.ts");
   return openPostgresStore(url, { clock });
 }
 
@@ -129,7 +129,7 @@ export type Node = NodeLock & { acquire(): Promise<void>; close(): Promise<void>
 /** This node among those of its database, before it is acquired; `undefined` where there can be only one. */
 export async function openNode(url: string, { db }: AnyStore): Promise<Node | undefined> {
   if (sqlitePathOf(url) !== undefined) return undefined;
-  const { PostgresNode } = await import("./postgres_node.ts");
+  const { PostgresNode } = await import("./store/postgres/node.ts");
   return new PostgresNode(url, db);
 }
 
@@ -144,10 +144,10 @@ export async function readDatabaseTime({ db }: AnyStore): Promise<number> {
 /** Opens the blob store: S3 when configured, where only unfinished parts are in the folder, else the folder. */
 export async function openBlobs(s3: S3Options | undefined, directory: string, outbound: Outbound): Promise<Blobs> {
   if (s3 === undefined) {
-    const { DiskBlobs } = await import("./blob_disk.ts");
+    const { DiskBlobs } = await import("./blob/disk.ts");
     return new DiskBlobs(directory);
   }
-  const { S3Blobs } = await import("./blob_s3.ts");
+  const { S3Blobs } = await import("./blob/s3.ts");
   const folder = join(directory, "incoming");
   await reportUnusable(new S3Blobs(outbound, s3, { folder, responseTimeoutMs: BLOB_PROBE_TIMEOUT_MS }));
   return new S3Blobs(outbound, s3, { folder });
@@ -165,12 +165,12 @@ async function reportUnusable(blobs: Blobs): Promise<void> {
 
 /** Opens what stores and compares vectors: the database where it can, and the gateway within so many bytes of memory. */
 export async function openVectors(url: string, store: AnyStore, memoryBytes: number): Promise<VectorEngines> {
-  const { ScanVectors } = await import("./vector_scan.ts");
+  const { ScanVectors } = await import("./vectors/scan.ts");
   const scan = new ScanVectors(store, { memoryBytes });
   if (store.dialect === "sqlite") return [scan];
   const [{ openPgvector }, { runStatementAlone }] = await Promise.all([
-    import("./vector_pgvector.ts"),
-    import("./postgres_connection.ts"),
+    import("./vectors/pgvector.ts"),
+    import("./store/postgres/connection.ts"),
   ]);
   const pgvector = await openPgvector(store, { runAlone: (statement) => runStatementAlone(url, statement) });
   return pgvector === undefined ? [scan] : [pgvector, scan];
@@ -182,16 +182,16 @@ export async function openSharedServices(
 ): Promise<{ bus: Bus; presence: Presence; limiter: Limiter }> {
   if (redisUrl === undefined) {
     const [{ MemoryBus }, { MemoryPresence }, { MemoryLimiter }] = await Promise.all([
-      import("./bus_memory.ts"),
-      import("./presence_memory.ts"),
-      import("./limiter_memory.ts"),
+      import("./bus/memory.ts"),
+      import("./presence/memory.ts"),
+      import("./limiter/memory.ts"),
     ]);
     return { bus: new MemoryBus(), presence: new MemoryPresence(), limiter: new MemoryLimiter() };
   }
   const [{ RedisBus }, { RedisPresence }, { RedisLimiter }] = await Promise.all([
-    import("./bus_redis.ts"),
-    import("./presence_redis.ts"),
-    import("./limiter_redis.ts"),
+    import("./bus/redis.ts"),
+    import("./presence/redis.ts"),
+    import("./limiter/redis.ts"),
   ]);
   // A server's databases share its channels.
   const database = Number(new URL(redisUrl).pathname.slice(1));

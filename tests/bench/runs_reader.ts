@@ -1,7 +1,7 @@
 // What a benchmark compares runs with, as a process of its own: it reads as many streams of the same model by the same provider
 // package, and does nothing with them.
-import { createOutbound } from "@/adapters/outbound_http.ts";
-import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
+import { AiSdkModels } from "@/adapters/model/ai_sdk_models.ts";
 
 const [url = "", count = "1"] = Deno.args;
 const models = new AiSdkModels(createOutbound({ allow: ["127.0.0.1"] }));

@@ -1,6 +1,6 @@
 // A restored database: on each engine, earlier positions are refused.
 import assert from "node:assert/strict";
-import { createBackup, restore } from "@/adapters/backup.ts";
+import { createBackup, restore } from "@/adapters/store/backup.ts";
 import { streamKey } from "@/ports/store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { openGateway, TestClock } from "../harness.ts";

@@ -5,8 +5,8 @@ import { randomBytes } from "node:crypto";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Fault } from "@/core/fault.ts";
-import { S3Blobs } from "@/adapters/blob_s3.ts";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { S3Blobs } from "@/adapters/blob/s3.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { until } from "../wait.ts";
 import { openS3Blobs, S3_OPTIONS } from "./s3.ts";
 

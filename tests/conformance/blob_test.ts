@@ -1,8 +1,8 @@
 // Every blob store keeps the contract of `ports/blob.ts`: the disk, and S3 against a local server.
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
-import { DiskBlobs } from "@/adapters/blob_disk.ts";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { DiskBlobs } from "@/adapters/blob/disk.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { eventually, pause } from "../wait.ts";

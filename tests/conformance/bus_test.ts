@@ -1,10 +1,10 @@
 // What every bus promises, and what the Redis one also promises when Redis stops and restarts.
 import assert from "node:assert/strict";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
-import { RedisBus } from "@/adapters/bus_redis.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
+import { RedisBus } from "@/adapters/bus/redis.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
-import { compareSecrets } from "@/adapters/secret_comparison.ts";
+import { compareSecrets } from "@/adapters/bus/secret_comparison.ts";
 import { type Bus, type BusMessage, CONTROL_TOPIC } from "@/ports/bus.ts";
 import { captureLog } from "../log_capture.ts";
 import { pause, repeatFor, until } from "../wait.ts";

@@ -1,10 +1,10 @@
 // A gateway that is killed: what it said is saved is there, and nothing is there by half.
 import assert from "node:assert/strict";
-import { openPostgresStore } from "@/adapters/store_postgres.ts";
-import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import { openPostgresStore } from "@/adapters/store/postgres/store.ts";
+import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import { systemClock } from "@/core/clock.ts";
 import { createTemporarySchema, type Notes, notes } from "./store_backends.ts";
-import type { SqlStore } from "@/adapters/sql_store.ts";
+import type { SqlStore } from "@/adapters/store/sql_store.ts";
 import { postgresUrl } from "../tier.ts";
 import { eventually } from "../wait.ts";
 

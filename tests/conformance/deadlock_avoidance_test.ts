@@ -2,9 +2,9 @@
 // another up, and what they publish stays in order.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { PostgresConnection } from "@/adapters/postgres_connection.ts";
-import type { Rows } from "@/adapters/sql_session.ts";
-import { SqlStore } from "@/adapters/sql_store.ts";
+import { PostgresConnection } from "@/adapters/store/postgres/connection.ts";
+import type { Rows } from "@/adapters/store/sql_session.ts";
+import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { systemClock } from "@/core/clock.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
 import { postgresUrl } from "../tier.ts";

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
-import { IdempotencyStore } from "@/adapters/idempotency_store.ts";
+import { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
 import type { IdempotencyScope, StoredResponse } from "@/core/idempotency.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Store } from "@/ports/store.ts";
-import type { CoreTables } from "@/adapters/core_tables.ts";
+import type { CoreTables } from "@/adapters/store/core_tables.ts";
 import type { Backend, OpenedStore } from "./store_backends.ts";
 import { eventDraft, noteRow, testOnStore } from "./store_suite.ts";
 

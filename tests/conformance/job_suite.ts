@@ -1,8 +1,8 @@
 // What the job runner does on every store.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
-import type { CoreTables } from "@/adapters/core_tables.ts";
-import { JobRunner, type JobRunnerOptions } from "@/adapters/job_runner.ts";
+import type { CoreTables } from "@/adapters/store/core_tables.ts";
+import { JobRunner, type JobRunnerOptions } from "@/adapters/job/runner.ts";
 import { chargeTo, currentAccount } from "@/core/caller.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "@zod/zod";
-import { JobRunner } from "@/adapters/job_runner.ts";
-import { CHECK_INTERVAL_MS, LeaseTakeover } from "@/adapters/lease_takeover.ts";
+import { JobRunner } from "@/adapters/job/runner.ts";
+import { CHECK_INTERVAL_MS, LeaseTakeover } from "@/adapters/store/lease_takeover.ts";
 import { type AnyStore, openStore } from "@/adapters/open.ts";
-import { PostgresConnection } from "@/adapters/postgres_connection.ts";
-import { PostgresNode } from "@/adapters/postgres_node.ts";
-import { ConnectionLost } from "@/adapters/sql_session.ts";
+import { PostgresConnection } from "@/adapters/store/postgres/connection.ts";
+import { PostgresNode } from "@/adapters/store/postgres/node.ts";
+import { ConnectionLost } from "@/adapters/store/sql_session.ts";
 import { defineJob } from "@/core/job.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { testOnPostgres } from "../engines.ts";

@@ -1,7 +1,7 @@
 // What every limiter promises, and what the Redis one promises besides: one count for all nodes, and none that waits.
 import assert from "node:assert/strict";
-import { MemoryLimiter, windowOf } from "@/adapters/limiter_memory.ts";
-import { RedisLimiter, type RedisLimiterOptions } from "@/adapters/limiter_redis.ts";
+import { MemoryLimiter, windowOf } from "@/adapters/limiter/memory.ts";
+import { RedisLimiter, type RedisLimiterOptions } from "@/adapters/limiter/redis.ts";
 import type { Limiter } from "@/ports/limiter.ts";
 import { pause, until, WAIT_MS } from "../wait.ts";
 import { hasRedis, hasRedisServer, sendRedisCommand, startRedis, withRedis } from "./redis_server.ts";

@@ -1,8 +1,8 @@
 // What becomes of a database whose program has other migrations, on each engine.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { migrations as core } from "@/adapters/migrations.ts";
-import { restore } from "@/adapters/backup.ts";
+import { migrations as core } from "@/adapters/store/migrations.ts";
+import { restore } from "@/adapters/store/backup.ts";
 import { migrateStore, openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";

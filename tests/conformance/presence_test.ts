@@ -1,7 +1,7 @@
 // What every presence promises, and what the Redis one promises besides when nodes or Redis go away.
 import assert from "node:assert/strict";
-import { MemoryPresence } from "@/adapters/presence_memory.ts";
-import { RedisPresence, type RedisPresenceOptions } from "@/adapters/presence_redis.ts";
+import { MemoryPresence } from "@/adapters/presence/memory.ts";
+import { RedisPresence, type RedisPresenceOptions } from "@/adapters/presence/redis.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
 import { captureLog } from "../log_capture.ts";
 import { eventually, until, WAIT_MS } from "../wait.ts";

@@ -1,8 +1,8 @@
 // A local S3 server as a process of its own, for one test, and blobs in a server.
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { S3Blobs } from "@/adapters/blob_s3.ts";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { S3Blobs } from "@/adapters/blob/s3.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 
 const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 

@@ -2,12 +2,12 @@
 import type { PGlite } from "npm:@electric-sql/pglite@0.5.16";
 import type { Kysely } from "kysely";
 import { type AnyStore, migrateStore, openStore } from "@/adapters/open.ts";
-import { bulkInsert } from "@/adapters/postgres_bulk_insert.ts";
-import { translateError } from "@/adapters/postgres_errors.ts";
-import { type Row, type Rows, SerializationRetry, type SqlConnection, sqlValue } from "@/adapters/sql_session.ts";
-import { SqlStore } from "@/adapters/sql_store.ts";
-import { openPostgresStore } from "@/adapters/store_postgres.ts";
-import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import { bulkInsert } from "@/adapters/store/postgres/bulk_insert.ts";
+import { translateError } from "@/adapters/store/postgres/errors.ts";
+import { type Row, type Rows, SerializationRetry, type SqlConnection, sqlValue } from "@/adapters/store/sql_session.ts";
+import { SqlStore } from "@/adapters/store/sql_store.ts";
+import { openPostgresStore } from "@/adapters/store/postgres/store.ts";
+import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { withAdminConnection } from "../temporary_database.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import fc from "npm:fast-check@4.10.2";
 import { type Kysely, sql } from "kysely";
-import { SqlStore } from "@/adapters/sql_store.ts";
+import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { defineSignal, type EventDraft, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type CommitResult, streamKey, type Transaction, UniqueViolation } from "@/ports/store.ts";

@@ -1,7 +1,7 @@
 // The store's suites on SQLite.
 import assert from "node:assert/strict";
 import { nextTick, systemClock } from "@/core/clock.ts";
-import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";
 import { captureLog } from "../log_capture.ts";

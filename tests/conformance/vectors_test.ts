@@ -1,9 +1,9 @@
 // What all adapters of vectors promise: scopes, recall, transactions, removal, and what several nodes see of each other.
 import assert from "node:assert/strict";
 import { type AnyStore, openStore } from "@/adapters/open.ts";
-import { runStatementAlone } from "@/adapters/postgres_connection.ts";
-import { openPgvector } from "@/adapters/vector_pgvector.ts";
-import { ScanVectors } from "@/adapters/vector_scan.ts";
+import { runStatementAlone } from "@/adapters/store/postgres/connection.ts";
+import { openPgvector } from "@/adapters/vectors/pgvector.ts";
+import { ScanVectors } from "@/adapters/vectors/scan.ts";
 import { systemClock } from "@/core/clock.ts";
 import type { VectorHit, VectorRow, Vectors, VectorSpace } from "@/ports/vectors.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";

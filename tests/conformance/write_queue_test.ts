@@ -1,8 +1,8 @@
 // What the write queue does with connections of which some cannot begin, and who pays for a commit.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
-import { ConnectionLost, type Rows, type SqlConnection } from "@/adapters/sql_session.ts";
-import { WriteQueue } from "@/adapters/write_queue.ts";
+import { ConnectionLost, type Rows, type SqlConnection } from "@/adapters/store/sql_session.ts";
+import { WriteQueue } from "@/adapters/store/write_queue.ts";
 import { chargeTo, currentAccount } from "@/core/caller.ts";
 import { nextTick, systemClock } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";

@@ -1,6 +1,6 @@
 // What the errors of providers mean.
 import assert from "node:assert/strict";
-import { modelErrorOf } from "@/adapters/ai_sdk_errors.ts";
+import { modelErrorOf } from "@/adapters/model/ai_sdk_errors.ts";
 
 Deno.test("what providers say of a prompt that is too long is understood, and of nothing else", () => {
   const codeOf = (responseBody: string) => modelErrorOf({ statusCode: 400, responseBody }, undefined, undefined).code;

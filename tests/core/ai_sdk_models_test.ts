@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
-import { createOutbound } from "@/adapters/outbound_http.ts";
-import { StepTimer } from "@/adapters/step_timer.ts";
+import { AiSdkModels } from "@/adapters/model/ai_sdk_models.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
+import { StepTimer } from "@/adapters/model/step_timer.ts";
 import {
   ModelError,
   type ModelErrorCode,

@@ -1,6 +1,6 @@
 // JSON from outside is bounded as it arrives, whatever its chunks, by the same rules as a whole text.
 import assert from "node:assert/strict";
-import { limitJson } from "@/adapters/json_limit.ts";
+import { limitJson } from "@/adapters/outbound/json_limit.ts";
 import { hasMoreValuesThan, isDeeperThan } from "@/core/text.ts";
 
 const encoder = new TextEncoder();

@@ -1,7 +1,7 @@
 // Outbound calls: which addresses are called, and that a call is bounded in every way.
 import assert from "node:assert/strict";
-import { createOutbound, type OutboundDeps } from "@/adapters/outbound_http.ts";
-import { isHost } from "@/adapters/host_list.ts";
+import { createOutbound, type OutboundDeps } from "@/adapters/outbound/http.ts";
+import { isHost } from "@/adapters/outbound/host_list.ts";
 import { chargeTo } from "@/core/caller.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { type Outbound, OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";

@@ -1,6 +1,6 @@
 // Reasoning that a server of an open model sends within the text.
 import assert from "node:assert/strict";
-import { ReasoningTags } from "@/adapters/reasoning_tags.ts";
+import { ReasoningTags } from "@/adapters/model/reasoning_tags.ts";
 
 /** The reasoning and the text of a response in pieces of this length. */
 function read(response: string, length: number): [reasoning: string, text: string] {

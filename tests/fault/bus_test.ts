@@ -1,9 +1,9 @@
 // A bus that loses, repeats and delays messages between two nodes on one store: subscribers see every event once, in order.
 import assert from "node:assert/strict";
 import * as fc from "npm:fast-check@4.10.2";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
-import { MemoryPresence } from "@/adapters/presence_memory.ts";
-import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
+import { MemoryPresence } from "@/adapters/presence/memory.ts";
+import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { systemClock } from "@/core/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";

@@ -2,7 +2,7 @@
 // Clocks of several machines differ: on one database they agree all the same.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
-import { JobRunner } from "@/adapters/job_runner.ts";
+import { JobRunner } from "@/adapters/job/runner.ts";
 import { clockFor, readDatabaseTime } from "@/adapters/open.ts";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";

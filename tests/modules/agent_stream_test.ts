@@ -1,7 +1,7 @@
 // The stream of a run: all of it, also for those who come late or were cut off.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { iso, systemClock } from "@/core/clock.ts";
 import { eventBody } from "@/core/event_body.ts";
 import { RunPublisher } from "@/modules/agent/run/publisher.ts";

@@ -1,7 +1,7 @@
 // What people write, what models say, facts and keys: none of it is in the log, also where everything fails.
 import assert from "node:assert/strict";
-import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { AiSdkModels } from "@/adapters/model/ai_sdk_models.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { openGateway } from "../harness.ts";
 import { captureLog } from "../log_capture.ts";
 import { ModelServer } from "../model_server.ts";

@@ -1,7 +1,7 @@
 // What an import of a large calendar may cost other callers.
 // Measures the work of its thread.
 import assert from "node:assert/strict";
-import { SqlStore } from "@/adapters/sql_store.ts";
+import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { parseIcs } from "@/modules/calendar/ics/file.ts";
 import { assertYields } from "../cpu_time.ts";
 import { testOnEngines } from "../engines.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Document, type WebSocketLike } from "@hocuspocus/server";
 import * as Y from "yjs";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { DocumentReplica } from "@/modules/document/collaboration/document_replica.ts";
 import type { DocumentModule } from "@/modules/document/mod.ts";
 import { nextTick } from "@/core/clock.ts";

@@ -1,7 +1,7 @@
 // Documents of a database restored from a backup: lost edits in editors are not confused with edits written since.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import { createBackup, restore } from "@/adapters/backup.ts";
+import { createBackup, restore } from "@/adapters/store/backup.ts";
 import { openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
 import { EditorServer, waitBriefly } from "./document_editor.ts";

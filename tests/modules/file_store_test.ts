@@ -1,7 +1,7 @@
 // The gateway with external file storage: contents in an S3 store, rows in PostgreSQL.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { DiskBlobs } from "@/adapters/blob_disk.ts";
+import { DiskBlobs } from "@/adapters/blob/disk.ts";
 import { Fault } from "@/core/fault.ts";
 import { FileWriter } from "@/modules/file/writer.ts";
 import type { Blobs } from "@/ports/blob.ts";

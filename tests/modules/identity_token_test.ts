@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createHmac, createSign, generateKeyPairSync } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { HOUR_SECONDS, systemClock } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf } from "@/core/log.ts";

@@ -1,7 +1,7 @@
 // What a gateway says to an MCP server besides calls: it resumes streams that end early, ends its session, and takes every
 // kind of content.
 import assert from "node:assert/strict";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { RemoteServers, type ServerError } from "@/modules/mcp/client.ts";
 import { eventually, WAIT_MS } from "../wait.ts";
 

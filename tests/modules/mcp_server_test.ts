@@ -1,6 +1,6 @@
 // MCP servers whose tools agents use: what an admin allows, what is sent to them, and what a server of ill will can do.
 import assert from "node:assert/strict";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { MINUTE_MS } from "@/core/clock.ts";
 import { RemoteServers, ServerError } from "@/modules/mcp/client.ts";
 import { type Harness, openGateway } from "../harness.ts";

@@ -1,7 +1,7 @@
 // Client ID Metadata Documents: an address as a client id, whose document is fetched and believed about itself only.
 import assert from "node:assert/strict";
 import { Encryptor } from "@/core/crypto.ts";
-import { createOutbound } from "@/adapters/outbound_http.ts";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { Clients } from "@/modules/oauth/clients.ts";
 import { OauthError } from "@/modules/oauth/error.ts";
 import type { Outbound } from "@/ports/outbound.ts";

@@ -1,6 +1,6 @@
 // What a node knows of plugins when the signals of their changes do not reach it.
 import assert from "node:assert/strict";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { PluginRegistry } from "@/modules/plugin/registry.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { openGateway } from "../harness.ts";

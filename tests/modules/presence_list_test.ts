@@ -1,6 +1,6 @@
 // Presence of many rooms in one call, within the rights to read each of them.
 import assert from "node:assert/strict";
-import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import { MemoryPresence } from "@/adapters/presence/memory.ts";
 import type { Context } from "@/core/operation.ts";
 import { PresenceService } from "@/modules/sync/presence.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CompiledQuery } from "kysely";
-import { SqliteConnection } from "@/adapters/sqlite_connection.ts";
+import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
 import type { Harness } from "../harness.ts";
 
 type LoggedQuery = { sql: string; parameters: readonly unknown[] };

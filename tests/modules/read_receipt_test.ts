@@ -1,8 +1,8 @@
 // Read receipts: read positions of others, in the list of members and live, for those who share theirs.
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
-import { SqliteConnection } from "@/adapters/sqlite_connection.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
+import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
 import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
 import { PRESENCE_MAX, ReadReceipts, RoomStore } from "@/modules/room/mod.ts";
 import { streamKey } from "@/ports/store.ts";

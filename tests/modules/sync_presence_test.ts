@@ -1,6 +1,6 @@
 // Presence in sync: the same principals as the command `presence`, on one node and on several.
 import assert from "node:assert/strict";
-import { RedisPresence } from "@/adapters/presence_redis.ts";
+import { RedisPresence } from "@/adapters/presence/redis.ts";
 import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { openPeer } from "../transport/ws_harness.ts";

@@ -1,7 +1,7 @@
 // Documents and contents of files are exported and imported: whole, once, within limits, by rights.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import { JobRunner } from "@/adapters/job_runner.ts";
+import { JobRunner } from "@/adapters/job/runner.ts";
 import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { slowTest } from "../tier.ts";

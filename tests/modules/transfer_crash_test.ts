@@ -1,7 +1,7 @@
 // Imports and exports that are cut short: by a crash, a stop, a cancel, a concurrent repeat, or time. What was imported is counted
 // and published once, and nothing of them is left behind.
 import assert from "node:assert/strict";
-import { JobRunner } from "@/adapters/job_runner.ts";
+import { JobRunner } from "@/adapters/job/runner.ts";
 import type { Harness } from "../harness.ts";
 import { openGateway } from "../harness.ts";
 import { slowTest } from "../tier.ts";

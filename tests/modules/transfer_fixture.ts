@@ -1,6 +1,6 @@
 // What the tests of imports and exports start from: a gateway with a directory of its own, and how to import and export archives.
 import assert from "node:assert/strict";
-import { renewLease } from "@/adapters/job_queries.ts";
+import { renewLease } from "@/adapters/job/queries.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { isQuick } from "../tier.ts";
 import { readRoomEvents } from "./fixtures.ts";

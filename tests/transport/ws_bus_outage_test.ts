@@ -1,6 +1,6 @@
 // During a bus outage the log is read for removals before an ephemeral message is broadcast.
 import assert from "node:assert/strict";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { coalesce } from "@/core/coalesce.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { pause, until } from "../wait.ts";

@@ -1,6 +1,6 @@
 // Channels: authorization, recovery, eviction, presence, history.
 import assert from "node:assert/strict";
-import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import { MemoryPresence } from "@/adapters/presence/memory.ts";
 import type { TenantRole } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { streamKey } from "@/ports/store.ts";

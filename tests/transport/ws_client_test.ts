@@ -1,7 +1,7 @@
 // A real server on a free port, with the real SDK of the protocol as its client.
 import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext, UnauthorizedError } from "npm:centrifuge@5.8.0";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { ConnectionLimiter } from "@/transport/shared/connection_limiter.ts";
 import { openGateway } from "../harness.ts";
 import { repeatFor, until, WAIT_MS } from "../wait.ts";

@@ -1,8 +1,8 @@
 // A hub on in-memory fakes: a log that tests write, sockets that record frames, and tokens that name their principal.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
-import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
+import { MemoryPresence } from "@/adapters/presence/memory.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import { createDispatch } from "@/core/dispatch.ts";

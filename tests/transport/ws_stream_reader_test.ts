@@ -1,7 +1,7 @@
 // StreamReader delivers every event once and in order, although the bus loses, repeats or reorders events.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { defineSignal, type StoredEvent } from "@/core/event.ts";
 import { streamKey } from "@/ports/store.ts";
 import { BusProbe } from "@/transport/ws/bus_probe.ts";

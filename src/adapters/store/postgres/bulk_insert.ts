@@ -2,7 +2,7 @@
 //
 // What is the same in all rows is sent once. Of any other column one text carries the values of all rows, which the server
 // takes apart at a mark that none of them contains: it does so several times faster than it reads them as JSON.
-import { quoteIdentifier, type Row, type SqlValue, sqlValue } from "./sql_session.ts";
+import { quoteIdentifier, type Row, type SqlValue, sqlValue } from "../sql_session.ts";
 
 /**
  * How a column is sent. It only changes from `absent` (null in all rows so far) to `same` to one of the others, so each table has

@@ -1,7 +1,7 @@
 // Which jobs are next: tenants with nothing running, then round robin over principals, and never all slots of a runner for one of
 // them.
 import { tenantOfCharged } from "@/core/actor.ts";
-import type { DueJob } from "./job_queries.ts";
+import type { DueJob } from "./queries.ts";
 
 /** Due jobs considered for one choice. */
 const CANDIDATES_MAX = 64;

@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import type { Clock } from "@/core/clock.ts";
 import { resetAllEpochs } from "./stream_reset.ts";
-import { lockDatabase, migrateStore, openStore, SQLITE_SCHEME, sqlitePathOf } from "./open.ts";
-import { FILE_MODE, FILE_SUFFIXES, fsyncPath, restoreCandidate, swapDatabase } from "./sqlite_lock.ts";
+import { lockDatabase, migrateStore, openStore, SQLITE_SCHEME, sqlitePathOf } from "../open.ts";
+import { FILE_MODE, FILE_SUFFIXES, fsyncPath, restoreCandidate, swapDatabase } from "./sqlite/lock.ts";
 
 /** More pages than any database has: a copy in several steps would restart at every commit in between. */
 const ALL_PAGES = 2 ** 31 - 1;
@@ -107,7 +107,7 @@ function isGatewayDatabase(path: string): boolean {
 
 /** Throws while gateways have the PostgreSQL database open: their clients would continue from their offsets. */
 async function assertNoGateways(url: string): Promise<void> {
-  const { openPostgresPool } = await import("./store_postgres.ts");
+  const { openPostgresPool } = await import("./postgres/store.ts");
   const pool = openPostgresPool(url, 1);
   try {
     const { rows: [row] } = await pool.run(

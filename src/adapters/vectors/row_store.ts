@@ -4,8 +4,8 @@ import { inJsonList } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { VectorSpace } from "@/ports/vectors.ts";
-import type { StoredVector } from "./vector_partition.ts";
-import type { VectorTables } from "./vector_tables.ts";
+import type { StoredVector } from "./partition.ts";
+import type { VectorTables } from "./tables.ts";
 
 type Db = Kysely<VectorTables>;
 type InSpace = { tenantId: string; space: string };

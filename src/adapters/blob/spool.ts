@@ -1,7 +1,7 @@
 // Bytes that wait for more of them: a few in memory, the others in a file. Clients may be slow, and many may send at once.
 import { join } from "node:path";
 import { Buffer } from "node:buffer";
-import { translateErrors, writeAll } from "./blob_files.ts";
+import { translateErrors, writeAll } from "./files.ts";
 
 /** Most files are smaller, and never reach the disk. */
 export const SPOOL_MEMORY_BYTES = 256 * 1024;

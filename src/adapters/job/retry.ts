@@ -1,7 +1,7 @@
 // When jobs that failed are tried again.
 import { DAY_MS, MINUTE_MS } from "@/core/clock.ts";
 import type { JobKind } from "@/core/job.ts";
-import type { ClaimedJob } from "./job_queries.ts";
+import type { ClaimedJob } from "./queries.ts";
 
 /** About as long is the pause after the first failure. */
 export const BACKOFF_FIRST_MS = 1000;

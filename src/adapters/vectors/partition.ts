@@ -1,7 +1,7 @@
 // The vectors of one scope in memory, as the kernels read them.
-import { BLOCK_BYTES, type Metric, type VectorArena } from "./vector_arena.ts";
-import { bitBytes, codeBytes, encodeBits, unpackCode } from "./vector_code.ts";
-import type { BestScores } from "./vector_top.ts";
+import { BLOCK_BYTES, type Metric, type VectorArena } from "./arena.ts";
+import { bitBytes, codeBytes, encodeBits, unpackCode } from "./code.ts";
+import type { BestScores } from "./top.ts";
 
 /** A stored vector: `code` is packed. */
 export type StoredVector = { n: number; kind: string; code: string };

@@ -3,8 +3,8 @@
 import { type Kysely, sql } from "kysely";
 import { delay, withTimeout } from "@/core/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import type { NodeLock } from "./lease_takeover.ts";
-import { APPLICATION_NAME, connect, STATEMENT_TIMEOUT_MS } from "./postgres_connection.ts";
+import type { NodeLock } from "../lease_takeover.ts";
+import { APPLICATION_NAME, connect, STATEMENT_TIMEOUT_MS } from "./connection.ts";
 
 /** Any number that no other user of the database locks by two numbers. */
 const LOCK_SPACE = 5_170_322;

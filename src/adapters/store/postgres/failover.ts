@@ -1,9 +1,9 @@
 // Detects another database server behind the same address, such as a promoted standby or a restored backup. It may lack events
 // that clients have received, and would assign their positions again.
 import { logOf } from "@/core/log.ts";
-import type { CoreTables } from "./core_tables.ts";
-import { resetAllEpochs } from "./stream_reset.ts";
-import { ConnectionLost, createKysely, type SqlSession } from "./sql_session.ts";
+import type { CoreTables } from "../core_tables.ts";
+import { resetAllEpochs } from "../stream_reset.ts";
+import { ConnectionLost, createKysely, type SqlSession } from "../sql_session.ts";
 
 /** Identifies the server: a standby that takes over has another id. */
 const SELECT_SERVER_ID = `select concat(

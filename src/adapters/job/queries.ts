@@ -3,7 +3,7 @@ import { type ExpressionBuilder, type Kysely, sql } from "kysely";
 import type { JobRow, JobState } from "@/core/job.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
-import type { CoreTables } from "./core_tables.ts";
+import type { CoreTables } from "../store/core_tables.ts";
 
 export type ClaimedJob = Pick<
   JobRow,

@@ -8,8 +8,8 @@ import { delay } from "@/core/clock.ts";
 import { type Slot, Slots } from "@/core/slots.ts";
 import { TimeoutQueue } from "@/core/timeout_queue.ts";
 import { Fault } from "@/core/fault.ts";
-import { bulkInsert } from "./postgres_bulk_insert.ts";
-import { translateError } from "./postgres_errors.ts";
+import { bulkInsert } from "./bulk_insert.ts";
+import { translateError } from "./errors.ts";
 import {
   ConnectionLost,
   type Row,
@@ -19,7 +19,7 @@ import {
   type SqlSession,
   type SqlValue,
   sqlValue,
-} from "./sql_session.ts";
+} from "../sql_session.ts";
 
 const BEGIN = "begin isolation level read committed read write";
 /**

@@ -2,7 +2,7 @@
 import { dirname, join } from "node:path";
 import { DAY_MS } from "@/core/clock.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
-import { translateErrors, writeAll } from "./blob_files.ts";
+import { translateErrors, writeAll } from "./files.ts";
 
 const CHUNK_BYTES = 65_536;
 /** A part file this old belongs to a process that ended; also the interval of the check for them. */

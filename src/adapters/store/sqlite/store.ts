@@ -3,9 +3,9 @@ import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { nextTick } from "@/core/clock.ts";
 import { QueryCache } from "./query_cache.ts";
-import { SqliteConnection } from "./sqlite_connection.ts";
-import { SqlStore, type StoreOptions } from "./sql_store.ts";
-import { FILE_MODE } from "./sqlite_lock.ts";
+import { SqliteConnection } from "./connection.ts";
+import { SqlStore, type StoreOptions } from "../sql_store.ts";
+import { FILE_MODE } from "./lock.ts";
 
 /** Two batches closer than this mean that more writers are about to arrive. */
 const BUSY_MS = 2;

@@ -1,7 +1,7 @@
 // Cached results of SQLite queries, valid until a commit writes a column that they were read from.
 import type { DatabaseSync } from "node:sqlite";
 import { LruMap } from "@/core/lru_map.ts";
-import type { Rows } from "./sql_session.ts";
+import type { Rows } from "../sql_session.ts";
 
 const RESULTS_MAX = 10_000;
 /** Actions as SQLite numbers them: https://sqlite.org/c3ref/c_alter_table.html */

@@ -14,7 +14,7 @@ import {
   type SqlConnection,
   type SqlValue,
   sqlValue,
-} from "./sql_session.ts";
+} from "../sql_session.ts";
 
 const STATEMENTS_MAX = 500;
 /** Waiting inside SQLite stops the whole program, so it is short; the write queue tries again. */

@@ -1,5 +1,5 @@
 ;; Distances of one query to many rows, with 128-bit SIMD. Rows are contiguous, and a multiple of 16 bytes long.
-;; Compiled into vector_kernel.ts: wat2wasm vector_kernel.wat --output=- | base64 -w0
+;; Compiled into arena.ts: wat2wasm kernel.wat --output=- | base64 -w0
 (module
   (import "kernel" "memory" (memory 1 65536))
 

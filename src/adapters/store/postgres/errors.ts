@@ -1,7 +1,7 @@
 // PostgreSQL's errors, whichever client speaks to it.
 import { Fault } from "@/core/fault.ts";
 import { UniqueViolation } from "@/ports/store.ts";
-import { ConnectionLost, SerializationRetry } from "./sql_session.ts";
+import { ConnectionLost, SerializationRetry } from "../sql_session.ts";
 
 /** Deadlock, serialization failure, a lock not had in time: worth another run. */
 const RETRYABLE = new Set(["40P01", "40001", "55P03"]);

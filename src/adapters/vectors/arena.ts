@@ -8,7 +8,7 @@ const [QUERY, OUT, SCRATCH, FIRST] = [0, BLOCK_BYTES, 2 * BLOCK_BYTES, 3 * BLOCK
 const GROW_PAGES = 16;
 const PAGES_MAX = 65_536;
 
-/** WebAssembly with SIMD, which compares one query with many rows at once; its source is vector_kernel.wat. */
+/** WebAssembly with SIMD, which compares one query with many rows at once; its source is kernel.wat. */
 const WASM =
   "AGFzbQEAAAABCQFgBX9/f39/AAIVAQZrZXJuZWwGbWVtb3J5AgEBgIAEAwMCAAAHEQIDZG90AAAHaGFtbWluZwABCrYCAp8BAgJ/A3sCQANAIA" +
   "UgAk8NAf0MAAAAAAAAAAAAAAAAAAAAACEHQQAhBgNAIAAgBmr9AAQAIQggASAGav0ABAAhCSAHIAggCf2cAf1+IAggCf2dAf1+/a4B/a4BIQcg" +

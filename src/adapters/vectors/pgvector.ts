@@ -8,14 +8,7 @@ import type { Migration } from "@/core/migration.ts";
 import { jsonRows } from "@/ports/sql_filters.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { VectorHit, VectorQuery, VectorRef, VectorRow, Vectors, VectorSpace } from "@/ports/vectors.ts";
-import {
-  clearScopes,
-  countInScopes,
-  countVectors,
-  readScopes,
-  vectorMigrations,
-  type VectorTables,
-} from "./vector_tables.ts";
+import { clearScopes, countInScopes, countVectors, readScopes, vectorMigrations, type VectorTables } from "./tables.ts";
 
 const EXACT_MAX = 100_000;
 /** The index has at most so many dimensions. */

@@ -5,10 +5,10 @@
 import { createYielder } from "@/core/caller.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { VectorHit, VectorQuery, VectorRef, VectorRow, Vectors, VectorSpace } from "@/ports/vectors.ts";
-import { BLOCK_BYTES, type Metric, VectorArena } from "./vector_arena.ts";
-import { bitBytes, codeBytes, dotProduct, encodeBits, encodeVector, packCode, unpackCode } from "./vector_code.ts";
-import { kindCode, Partition, type PreparedQuery, type StoredVector, writeRow } from "./vector_partition.ts";
-import { VectorRowStore } from "./vector_row_store.ts";
+import { BLOCK_BYTES, type Metric, VectorArena } from "./arena.ts";
+import { bitBytes, codeBytes, dotProduct, encodeBits, encodeVector, packCode, unpackCode } from "./code.ts";
+import { kindCode, Partition, type PreparedQuery, type StoredVector, writeRow } from "./partition.ts";
+import { VectorRowStore } from "./row_store.ts";
 import {
   clearScopes,
   countInScopes,
@@ -17,8 +17,8 @@ import {
   type ScopeRow,
   vectorMigrations,
   type VectorTables,
-} from "./vector_tables.ts";
-import { BestScores, type Scored } from "./vector_top.ts";
+} from "./tables.ts";
+import { BestScores, type Scored } from "./top.ts";
 
 /** With more vectors, bits find the candidates. */
 const EXACT_MAX = 100_000;

@@ -7,8 +7,8 @@ import { Slots } from "@/core/slots.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
 import { allowHostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
-import { storeUnavailable } from "./blob_files.ts";
-import { Spool, SPOOL_MEMORY_BYTES } from "./blob_spool.ts";
+import { storeUnavailable } from "./files.ts";
+import { Spool, SPOOL_MEMORY_BYTES } from "./spool.ts";
 
 /** Larger contents are uploaded in parts of this size; S3 requires at least 5 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;

@@ -9,7 +9,7 @@ import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
-import type { CoreTables } from "./core_tables.ts";
+import type { CoreTables } from "../store/core_tables.ts";
 import {
   type ClaimedJob,
   claimJobs,
@@ -24,8 +24,8 @@ import {
   rescheduleFuture,
   unclaimJob,
   withdrawDeath,
-} from "./job_queries.ts";
-import { BACKOFF_FIRST_MS, BACKOFF_MAX_MS, backoffMs, isRevived, REVIVAL_MAX_MS, revivalMs } from "./job_retry.ts";
+} from "./queries.ts";
+import { BACKOFF_FIRST_MS, BACKOFF_MAX_MS, backoffMs, isRevived, REVIVAL_MAX_MS, revivalMs } from "./retry.ts";
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 
 const ATTEMPTS_MAX = 10;

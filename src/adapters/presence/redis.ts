@@ -1,7 +1,7 @@
 // Presence of many nodes: a Redis hash for each channel, whose entries count only while the node that wrote them lives.
 import { HOUR_SECONDS } from "@/core/clock.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
-import { RedisConnection } from "./redis.ts";
+import { RedisConnection } from "../redis.ts";
 
 const HEARTBEAT_MS = 8000;
 const TTL_MS = 24_000;
