@@ -14,7 +14,7 @@ import { RoomStore } from "@/modules/room/store.ts";
 import { SearchStore } from "@/modules/search/store.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
 import { TaskStore } from "@/modules/task/store.ts";
-import { DeliveryStore } from "@/modules/webhook/delivery_store.ts";
+import { DeliveryStore } from "@/modules/webhook/delivery/store.ts";
 import { setTableStatistics } from "@/ports/sqlite_statistics.ts";
 import { openGateway } from "../harness.ts";
 import { assertNoTenantScan, recordQueries } from "./query_log.ts";

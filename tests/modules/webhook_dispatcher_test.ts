@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { DummyDriver, Kysely, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from "kysely";
 import type { StoredEvent } from "@/core/event.ts";
-import { WebhookDispatcher } from "@/modules/webhook/dispatcher.ts";
+import { WebhookDispatcher } from "@/modules/webhook/delivery/dispatcher.ts";
 import { bindPrepared } from "@/ports/prepared.ts";
 import { until } from "../wait.ts";
 

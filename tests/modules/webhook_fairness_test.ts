@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { type Slot, Slots } from "@/core/slots.ts";
 import { iso } from "@/core/clock.ts";
-import { DeliveryStore } from "@/modules/webhook/delivery_store.ts";
+import { DeliveryStore } from "@/modules/webhook/delivery/store.ts";
 import { WebhookStore } from "@/modules/webhook/store.ts";
 import { newWebhookRow, type WebhookRow, type WebhookTables } from "@/modules/webhook/tables.ts";
 import type { Store } from "@/ports/store.ts";

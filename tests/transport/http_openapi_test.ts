@@ -7,7 +7,7 @@ import { defineOperation } from "@/core/operation.ts";
 import { jsonPointer } from "@/core/text.ts";
 import { TimeInput } from "@/core/time_input.ts";
 import { propertiesOf, Schemas } from "@/transport/shared/json_schema.ts";
-import { FIRST_TAGS } from "@/transport/http/openapi.ts";
+import { FIRST_TAGS } from "@/transport/http/openapi/document.ts";
 import { webSocketRoute } from "@/transport/ws/server.ts";
 import { openGateway } from "../harness.ts";
 import { createSampleGateway } from "./http_sample.ts";

@@ -6,8 +6,8 @@ import { pageSchema } from "@/core/page.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
-import { EXPORT_ACCESS, type ExportService } from "./export_service.ts";
-import type { ImportService } from "./import_service.ts";
+import { EXPORT_ACCESS, type ExportService } from "./export/service.ts";
+import type { ImportService } from "./import/service.ts";
 import { ExportCreate, ImportCreate, transferEvents, TransferList, TransferRef, transferSchemas } from "./schema.ts";
 
 const IMPORTS = "/v1/collaboration/imports";

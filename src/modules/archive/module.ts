@@ -3,10 +3,10 @@ import type { Module } from "@/core/module.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { archiveApi } from "./api.ts";
-import { ImportHistory } from "./import_history.ts";
-import type { ModuleArchives } from "./content_records.ts";
-import { ExportService } from "./export_service.ts";
-import { ImportService } from "./import_service.ts";
+import { ImportHistory } from "./import/history.ts";
+import type { ModuleArchives } from "./format/content_records.ts";
+import { ExportService } from "./export/service.ts";
+import { ImportService } from "./import/service.ts";
 import { migrations } from "./migrations.ts";
 import { ARCHIVE_MAX_BYTES, EXPORT_RETENTION_HOURS, EXPORTS_PER_PRINCIPAL } from "./schema.ts";
 

@@ -12,7 +12,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "@/modules/file/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { ArchiveFault, Cancelled } from "./report.ts";
+import { ArchiveFault, Cancelled } from "./import/report.ts";
 import type { Failure, TransferList } from "./schema.ts";
 import { type ExportRow, type JobTable, TransferJobStore, type TransferTables } from "./store.ts";
 

@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
-import type { WebhookDeliveryService } from "./delivery_service.ts";
+import type { WebhookDeliveryService } from "./delivery/service.ts";
 import {
   CursorPut,
   DeliveryList,

@@ -13,17 +13,17 @@ import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { webhookApi } from "./api.ts";
-import { WebhookDeliveryService } from "./delivery_service.ts";
-import { DeliveryStore } from "./delivery_store.ts";
-import { STREAMS_AT_ONCE } from "./delivery_run.ts";
-import { WebhookDispatcher } from "./dispatcher.ts";
+import { WebhookDeliveryService } from "./delivery/service.ts";
+import { DeliveryStore } from "./delivery/store.ts";
+import { STREAMS_AT_ONCE } from "./delivery/run.ts";
+import { WebhookDispatcher } from "./delivery/dispatcher.ts";
 import { hookApi } from "./incoming/api.ts";
 import { HookReceiver } from "./incoming/receiver.ts";
 import { HOOK_BODY_MAX_BYTES, HOOKS_PER_ROOM } from "./incoming/schema.ts";
 import { HookService } from "./incoming/service.ts";
 import { migrations } from "./migrations.ts";
-import { WebhookReader } from "./reader.ts";
-import { DISABLED_NOTIFICATION, WebhookReleaser } from "./releaser.ts";
+import { WebhookReader } from "./delivery/reader.ts";
+import { DISABLED_NOTIFICATION, WebhookReleaser } from "./delivery/releaser.ts";
 import {
   BODY_MAX_BYTES,
   WEBHOOKS_PER_OWNER,
@@ -32,7 +32,7 @@ import {
   WEBHOOKS_PER_TENANT,
 } from "./schema.ts";
 import { Secrets } from "./secrets.ts";
-import { WebhookSender } from "./sender.ts";
+import { WebhookSender } from "./delivery/sender.ts";
 import { WebhookService } from "./service.ts";
 import { ServiceWebhooks } from "./service_webhooks.ts";
 import { SlashCommandAccess } from "./slash/access.ts";

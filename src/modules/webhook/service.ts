@@ -11,7 +11,7 @@ import type { RoomAccess } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { assertMayFollow, isTenantAdmin, requireDirectable, requireOwn, requireVisible } from "./access.ts";
-import { DeliveryStore } from "./delivery_store.ts";
+import { DeliveryStore } from "./delivery/store.ts";
 import { assertKnown } from "./event_patterns.ts";
 import { presentWebhook } from "./presenter.ts";
 import {

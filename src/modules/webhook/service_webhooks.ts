@@ -3,7 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import type { EventType } from "@/core/event.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { DeliveryStore } from "./delivery_store.ts";
+import { DeliveryStore } from "./delivery/store.ts";
 import { assertKnown } from "./event_patterns.ts";
 import { presentWebhook } from "./presenter.ts";
 import type { Webhook } from "./schema.ts";

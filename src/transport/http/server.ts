@@ -25,7 +25,7 @@ import { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { homeRoute } from "./home.ts";
 import { createHttps, type HttpsRules } from "./https.ts";
 import { Meters } from "./meter.ts";
-import { openapiRoute } from "./openapi.ts";
+import { openapiRoute } from "./openapi/document.ts";
 import { createNearestRoutes } from "./nearest_route.ts";
 import { LargeBodies } from "./large_bodies.ts";
 import { operationEndpoint } from "./operation.ts";

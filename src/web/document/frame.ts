@@ -20,7 +20,7 @@ export function EditorFrame({ kind, ...props }: FrameProps & { kind: Document["k
     void attempt(async () =>
       setFrame({
         component: kind === "rich"
-          ? (await import("./rich_frame.ts")).RichFrame
+          ? (await import("./rich/frame.ts")).RichFrame
           : (await import("./editor.ts")).TextFrame,
       })
     ), [kind]);

@@ -1,0 +1,218 @@
+// Exports: asked for, written as a job, downloaded for 72 hours.
+import { type Actor, chargedId, chargedTo, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import type { AnyArchiveSection } from "@/core/archive.ts";
+import { HOUR_MS, iso } from "@/core/clock.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { JobKind } from "@/core/job.ts";
+import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/operation.ts";
+import type { Page } from "@/core/page.ts";
+import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
+import type { ModuleArchives } from "../format/content_records.ts";
+import { Exporter } from "./exporter.ts";
+import { assertAdmin } from "../import/service.ts";
+import { type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { ArchiveFault, zeroCounts } from "../import/report.ts";
+import {
+  type Export,
+  EXPORT_RETENTION_HOURS,
+  type ExportCreate,
+  EXPORTS_PER_PRINCIPAL,
+  type TransferList,
+} from "../schema.ts";
+import type { ExportRow } from "../store.ts";
+
+const JOB = "transfer.export";
+const EXPIRE_JOB = "transfer.expire_export";
+/** Of exports; a direct room has no owner, and each member can read all of it. Nothing is written in the room. */
+export const EXPORT_ACCESS: Access = {
+  scope: "transfer.manage",
+  namedRoom: "owner",
+  direct: "member",
+  archived: true,
+  muted: true,
+};
+
+type ExportDeps = TransferJobDeps & {
+  roomAccess: RoomAccess;
+  archives: ModuleArchives;
+  sections: readonly AnyArchiveSection[];
+};
+
+export class ExportService {
+  readonly #deps: ExportDeps;
+  readonly #jobs: TransferJobs<"transfer_export", Export>;
+
+  constructor(deps: ExportDeps) {
+    this.#deps = deps;
+    this.#jobs = new TransferJobs({ ...deps, quota: deps.archives.writer.limits }, {
+      table: "transfer_export",
+      name: "export",
+      present: (row) => this.#present(row),
+      async onTransition(tx, { tenant_id: tenantId, id, state, expires_at }) {
+        if (state !== "done" || expires_at === null) return;
+        await tx.enqueue({ tenantId, kind: EXPIRE_JOB, payload: { id }, runAt: Date.parse(expires_at) });
+      },
+    });
+  }
+
+  get jobs(): JobKind[] {
+    const transfers = this.#jobs;
+    return [
+      transfers.workJob(
+        JOB,
+        (tenantId, id) => this.#start(tenantId, id),
+        (row) => this.#run(row),
+        (row, failure) => this.#end(row, { state: "failed", blob_key: null, failure_json: JSON.stringify(failure) }),
+      ),
+      transfers.job(EXPIRE_JOB, (tenantId, id) => this.#expire(tenantId, id)),
+      transfers.discardJob,
+    ];
+  }
+
+  create(context: Context, { kind, roomId, files, revisions }: ExportCreate): Promise<Export> {
+    const { actor } = context;
+    const { store, clock, roomAccess } = this.#deps;
+    if ((kind === "room") !== (roomId !== undefined)) {
+      throw new Fault("validation_failed", "/roomId: required with kind room, not allowed otherwise");
+    }
+    return store.write(async (tx) => {
+      if (kind === "tenant") assertAdmin(actor);
+      const grant = roomId === undefined ? undefined : await roomAccess.require(asReadOnly(context), roomId, { tx });
+      const exports = await this.#jobs.lockRows(tx, actor.tenantId);
+      if (await exports.countUnfinished(actor.tenantId, chargedId(actor)) > 0) {
+        throw new Fault("already_running", "Another export of the caller or one of its agents is still running");
+      }
+      const row: ExportRow = {
+        tenant_id: actor.tenantId,
+        id: newId("exp"),
+        kind,
+        room_id: roomId ?? null,
+        hidden_up_to: grant === undefined ? 0 : hiddenUpTo(grant),
+        with_files: Number(files),
+        with_revisions: Number(revisions),
+        state: "queued",
+        blob_key: null,
+        size: null,
+        counts_json: JSON.stringify(zeroCounts(this.#deps.sections)),
+        failure_json: null,
+        requested_by: actor.principalId,
+        charged_id: chargedId(actor),
+        charged_bytes: 0,
+        version: 1,
+        created_at: iso(clock.now()),
+        finished_at: null,
+        expires_at: null,
+      };
+      await exports.add(row);
+      for (const id of (await exports.finishedIds(actor.tenantId, row.charged_id)).slice(EXPORTS_PER_PRINCIPAL - 1)) {
+        await this.#expire(actor.tenantId, id);
+      }
+      await this.#jobs.assertQuota(tx, row);
+      await tx.enqueue({ tenantId: row.tenant_id, kind: JOB, payload: { id: row.id } });
+      return this.#present(row);
+    });
+  }
+
+  async read(actor: Actor, id: string): Promise<Export> {
+    const shown = this.#present(await this.#row(actor, id));
+    return (await this.#withoutHiddenRooms(actor, [shown]))[0] ?? shown;
+  }
+
+  async list(actor: Actor, page: TransferList): Promise<Page<Export>> {
+    const whose = isAtLeast(TENANT_ROLES, actor.role, "admin") ? undefined : actor.principalId;
+    const shown = await this.#jobs.list(actor, page, whose);
+    return { ...shown, items: await this.#withoutHiddenRooms(actor, shown.items) };
+  }
+
+  /** Exports of others do not name rooms that the caller cannot see. */
+  async #withoutHiddenRooms(actor: Actor, items: readonly Export[]): Promise<Export[]> {
+    const others = items.filter(({ requestedBy }) => requestedBy !== actor.principalId);
+    const roomIds = others.flatMap(({ roomId }) => roomId ?? []);
+    if (roomIds.length === 0) return [...items];
+    const visible = await this.#deps.roomAccess.findMany(actor, roomIds);
+    const hidden = new Set(others.filter(({ roomId }) => roomId !== null && !visible.has(roomId)));
+    return items.map((item) => hidden.has(item) ? { ...item, roomId: null } : item);
+  }
+
+  /** The finished file. The right to export is checked again. */
+  async content(actor: Actor, id: string): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
+    const { archives, blobs, roomAccess, clock } = this.#deps;
+    const row = await this.#row(actor, id);
+    if (row.kind === "tenant") assertAdmin(actor);
+    else {
+      const grant = await roomAccess.find(actor, row.room_id ?? "");
+      const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS, actor) ?? "owner";
+      if (!isAtLeast(ROOM_ROLES, grant?.role ?? "observer", least)) throw notVisible("room");
+    }
+    const isDone = row.state === "done";
+    if (!isDone && row.state !== "expired") throw new Fault("conflict", `The export is ${row.state}`);
+    const isStored = isDone && row.expires_at !== null && Date.parse(row.expires_at) > clock.now();
+    const key = isStored ? row.blob_key : null;
+    const stream = key === null
+      ? undefined
+      : await archives.files.downloads.start(chargedTo(actor), () => blobs.get(key));
+    if (stream === undefined) throw new Fault("gone", "The file is no longer stored; create another export");
+    return { stream, size: Number(row.size ?? 0) };
+  }
+
+  async #start(tenantId: string, id: string): Promise<ExportRow | undefined> {
+    const isOpen = ({ state }: ExportRow): boolean => state === "queued" || state === "running";
+    return (await this.#jobs.assignContent(tenantId, id, isOpen, { state: "running" }))?.row;
+  }
+
+  async #run(row: ExportRow): Promise<void> {
+    const { clock, blobs } = this.#deps;
+    const exporter = new Exporter(this.#deps, row);
+    try {
+      await blobs.put(row.blob_key ?? "", this.#jobs.withQuota(row, exporter.content(iso(clock.now()))));
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "quota_exceeded") throw error;
+      throw new ArchiveFault("quota_exceeded", error.message);
+    }
+    await this.#end(row, {
+      state: "done",
+      size: exporter.bytes,
+      counts_json: JSON.stringify(exporter.counts),
+      expires_at: iso(clock.now() + EXPORT_RETENTION_HOURS * HOUR_MS),
+    });
+  }
+
+  /** Ends a run, unless another run has replaced it. */
+  async #end(row: ExportRow, set: Partial<ExportRow>): Promise<void> {
+    const { clock, blobs } = this.#deps;
+    const ended = { ...set, finished_at: iso(clock.now()) };
+    const moved = await this.#jobs.transition(row.tenant_id, row.id, ({ version }) => version === row.version, ended);
+    if (moved === undefined && row.blob_key !== null) await blobs.delete(row.blob_key);
+  }
+
+  #expire(tenantId: string, id: string): Promise<ExportRow | undefined> {
+    return this.#jobs.transition(tenantId, id, ({ state }) => state === "done", { state: "expired", blob_key: null });
+  }
+
+  async #row(actor: Actor, id: string): Promise<ExportRow> {
+    const row = await this.#jobs.row(actor.tenantId, id);
+    if (row.requested_by === actor.principalId || isAtLeast(TENANT_ROLES, actor.role, "admin")) return row;
+    throw this.#jobs.notFound();
+  }
+
+  #present(row: ExportRow): Export {
+    return {
+      id: row.id,
+      kind: row.kind,
+      roomId: row.room_id,
+      format: "ndjson",
+      files: row.with_files === 1,
+      revisions: row.with_revisions === 1,
+      state: row.state,
+      size: row.size === null ? null : Number(row.size),
+      counts: { ...zeroCounts(this.#deps.sections), ...JSON.parse(row.counts_json) },
+      failure: row.failure_json === null ? null : JSON.parse(row.failure_json),
+      requestedBy: row.requested_by,
+      version: row.version,
+      createdAt: row.created_at,
+      finishedAt: row.finished_at,
+      expiresAt: row.expires_at,
+    };
+  }
+}

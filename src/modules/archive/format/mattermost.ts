@@ -1,0 +1,365 @@
+// Reads a Mattermost bulk export: posts are in any order, so they wait in a table until they can be read by room and time.
+import { z } from "@zod/zod";
+import { iso } from "@/core/clock.ts";
+import { createYielder } from "@/core/caller.ts";
+import { paginate } from "@/core/page.ts";
+import { trimTrailing } from "@/core/text.ts";
+import { PrincipalId } from "@/modules/identity/mod.ts";
+import { SlackMarkup } from "@/modules/webhook/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import {
+  MENTIONED_NAMES_MAX,
+  plainMessage,
+  plainPrincipal,
+  plainRoom,
+  type RefFactory,
+  type SourceMessage,
+  type SourceRoom,
+} from "./model.ts";
+import type { OpenRoom } from "../import/run.ts";
+import { BATCH, type Importer } from "../import/importer.ts";
+import type { JsonValue } from "./json_reader.ts";
+import type { MattermostFiles } from "./mattermost_files.ts";
+import { listOf } from "@/core/archive_fields.ts";
+import { ArchiveFault } from "../import/report.ts";
+import { parseRecord } from "../import/report.ts";
+import { ArchiveStore, type ImportRow, type LineRow, type TransferTables } from "../store.ts";
+
+const Ms = z.number().min(0).max(8.64e15);
+const Reaction = z.object({ user: z.string(), emoji_name: z.string(), create_at: Ms.optional() });
+const Reply = z.object({
+  user: z.string(),
+  message: z.string().default(""),
+  type: z.string().nullish(),
+  create_at: Ms,
+  edit_at: Ms.nullish(),
+  is_pinned: z.boolean().nullish(),
+  reactions: listOf(Reaction).nullish(),
+  attachments: listOf(z.object({ path: z.string() })).nullish(),
+  /** With the attachments of integrations, in the shape that `SlackMarkup` reads. */
+  props: z.looseObject({ attachments: z.unknown().optional() }).nullish(),
+});
+const Post = Reply.extend({
+  team: z.string().optional(),
+  channel: z.string().optional(),
+  channel_members: listOf(z.string()).optional(),
+  replies: listOf(Reply).nullish(),
+});
+type Post = z.output<typeof Post>;
+const Channel = z.object({
+  team: z.string(),
+  name: z.string(),
+  display_name: z.string().nullish(),
+  type: z.enum(["O", "P"]),
+  header: z.string().nullish(),
+  purpose: z.string().nullish(),
+  deleted_at: Ms.nullish(),
+});
+const Direct = z.object({ members: listOf(z.string()).refine(({ length }) => length > 0, "nobody") });
+const User = z.object({
+  username: z.string(),
+  first_name: z.string().nullish(),
+  last_name: z.string().nullish(),
+  nickname: z.string().nullish(),
+  delete_at: Ms.nullish(),
+  roles: z.string().nullish(),
+  teams: listOf(z.object({
+    name: z.string(),
+    channels: listOf(z.object({ name: z.string(), roles: z.string().nullish() })).nullish(),
+  })).nullish(),
+});
+const Bot = z.object({ username: z.string(), display_name: z.string().nullish(), delete_at: Ms.nullish() });
+
+const DIRECT_MAX = 8;
+const LINES_PER_WRITE = 500;
+/** A post and its replies have places of their own in the order of lines; more replies do not fit into a line. */
+const POSITIONS_PER_LINE = 1_000_000;
+/** What waits to be written, and what a line may have to wait there, in UTF-16 units: no more of it is ever read at a time. */
+const PENDING_MAX_UNITS = 1024 * 1024;
+const LINE_MAX_UNITS = 256 * 1024;
+
+type PendingRoom = { draft: SourceRoom; members: Map<string, "owner" | "member"> };
+/** A post, by the ids that it and the one it replies to have here. */
+type NumberedPost = { post: z.output<typeof Reply>; id: string; rootId: string | null };
+/** A post whose text has what integrations attached. */
+type StagedPost = Omit<NumberedPost, "post"> & { post: Omit<NumberedPost["post"], "props">; attached: string };
+type ReadFrom = { refs: RefFactory; map: ReadonlyMap<string, string>; files?: MattermostFiles | undefined };
+
+export class MattermostReader {
+  readonly #store: Store<TransferTables>;
+  readonly #row: ImportRow;
+  readonly #importer: Importer;
+  readonly #refs: RefFactory;
+  readonly #map: ReadonlyMap<string, string>;
+  /** Those that are in the zip of the export. */
+  readonly #files: MattermostFiles | undefined;
+  readonly #rooms = new Map<string, PendingRoom>();
+  #staged: LineRow[] = [];
+  #units = 0;
+
+  constructor(store: Store<TransferTables>, row: ImportRow, importer: Importer, { refs, map, files }: ReadFrom) {
+    this.#store = store;
+    this.#row = row;
+    this.#importer = importer;
+    this.#refs = refs;
+    this.#map = map;
+    this.#files = files;
+  }
+
+  async read(lines: AsyncIterable<JsonValue>): Promise<void> {
+    // What an earlier run left. When the import ends they go with that.
+    await this.#importer.write((tx) => new ArchiveStore(tx.db).removeLines(this.#row.tenant_id, this.#row.id));
+    let hasVersion = false;
+    for await (const { number, value } of lines) {
+      const record = z.looseObject({ type: z.string() }).safeParse(value).data;
+      if (!hasVersion && (record?.type !== "version" || record.version !== 1)) {
+        throw new ArchiveFault("unsupported_version", "The first line is not version 1 of the bulk export format");
+      }
+      hasVersion = true;
+      if (record !== undefined) await this.#record(record, number);
+    }
+    if (!hasVersion) throw new ArchiveFault("missing_file", "The export is empty");
+    await this.#stage();
+    await this.#importRooms();
+  }
+
+  async #record(record: Record<string, unknown> & { type: string }, line: number): Promise<void> {
+    const { report } = this.#importer;
+    const where = `line ${line}`;
+    const fit = <Schema extends z.ZodType>(schema: Schema): z.output<Schema> | undefined =>
+      parseRecord(schema, record[record.type], where, report);
+    switch (record.type) {
+      case "version":
+      case "team":
+        return;
+      case "channel": {
+        const channel = fit(Channel);
+        if (channel !== undefined) this.#channel(channel);
+        return;
+      }
+      case "direct_channel": {
+        const direct = fit(Direct);
+        if (direct !== undefined) this.#direct(direct.members);
+        return;
+      }
+      case "user": {
+        const user = fit(User);
+        if (user !== undefined) await this.#user(user);
+        return;
+      }
+      case "bot": {
+        const bot = fit(Bot);
+        if (bot !== undefined) await this.#bot(bot);
+        return;
+      }
+      case "post":
+      case "direct_post": {
+        const post = fit(Post);
+        if (post !== undefined) await this.#post(post, line);
+        return;
+      }
+      default:
+        report.skip("unknown_type", `${where}: ${record.type}`);
+    }
+  }
+
+  #channel({ team, name, display_name, type, header, purpose, deleted_at }: z.output<typeof Channel>): void {
+    const key = `${team}/${name}`;
+    this.#rooms.set(key, {
+      members: new Map(),
+      draft: plainRoom({
+        ref: this.#refs.room(key),
+        kind: "channel",
+        name: display_name || name,
+        visibility: type === "O" ? "public" : "private",
+        topic: header || null,
+        description: purpose || null,
+        isArchived: (deleted_at ?? 0) > 0,
+        metadata: { importedFrom: "mattermost", sourceId: key },
+      }),
+    });
+  }
+
+  #direct(usernames: readonly string[]): string {
+    const members = [...new Set(usernames)].sort();
+    const key = `@${members.join(",")}`;
+    if (this.#rooms.has(key)) return key;
+    const ids = members.flatMap((username) => this.#principal(username) ?? []);
+    this.#rooms.set(key, {
+      members: new Map(ids.map((id) => [id, "member"])),
+      draft: plainRoom({
+        ref: this.#refs.room(key),
+        kind: ids.length <= DIRECT_MAX ? "direct" : "channel",
+        directOf: ids,
+        name: members.join(", "),
+        visibility: "private",
+        metadata: { importedFrom: "mattermost" },
+      }),
+    });
+    return key;
+  }
+
+  async #user({ username, first_name, last_name, nickname, delete_at, ...user }: z.output<typeof User>): Promise<void> {
+    const id = this.#principal(username);
+    if (id === undefined) return this.#importer.report.skip("invalid_record", `user ${username}`);
+    const name = nickname || [first_name, last_name].filter(Boolean).join(" ") || username;
+    await this.#importer.importPrincipals([{
+      ...plainPrincipal(id, name),
+      role: user.roles?.split(" ").includes("system_guest") === true ? "guest" : "member",
+      handle: username,
+      externalId: username.slice(0, 200),
+      isDisabled: (delete_at ?? 0) > 0,
+    }]);
+    for (const team of user.teams ?? []) {
+      for (const channel of team.channels ?? []) {
+        const isAdmin = channel.roles?.split(" ").includes("channel_admin") ?? false;
+        this.#rooms.get(`${team.name}/${channel.name}`)?.members.set(id, isAdmin ? "owner" : "member");
+      }
+    }
+  }
+
+  async #bot({ username, display_name, delete_at }: z.output<typeof Bot>): Promise<void> {
+    const id = this.#principal(username);
+    if (id === undefined) return this.#importer.report.skip("invalid_record", `bot ${username}`);
+    await this.#importer.importPrincipals([{
+      ...plainPrincipal(id, display_name || username),
+      kind: "service",
+      handle: username,
+      externalId: username.slice(0, 200),
+      isDisabled: (delete_at ?? 0) > 0,
+    }]);
+  }
+
+  async #post({ replies, ...post }: Post, line: number): Promise<void> {
+    const room = post.channel_members === undefined
+      ? `${post.team}/${post.channel}`
+      : this.#direct(post.channel_members);
+    if (!this.#rooms.has(room)) return this.#importer.report.skip("unknown_room", `line ${line}: ${room}`);
+    // The format has no ids: author, time and text are what makes a post the same one.
+    const under = this.#refs.messagesUnder(`${room} ${post.create_at} ${post.user} ${post.message}`);
+    const rootId = under("").fallback;
+    await this.#enqueue(room, line * POSITIONS_PER_LINE, { post, id: rootId, rootId: null });
+    for (const [index, reply] of (replies ?? []).entries()) {
+      const id = under(` ${reply.create_at} ${reply.user} ${reply.message}`).fallback;
+      await this.#enqueue(room, line * POSITIONS_PER_LINE + 1 + index, { post: reply, id, rootId });
+    }
+  }
+
+  async #enqueue(room: string, line: number, { post: { props, ...post }, ...ids }: NumberedPost): Promise<void> {
+    const said: StagedPost = { ...ids, post, attached: new SlackMarkup().attachments(props) };
+    const json = JSON.stringify(said);
+    if (json.length > LINE_MAX_UNITS) return this.#importer.report.skip("line_too_long", whereOf(line));
+    this.#staged.push({
+      tenant_id: this.#row.tenant_id,
+      import_id: this.#row.id,
+      room_key: room,
+      at: iso(post.create_at),
+      line,
+      json,
+    });
+    this.#units += json.length;
+    if (this.#staged.length >= LINES_PER_WRITE || this.#units >= PENDING_MAX_UNITS) await this.#stage();
+  }
+
+  async #stage(): Promise<void> {
+    const rows = this.#staged;
+    this.#staged = [];
+    this.#units = 0;
+    if (rows.length > 0) await this.#importer.write((tx) => tx.insertMany("transfer_line", rows));
+  }
+
+  async #importRooms(): Promise<void> {
+    const store = new ArchiveStore(this.#store.db);
+    for (const [key, { draft, members }] of this.#rooms) {
+      const room = await this.#importer.openRoom(draft);
+      if (room === undefined) continue;
+      const read = async (last = { room_key: key, at: "", line: 0 }) => {
+        const rows = await store.lines(this.#row.tenant_id, this.#row.id, last, BATCH);
+        return rows.filter((row) => row.room_key === key);
+      };
+      for await (const rows of paginate(BATCH, read)) await this.#importPosts(room, rows);
+      await this.#importer.closeRoom(
+        room,
+        [...members].map(([principalId, role]) => ({ principalId, role, joinedAt: null })),
+      );
+    }
+  }
+
+  async #importPosts(room: OpenRoom, rows: readonly LineRow[]): Promise<void> {
+    const turn = createYielder();
+    const drafts: SourceMessage[] = [];
+    for (const row of rows) {
+      const draft = await this.#message(JSON.parse(row.json), row, room);
+      if (draft !== undefined) drafts.push(draft);
+      await turn();
+    }
+    await this.#importer.importMessages(room, drafts);
+  }
+
+  async #message(
+    { post, attached, id, rootId }: StagedPost,
+    { at, line }: LineRow,
+    room: OpenRoom,
+  ): Promise<SourceMessage | undefined> {
+    const { report } = this.#importer;
+    const where = whereOf(Number(line));
+    const senderId = this.#principal(post.user) ?? "mattermost:unknown";
+    const paths = (post.attachments ?? []).map(({ path }) => path);
+    const { files, missing } = await this.#files?.copy(paths, { where, uploaderId: senderId, at, roomId: room.id }) ??
+      { files: [], missing: paths };
+    if (missing.length > 0) report.skip("file_not_copied", where, missing.length);
+    const names = missing.map((path) => path.slice(path.lastIndexOf("/") + 1));
+    const text = [post.message, attached, ...names].filter((part) => part !== "").join("\n");
+    if (text === "" && files.length === 0) {
+      report.skip("empty", where);
+      return undefined;
+    }
+    const mentioned = namesIn(post.message);
+    return {
+      ...plainMessage({ ref: { original: null, fallback: id }, where, senderId, at, text }),
+      type: post.type?.startsWith("system_") ? "system" : "text",
+      thread: rootId === null ? null : { original: null, fallback: rootId },
+      files,
+      mentions: {
+        principalIds: mentioned.flatMap((name) => this.#principal(name) ?? []).filter((id) =>
+          this.#importer.principals.isKnown(id)
+        ),
+        room: mentioned.some((name) => ["channel", "all", "here"].includes(name)),
+      },
+      reactions: (post.reactions ?? []).flatMap(({ user, emoji_name, create_at }) => {
+        const principalId = this.#principal(user);
+        const key = `:${emoji_name}:`;
+        return principalId === undefined ? [] : [{ key, principalId, at: isoOf(create_at, at) }];
+      }),
+      metadata: { importedFrom: "mattermost" },
+      // Mattermost does not say since when.
+      pinnedAt: post.is_pinned === true ? at : null,
+      ...(post.edit_at ? { editedAt: isoOf(post.edit_at, at), editCount: 1, version: 2 } : {}),
+    };
+  }
+
+  #principal(username: string): string | undefined {
+    const mapped = this.#map.get(username) ?? `mattermost:${username}`;
+    return PrincipalId.safeParse(mapped).success ? mapped : undefined;
+  }
+}
+
+/** The names that a text mentions, each once. */
+export function namesIn(text: string): string[] {
+  const names = new Set<string>();
+  for (const [, name = ""] of text.matchAll(/(?<![\w@])@([a-z0-9._-]+)/g)) {
+    // The end of a sentence is no part of the name before it.
+    names.add(trimTrailing(name, "."));
+    if (names.size === MENTIONED_NAMES_MAX) break;
+  }
+  return [...names];
+}
+
+/** A line of the archive, by that of one of its posts. */
+function whereOf(line: number): string {
+  return `line ${Math.floor(line / POSITIONS_PER_LINE)}`;
+}
+
+function isoOf(ms: number | undefined, otherwise: string): string {
+  return ms === undefined ? otherwise : iso(ms);
+}

@@ -1,0 +1,43 @@
+// Remembers what leaves no trace when it is deleted: members, comments, events, relations, and after their retention documents
+// and tasks. A record that was imported or exported before and no longer exists is not imported again.
+import type { ImportedPart, ImportHistory as SectionHistory } from "@/core/archive.ts";
+import type { Transaction } from "@/ports/store.ts";
+import { ArchiveStore, type TransferTables } from "../store.ts";
+
+/** Parts by the ids that they have here. */
+export const partOf = {
+  member: (roomId: string, principalId: string): ImportedPart => ({ container: roomId, name: `member ${principalId}` }),
+};
+
+export class ImportHistory implements SectionHistory {
+  readonly #store: ArchiveStore;
+  readonly #tenantId: string;
+
+  constructor(tx: Transaction<TransferTables>, tenantId: string) {
+    this.#store = new ArchiveStore(tx.db);
+    this.#tenantId = tenantId;
+  }
+
+  /** Those of these that were never here before, by whichever of their `names`. */
+  async filterNew<Item>(items: readonly Item[], names: (item: Item) => readonly ImportedPart[]): Promise<Item[]> {
+    const rows = await this.#store.importHistory(this.#tenantId, items.flatMap(names));
+    const known = new Set(rows.map(keyOf));
+    return items.filter((item) => !names(item).some((name) => known.has(keyOf(name))));
+  }
+
+  /** These are here. */
+  async record(parts: readonly ImportedPart[]): Promise<void> {
+    await this.#store.addImportHistory(
+      parts.map(({ container, name }) => ({ tenant_id: this.#tenantId, container, name })),
+    );
+  }
+
+  /** The container is new, or no more: nothing of it was here. */
+  async clear(container: string): Promise<void> {
+    await this.#store.deleteImportHistory(this.#tenantId, container);
+  }
+}
+
+function keyOf({ container, name }: ImportedPart): string {
+  return `${container} ${name}`;
+}

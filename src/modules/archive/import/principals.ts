@@ -1,0 +1,113 @@
+// Principals of an archive: made where they are missing, left alone where they are there.
+import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
+import { findTimeZone } from "@/core/clock.ts";
+import { addPrincipals, newPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
+import type { Transaction } from "@/ports/store.ts";
+import { plainPrincipal, type SourcePrincipal } from "../format/model.ts";
+import type { Report } from "./report.ts";
+import type { ImportRow, TransferTables } from "../store.ts";
+
+const NAME_MAX = 100;
+const HANDLE = /^(?!me$)[a-z0-9._-]{1,64}$/;
+
+export class ImportedPrincipals {
+  readonly #row: ImportRow;
+  readonly #report: Report;
+  /** Those known to exist, by id. */
+  readonly #kinds = new Map<string, PrincipalKind>();
+  /** Those of them that were learnt of in a transaction that has not ended. */
+  readonly #fresh = new Set<string>();
+
+  constructor(row: ImportRow, report: Report) {
+    this.#row = row;
+    this.#report = report;
+  }
+
+  kindOf(id: string): PrincipalKind {
+    return this.#kinds.get(id) ?? "human";
+  }
+
+  isKnown(id: string): boolean {
+    return this.#kinds.has(id);
+  }
+
+  /** The transaction runs again from its start, and knows nothing of the run before. */
+  rollback(): void {
+    for (const id of this.#fresh) this.#kinds.delete(id);
+    this.#fresh.clear();
+  }
+
+  /** The transaction was committed. */
+  commit(): void {
+    this.#fresh.clear();
+  }
+
+  /** Loads those of these principals that exist. */
+  async load(tx: Transaction<TransferTables>, ids: Iterable<string>): Promise<void> {
+    const unknown = [...new Set(ids)].filter((id) => !this.#kinds.has(id));
+    for (const row of await new PrincipalArchiveStore(tx.db).principals(this.#row.tenant_id, unknown)) {
+      this.#cache(row);
+    }
+  }
+
+  /** Creates placeholders for authors without a record: they cannot sign in, but their messages have an author. */
+  async createPlaceholders(tx: Transaction<TransferTables>, ids: Iterable<string>, at: string): Promise<void> {
+    const wanted = [...new Set(ids)];
+    await this.load(tx, wanted);
+    const missing = wanted.filter((id) => !this.#kinds.has(id));
+    for (const id of missing) this.#report.skip("unknown_author", id);
+    await this.importPrincipals(tx, missing.map((id) => ({ ...plainPrincipal(id, id), isDisabled: true })), at);
+  }
+
+  async importPrincipals(
+    tx: Transaction<TransferTables>,
+    drafts: readonly SourcePrincipal[],
+    at: string,
+  ): Promise<void> {
+    const { tenant_id, requester_role } = this.#row;
+    await this.load(tx, drafts.map((draft) => draft.id));
+    const fresh = new Map(drafts.filter(({ id }) => !this.#kinds.has(id)).map((draft) => [draft.id, draft]));
+    if (fresh.size === 0) return;
+    const handles = [...fresh.values()].flatMap(({ handle }) => handle === null ? [] : [handle]);
+    const taken = await new PrincipalArchiveStore(tx.db).takenHandles(tenant_id, handles);
+    const rows = [...fresh.values()].map((draft) =>
+      newPrincipal(draft.createdAt ?? at, {
+        tenant_id,
+        id: draft.id,
+        kind: draft.kind,
+        handle: this.#handle(draft, taken),
+        display_name: this.#report.truncateName(draft.displayName, NAME_MAX, `name: ${draft.id}`) ||
+          draft.id.slice(0, NAME_MAX),
+        // An import gives no principal more rights than its requester has.
+        role: lowerOf(TENANT_ROLES, draft.role, requester_role),
+        owner_id: draft.kind === "agent" ? draft.ownerId ?? this.#row.requested_by : null,
+        external_id: draft.externalId,
+        timezone: findTimeZone(draft.timezone ?? "") ?? null,
+        locale: draft.locale,
+        is_disabled: draft.isDisabled ? 1 : 0,
+      })
+    );
+    await addPrincipals(tx, rows);
+    for (const row of rows) this.#cache(row);
+    this.#report.added.principals += rows.length;
+  }
+
+  #cache({ id, kind }: Pick<PrincipalRow, "id" | "kind">): void {
+    this.#kinds.set(id, kind);
+    this.#fresh.add(id);
+  }
+
+  #handle({ id, handle }: SourcePrincipal, taken: Set<string>): string | null {
+    if (handle === null) return null;
+    if (!HANDLE.test(handle)) {
+      this.#report.skip("handle_invalid", `${id}: ${handle}`);
+      return null;
+    }
+    if (taken.has(handle)) {
+      this.#report.skip("handle_taken", `${id}: ${handle}`);
+      return null;
+    }
+    taken.add(handle);
+    return handle;
+  }
+}
