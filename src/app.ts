@@ -21,7 +21,7 @@ import {
   readDatabaseTime,
 } from "@/adapters/open.ts";
 import { createOutbound } from "@/adapters/outbound/http.ts";
-import type { Config } from "@/config.ts";
+import type { Config } from "@/config/config.ts";
 import { MaintenanceScheduler } from "@/core/maintenance.ts";
 import { type Clock, DAY_MS, delay, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
@@ -38,7 +38,7 @@ import { runOutsideCalls } from "@/core/caller.ts";
 import { Encryptor, Signer } from "@/core/crypto.ts";
 import { DatabaseClock } from "@/core/database_clock.ts";
 import { WriteBudget } from "@/core/write_budget.ts";
-import { type Limits, limitsOf } from "@/limits.ts";
+import { type Limits, limitsOf } from "@/config/limits.ts";
 import { createModules, type ModuleFactory } from "@/modules.ts";
 import { createTransports } from "@/transports.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";

@@ -1,10 +1,10 @@
 // The modules, one factory call each, in the order of their dependencies: in groups, each built on those before it. A new module
 // adds its line to a group.
-import type { Config } from "@/config.ts";
+import type { Config } from "@/config/config.ts";
 import type { Module } from "@/core/module.ts";
 import { Signer } from "@/core/crypto.ts";
-import { identitySettings } from "@/identity_settings.ts";
-import type { Limits } from "@/limits.ts";
+import { identitySettings } from "@/config/identity.ts";
+import type { Limits } from "@/config/limits.ts";
 import { type AgentModule, agentModule, type ToolSource } from "@/modules/agent/mod.ts";
 import { aiModule } from "@/modules/ai/mod.ts";
 import { calendarModule } from "@/modules/calendar/mod.ts";

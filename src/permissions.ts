@@ -1,7 +1,7 @@
 // Permissions that `deno task start` lacks for these settings, reported as the command that grants them.
 import { dirname } from "node:path";
 import { sqlitePathOf } from "@/adapters/open.ts";
-import type { Config } from "@/config.ts";
+import type { Config } from "@/config/config.ts";
 
 /** Throws when folders of the settings are not permitted, naming the command that permits them. Creates missing ones. */
 export async function ensureDirectories({ settings }: Config): Promise<void> {

@@ -1,7 +1,7 @@
 // `deno task token`: signs an access token with the gateway's own secret, for experiments and scripts.
 import { parseArgs } from "node:util";
 import { SignJWT } from "jose";
-import type { Config } from "@/config.ts";
+import type { Config } from "@/config/config.ts";
 import { DAY_SECONDS, HOUR_SECONDS, systemTime } from "@/core/clock.ts";
 import { describeUnknownScope } from "@/core/known_scopes.ts";
 import { Claims } from "@/modules/identity/mod.ts";

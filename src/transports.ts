@@ -1,10 +1,10 @@
 // How callers reach the modules: HTTP, `/ws` and live editing, over one dispatch.
 import manifest from "../deno.json" with { type: "json" };
 import type { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
-import type { Config } from "@/config.ts";
+import type { Config } from "@/config/config.ts";
 import { withTimeout } from "@/core/clock.ts";
 import type { Operation } from "@/core/operation.ts";
-import type { Limits } from "@/limits.ts";
+import type { Limits } from "@/config/limits.ts";
 import type { NamedModules } from "@/modules.ts";
 import { collaborationRoute } from "@/modules/document/mod.ts";
 import { principalChanged } from "@/modules/identity/mod.ts";

@@ -1,7 +1,7 @@
 // The program as an operator types it: token, health, a start that cannot listen, a stop and what clients receive then.
 import assert from "node:assert/strict";
 import { decodeJwt } from "jose";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import { mintToken } from "@/token.ts";
 import { GatewayProcess } from "./e2e/target.ts";
 import { freePort } from "./free_port.ts";

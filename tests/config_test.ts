@@ -1,8 +1,8 @@
 // The environment: a value that would not work stops the start, and the message names the variable, never its value.
 import assert from "node:assert/strict";
-import { ConfigError, readConfig } from "@/config.ts";
+import { ConfigError, readConfig } from "@/config/config.ts";
 import { newId, newSecret } from "@/core/id.ts";
-import { limitsOf } from "@/limits.ts";
+import { limitsOf } from "@/config/limits.ts";
 import { openGateway, SECRET } from "./harness.ts";
 import { captureLog } from "./log_capture.ts";
 import { createHubHarness, offsetsOn, TEST_LIMITS } from "./transport/ws_harness.ts";

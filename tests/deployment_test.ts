@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { parse } from "npm:yaml@2.9.1";
 import { z } from "@zod/zod";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import { Metrics } from "@/core/metrics.ts";
 
 const Compose = z.object({
@@ -190,7 +190,7 @@ Deno.test(".env.example names every setting, shows its default, and sets nothing
     ]),
   );
   assert.deepEqual([...file(".env.example").matchAll(/^[^#\n].*$/gm)], []);
-  const known = new Set(file("src/config.ts").match(/\b(SVC_[A-Z0-9_]*[A-Z]|JWT_SECRET|RUST_LOG)\b/g));
+  const known = new Set(file("src/config/config.ts").match(/\b(SVC_[A-Z0-9_]*[A-Z]|JWT_SECRET|RUST_LOG)\b/g));
   const forCompose = ["POSTGRES_PASSWORD", "GRAFANA_ADMIN_PASSWORD", "PROXY_DOMAIN", "ALERTMANAGER_WEBHOOKS"];
   assert.deepEqual([...example.keys()].filter((name) => !forCompose.includes(name)).toSorted(), [...known].toSorted());
 

@@ -8,7 +8,7 @@ import { createOutbound, type OutboundDeps, TOTAL_MS } from "@/adapters/outbound
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { type App, createApp, type Extensions } from "@/app.ts";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import { runOutsideCalls } from "@/core/caller.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Outbound } from "@/ports/outbound.ts";

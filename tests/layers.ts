@@ -54,7 +54,9 @@ function parseSourcePath(path: string): { layer: string; parts: string[] } | und
   const at = path.lastIndexOf("/src/");
   if (at < 0) return undefined;
   const parts = path.slice(at + 5).split("/");
-  return { layer: parts.length === 1 ? "root" : parts[0] ?? "", parts };
+  // What composes the gateway sees all layers; none of them sees it.
+  const isRoot = parts.length === 1 || parts[0] === "config";
+  return { layer: isRoot ? "root" : parts[0] ?? "", parts };
 }
 
 /** What is wrong with an import of `specifier` in the file `filename`; `undefined` when nothing is. */

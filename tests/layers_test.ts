@@ -29,6 +29,7 @@ Deno.test("what works around the runtime imports nothing of ours, and ports impo
   assert.equal(fault("ports/bus.ts", "@/runtime/memory.ts"), "ports may not import runtime");
   for (const from of ["core/worker.ts", "adapters/kept.ts", "modules/file/serve.ts", "transport/ws/accept.ts"]) {
     assert.equal(fault(from, "@/runtime/memory.ts"), undefined);
+    assert.match(fault(from, "@/config/config.ts") ?? "", /may not import root$/);
   }
 });
 

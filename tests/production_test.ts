@@ -1,6 +1,6 @@
 // Production is tight: what development and staging leave open has to be asked for.
 import assert from "node:assert/strict";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import { mintToken } from "@/token.ts";
 import { openGateway, signToken } from "./harness.ts";
 import { signClaims } from "./tokens.ts";

@@ -5,7 +5,7 @@ import { z } from "@zod/zod";
 import { JobRunner } from "@/adapters/job/runner.ts";
 import { clockFor, readDatabaseTime } from "@/adapters/open.ts";
 import { createApp } from "@/app.ts";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import type { TimeSource } from "@/core/clock.ts";
 import { defineJob } from "@/core/job.ts";
 import { DatabaseClock } from "@/core/database_clock.ts";

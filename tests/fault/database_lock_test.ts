@@ -1,7 +1,7 @@
 // Two gateways on one SQLite file would miss each other's events, so the second is refused and says why.
 import assert from "node:assert/strict";
 import { createApp } from "@/app.ts";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import { systemClock } from "@/core/clock.ts";
 import { SECRET } from "../harness.ts";
 import { eventually } from "../wait.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { createApp } from "@/app.ts";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import { Harness, SECRET, TestClock } from "../harness.ts";
 import { until } from "../wait.ts";
 import { MeetingFixture, openMeetingFixture, PATH } from "./meeting_fixture.ts";

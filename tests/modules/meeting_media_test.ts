@@ -1,7 +1,7 @@
 // Media: TURN credentials, tokens of a media server, recordings with the consent of all participants.
 import assert from "node:assert/strict";
 import { jwtVerify } from "jose";
-import { readConfig } from "@/config.ts";
+import { readConfig } from "@/config/config.ts";
 import { turnCredential } from "@/modules/meeting/media.ts";
 import { SECRET } from "../harness.ts";
 import { type MeetingFixture, openMeetingFixture, PATH } from "./meeting_fixture.ts";

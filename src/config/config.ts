@@ -2,7 +2,7 @@
 import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
 import type { S3Options } from "@/adapters/blob/s3.ts";
-import { aiModels, operatorProvider } from "@/ai_settings.ts";
+import { aiModels, operatorProvider } from "./ai.ts";
 import {
   anonymousUrl,
   databaseUrl,
@@ -15,14 +15,14 @@ import {
   proxies,
   redisUrl,
   url,
-} from "@/config_formats.ts";
+} from "./formats.ts";
 import type { ProviderConfig } from "@/modules/sign_in/mod.ts";
-import { identityProvider } from "@/oidc_settings.ts";
+import { identityProvider } from "./oidc.ts";
 import type { OperatorProvider } from "@/ports/model.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 import { suggestionFor } from "@/core/suggestion.ts";
 import { trimTrailing } from "@/core/text.ts";
-import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "@/secret.ts";
+import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "./secret.ts";
 
 export { ConfigError };
 

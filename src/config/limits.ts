@@ -2,7 +2,7 @@
 import type { Rate, Rates } from "@/core/operation.ts";
 import type { StoredResponseLimits } from "@/adapters/store/idempotency_store.ts";
 import type { WriteLimits } from "@/core/write_budget.ts";
-import type { Config } from "@/config.ts";
+import type { Config } from "./config.ts";
 import { containerMemoryLimit } from "@/runtime/memory.ts";
 import { withoutRateLimits, WS_LIMITS, type WsLimits } from "@/transport/shared/socket_limits.ts";
 

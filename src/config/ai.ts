@@ -1,6 +1,6 @@
 // The operator's provider of models, from its settings.
 import { z } from "@zod/zod";
-import { ConfigError } from "@/secret.ts";
+import { ConfigError } from "./secret.ts";
 import type { ModelConfig, ModelEndpoint, OperatorProvider } from "@/ports/model.ts";
 
 const BASE_URLS: Readonly<Record<ModelEndpoint["kind"], string>> = {

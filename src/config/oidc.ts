@@ -1,6 +1,6 @@
 // The identity provider at which people sign in, from its settings.
 import type { ProviderConfig } from "@/modules/sign_in/mod.ts";
-import { ConfigError } from "@/secret.ts";
+import { ConfigError } from "./secret.ts";
 
 type OidcSettings = {
   SVC_ENV: string;
