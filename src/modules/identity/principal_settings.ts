@@ -11,12 +11,14 @@ const NAME_MAX = 100;
 /** Instead of a time: the name was set through the API, so tokens no longer change it. */
 const BY_API = "api";
 
+/** A row has other settings beside them. Made once: its first use compiles it, which takes longer than all others. */
+const StoredNotificationPrefs = NotificationPrefs.strip();
 type StoredPrefs = { nameSetAt?: string; readReceipts?: boolean };
 type SettingsRow = Pick<PrincipalRow, "prefs_json">;
 
 /** Notification preferences, with defaults. */
 export function prefsOf({ prefs_json }: SettingsRow): NotificationPrefs {
-  return NotificationPrefs.strip().parse(JSON.parse(prefs_json));
+  return StoredNotificationPrefs.parse(JSON.parse(prefs_json));
 }
 
 /** Whether a principal shares its read positions and sees those of others. For an agent, pass the row of its owner. */
