@@ -91,6 +91,35 @@ browserTest("those who may not change something are not offered to", async (t) =
       assert.equal(await guest.getByText("could not be read").count(), 0);
       await assertNoReports(guest);
     });
+    await t.step("a moderator bans a member, and lifts the ban", async () => {
+      await setRole("moderator");
+      await visit(page, `rooms/${roomId}?pane=members`);
+      await page.getByRole("button", { name: "Menu of Gus" }).click();
+      await page.getByRole("menuitem", { name: "Ban from room" }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Ban" }).click();
+      const lift = page.locator(".pane").getByRole("button", { name: "Lift the ban of Gus" });
+      await lift.waitFor();
+      assert.equal((await target.call(ada, "GET", `/v1/rooms/${roomId}/bans`)).items[0].principalId, "gus");
+      await lift.click();
+      await untilGone(lift);
+      assert.deepEqual((await target.call(ada, "GET", `/v1/rooms/${roomId}/bans`)).items, []);
+    });
+    await t.step("in a large room, each member is found by the name", async () => {
+      await page.route(/\/members\?/, (route) => {
+        const at = Number(new URL(route.request().url()).searchParams.get("cursor"));
+        const items = Array.from({ length: 200 }, (_, index) => ({
+          ...{ principalId: `p${at + index}`, kind: "human", displayName: `Person ${at + index}`, role: "member" },
+          ...{ avatarFileId: null, status: null, lastReadSeq: null },
+        }));
+        return route.fulfill({ json: { items, nextCursor: at === 1200 ? null : String(at + 200) } });
+      });
+      await page.reload();
+      const rows = page.locator(".pane .rows li");
+      await rows.filter({ hasText: "1200 more. Find them by their name." }).waitFor();
+      await page.getByLabel("Find members").fill("person 139");
+      await untilGone(rows.nth(11));
+      assert.equal(await rows.count(), 11, "Person 139 and those from 1390 to 1399");
+    });
     await assertNoReports(page);
   } finally {
     await browser.close();

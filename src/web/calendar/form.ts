@@ -1,11 +1,11 @@
 // Creating and changing events.
 import type { VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { call, listAll, post } from "../core/api.ts";
+import { call, post } from "../core/api.ts";
 import { localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { nameOf } from "../core/people.ts";
-import type { Member, Room } from "../core/resources.ts";
+import { nameOf, readMembers } from "../core/people.ts";
+import type { Room } from "../core/resources.ts";
 import { isGuest, myId } from "../core/session.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
 import { useList } from "../part/list.ts";
@@ -184,7 +184,7 @@ function Invitees({ roomId, attendees = [] }: { roomId: string; attendees?: Atte
 
 function Members({ roomId, attendees }: { roomId: string; attendees: Attendees }): VNode {
   const [q, setQ] = useState("");
-  const { items, read } = useList(() => listAll<Member>(`v1/rooms/${roomId}/members`));
+  const { items, read } = useList(() => readMembers(roomId));
   const others = items?.map(({ principalId, ...one }) => ({ ...one, id: principalId })).filter(mayAttend);
   const found = others?.filter(({ displayName }) => displayName.toLowerCase().includes(q.trim().toLowerCase()));
   const text = others?.length === 0 ? "This room has no other members." : "No member has this name.";

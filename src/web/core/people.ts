@@ -1,7 +1,7 @@
 // Names and pictures of principals by id, read in batches, and who is online.
 import { signal } from "@preact/signals";
-import { get } from "./api.ts";
-import type { Page, Person, Principal } from "./resources.ts";
+import { get, listAll } from "./api.ts";
+import type { Member, Page, Person, Principal } from "./resources.ts";
 
 const BATCH_MAX = 100;
 
@@ -55,6 +55,11 @@ export async function readPeople(ids: readonly string[]): Promise<Principal[]> {
     found.push(...items);
   }
   return found;
+}
+
+/** All members of a room, which has a limit of its own. */
+export function readMembers(roomId: string): Promise<Member[]> {
+  return listAll<Member>(`v1/rooms/${roomId}/members`, {}, Infinity);
 }
 
 async function readRequested(): Promise<void> {

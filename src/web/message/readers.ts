@@ -1,10 +1,10 @@
 // Who has read a message, as far as they share it.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { listAll } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { useLatest } from "../core/notice.ts";
+import { readMembers } from "../core/people.ts";
 import type { Member, Message } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -17,7 +17,7 @@ export function openReaders(message: Message): void {
 
 function Readers({ message: { roomId, seq, senderId } }: { message: Message }): VNode {
   const [members, setMembers] = useState<readonly Member[]>();
-  const read = useLatest(() => listAll<Member>(`v1/rooms/${roomId}/members`), setMembers);
+  const read = useLatest(() => readMembers(roomId), setMembers);
   useLive(read, ({ type }, channel) => type === "member.read" && channel === `room:${roomId}`, [roomId]);
   const others = (members ?? []).filter(({ principalId, kind }) =>
     kind === "human" && principalId !== myId() && principalId !== senderId

@@ -5,9 +5,9 @@ import { get, listAll, post } from "../core/api.ts";
 import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
-import { readPeople } from "../core/people.ts";
+import { readMembers, readPeople } from "../core/people.ts";
 import { go } from "../core/route.ts";
-import type { Member, Page, Principal, Room } from "../core/resources.ts";
+import type { Page, Principal, Room } from "../core/resources.ts";
 import { isGuest, myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
@@ -105,7 +105,7 @@ export function usePrincipals(): Named<Principal> {
 async function readRoommates(): Promise<Principal[]> {
   const ids = new Set<string>();
   for (const { id } of await listAll<Room>("v1/rooms", { member: "me" }, ROOMS_MAX)) {
-    for (const { principalId } of await listAll<Member>(`v1/rooms/${id}/members`)) ids.add(principalId);
+    for (const { principalId } of await readMembers(id)) ids.add(principalId);
   }
   return readPeople([...ids]);
 }

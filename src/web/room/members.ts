@@ -1,11 +1,11 @@
 // Members of a room beside the conversation: roles, invitations and removal.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { call, listAll } from "../core/api.ts";
+import { call, listAll, withQuery } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, useLatest } from "../core/notice.ts";
-import { online } from "../core/people.ts";
+import { nameOf, online, readMembers } from "../core/people.ts";
 import type { Member, Room, RoomRole } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { leavePane } from "../message/row.ts";
@@ -16,29 +16,52 @@ import { Placeholder } from "../part/place.ts";
 import { usePrincipals } from "./create.ts";
 import { canModerate } from "./rooms.ts";
 
+const byName = new Intl.Collator();
+
+type Ban = { principalId: string };
+
+/** Of so many, the others are found by their name. */
+const SHOWN_MAX = 200;
+
 export default function MembersPane({ room }: { room: Room }): VNode {
   const [members, setMembers] = useState<readonly Member[]>();
-  const path = `v1/rooms/${room.id}/members`;
-  const read = useLatest(() => listAll<Member>(path), setMembers);
+  const [bans, setBans] = useState<readonly Ban[]>([]);
+  const [q, setQ] = useState("");
+  const mayChange = canModerate(room) && room.kind !== "direct";
+  const read = useLatest(
+    () => Promise.all([readMembers(room.id), mayChange ? listAll<Ban>(`v1/rooms/${room.id}/bans`) : []]),
+    ([members, bans]) => {
+      setMembers(members);
+      setBans(bans);
+    },
+  );
   useLive(
     read,
     ({ type }, channel) => /^member\.(?:joined|left|updated)$/.test(type) && channel === `room:${room.id}`,
-    [room.id],
+    [room.id, mayChange],
   );
-  const sorted = (members ?? []).toSorted((a, b) =>
+  const isFound = (name: string): boolean => name.toLowerCase().includes(q.trim().toLowerCase());
+  const found = members?.filter(({ displayName }) => isFound(displayName)).toSorted((a, b) =>
     Number(online.value.has(b.principalId)) - Number(online.value.has(a.principalId)) ||
-    a.displayName.localeCompare(b.displayName)
+    byName.compare(a.displayName, b.displayName)
   );
+  const lift = (id: string): void =>
+    void attempt(async () => {
+      await call("DELETE", `v1/rooms/${room.id}/bans/${encodeURIComponent(id)}`);
+      read();
+    });
   return html`
     <aside class="pane" aria-label="Members">
       <${Heading} title="Members" onClose=${() => leavePane(room.id)}>
-        ${canModerate(room) && room.kind !== "direct"
+        ${mayChange
           ? html`<button type="button" onClick=${() =>
             openDialog(() => html`<${Inviter} room=${room} />`)}>Add</button>`
           : null}
       <//>
-      <${Placeholder} items=${members} read=${read} />
-      <ul class="rows scroll">${sorted.map((member) =>
+      <input type="search" placeholder="Find by name" aria-label="Find members" value=${q}
+        onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+      <${Placeholder} items=${found} read=${read} text="No member has this name." />
+      <ul class="rows scroll">${found?.slice(0, SHOWN_MAX).map((member) =>
         html`<li key=${member.principalId}>
         <a class="person-link" href=${`#/people/${
           encodeURIComponent(member.principalId)
@@ -47,11 +70,20 @@ export default function MembersPane({ room }: { room: Room }): VNode {
         ${member.kind === "human" ? null : html`<span class="tag">${member.kind}</span>`}
         ${member.role === "member" ? null : html`<span class="tag">${member.role}</span>`}
         ${
-          member.principalId === myId() || !canModerate(room) || room.kind === "direct"
+          member.principalId === myId() || !mayChange
             ? null
             : html`<${Menu} label=${`Menu of ${member.displayName}`} items=${menuOf(room, member)} />`
         }
       </li>`
+      )}
+      ${found !== undefined && found.length > SHOWN_MAX
+        ? html`<li class="dim">${found.length - SHOWN_MAX} more. Find them by their name.</li>`
+        : null}
+      ${bans.filter(({ principalId }) => isFound(nameOf(principalId))).map(({ principalId: id }) =>
+        html`<li key=${`ban ${id}`}><span class="person-link"><${Avatar} id=${id} isSmall />
+        <span dir="auto">${nameOf(id)}</span></span><span class="tag danger-text">banned</span>
+        <button type="button" aria-label=${`Lift the ban of ${nameOf(id)}`} onClick=${() =>
+          lift(id)}>Lift</button></li>`
       )}</ul>
     </aside>
   `;
@@ -74,6 +106,18 @@ function menuOf(room: Room, { principalId, displayName, role }: Member): MenuIte
       isDanger: true,
       onSelect: () =>
         confirmThen(`Remove ${displayName}?`, "They can be added again later.", "Remove", () => call("DELETE", path)),
+    },
+    {
+      label: "Ban from room",
+      icon: "lock",
+      isDanger: true,
+      onSelect: () =>
+        confirmThen(
+          `Ban ${displayName}?`,
+          "They leave the room, and neither join nor are added again until the ban is lifted.",
+          "Ban",
+          () => call("DELETE", withQuery(path, { ban: true })),
+        ),
     },
   ];
 }

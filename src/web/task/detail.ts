@@ -6,7 +6,7 @@ import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, useLatest } from "../core/notice.ts";
-import { nameOf } from "../core/people.ts";
+import { nameOf, readMembers } from "../core/people.ts";
 import type { Member } from "../core/resources.ts";
 import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -140,7 +140,7 @@ function textOf({ field, to }: Change): string {
 function Side({ task, onSave }: { task: Task; onSave: (change: Record<string, unknown>) => Promise<boolean> }): VNode {
   const [members, setMembers] = useState<readonly Member[]>([]);
   useEffect(() => {
-    void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${task.roomId}/members`)));
+    void attempt(async () => setMembers(await readMembers(task.roomId)));
   }, [task.roomId]);
   const room = rooms.value.get(task.roomId);
   return html`
