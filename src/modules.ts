@@ -13,6 +13,7 @@ import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
 import { type FileModule, fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
+import { scimModule } from "@/modules/scim/mod.ts";
 import { signInModule } from "@/modules/sign_in/mod.ts";
 import {
   type CredentialSnapshot,
@@ -161,6 +162,7 @@ function addAccounts(
     publicUrl: settings.SVC_PUBLIC_URL,
     sessionHours: settings.SVC_LIMIT_TOKEN_HOURS,
   }));
+  add(scimModule(platform, { identity, publicUrl: settings.SVC_PUBLIC_URL }));
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
       const entry = await roomAccess.find(who, roomId);

@@ -94,12 +94,14 @@ Deno.test("an identity provider to sign in at needs what it has given to the gat
   assert.match(refusal(client), /^SVC_OIDC_ISSUER is missing/);
   assert.match(refusal({ SVC_OIDC_REQUIRE: "hd=example.com" }), /^SVC_OIDC_ISSUER is missing/);
   assert.match(refusal({ ...issuer, ...client, SVC_OIDC_REQUIRE: "staff" }), /^SVC_OIDC_REQUIRE is not valid/);
+  assert.match(refusal({ ...issuer, ...client, SVC_OIDC_SUBJECT: "a b" }), /^SVC_OIDC_SUBJECT is not valid/);
   const staging = { SVC_ENV: "staging", SVC_JWT_SECRET: "0f1e2d3c4b5a69788796a5b4c3d2e1f0ffeeddccbbaa9988" };
   assert.match(refusal({ ...issuer, ...client, ...staging }), /^SVC_PUBLIC_URL is missing/);
   assert.deepEqual(read({ ...issuer, ...client, SVC_OIDC_REQUIRE: "a=b=c" }).oidc, {
     issuer: issuer.SVC_OIDC_ISSUER,
     clientId: "gateway",
     clientSecret: undefined,
+    subject: "sub",
     name: "id.example.com",
     required: { claim: "a", value: "b=c" },
   });

@@ -14,6 +14,7 @@ const MODULE_ORDER = [
   "oauth",
   "invitation",
   "sign_in",
+  "scim",
   "notification",
   "room",
   "file",

@@ -49,6 +49,7 @@ const Environment = z.object({
   SVC_OIDC_CLIENT_ID: z.string().min(1).optional(),
   SVC_OIDC_NAME: z.string().min(1).max(40, "at most 40 characters").optional(),
   SVC_OIDC_REQUIRE: z.string().regex(/^[^=\s]+=\S.*$/, "claim=value, such as hd=example.com").optional(),
+  SVC_OIDC_SUBJECT: z.string().regex(/^\w{1,64}$/, "the name of a claim, such as oid").optional(),
   SVC_CORS_ALLOW_ORIGINS: origins.default([]),
   SVC_HTTPS_REDIRECT_ENABLED: flag.default(false),
   SVC_HSTS_ENABLED: flag.optional(),

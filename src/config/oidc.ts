@@ -9,13 +9,14 @@ type OidcSettings = {
   SVC_OIDC_CLIENT_ID?: string | undefined;
   SVC_OIDC_NAME?: string | undefined;
   SVC_OIDC_REQUIRE?: string | undefined;
+  SVC_OIDC_SUBJECT?: string | undefined;
 };
 
 /** The provider; `undefined` where none is set. */
 export function identityProvider(settings: OidcSettings, clientSecret: string | undefined): ProviderConfig | undefined {
-  const { SVC_OIDC_ISSUER: issuer, SVC_OIDC_CLIENT_ID: clientId, SVC_OIDC_NAME: name, SVC_OIDC_REQUIRE: require } =
-    settings;
-  if (issuer === undefined && [clientId, clientSecret, name, require].every((value) => value === undefined)) {
+  const { SVC_OIDC_ISSUER: issuer, SVC_OIDC_CLIENT_ID: clientId } = settings;
+  const { SVC_OIDC_NAME: name, SVC_OIDC_REQUIRE: require, SVC_OIDC_SUBJECT: subject } = settings;
+  if (issuer === undefined && [clientId, clientSecret, name, require, subject].every((value) => value === undefined)) {
     return undefined;
   }
   if (issuer === undefined || clientId === undefined) {
@@ -32,6 +33,7 @@ export function identityProvider(settings: OidcSettings, clientSecret: string | 
     issuer,
     clientId,
     clientSecret,
+    subject: subject ?? "sub",
     name: name ?? new URL(issuer).hostname,
     required: require === undefined ? undefined : { claim: require.slice(0, at), value: require.slice(at + 1) },
   };

@@ -31,6 +31,15 @@ export type RouteCall = {
   readonly signal: AbortSignal;
 };
 
+/** How a protocol that has media types of its own shows bodies and failures. */
+export type RouteForm = {
+  /** Media type of failures, and of bodies besides JSON. */
+  type: string;
+  /** Name and schema of a failure in the OpenAPI document. */
+  failure: { name: string; schema: Record<string, unknown> };
+  describe(fault: Fault): { status: number; body: unknown };
+};
+
 /** What the OpenAPI document says about a route besides the route's own fields. */
 export type RouteDocument = {
   parameters?: readonly Record<string, unknown>[];
@@ -52,6 +61,8 @@ export type Route = {
   body?: "json" | "stream";
   /** Longest JSON body in bytes, if it differs from the general limit. */
   bodyMaxBytes?: number;
+  /** Default: failures are problems, like those of operations. */
+  form?: RouteForm;
   /** For event streams and long transfers. */
   hasNoTimeout?: true;
   /** Codes of the handler besides those of every route. */

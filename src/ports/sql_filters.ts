@@ -57,9 +57,14 @@ export async function isSmallResult<Database, Table extends keyof Database, Row>
   return (await query.limit(1).offset(SMALL_RESULT_ROWS).execute()).length === 0;
 }
 
+/** A text as part of a pattern of `like … escape '\\'`, where its wildcards are plain characters. */
+export function escapeLike(text: string): string {
+  return text.replaceAll(/[\\%_]/g, "\\$&");
+}
+
 /** Whether a text column contains `part`, in any case; wildcards in `part` are plain characters. */
 export function containsText(column: string, part: string): RawBuilder<SqlBool> {
-  const pattern = `%${part.replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const pattern = `%${escapeLike(part)}%`;
   // The engine folds both sides: what it leaves unchanged in one it leaves unchanged in the other.
   return sql<SqlBool>`fold_case(${sql.ref(column)}) like fold_case(${pattern}) escape '\\'`;
 }

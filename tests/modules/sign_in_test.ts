@@ -105,6 +105,16 @@ Deno.test("a name that is not in the ID token is read at the provider, and so is
   assert.match(await signIn(gateway, provider), /#code=/);
 });
 
+Deno.test("a person is whom the claim names that identifies people", async () => {
+  await using provider = new FakeProvider();
+  await using gateway = await openGateway(settingsOf(provider, { SVC_OIDC_SUBJECT: "oid" }));
+  provider.person = { sub: "of-this-application", oid: "ada-1", name: "Ada" };
+  const { body } = await join(gateway, await signIn(gateway, provider));
+  assert.equal(body.principal.id, "ada-1");
+  provider.person = { sub: "of-this-application" };
+  assert.equal(await signIn(gateway, provider), `${PUBLIC_URL}/#failed=refused`);
+});
+
 Deno.test("who did not begin here, or not lately, is not signed in", async () => {
   await using provider = new FakeProvider();
   await using gateway = await openGateway(settingsOf(provider));

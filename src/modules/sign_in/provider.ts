@@ -32,6 +32,8 @@ export type ProviderConfig = {
   clientId: string;
   /** Absent: a public client, which PKCE alone protects. */
   clientSecret: string | undefined;
+  /** The claim that is the id of a person here. */
+  subject: string;
   /** What people know it as. */
   name: string;
   /** The claim, and its value or one of its values, without which nobody is admitted. */
@@ -87,7 +89,7 @@ export class IdentityProvider {
       const idToken: ProviderClaims = { ...tokens.claims() };
       const claims = { ...await userInfoOf(configuration, tokens.access_token, idToken), ...idToken };
       this.#assertRequired(claims);
-      return { ...claims, name: claims.name ?? claims.preferred_username };
+      return { ...claims, sub: claims[this.#deps.config.subject], name: claims.name ?? claims.preferred_username };
     } catch (thrown) {
       throw faultOf(thrown);
     }

@@ -68,15 +68,17 @@ export async function consumeWriteRate(actor: Actor, limits: HttpLimits | undefi
   if (!limit.isAllowed) throw rateLimited("Write rate limit of this principal and its agents exceeded", limit);
 }
 
-/** Counts a failed authentication under `/v1` or at `/mcp`; beyond the rate the response is 429 instead of 401. */
+/** Where a token that is not valid is a failed authentication. */
+const AUTHENTICATED_PATH = /^\/(?:v1\/|scim\/|mcp$)/;
+
+/** Counts a failed authentication; beyond the rate the response is 429 instead of 401. */
 export async function consumeAuthFailureRate(
   context: RequestContext,
   fault: Fault,
   limits: HttpLimits | undefined,
 ): Promise<Fault> {
   // The path of the route: the requested one may be percent-encoded.
-  const path = context.meter?.path ?? "";
-  const isCounted = fault.spec.status === 401 && (path.startsWith("/v1/") || path === "/mcp");
+  const isCounted = fault.spec.status === 401 && AUTHENTICATED_PATH.test(context.meter?.path ?? "");
   if (limits === undefined || !isCounted) return fault;
   const limit = await limits.consumeRate(`unauthenticated:${addressLimitKey(context.ip)}`, limits.unauthenticated);
   return limit.isAllowed ? fault : rateLimited("Too many failed authentication attempts from this address", limit);

@@ -18,6 +18,8 @@ import type { LargeBody } from "./large_bodies.ts";
 type Body = { bytes: Uint8Array; value: unknown };
 
 type BodyOptions = {
+  /** Of JSON, besides `application/json`. */
+  type?: string | undefined;
   /** Alternative to JSON. */
   text?: TextBody | undefined;
   /** Charged for parsing. */
@@ -43,14 +45,15 @@ export async function assertNoBody(request: Request): Promise<void> {
 export async function readBody(
   request: Request,
   maxBytes: number,
-  { text, account, large, ...limits }: BodyOptions = {},
+  { type: ownType, text, account, large, ...limits }: BodyOptions = {},
 ): Promise<Body> {
   if (!hasBody(request)) return EMPTY;
   const { headers } = request;
   const type = headers.get("Content-Type");
   const isText = type !== null && text !== undefined && matchesMediaType(type, text.type);
-  if (type !== null && !isText && !matchesMediaType(type, "application/json")) {
-    const types = text === undefined ? "application/json" : `application/json or ${text.type}`;
+  const jsonTypes = ["application/json", ...ownType === undefined ? [] : [ownType]];
+  if (type !== null && !isText && !jsonTypes.some((wanted) => matchesMediaType(type, wanted))) {
+    const types = [...jsonTypes, ...text === undefined ? [] : [text.type]].join(" or ");
     throw new Fault("unsupported_media_type", `Expected Content-Type: ${types} in UTF-8`);
   }
   if ((headers.get("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {

@@ -1,6 +1,7 @@
 // The context of one request: ids, addresses, response headers, cancellation.
 import { Buffer } from "node:buffer";
 import { Fault } from "@/core/fault.ts";
+import type { RouteForm } from "@/core/route.ts";
 import { TimeoutQueue } from "@/core/timeout_queue.ts";
 import { baseHeaders, type ResponseData } from "./response.ts";
 import type { Meter } from "./meter.ts";
@@ -25,6 +26,8 @@ export class RequestContext {
   meter: Meter | undefined;
   /** Parameters of `WWW-Authenticate`, besides an error code. */
   challenge: string | undefined;
+  /** How the route describes a failure, if not as a problem. */
+  form: RouteForm | undefined;
   /** Throws if the tenant does not allow the web origin; set for origins that only some tenants allow. */
   assertOrigin: (tenantId: string) => void = allowAnyTenant;
   #controller: AbortController | undefined;

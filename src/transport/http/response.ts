@@ -1,6 +1,7 @@
 // Responses as plain data: stored for replays, turned into a Response once. Also the headers of every response, and problems.
 import type { Fault, LimitState } from "@/core/fault.ts";
 import type { StoredResponse } from "@/core/idempotency.ts";
+import type { RouteForm } from "@/core/route.ts";
 
 /** Status, headers and body of a response. */
 export type ResponseData = StoredResponse;
@@ -14,12 +15,18 @@ export function jsonResponse(status: number, body: string | null, headers: Recor
 }
 
 /** What a problem says of its request. */
-type FailedRequest = { path: string; requestId: string; hasToken: boolean; challenge: string | undefined };
+type FailedRequest = {
+  path: string;
+  requestId: string;
+  hasToken: boolean;
+  challenge: string | undefined;
+  form: RouteForm | undefined;
+};
 
-/** A fault as a problem document (RFC 9457). */
+/** A fault as a problem document (RFC 9457), or in the form of the route. */
 export function faultResponse(request: FailedRequest, fault: Fault): ResponseData {
   const { status, title } = fault.spec;
-  const headers: Record<string, string> = { "Content-Type": "application/problem+json" };
+  const headers: Record<string, string> = { "Content-Type": request.form?.type ?? "application/problem+json" };
   if (status === 401 || fault.code === "scope_missing") {
     headers["WWW-Authenticate"] = challengeFor(request, status === 401 ? "invalid_token" : "insufficient_scope");
   }
@@ -27,6 +34,8 @@ export function faultResponse(request: FailedRequest, fault: Fault): ResponseDat
     headers["Retry-After"] = String(Math.max(1, Math.ceil((fault.retryAfterMs ?? 1000) / 1000)));
   }
   if (fault.limit !== undefined) Object.assign(headers, limitHeaders(fault.limit));
+  const own = request.form?.describe(fault);
+  if (own !== undefined) return { status: own.status, headers, body: JSON.stringify(own.body) };
   const body = JSON.stringify({
     type: `${PROBLEM_TYPE}${fault.code}`,
     title,

@@ -44,6 +44,7 @@ export function routeEndpoint(
   const isJsonBody = hasJsonBody(route);
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
+    context.form = route.form;
     if (route.auth === "bearer") context.challenge = route.challenge?.(context.request);
     const actor = route.auth === "bearer" ? await authenticateRequest(context) : undefined;
     const owner = actor === undefined ? addressLimitKey(context.ip) : chargedTo(actor);
@@ -80,7 +81,10 @@ export function routeEndpoint(
       await consumeAddressRate(context, route.name, route.rate, deps.limits);
     }
     const reading = isJsonBody
-      ? readBody(request, route.bodyMaxBytes ?? deps.bodyMaxBytes, { account: currentAccount() })
+      ? readBody(request, route.bodyMaxBytes ?? deps.bodyMaxBytes, {
+        account: currentAccount(),
+        type: route.form?.type,
+      })
       : undefined;
     const timed = reading !== undefined && route.hasNoTimeout ? deps.timeouts.run(context, reading) : reading;
     const body = (await timed)?.value;

@@ -2,7 +2,7 @@
 import type { FaultCode } from "@/core/fault.ts";
 import { isReadOnly, nounOf, type Operation, type Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { headerRefs, PROBLEM, problemCodes, problemResponses } from "./response.ts";
+import { formResponses, headerRefs, PROBLEM, problemCodes, problemResponses } from "./response.ts";
 import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../../shared/json_schema.ts";
 import { describeField } from "../../shared/field_descriptions.ts";
 import { hasBody, supportsIdempotency } from "../operation.ts";
@@ -111,7 +111,9 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
   const parameters = routeParametersOf(route);
   const name = pascalCase(route.name);
   const headers = headerRefs(route.auth === "bearer" ? LIMIT_HEADERS : ["X-Request-Id"]);
-  const problems = problemResponses(codes, responses);
+  const problems = route.form === undefined
+    ? problemResponses(codes, responses)
+    : formResponses(route.form, codes, responses);
   const own = Object.entries(route.document.responses).map(([status, response]) => {
     const described = withNamedSchema(response, "output", `${name}Output`, schemas);
     const { content } = described as { content?: Json };

@@ -1,5 +1,6 @@
 // Responses of the OpenAPI document: problems by status with their codes and examples, and response headers.
-import { type FaultCode, FAULTS } from "@/core/fault.ts";
+import { Fault, type FaultCode, FAULTS } from "@/core/fault.ts";
+import type { RouteForm } from "@/core/route.ts";
 import { PROBLEM_TYPE } from "../response.ts";
 
 type Json = Record<string, unknown>;
@@ -97,6 +98,16 @@ export function problemResponses(codes: Iterable<FaultCode>, components: Record<
     }];
   });
   return Object.fromEntries(entries);
+}
+
+/** The same for a route whose failures have a form of their own. */
+export function formResponses(form: RouteForm, codes: readonly FaultCode[], components: Record<string, Json>): Json {
+  const { type, failure: { name, schema }, describe } = form;
+  components[name] ??= { description: "The call failed", content: { [type]: { schema } } };
+  const statuses = new Set(codes.map((code) => describe(new Fault(code, FAULTS[code].title)).status));
+  return Object.fromEntries(
+    [...statuses].map((status) => [String(status), { $ref: `#/components/responses/${name}` }]),
+  );
 }
 
 /** The codes by status, for the extension `x-problem-codes` of an operation. */

@@ -1,0 +1,217 @@
+// People as an identity provider provisions them. Principals are changed by the operations on principals, so that their rules,
+// limits and audit entries apply to the provider as to every caller.
+import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import type { Dispatcher } from "@/core/dispatch.ts";
+import { Fault, notFound } from "@/core/fault.ts";
+import type { Operation } from "@/core/operation.ts";
+import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import type { Condition } from "./filter.ts";
+import { applyPatch } from "./patch.ts";
+import {
+  displayNameOf,
+  type Json,
+  type PatchOperation,
+  readUser,
+  subjectOf,
+  type User,
+  USER_SCHEMA,
+  type WantedUser,
+} from "./schema.ts";
+import { type ScimTables, type ScimUserEntry, type ScimUserRow, ScimUserStore } from "./store.ts";
+
+type Deps = {
+  store: Store<ScimTables>;
+  clock: Clock;
+  dispatch: Dispatcher;
+  /** Those of the module identity, by name. */
+  operations: ReadonlyMap<string, Operation>;
+};
+/** Who calls, and what the call is about. */
+export type ScimCall = {
+  actor: Actor;
+  requestId: string;
+  /** Only this version is changed; null: any. */
+  ifMatch: string | null;
+};
+
+const PATH = "/scim/v2/Users";
+/** A person for whom the provider names no role, as for one who signs in without. */
+const DEFAULT_ROLE = "member";
+/** What the scope `scim.manage` contains of it is what this module calls. */
+const PRINCIPAL_SCOPES: ReadonlySet<string> = new Set(["principal.manage"]);
+/** A stream without events: its lock serializes changes, each of which is based on what it reads. */
+const LOCK = "scim:users";
+
+export class ScimUsers {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async list(
+    actor: Actor,
+    condition: Condition,
+    { offset, limit }: { offset: number; limit: number },
+  ): Promise<{ total: number; page: User[] }> {
+    assertAdmin(actor);
+    const users = new ScimUserStore(this.#deps.store.db);
+    const entries = limit === 0 ? [] : await users.list(actor.tenantId, condition, offset, limit);
+    return { total: await users.count(actor.tenantId, condition), page: entries.map(present) };
+  }
+
+  async read(actor: Actor, id: string): Promise<User> {
+    assertAdmin(actor);
+    return present(await require(new ScimUserStore(this.#deps.store.db), actor.tenantId, id));
+  }
+
+  /** Provisions a person, who may have been here before. */
+  create(call: ScimCall, json: unknown): Promise<User> {
+    const wanted = readUser(json);
+    const [id, { tenantId }] = [subjectOf(wanted), call.actor];
+    return this.#write(call, async (tx) => {
+      const users = new ScimUserStore(tx.db);
+      const kind = await users.kindOf(tenantId, id);
+      if (kind !== undefined && kind !== "human") throw new Fault("conflict", `The principal ${id} is not a person`);
+      const { role, externalId, isActive } = wanted;
+      const displayName = displayNameOf(wanted.userName, wanted.profile);
+      if (kind === undefined) {
+        const more = externalId === "" ? {} : { externalId };
+        await this.#dispatch(call, "principal.create", { id, kind: "human", displayName, role, ...more });
+      }
+      if (kind !== undefined || !isActive) {
+        await this.#dispatch(call, "principal.update", { id, displayName, role, disabled: !isActive });
+      }
+      const at = iso(this.#deps.clock.now());
+      await users.add({ tenant_id: tenantId, id, ...columnsOf(wanted), version: 1, created_at: at, updated_at: at });
+      return present(await require(users, tenantId, id));
+    });
+  }
+
+  /** Replaces what the provider says of a person. A role and an external id that it does not mention stay. */
+  replace(call: ScimCall, id: string, json: unknown): Promise<User> {
+    return this.#update(call, id, ({ roles, externalId }) => ({ roles, externalId, ...json as Json })); // an object, or nothing that can be read
+  }
+
+  patch(call: ScimCall, id: string, operations: readonly PatchOperation[]): Promise<User> {
+    return this.#update(call, id, (user) => applyPatch(user, operations));
+  }
+
+  /** Disables the person, whom the provider no longer knows. What it has done stays. */
+  remove(call: ScimCall, id: string): Promise<void> {
+    return this.#write(call, async (tx) => {
+      const users = new ScimUserStore(tx.db);
+      assertVersion(call, await require(users, call.actor.tenantId, id));
+      await this.#dispatch(call, "principal.disable", { id });
+      await users.remove(call.actor.tenantId, id);
+    });
+  }
+
+  #update(call: ScimCall, id: string, change: (user: User) => unknown): Promise<User> {
+    const { tenantId } = call.actor;
+    return this.#write(call, async (tx) => {
+      const users = new ScimUserStore(tx.db);
+      const entry = await require(users, tenantId, id);
+      assertVersion(call, entry);
+      const before = present(entry);
+      const wanted = readUser(change(before));
+      if (entry.external_id !== "" && wanted.externalId !== entry.external_id) {
+        const detail = "it is the id of the person here, and cannot change: delete the user, and create another";
+        throw Fault.forField("/externalId", "mutability", detail, "bad_request");
+      }
+      const role = wanted.role ?? DEFAULT_ROLE;
+      const [displayName, known] = [wanted, readUser(before)].map((user) => displayNameOf(user.userName, user.profile));
+      await this.#dispatch(call, "principal.update", {
+        id,
+        // One that the person has changed here stays, until the provider has another one.
+        ...displayName === known ? {} : { displayName },
+        ...role === entry.role ? {} : { role },
+        disabled: !wanted.isActive,
+      });
+      const set = { ...columnsOf(wanted), version: entry.version + 1, updated_at: iso(this.#deps.clock.now()) };
+      await users.update(tenantId, id, set);
+      return present(await require(users, tenantId, id));
+    });
+  }
+
+  async #dispatch({ actor, requestId }: ScimCall, name: string, input: Json): Promise<void> {
+    const operation = this.#deps.operations.get(name);
+    if (operation === undefined) throw new TypeError(`Expected an operation ${name}, received none`);
+    const call = { actor: { ...actor, scopes: PRINCIPAL_SCOPES }, input, requestId, via: "scim" };
+    await this.#deps.dispatch(operation, { ...call, isCpuAccounted: true, hasTurn: true });
+  }
+
+  async #write<Result>({ actor }: ScimCall, work: (tx: Transaction<ScimTables>) => Promise<Result>): Promise<Result> {
+    assertAdmin(actor);
+    try {
+      return await this.#deps.store.write(async (tx) => {
+        await tx.reserve(actor.tenantId, LOCK, 0);
+        return await work(tx);
+      });
+    } catch (thrown) {
+      if (thrown instanceof UniqueViolation) {
+        throw new Fault("conflict", "Another user has this userName or externalId");
+      }
+      throw thrown;
+    }
+  }
+}
+
+/** Also for what the operations on principals allow to members. */
+function assertAdmin({ role }: Actor): void {
+  if (isAtLeast(TENANT_ROLES, role, "admin")) return;
+  throw new Fault("forbidden", `Provisioning requires the tenant role admin, the caller has ${role}`);
+}
+
+async function require(users: ScimUserStore, tenantId: string, id: string): Promise<ScimUserEntry> {
+  const entry = await users.find(tenantId, id);
+  if (entry === undefined) throw notFound("user; the identity provider has provisioned none with this id");
+  return entry;
+}
+
+function assertVersion({ ifMatch }: ScimCall, entry: ScimUserEntry): void {
+  const version = versionOf(entry);
+  if (ifMatch === null || ifMatch === "*" || ifMatch === version) return;
+  throw new Fault("version_mismatch", `The user is at version ${version}`);
+}
+
+function columnsOf({ userName, externalId, profile }: WantedUser): Omit<
+  ScimUserRow,
+  "tenant_id" | "id" | "version" | "created_at" | "updated_at"
+> {
+  return {
+    user_name: userName,
+    user_name_key: userName.toLowerCase(),
+    external_id: externalId,
+    email_key: profile.email?.toLowerCase() ?? "",
+    profile_json: JSON.stringify(profile),
+  };
+}
+
+/** Also changes with the principal, whose role and state the user has. */
+function versionOf({ version, principal_version }: ScimUserEntry): string {
+  return `W/"${version}.${principal_version}"`;
+}
+
+function present(entry: ScimUserEntry): User {
+  const { email, ...profile } = JSON.parse(entry.profile_json);
+  const { updated_at, principal_updated_at } = entry;
+  return {
+    schemas: [USER_SCHEMA],
+    id: entry.id,
+    ...entry.external_id === "" ? {} : { externalId: entry.external_id },
+    userName: entry.user_name,
+    ...profile,
+    ...email === undefined ? {} : { emails: [{ value: email, type: "work", primary: true }] },
+    active: entry.is_disabled === 0,
+    roles: [{ value: entry.role, primary: true }],
+    meta: {
+      resourceType: "User",
+      created: entry.created_at,
+      lastModified: principal_updated_at > updated_at ? principal_updated_at : updated_at,
+      location: `${PATH}/${encodeURIComponent(entry.id)}`,
+      version: versionOf(entry),
+    },
+  };
+}
