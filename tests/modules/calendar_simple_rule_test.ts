@@ -1,7 +1,7 @@
-// Series expanded by arithmetic: exactly as the rule engine does it, and without the engine where it is not needed.
+// Series expanded by arithmetic: exactly as the rule engine does it, and without the engine where it is not needed. And what a rule costs.
 import assert from "node:assert/strict";
 import { RRuleTemporal } from "rrule-temporal";
-import { startsBetween } from "@/modules/calendar/recurrence/expansion.ts";
+import { startsBetween, validateRule } from "@/modules/calendar/recurrence/expansion.ts";
 import { expandSimple } from "@/modules/calendar/recurrence/simple_rule.ts";
 
 const DAY_MS = 86_400_000;
@@ -92,4 +92,16 @@ Deno.test("a series that exceeds its budget is truncated, and one that ends just
   assert.deepEqual(startsOf(null, -1), [1, false]);
   assert.deepEqual(startsOf("FREQ=DAILY;BYHOUR=9", -1), [1, true]);
   for (const rrule of ["FREQ=DAILY;BYHOUR=9", "FREQ=DAILY"]) assert.deepEqual(startsOf(rrule, 10_000), [725, false]);
+});
+
+Deno.test("a rule that takes long to check is checked in steps, between which others are served", () => {
+  const seconds = Array.from({ length: 58 }, (_, at) => at + 1);
+  const positions = [-357, -233, -150, -98, -50, 68, 139, 250, 290, 306, 332];
+  const rule = `FREQ=YEARLY;COUNT=2500;BYMONTH=1,2,3,4,5,6,7,8,9,10,11,12;BYSECOND=${seconds};BYSETPOS=${positions}`;
+  const check = validateRule(rule, "2026-01-01T09:00:00", "America/St_Johns");
+  let steps = 0;
+  assert.throws(() => {
+    while (check.next().done !== true) steps++;
+  }, { code: "recurrence_too_complex" });
+  assert.ok(steps >= 10, `${steps} steps`);
 });

@@ -1,5 +1,6 @@
 // Input to rows: times resolved, rules validated, attendees looked up.
 import type { Actor } from "@/core/actor.ts";
+import { runInSlices } from "@/core/caller.ts";
 import { DAY_SECONDS, HOUR_SECONDS, requireTimeZone } from "@/core/clock.ts";
 import { invalidField } from "@/core/fault.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
@@ -11,6 +12,7 @@ import type { AttendeeInput, EventUpdate, When } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
 import { instantOf, type Timing, withSeconds } from "./time_zone.ts";
 
+export type RuleColumns = Pick<EventRow, "rrule" | "last_local" | "ex_dates_json">;
 type TimingInput = { start?: When | undefined; end?: When | undefined; durationMinutes?: number | undefined };
 
 /** Start and duration of the input, with defaults from `before`. */
@@ -45,12 +47,13 @@ export function resolveTiming({ start, end, durationMinutes }: TimingInput, befo
   return { start_local, time_zone, duration_seconds: seconds };
 }
 
-/** The columns of a rule and its exceptions. */
-export function resolveRule(
+/** The columns of a rule and its exceptions. Others are served while the rule is checked: `pause` as for `runInSlices`. */
+export async function resolveRule(
   rrule: string | null,
   exDates: readonly string[],
   { start_local, time_zone }: Timing,
-): Pick<EventRow, "rrule" | "last_local" | "ex_dates_json"> {
+  pause?: () => Promise<void>,
+): Promise<RuleColumns> {
   if (rrule === null) {
     if (exDates.length > 0) throw invalidField("/exDates", "requires a series");
     return { rrule: null, last_local: null, ex_dates_json: "[]" };
@@ -59,7 +62,7 @@ export function resolveRule(
   if (exDates.some((date) => (date.length === 10) !== isDates)) {
     throw invalidField("/exDates", isDates ? "must be dates, like the start" : "must be wall times, like the start");
   }
-  const { rrule: normalized, lastLocal } = validateRule(rrule, start_local, time_zone);
+  const { rrule: normalized, lastLocal } = await runInSlices(validateRule(rrule, start_local, time_zone), pause);
   return {
     rrule: normalized,
     last_local: lastLocal,

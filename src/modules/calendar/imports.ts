@@ -126,7 +126,7 @@ export class CalendarImports {
     const yieldIfDue = createYielder();
     const resolved = new Map<EventGroup, ResolvedGroup | Fault>();
     for (const group of groups) {
-      resolved.set(group, attempt(() => resolveGroup(group)));
+      resolved.set(group, await resolveGroup(group).catch(permanentFault));
       await yieldIfDue();
     }
     try {
@@ -216,14 +216,14 @@ async function parseOrReport(text: string, homeZone: string): Promise<ParsedFile
 }
 
 /** What does not depend on stored events: the validated rule, and edits by their occurrence. */
-function resolveGroup({ master, overrides }: EventGroup): ResolvedGroup {
+async function resolveGroup({ master, overrides }: EventGroup): Promise<ResolvedGroup> {
   const { timing, rrule } = master;
   const named = overrides.flatMap((edit) =>
     edit.occurrence === null || rrule === null ? [] : [{ edit, name: toSeriesTime(edit.occurrence, timing) }]
   );
   const cancelled = named.filter(({ edit }) => edit.isCancelled).map(({ name }) => name);
   const exDates = [...master.exDates, ...cancelled];
-  const when = { ...timing, ...resolveRule(rrule, exDates, timing) };
+  const when = { ...timing, ...await resolveRule(rrule, exDates, timing) };
   const edited = new Map(
     named.filter(({ edit, name }) => !edit.isCancelled && !isUnedited(edit, name, master, when))
       .map(({ name, edit }) => [name, edit]),

@@ -61,7 +61,7 @@ export class CalendarService {
     const { store, access, writer, identity, roomAccess, meetings } = this.#deps;
     if (input.ifFree) assertCanCheckBusy(actor);
     const timing = resolveTiming(input);
-    const rule = resolveRule(input.rrule, input.exDates, timing);
+    const rule = await resolveRule(input.rrule, input.exDates, timing);
     return await writeEvents(store, async (tx) => {
       const roomId = input.roomId ?? null;
       if (roomId !== null) await roomAccess.require(context, roomId, { tx });

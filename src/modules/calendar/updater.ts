@@ -1,5 +1,5 @@
 // Updates and deletion of events: of a whole series, of one occurrence, or of one and all following.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso, nextTick } from "@/core/clock.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -125,7 +125,7 @@ export class EventUpdater {
     const isMoved = shift !== 0 || hasNewRule || timing.duration_seconds !== row.duration_seconds;
     const after: EventAggregate = {
       ...parts,
-      row: { ...row, ...timing, ...resolveRule(rrule, exDates, timing), ...this.#textOf(input, row) },
+      row: { ...row, ...timing, ...await resolveRule(rrule, exDates, timing, nextTick), ...this.#textOf(input, row) },
       attendees: await this.#attendees(tx, actor, row, input, event, isMoved),
     };
     return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree, isMoved }, event);
@@ -211,7 +211,7 @@ export class EventUpdater {
       id,
       uid: uidOf(id),
       ...timing,
-      ...resolveRule(rrule, exDates, timing),
+      ...await resolveRule(rrule, exDates, timing, nextTick),
       ...this.#textOf(input, row),
       created_at: now,
     };

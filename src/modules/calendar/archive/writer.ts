@@ -5,7 +5,7 @@ import { Fault, invalidField } from "@/core/fault.ts";
 import { patchedOr } from "@/core/patch.ts";
 import type { MayShow } from "@/modules/file/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { resolveRule } from "../event_input.ts";
+import { resolveRule, type RuleColumns } from "../event_input.ts";
 import { EXCEPTIONS_MAX } from "../limits.ts";
 import type { When } from "../schema.ts";
 import {
@@ -142,10 +142,10 @@ async function resolveRuleWithRetry(
   rrule: string | null,
   exDates: readonly string[],
   timing: Timing,
-): Promise<ReturnType<typeof resolveRule>> {
+): Promise<RuleColumns> {
   for (let attempt = 1;; attempt++) {
     try {
-      return resolveRule(rrule, exDates, timing);
+      return await resolveRule(rrule, exDates, timing);
     } catch (error) {
       const isDense = error instanceof Fault && error.code === "recurrence_too_complex";
       if (!isDense || attempt >= RULE_ATTEMPTS) throw error;
