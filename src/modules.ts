@@ -133,7 +133,7 @@ function addAccounts(
 ) {
   const { settings, jwtSecrets } = config;
   add(gatewayModule(platform, { version, commit: settings.SVC_COMMIT, limits: limits.publicLimits }));
-  const { audit } = add(auditModule(platform, { days: settings.SVC_LIMIT_AUDIT_DAYS }));
+  const { audit } = add(auditModule(platform, { days: settings.SVC_LIMIT_AUDIT_DAYS, secrets: jwtSecrets }));
   add(usageModule(platform, { stored: (actor) => later.file().files.usage(actor, limits.files) }));
   add(jobModule(platform));
   const tenant = add(tenantModule(platform));

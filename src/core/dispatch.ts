@@ -12,6 +12,7 @@ import type { Metrics } from "./metrics.ts";
 import {
   type Access,
   type AccessCheck,
+  type Client,
   type Context,
   isAudited,
   isReadOnly,
@@ -34,6 +35,8 @@ export type Call = {
   requestId: string;
   /** The transport, for the log. */
   via: string;
+  /** Absent if it began within the gateway. */
+  readonly client?: Client | undefined;
   /** May be created on first use: read it only to listen to it. */
   signal?: AbortSignal | undefined;
   /** The transport has begun the call on the caller's CPU account, and ends it. */
@@ -215,7 +218,8 @@ function runPrepared(
   const run = (prepared: unknown): Promise<unknown> =>
     record === undefined
       ? operation.run(context, input, prepared)
-      : record({ operation, actor, input, requestId, via }, () => operation.run(context, input, prepared));
+      : record({ operation, actor, input, requestId, via, client: call.client }, () =>
+        operation.run(context, input, prepared));
   if (preparation !== undefined) {
     if ("thrown" in preparation) throw preparation.thrown;
     return run(preparation.result);

@@ -144,6 +144,10 @@ export class Metrics {
     "svc_plugin_breaker_open",
     "Plugins that are not called on this node for 30 s, after failures",
   );
+  readonly auditEntries = this.#gauge(
+    "svc_audit_entries",
+    "Entries that audit logs of all tenants ever had; falls only if the database was changed from outside",
+  );
   readonly skills = this.#gauge("svc_skills_total", "Versions of skills of all tenants, by state", ["state"]);
   readonly skillReads = this.#counter("svc_skill_reads_total", "Skills and files of skills read, by people and agents");
   readonly eventLoopLag = this.#gauge(

@@ -153,7 +153,7 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   disabled?: (() => Fault) | undefined;
   /** A valid input, for the documents and the tests; path and query values included. */
   example?: z.input<Input>;
-  /** Whether calls are recorded in the audit log; default: if they manage something, see `isAudited`. */
+  /** Whether calls are recorded in the audit log; default: if they change what they need a scope to manage. */
   audited?: boolean;
   /** Own rate rule besides the general ones. Calls of agents count for their owner. */
   rate?: Rates;
@@ -175,8 +175,18 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   ): Promise<z.output<Output> | Outcome<z.output<Output>>>;
 };
 
+/** Where a call came from: the address seen through trusted proxies, and the program as it names itself. */
+export type Client = { ip: string; userAgent?: string | undefined };
+
 /** A call that is recorded in the audit log, with its parsed input; `via` is the transport. */
-export type RecordedCall = { operation: Operation; actor: Actor; input: unknown; requestId: string; via: string };
+export type RecordedCall = {
+  operation: Operation;
+  actor: Actor;
+  input: unknown;
+  requestId: string;
+  via: string;
+  client: Client | undefined;
+};
 /** Runs the call, and records it if it succeeds. */
 export type RecordCall = (call: RecordedCall, run: () => Promise<unknown>) => Promise<unknown>;
 
@@ -192,10 +202,9 @@ export function nounOf(name: string): string {
   return name.slice(0, name.indexOf("."));
 }
 
-/** Whether calls are recorded for administrators: those that need a scope that manages something, and others that say so. */
+/** Whether calls are recorded for administrators: changes that need a scope that manages something, and what says so. */
 export function isAudited(operation: Operation): boolean {
-  const { audited = operation.access.scope?.endsWith(".manage") === true } = operation;
-  return audited && !isReadOnly(operation);
+  return operation.audited ?? (operation.access.scope?.endsWith(".manage") === true && !isReadOnly(operation));
 }
 
 /** Whether the operation changes nothing. */

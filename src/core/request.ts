@@ -5,9 +5,12 @@ import { currentAccount } from "./caller.ts";
 import { nextTick } from "./clock.ts";
 import type { CpuAccount } from "./cpu_budget.ts";
 import { Fault } from "./fault.ts";
+import type { Client } from "./operation.ts";
 
 /** More than any client has a reason to send. The time that a list takes grows with its length. */
 export const LIST_HEADER_MAX_CHARS = 1024;
+
+const USER_AGENT_MAX_CHARS = 200;
 
 /** Browser origins that tenants allow for themselves. Whose a request is, is known only after authentication. */
 export type TenantOrigins = {
@@ -97,6 +100,16 @@ export function readListHeader(headers: Headers, name: string): string | null {
     throw new Fault("bad_request", `${name} has ${list.length} characters; expected at most ${LIST_HEADER_MAX_CHARS}`);
   }
   return list;
+}
+
+/** Who sent a request from this address. */
+export function clientOf(request: Request, ip: string): Client {
+  return { ip, userAgent: userAgentOf(request) };
+}
+
+/** The program that sent a request, as it names itself. */
+export function userAgentOf({ headers }: Request): string | undefined {
+  return headers.get("User-Agent")?.slice(0, USER_AGENT_MAX_CHARS);
 }
 
 /** Whether `If-None-Match` names the tag; weak tags count, as proxies weaken ours when they compress. */

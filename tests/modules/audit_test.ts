@@ -22,7 +22,12 @@ type Entry = {
 };
 
 async function entriesOf(caller: Caller, query = ""): Promise<Entry[]> {
-  return ok(await caller.get(`${AUDIT}${query}`)).items;
+  return withoutReads(ok(await caller.get(`${AUDIT}${query}`)).items);
+}
+
+/** Each reading of the log has an entry, too. */
+function withoutReads(entries: readonly Entry[]): Entry[] {
+  return entries.filter(({ operation }) => operation !== "audit.list");
 }
 
 testOnEngines(
@@ -68,9 +73,13 @@ testOnEngines(
     assert.deepEqual(await named("?operation=room.update"), ["room.update"]);
     assert.deepEqual(await named("?operation=roo"), []);
     assert.deepEqual(await named("?to=2026-03-01T13:00:00%2B01:00"), [], "that is the time of all of them");
-    const first = ok(await owner.get(`${AUDIT}?limit=3`));
-    const rest = ok(await owner.get(`${AUDIT}?limit=3&cursor=${first.nextCursor}`));
-    assert.deepEqual([...first.items, ...rest.items], entries);
+    const paged: Entry[] = [];
+    for (let cursor = ""; paged.length < entries.length;) {
+      const page = ok(await owner.get(`${AUDIT}?limit=3${cursor}`));
+      paged.push(...withoutReads(page.items));
+      cursor = `&cursor=${page.nextCursor}`;
+    }
+    assert.deepEqual(paged, entries);
   },
 );
 

@@ -25,5 +25,35 @@ const baseline: Migration = {
   },
 };
 
+/** Entries that exist have no hash: the chain of their tenant begins after them, as if they were cut off. */
+const chain: Migration = {
+  name: "0002_chain",
+  async up(db) {
+    const columns = [
+      "seq bigint not null default 0",
+      "hash text not null default ''",
+      "ip text",
+      "user_agent text",
+      "who_salt text",
+      "who_digest text not null default ''",
+      "what_salt text",
+      "what_digest text not null default ''",
+    ];
+    for (const column of columns) await sql`alter table audit_entry add column ${sql.raw(column)}`.execute(db);
+    await sql`update audit_entry set seq = numbered.seq from (
+      select id, row_number() over (partition by tenant_id order by id) as seq from audit_entry
+    ) as numbered where numbered.id = audit_entry.id`.execute(db);
+    await sql`create unique index audit_entry_seq on audit_entry (tenant_id, seq)`.execute(db);
+    await sql`create table audit_cut (
+      tenant_id text primary key,
+      seq bigint not null,
+      hash text not null,
+      signature text not null
+    )`.execute(db);
+    await sql`insert into audit_cut (tenant_id, seq, hash, signature)
+      select tenant_id, max(seq), '', '' from audit_entry group by tenant_id`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, chain];

@@ -3,16 +3,22 @@ import type { Module } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import type { Platform } from "@/ports/platform.ts";
+import { AuditChain } from "./chain.ts";
+import { exportRoute } from "./export.ts";
 import { migrations } from "./migrations.ts";
-import { AuditEntry, AuditList } from "./schema.ts";
+import { AuditEntry, AuditList, AuditVerification, AuditVerify } from "./schema.ts";
 import { AuditLog } from "./service.ts";
 
 export type { AuditLog };
 
 type AuditModule = Module & { audit: AuditLog };
 
-export function auditModule({ store, clock, cursors }: Platform, { days }: { days: number }): AuditModule {
-  const audit = new AuditLog({ store, clock, cursors, days });
+export function auditModule(
+  { store, clock, cursors, metrics }: Platform,
+  { days, secrets }: { days: number; secrets: readonly Uint8Array[] },
+): AuditModule {
+  const chain = new AuditChain(store, secrets);
+  const audit = new AuditLog({ store, clock, cursors, chain, days });
   return {
     name: "audit",
     migrations,
@@ -23,17 +29,34 @@ export function auditModule({ store, clock, cursors }: Platform, { days }: { day
         summary: "List who did what administers the tenant, the newest first",
         description:
           "Each call that changed people, their rights, their tokens, rooms, agents or what is connected to the tenant, and " +
-          "each session that was started. A call and its entry commit together, so none is missing.",
+          "each session that was started; and each call that read this log. A call and its entry commit together, so none is " +
+          "missing.",
         access: { scope: "audit.read", tenant: "admin" },
         http: { method: "GET", path: "/v1/collaboration/audit", status: 200 },
+        audited: true,
         input: AuditList,
         output: pageSchema(AuditEntry),
         faults: ["invalid_cursor"],
         run: ({ actor }, input) => audit.list(actor, input),
       }),
+      defineOperation({
+        name: "audit.verify",
+        summary: "Verify that no entry of the audit log was changed, added or removed",
+        description:
+          "Entries are chained: each is signed together with the one before it, by a key of the gateway. The gateway logs the " +
+          "head of the chain each hour; with one of these as `head`, entries that were removed from its end are noticed, too.",
+        access: { scope: "audit.read", tenant: "admin" },
+        http: { method: "GET", path: "/v1/collaboration/audit/verification", status: 200 },
+        audited: true,
+        input: AuditVerify,
+        output: AuditVerification,
+        run: ({ actor }, { head }) => audit.verify(actor, head),
+      }),
     ],
+    routes: [exportRoute(store, audit)],
     record: (call, run) => audit.record(call, run),
-    maintenance: { audit: () => audit.purge() },
+    gauges: [{ gauge: metrics.auditEntries, collect: async (gauge) => gauge.set(await audit.count()) }],
+    maintenance: { audit: () => audit.purge(), auditHeads: () => audit.publishHeads() },
     capability: () => ({ days }),
     audit,
   };

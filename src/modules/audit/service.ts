@@ -2,37 +2,50 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { newId } from "@/core/id.ts";
-import { Outcome, type RecordedCall } from "@/core/operation.ts";
-import type { Cursors, Page } from "@/core/page.ts";
+import { logOf } from "@/core/log.ts";
+import { type Client, isReadOnly, Outcome, type RecordedCall } from "@/core/operation.ts";
+import { type Cursors, type Page, paginate } from "@/core/page.ts";
 import { truncateText } from "@/core/text.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import type { AuditEntry, AuditList } from "./schema.ts";
+import { type AuditChain, headOf, type NewEntry } from "./chain.ts";
+import type { AuditEntry, AuditList, AuditVerification } from "./schema.ts";
 import { type AuditRow, AuditStore, type AuditTables } from "./store.ts";
 
-type Deps = { store: Store<AuditTables>; clock: Clock; cursors: Cursors; days: number };
+type Deps = {
+  store: Store<AuditTables>;
+  clock: Clock;
+  cursors: Cursors;
+  chain: AuditChain;
+  days: number;
+};
 
 /** Fields whose texts say what somebody may do, or where; others may be confidential. */
 const PLAIN_FIELDS: ReadonlySet<string> = new Set([
   ...["role", "scopes", "visibility", "state", "kind", "decision", "ownerId", "principalId", "agentId", "roomId"],
+  ...["actorId", "operation", "resourceId", "from", "to"],
 ]);
 const FIELDS_MAX = 50;
 const VALUE_MAX_CHARS = 200;
-const REMOVED_AT_ONCE = 1000;
+const EXPORTED_AT_ONCE = 500;
 const PATH_PARAMETER = /:(\w+)/g;
 /** The caller itself, where a principal is named. */
 const ME = "me";
 
+const log = logOf("audit");
+
 export class AuditLog {
   readonly #deps: Deps;
+  /** Heads of the last day, by tenant. */
+  #published: ReadonlyMap<string, string> = new Map();
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
-  /** Runs a call and adds its entry; of one that calls out afterwards, so that no transaction waits for others. */
+  /** Runs a call and adds its entry; of one that reads or calls out afterwards, so that no transaction waits for it. */
   async record(call: RecordedCall, run: () => Promise<unknown>): Promise<unknown> {
     const { store } = this.#deps;
-    if (call.operation.callsOut === true) {
+    if (call.operation.callsOut === true || isReadOnly(call.operation)) {
       const result = await run();
       await store.write((tx) => this.#add(tx, call, result));
       return result;
@@ -44,14 +57,17 @@ export class AuditLog {
     });
   }
 
-  /** The start of a session, which is no operation; part of the caller's transaction. */
-  async recordSignIn(tx: AnyTransaction, { tenantId, principalId, tokenId }: SignIn): Promise<void> {
-    await this.#insert(tx, {
+  /** What is no operation: the start of a session, or a download. */
+  recordOther(tx: AnyTransaction, { tenantId, principalId, ownerId, ...of }: OtherCall): Promise<void> {
+    return this.#append(tx, {
       tenant_id: tenantId,
       actor_id: principalId,
-      token_id: tokenId,
-      operation: "sign_in",
+      owner_id: ownerId ?? null,
+      token_id: of.tokenId ?? null,
+      operation: of.operation,
       via: "http",
+      request_id: of.requestId ?? null,
+      client: of.client,
     });
   }
 
@@ -63,16 +79,50 @@ export class AuditLog {
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }
 
+  verify({ tenantId }: Actor, head: string | undefined): Promise<AuditVerification> {
+    return this.#deps.chain.verify(tenantId, head);
+  }
+
+  /** All entries of a tenant that exist now, the oldest first. */
+  async *readAll({ tenantId }: Actor): AsyncGenerator<readonly AuditEntry[]> {
+    const entries = new AuditStore(this.#deps.store.db);
+    const end = (await entries.head(tenantId))?.seq ?? 0;
+    const pages = paginate(
+      EXPORTED_AT_ONCE,
+      (last: AuditRow | undefined) => entries.after(tenantId, last?.seq ?? 0, EXPORTED_AT_ONCE),
+    );
+    for await (const rows of pages) {
+      yield rows.filter(({ seq }) => seq <= end).map(present);
+      if ((rows.at(-1)?.seq ?? end) >= end) return;
+    }
+  }
+
+  /** Deletes what is older than the days of retention. */
   async purge(): Promise<void> {
-    const { store, clock, days } = this.#deps;
+    const { store, clock, chain, days } = this.#deps;
     const at = iso(clock.now() - days * DAY_MS);
-    const remove = (): Promise<number> => store.write((tx) => new AuditStore(tx.db).removeBefore(at, REMOVED_AT_ONCE));
-    while (await remove() === REMOVED_AT_ONCE);
+    for (const tenantId of await new AuditStore(store.db).tenantsBefore(at)) while (await chain.cut(tenantId, at));
+  }
+
+  /** Logs the heads of chains that grew, so that what is removed from their ends later is missed. */
+  async publishHeads(): Promise<void> {
+    const { store, clock } = this.#deps;
+    const rows = await new AuditStore(store.db).headsSince(iso(clock.now() - DAY_MS));
+    const heads = new Map(rows.map((row) => [row.tenant_id, headOf(row)]));
+    for (const [tenant, head] of heads) {
+      if (this.#published.get(tenant) !== head) log.info("head of the audit log", { tenant, head });
+    }
+    this.#published = heads;
+  }
+
+  /** How many entries there ever were, of all tenants: a number that never falls. */
+  count(): Promise<number> {
+    return new AuditStore(this.#deps.store.db).count();
   }
 
   async #add(
     tx: AnyTransaction,
-    { actor, operation, input, requestId, via }: RecordedCall,
+    { actor, operation, input, requestId, via, client }: RecordedCall,
     result: unknown,
   ): Promise<void> {
     const given = input as Record<string, unknown>;
@@ -80,7 +130,7 @@ export class AuditLog {
     const named = given[inPath.at(-1) ?? ""];
     const created = (result instanceof Outcome ? result.output : result) as { id?: unknown } | null | undefined;
     const resource = named === ME ? actor.principalId : named ?? created?.id;
-    await this.#insert(tx, {
+    await this.#append(tx, {
       tenant_id: actor.tenantId,
       actor_id: actor.principalId,
       owner_id: actor.ownerId,
@@ -90,18 +140,27 @@ export class AuditLog {
       request_id: requestId,
       resource_id: typeof resource === "string" ? resource : null,
       changes_json: JSON.stringify(changesOf(given, inPath)),
+      client,
     });
   }
 
-  async #insert(tx: AnyTransaction, entry: NewEntry): Promise<void> {
-    const nothing = { owner_id: null, token_id: null, request_id: null, resource_id: null, changes_json: "{}" };
-    await new AuditStore(tx.db).add({ id: newId("aud"), at: iso(this.#deps.clock.now()), ...nothing, ...entry });
+  async #append(tx: AnyTransaction, { client, ...entry }: Partial<NewEntry> & Recorded): Promise<void> {
+    await this.#deps.chain.append(tx, {
+      ...{ id: newId("aud"), at: iso(this.#deps.clock.now()) },
+      ...{ owner_id: null, token_id: null, request_id: null, resource_id: null, changes_json: "{}" },
+      ...{ ip: client?.ip ?? null, user_agent: client?.userAgent ?? null },
+      ...entry,
+    });
   }
 }
 
-/** What it is not about may be absent. */
-type NewEntry = Pick<AuditRow, "tenant_id" | "actor_id" | "operation" | "via"> & Partial<AuditRow>;
-type SignIn = { tenantId: string; principalId: string; tokenId: string };
+/** What every entry has; what it is not about may be absent. */
+type Recorded = Pick<NewEntry, "tenant_id" | "actor_id" | "operation" | "via"> & { client: Client | undefined };
+/** A call that is no operation, or the start of a session, which has no request. */
+type OtherCall =
+  & { operation: string; client: Client | undefined; requestId?: string }
+  & Pick<Actor, "tenantId" | "principalId">
+  & Partial<Pick<Actor, "ownerId" | "tokenId">>;
 
 function changesOf(given: Record<string, unknown>, inPath: readonly string[]): AuditEntry["changes"] {
   const fields = Object.entries(given).filter(([, value]) => value !== undefined).slice(0, FIELDS_MAX);
@@ -117,10 +176,14 @@ function changesOf(given: Record<string, unknown>, inPath: readonly string[]): A
 function present(row: AuditRow): AuditEntry {
   return {
     id: row.id,
+    seq: row.seq,
+    hash: row.hash,
     at: row.at,
     actorId: row.actor_id,
     onBehalfOf: row.owner_id,
     tokenId: row.token_id,
+    ip: row.ip,
+    userAgent: row.user_agent,
     operation: row.operation,
     via: row.via,
     requestId: row.request_id,

@@ -1,5 +1,6 @@
 // SQL of the audit log.
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
+import { type Param, prepared } from "@/ports/prepared.ts";
 
 export type AuditRow = {
   tenant_id: string;
@@ -15,8 +16,23 @@ export type AuditRow = {
   request_id: string | null;
   resource_id: string | null;
   changes_json: string;
+  ip: string | null;
+  user_agent: string | null;
+  /** Position in the chain of the tenant, without gaps. */
+  seq: number;
+  /** Signs the entry and the hash before it; empty in entries from before the chain. */
+  hash: string;
+  /** Null once who did it was erased. */
+  who_salt: string | null;
+  who_digest: string;
+  /** The same for what it was done to. */
+  what_salt: string | null;
+  what_digest: string;
 };
-export type AuditTables = { audit_entry: AuditRow };
+/** The last entry that was deleted from the old end of a chain. */
+export type CutRow = { tenant_id: string; seq: number; hash: string; signature: string };
+export type AuditTables = { audit_entry: AuditRow; audit_cut: CutRow };
+export type HeadRow = { tenant_id: string; seq: number; hash: string; at: string | null };
 export type AuditFilter = {
   actorId?: string | undefined;
   /** Its name, or the noun of its name. */
@@ -28,15 +44,16 @@ export type AuditFilter = {
   to?: string | undefined;
 };
 
+const newest = prepared((db: Kysely<AuditTables>, value: Param<{ tenantId: string }>) =>
+  db.selectFrom("audit_entry").select(["seq", "hash"]).where("tenant_id", "=", value("tenantId"))
+    .orderBy("seq", "desc").limit(sql.lit(1))
+);
+
 export class AuditStore {
   readonly #db: Kysely<AuditTables>;
 
   constructor(db: Kysely<AuditTables>) {
     this.#db = db;
-  }
-
-  async add(row: AuditRow): Promise<void> {
-    await this.#db.insertInto("audit_entry").values(row).execute();
   }
 
   /** The newest first, before this id. */
@@ -60,10 +77,56 @@ export class AuditStore {
     return query.orderBy("id", "desc").limit(limit).execute();
   }
 
-  /** Deletes what is older, of all tenants, at most `limit`; returns how many. */
-  async removeBefore(at: string, limit: number): Promise<number> {
-    const old = this.#db.selectFrom("audit_entry").select("id").where("at", "<", at).limit(limit);
-    const rows = await this.#db.deleteFrom("audit_entry").where("id", "in", old).returning("id").execute();
-    return rows.length;
+  /** In the order of the chain. */
+  after(tenantId: string, seq: number, limit: number): Promise<AuditRow[]> {
+    return this.#db.selectFrom("audit_entry").selectAll().where("tenant_id", "=", tenantId).where("seq", ">", seq)
+      .orderBy("seq").limit(limit).execute();
+  }
+
+  /** The end of a chain: its newest entry, or what was cut off last; `undefined` if it was never begun. */
+  async head(tenantId: string): Promise<Pick<AuditRow, "seq" | "hash"> | undefined> {
+    return await newest.first(this.#db, { tenantId }) ?? await this.cut(tenantId);
+  }
+
+  cut(tenantId: string): Promise<CutRow | undefined> {
+    return this.#db.selectFrom("audit_cut").selectAll().where("tenant_id", "=", tenantId).executeTakeFirst();
+  }
+
+  async moveCut({ tenant_id, ...cut }: CutRow): Promise<void> {
+    await this.#db.insertInto("audit_cut").values({ tenant_id, ...cut })
+      .onConflict((conflict) => conflict.column("tenant_id").doUpdateSet(cut)).execute();
+  }
+
+  async removeUpTo(tenantId: string, seq: number): Promise<void> {
+    await this.#db.deleteFrom("audit_entry").where("tenant_id", "=", tenantId).where("seq", "<=", seq).execute();
+  }
+
+  /** Tenants that have entries from before `at`. */
+  async tenantsBefore(at: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("audit_entry").select("tenant_id").distinct().where("at", "<", at).execute();
+    return rows.map((row) => row.tenant_id);
+  }
+
+  /** The newest entry of each tenant that has one from `at` on. */
+  headsSince(at: string): Promise<HeadRow[]> {
+    return this.#db.selectFrom("audit_entry as entry").select(["tenant_id", "seq", "hash", "at"])
+      .where(
+        "seq",
+        "=",
+        ({ selectFrom }) =>
+          selectFrom("audit_entry as other").select(({ fn }) => fn.max("other.seq").as("seq"))
+            .whereRef("other.tenant_id", "=", "entry.tenant_id"),
+      )
+      .where("at", ">=", at).execute();
+  }
+
+  /** How many entries there ever were, of all tenants. */
+  async count(): Promise<number> {
+    const { rows: [row] } = await sql<{ count: number }>`select sum(seq) as count from (
+      select tenant_id, max(seq) as seq from (
+        select tenant_id, seq from audit_cut union all select tenant_id, max(seq) from audit_entry group by tenant_id
+      ) as ends group by tenant_id
+    ) as heads`.execute(this.#db);
+    return Number(row?.count ?? 0);
   }
 }

@@ -1,6 +1,7 @@
 // The endpoint that exchanges a code for a session. A route, since operations require a bearer token.
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
+import { clientOf } from "@/core/request.ts";
 import { type Route, routeSchema } from "@/core/route.ts";
 import { Join, Joined } from "./schema.ts";
 import type { InvitationService } from "./service.ts";
@@ -42,8 +43,9 @@ export function joinRoute(invitations: InvitationService): Route {
         },
       },
     },
-    async handle(_request, call) {
-      const joined = await invitations.join(parse(Join, call.body), (tenantId) => call.assertOrigin(tenantId));
+    async handle(request, call) {
+      const client = clientOf(request, call.ip);
+      const joined = await invitations.join(parse(Join, call.body), client, (tenantId) => call.assertOrigin(tenantId));
       return Response.json(joined, { status: 201 });
     },
   };

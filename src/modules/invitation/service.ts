@@ -4,6 +4,7 @@ import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
+import type { Client } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { AuditLog } from "@/modules/audit/mod.ts";
 import type { Admission, IdentityService, IdentityTables } from "@/modules/identity/mod.ts";
@@ -87,7 +88,11 @@ export class InvitationService {
   }
 
   /** Starts a session with a code; `assertOrigin` throws unless the tenant allows the request's origin. */
-  async join({ code, displayName }: Join, assertOrigin: (tenantId: string) => void): Promise<Joined> {
+  async join(
+    { code, displayName }: Join,
+    client: Client,
+    assertOrigin: (tenantId: string) => void,
+  ): Promise<Joined> {
     const { store, clock, identity, admission, audit } = this.#deps;
     const hash = hashText(code);
     const known = await new InvitationStore(store.db).byHash(hash);
@@ -111,7 +116,8 @@ export class InvitationService {
         sessionMs: row.session_ms ?? undefined,
       });
       const { id: tokenId, principal } = joined;
-      await audit.recordSignIn(tx, { tenantId: row.tenant_id, principalId: principal.id, tokenId });
+      const session = { tenantId: row.tenant_id, principalId: principal.id, tokenId };
+      await audit.recordOther(tx, { operation: "sign_in", client, ...session });
       return joined;
     });
   }

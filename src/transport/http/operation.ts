@@ -2,10 +2,10 @@
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { authorize, type Call, type Dispatcher } from "@/core/dispatch.ts";
-import { matchesIfNoneMatch } from "@/core/request.ts";
+import { clientOf, matchesIfNoneMatch } from "@/core/request.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
-import { isReadOnly, type Operation, type Outcome, type Preparation } from "@/core/operation.ts";
+import { type Client, isReadOnly, type Operation, type Outcome, type Preparation } from "@/core/operation.ts";
 import { jsonResponse, type ResponseData } from "./response.ts";
 import type { RequestAuthenticator } from "./auth.ts";
 import { assertNoBody, readBody } from "./body.ts";
@@ -127,7 +127,7 @@ export function operationEndpoint(
   };
 }
 
-/** A call whose signal is created only if it is used. */
+/** A call whose signal and client are created only if they are used. */
 class HttpCall implements Call {
   readonly actor: Actor;
   readonly input: unknown;
@@ -146,6 +146,10 @@ class HttpCall implements Call {
     this.requestId = context.requestId;
     this.startedAt = context.startedAt;
     this.#context = context;
+  }
+
+  get client(): Client {
+    return clientOf(this.#context.request, this.#context.ip);
   }
 
   get signal(): AbortSignal {

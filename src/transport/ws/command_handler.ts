@@ -238,6 +238,7 @@ export class CommandHandler {
       input: body.data,
       requestId: requestIdOf(connection, id),
       via: "ws",
+      client: connection.meta,
       signal: connection.signal,
     });
     await this.#reply(connection, id, "rpc", output === undefined || output === null ? "{}" : `{"data":${json}}`);

@@ -1,6 +1,7 @@
 // The upgrade handler of `/ws`: checks the web origin and the connection limits, and selects the encoding.
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
+import { userAgentOf } from "@/core/request.ts";
 import type { Route } from "@/core/route.ts";
 import { type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
 import { type AcceptedSocket, acceptSocket, type SocketSession } from "../shared/accepted_socket.ts";
@@ -15,7 +16,6 @@ import type { ProtobufCodec } from "./protobuf.ts";
 
 const JSON_PROTOCOL = "centrifuge-json";
 const PROTOBUF_PROTOCOL = "centrifuge-protobuf";
-const USER_AGENT_MAX_CHARS = 200;
 const RETRY_LATER = { retryAfterMs: 5000 };
 
 type UpgradeDeps = OriginRules & {
@@ -188,7 +188,7 @@ function connectionDetails(
   acceptsLegacyToken: boolean,
 ): Pick<ConnectionMeta, "legacyToken" | "userAgent"> {
   const legacyToken = new URL(request.url).searchParams.get("token");
-  const userAgent = request.headers.get("user-agent")?.slice(0, USER_AGENT_MAX_CHARS);
+  const userAgent = userAgentOf(request);
   return {
     ...(legacyToken === null || legacyToken === "" || !acceptsLegacyToken ? {} : { legacyToken }),
     ...(userAgent === undefined ? {} : { userAgent }),
