@@ -3,8 +3,15 @@ import { tenantOfCharged } from "./actor.ts";
 import { Fault, type FaultCode } from "./fault.ts";
 import { OwnerTally } from "./owner_tally.ts";
 
-/** How many slots there are: in all, and for each key of a level. */
-type SlotLimits = { total?: number; perKey?: readonly number[] };
+/**
+ * How many slots there are: in all, and for each key of a level. `places`: how much may run or wait, in the same way, and what is
+ * thrown beyond that.
+ */
+type SlotLimits = {
+  total?: number;
+  perKey?: readonly number[];
+  places?: { total: number; perKey: readonly number[]; full: () => Error };
+};
 /** Disposing it ends the work. `hasWaited`: there was none when it was asked for. */
 export type Slot = Disposable & { hasWaited: boolean };
 type Waiting = { hasWaited: boolean; start: (slot: Slot) => void };
@@ -51,16 +58,27 @@ class Party {
 export class Slots {
   readonly #total: number;
   readonly #perKey: readonly number[];
+  readonly #places: SlotLimits["places"];
   readonly #all = new Party();
 
-  constructor({ total = Infinity, perKey = [] }: SlotLimits) {
+  constructor({ total = Infinity, perKey = [], places }: SlotLimits) {
     this.#total = total;
     this.#perKey = perKey;
+    this.#places = places;
   }
 
-  /** Resolves to a slot; rejects with the signal's reason when that aborts first. */
+  /** Throws if there is no place left, not even one to wait. */
+  assertPlace(keys: readonly string[]): void {
+    if (this.#places === undefined) return;
+    const { total, perKey, full } = this.#places;
+    const isFull = perKey.some((most, level) => this.load(...keys.slice(0, level + 1)) >= most);
+    if (isFull || this.load() >= total) throw full();
+  }
+
+  /** Resolves to a slot; rejects as `assertPlace` throws, and with the signal's reason when that aborts first. */
   async acquire(keys: readonly string[], signal?: AbortSignal): Promise<Slot> {
     signal?.throwIfAborted();
+    this.assertPlace(keys);
     const { promise, resolve, reject } = Promise.withResolvers<Slot>();
     const waiting: Waiting = { hasWaited: false, start: resolve };
     const owner = keys.reduce((party, key) => party.member(key), this.#all);

@@ -1,6 +1,6 @@
 // A queue whose owners take turns: one who fills its part delays others by one piece of work each, and refuses nobody.
 import assert from "node:assert/strict";
-import { FairQueue, Places } from "@/core/slots.ts";
+import { FairQueue, Places, Slots } from "@/core/slots.ts";
 import { Fault } from "@/core/fault.ts";
 
 /** A queue whose work ends when the test says so. */
@@ -117,4 +117,20 @@ Deno.test("work that fails gives its turn to the next", async () => {
   const works = [...rig.addMany("m", 2), ...rig.addMany("a", 1)];
   assert.deepEqual(await rig.endAll(works, new Fault("gone", "Failed")), ["gone ", "gone ", "gone "]);
   assert.deepEqual(await rig.endAll(rig.addMany("m", 2)), ["m0", "m1"]);
+});
+
+Deno.test("who finds no place, not even to wait, is refused by the fault of what is asked for", async () => {
+  const full = (): Error => new Error("full");
+  const slots = new Slots({ total: 1, places: { total: 4, perKey: [3, 2], full } });
+  const ada = await slots.acquire(["team", "ada"]);
+  const waiting = slots.acquire(["team", "ada"]);
+  await assert.rejects(slots.acquire(["team", "ada"]), /full/);
+  const bob = slots.acquire(["team", "bob"]);
+  assert.throws(() => slots.assertPlace(["team", "cem"]), /full/);
+  const other = slots.acquire(["other", "dan"]);
+  await assert.rejects(slots.acquire(["third", "eve"]), /full/);
+  ada[Symbol.dispose]();
+  slots.assertPlace(["third", "eve"]);
+  await Promise.all([bob, other, waiting].map(async (slot) => (await slot)[Symbol.dispose]()));
+  assert.equal(slots.load(), 0);
 });

@@ -32,9 +32,8 @@ const CACHED_MAX = 200;
 const CACHE_MS = 10 * 60_000;
 /** A document that cannot be fetched is not asked for again at once. */
 const FAILURE_CACHE_MS = 30_000;
-const FETCHES_MAX = 32;
-/** Of one address: a stranger, whose documents may take as long as they like, leaves the others theirs. */
-const FETCHES_PER_ADDRESS = 2;
+/** At once, in all and of one address: a stranger, whose documents may take as long as they like, leaves the others theirs. */
+const FETCHES = { total: 32, perKey: [2] };
 
 /** What is read of a registration and of a document; both may have much more. */
 const Metadata = z.looseObject({
@@ -50,7 +49,12 @@ export class Clients {
   readonly #deps: Deps;
   readonly #documents = new LruMap<string, Cached>(CACHED_MAX);
   /** Of documents that are being fetched, by address. */
-  readonly #slots = new Slots({ total: FETCHES_MAX, perKey: [FETCHES_PER_ADDRESS] });
+  readonly #slots = new Slots({
+    places: {
+      ...FETCHES,
+      full: () => new OauthError("invalid_client", "Too many metadata documents are being fetched; retry later"),
+    },
+  });
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -82,9 +86,8 @@ export class Clients {
     const now = this.#deps.clock.now();
     const cached = this.#documents.get(url);
     if (cached !== undefined && cached.until > now) return await cached.client;
-    if (this.#slots.load(addressKey) >= FETCHES_PER_ADDRESS || this.#slots.load() >= FETCHES_MAX) {
-      throw new OauthError("invalid_client", "Too many metadata documents are being fetched; retry later");
-    }
+    // Before it is stored as a failure of the document.
+    this.#slots.assertPlace([addressKey]);
     const client = this.#fetch(url, addressKey);
     this.#documents.set(url, { client, until: now + CACHE_MS });
     try {

@@ -16,8 +16,11 @@ const CALLBACK = `${PATH}/callback`;
 const ATTEMPT_SECONDS = 600;
 const QUERY_MAX_CHARS = 8192;
 /** Exchanges with the provider: so many at once, and so many that run or wait, each of all addresses and of one. */
-const EXCHANGES = { total: 16, perKey: [4] };
-const EXCHANGES_MAX = { total: 1000, ofAddress: 100 };
+const EXCHANGES = {
+  total: 16,
+  perKey: [4],
+  places: { total: 1000, perKey: [100], full: () => new Fault("unavailable", "Too many people are signing in") },
+};
 const COOKIE = "svc_sign_in";
 const COOKIE_VALUE = new RegExp(`(?:^|; ?)${COOKIE}=([\\w-]{1,1000})(?:;|$)`);
 /** What the page says of a failure. Names only: a text in an address could be anybody's. */
@@ -78,9 +81,6 @@ export function signInRoutes(deps: Deps): Route[] {
         sendOn(deps, request, async (provider, base) => {
           const { search } = new URL(request.url);
           const attempt = readAttempt(deps, request, search);
-          if (exchanges.load(addressKey) >= EXCHANGES_MAX.ofAddress || exchanges.load() >= EXCHANGES_MAX.total) {
-            throw new Fault("unavailable", "Too many people are signing in");
-          }
           using _slot = await exchanges.acquire([addressKey]);
           const claims = await provider.finish(new URL(`${base}${CALLBACK}${search}`), attempt);
           return { location: `${base}/#code=${await deps.createCode(claims)}` };
