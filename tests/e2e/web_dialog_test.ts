@@ -139,6 +139,55 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await page.keyboard.press("Escape");
     });
 
+    await t.step("so are addresses of feeds and hooks, and secrets of slash commands", async () => {
+      await visit(page, "calendar");
+      await page.getByRole("button", { name: "Feeds" }).click();
+      await dialog.getByRole("button", { name: "New feed" }).click();
+      const feed = await fetch(await secretOf("Address"));
+      assert.match(await feed.text(), /^BEGIN:VCALENDAR/);
+      await page.keyboard.press("Escape");
+      const { id } = await target.call(ada, "POST", "/v1/rooms", { name: "Builds" });
+      const open = async (button: string): Promise<void> => {
+        await page.getByRole("button", { name: "Room menu" }).click();
+        await page.getByRole("menuitem", { name: "Room settings" }).click();
+        await dialog.getByRole("button", { name: "Integrations" }).click();
+        await dialog.getByRole("button", { name: button }).click();
+      };
+      await visit(page, `rooms/${id}`);
+      await open("New hook");
+      await dialog.getByLabel("Name").fill("CI");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      const posted = await fetch(await secretOf("Address"), { method: "POST", body: "Built." });
+      assert.equal(await posted.text(), "ok");
+      await page.keyboard.press("Escape");
+      await open("New command");
+      const command = {
+        Command: "/build",
+        Description: "Builds",
+        "Address of": "https://example.com/",
+        "Name under": "CI",
+      };
+      for (const [label, value] of Object.entries(command)) await dialog.getByLabel(label).fill(value);
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await secretOf("Secret");
+      await page.keyboard.press("Escape");
+    });
+
+    await t.step("an export is downloaded, and imported", async () => {
+      await visit(page, "admin/transfers");
+      await page.getByRole("button", { name: "Export" }).click();
+      await dialog.getByRole("button", { name: "Start" }).click();
+      const [file] = await allEnded([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Download" }).click(),
+      ]);
+      await page.getByRole("button", { name: "Import" }).click();
+      await dialog.getByLabel("From").selectOption("gateway");
+      await dialog.getByLabel("Archive").setInputFiles(await file.path());
+      await dialog.getByRole("button", { name: "Upload" }).click();
+      await page.locator("li", { hasText: "Import: Another gateway" }).getByText("done", { exact: true }).waitFor();
+    });
+
     await t.step("why a form was refused is in its dialog", async () => {
       await visit(page, "admin/plugins");
       await page.getByRole("button", { name: "Install", exact: true }).click();

@@ -58,6 +58,7 @@ browserTest("every page fits a narrow screen", async () => {
     ["admin/plugins", "Install"],
     ["admin/webhooks", "example.com"],
     ["admin/jobs", "Refresh"],
+    ["admin/transfers", "Nothing was imported"],
     ["admin/audit", "webhook.create"],
     ["admin/api", "action.invoke"],
     [`rooms/${roomId}`, "1 reply"],

@@ -15,6 +15,7 @@ import { Overview } from "./overview.ts";
 import { Plugins } from "./plugins.ts";
 import { Principals } from "./principals.ts";
 import { Skills } from "./skills.ts";
+import { Transfers } from "./transfers.ts";
 import { Webhooks } from "./webhooks.ts";
 
 const TABS: readonly (readonly [path: string, label: string, view: ComponentType])[] = [
@@ -26,6 +27,7 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
   ["plugins", "Plugins", Plugins],
   ["webhooks", "Webhooks", Webhooks],
   ["jobs", "Jobs", Jobs],
+  ["transfers", "Import and export", Transfers],
   ["audit", "Audit", Audit],
   ["api", "Any operation", Operations],
 ];

@@ -1,15 +1,16 @@
 // One document: the live editor, comments, revisions, and what can be done with it.
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { addressOf, ApiError, call, get, post } from "../core/api.ts";
+import { ApiError, call, get, post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { onEvent, useLive } from "../core/live.ts";
 import { attempt, notify, useLatest } from "../core/notice.ts";
 import { go } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
-import { isAdmin, myId, token } from "../core/session.ts";
+import { isAdmin, myId } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
 import { confirmThen, openDialog, usePaneFocus } from "../part/dialog.ts";
+import { download } from "../part/download.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
@@ -176,7 +177,12 @@ function menuOf(document: Document, room: Room | undefined, path: string, show: 
   if (roomId === null) {
     items.push({ label: "Share", icon: "people", onSelect: () => openDialog(() => html`<${Sharing} path=${path} />`) });
   }
-  items.push({ label: "Download as Markdown", icon: "down", onSelect: () => void attempt(() => download(document)) });
+  items.push({
+    label: "Download as Markdown",
+    icon: "down",
+    onSelect: () =>
+      void attempt(() => download(`v1/collaboration/documents/${id}/export?format=markdown`, `${title}.md`)),
+  });
   if (!canWriteIn(room)) return items;
   items.push({
     label: "New page inside",
@@ -209,16 +215,4 @@ function menuOf(document: Document, room: Room | undefined, path: string, show: 
     });
   }
   return items;
-}
-
-async function download({ id, title }: Document): Promise<void> {
-  const response = await fetch(addressOf(`v1/collaboration/documents/${id}/export?format=markdown`), {
-    headers: { Authorization: `Bearer ${token.value}` },
-  });
-  if (!response.ok) throw new Error("The document could not be downloaded");
-  const link = globalThis.document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
-  link.download = `${title}.md`;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

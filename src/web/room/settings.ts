@@ -3,6 +3,7 @@ import { call } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import type { Room, RoomSettings } from "../core/resources.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
+import { openIntegrations } from "./integrations.ts";
 import { canModerate, isMuted, patchRoom, updateSettings } from "./rooms.ts";
 
 export function openRoomSettings(room: Room): void {
@@ -34,6 +35,11 @@ export function openRoomSettings(room: Room): void {
         <option value="all">mentions, replies and direct messages</option>
         <option value="mentions">mentions only</option>
         <option value="none">nothing</option></select></label>
+      ${
+      canModerate(room)
+        ? html`<p class="row"><button type="button" onClick=${() => openIntegrations(room)}>Integrations</button></p>`
+        : null
+    }
       ${
       isOwner
         ? html`<p class="row">
