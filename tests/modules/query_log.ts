@@ -1,26 +1,34 @@
-// The statements that SQLite is asked while something runs, and how it would go about them.
+// The statements that a database is asked while something runs, and how SQLite would go about them.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CompiledQuery } from "kysely";
+import { PostgresPool } from "@/adapters/store/postgres/connection.ts";
+import type { SqlSession } from "@/adapters/store/sql_session.ts";
 import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
 import type { Harness } from "../harness.ts";
 
-type LoggedQuery = { sql: string; parameters: readonly unknown[] };
+export type LoggedQuery = { sql: string; parameters: readonly unknown[] };
 
 const recordingScope = new AsyncLocalStorage<true>();
 
-/** The statements that SQLite runs for this work; not those of what is done in the background at the same time. */
+/**
+ * The statements that SQLite, or PostgreSQL outside of writes, runs for this work; not those of what is done in the background at
+ * the same time.
+ */
 export async function recordQueries(work: () => Promise<unknown>): Promise<LoggedQuery[]> {
-  const run = SqliteConnection.prototype.run;
   const statements: LoggedQuery[] = [];
-  SqliteConnection.prototype.run = function (...call: Parameters<typeof run>) {
-    if (recordingScope.getStore()) statements.push({ sql: call[0], parameters: call[1] });
-    return run.apply(this, call);
-  };
+  const prototypes: Pick<SqlSession, "run">[] = [SqliteConnection.prototype, PostgresPool.prototype];
+  const originals = prototypes.map((prototype) => ({ prototype, run: prototype.run }));
+  for (const { prototype, run } of originals) {
+    prototype.run = function (...call) {
+      if (recordingScope.getStore()) statements.push({ sql: call[0], parameters: call[1] });
+      return run.apply(this, call);
+    };
+  }
   try {
     await recordingScope.run(true, work);
   } finally {
-    SqliteConnection.prototype.run = run;
+    for (const { prototype, run } of originals) prototype.run = run;
   }
   return statements;
 }

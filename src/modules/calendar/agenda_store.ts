@@ -2,6 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import { MAX_DATE } from "@/core/clock.ts";
 import { queryInChunks } from "@/core/page.ts";
+import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { CalendarTables, EventRow } from "./store.ts";
 
 const SUMMARY_COLUMNS = [
@@ -139,11 +140,12 @@ export class AgendaStore {
       .where("calendar_event.from_at", "<", to).where(endsAt, ">=", from);
   }
 
-  /** Events that one of these principals attends. The cross join makes SQLite start with the attendees. */
+  /** Events that one of these principals attends. The cross join makes SQLite start with the attendees; the events are read by id. */
   #attended(tenantId: string, { from, to }: TimeRange, principalIds: readonly string[]) {
     return this.#db.selectFrom("calendar_attendee").crossJoin("calendar_event").select(SUMMARY_COLUMNS).distinct()
       .where("calendar_attendee.tenant_id", "=", tenantId).where("calendar_attendee.principal_id", "in", principalIds)
-      .whereRef("calendar_event.id", "=", "calendar_attendee.event_id").where("calendar_event.tenant_id", "=", tenantId)
+      .whereRef("calendar_event.id", "=", "calendar_attendee.event_id")
+      .where(tenantIsUnindexed(tenantId, "calendar_event.tenant_id"))
       .where("calendar_event.from_at", "<", to).where(endsAt, ">=", from);
   }
 }

@@ -52,13 +52,13 @@ export {
   type Reader,
   readerOf,
   type RoomRow,
+  roomsOfMember,
   RoomStore,
   type RoomTables,
   type RoomViewer,
   slugOf,
   storedSlug,
   type ViewedRoom,
-  viewedRooms,
   VIEWER_SETTINGS,
 } from "./store.ts";
 export type { RoomPeople } from "./people.ts";

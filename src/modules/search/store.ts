@@ -314,15 +314,11 @@ export class SearchStore {
     return this.#db.selectFrom("room")
       .leftJoin(
         "member as me",
-        (join) =>
-          join.onRef("me.room_id", "=", "room.id").onRef("me.tenant_id", "=", "room.tenant_id")
-            .on("me.principal_id", "=", viewer.principalId),
+        (join) => join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", viewer.principalId),
       )
       .leftJoin(
         "member as owner",
-        (join) =>
-          join.onRef("owner.room_id", "=", "room.id").onRef("owner.tenant_id", "=", "room.tenant_id")
-            .on("owner.principal_id", "=", viewer.ownerId),
+        (join) => join.onRef("owner.room_id", "=", "room.id").on("owner.principal_id", "=", viewer.ownerId),
       )
       .$if(ids === undefined, (query) => query.where("room.tenant_id", "=", viewer.tenantId))
       .$if(
@@ -352,10 +348,8 @@ function isVisibleTo(viewer: SearchViewer): Expression<SqlBool> {
  */
 function isReadableBy(viewer: SearchViewer): Expression<SqlBool> {
   const rooms = sql`room
-    left join member as me on me.room_id = room.id and me.tenant_id = room.tenant_id
-      and me.principal_id = ${viewer.principalId}
-    left join member as owner on owner.room_id = room.id and owner.tenant_id = room.tenant_id
-      and owner.principal_id = ${viewer.ownerId}
+    left join member as me on me.room_id = room.id and me.principal_id = ${viewer.principalId}
+    left join member as owner on owner.room_id = room.id and owner.principal_id = ${viewer.ownerId}
     where room.tenant_id = ${viewer.tenantId} and room.state <> 'deleted' and ${isVisibleTo(viewer)}`;
   return sql<SqlBool>`(d.room_id in (select room.id from ${rooms} and room.history_visibility = 'shared')
     or exists (select 1 from ${rooms} and room.history_visibility <> 'shared' and room.id = d.room_id

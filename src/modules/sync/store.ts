@@ -2,7 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import type { MessageTables } from "@/modules/message/mod.ts";
 import { type NotificationTables, unreadNotifications } from "@/modules/notification/mod.ts";
-import { type ViewedRoom, viewedRooms } from "@/modules/room/mod.ts";
+import { roomsOfMember, type ViewedRoom } from "@/modules/room/mod.ts";
 
 export type SyncTables = MessageTables & NotificationTables;
 
@@ -40,14 +40,12 @@ export class SyncStore {
     const own = sql<
       string
     >`stream.tenant_id = ${viewer.tenantId} and stream.name = ${`principal:${viewer.principalId}`}`;
-    const rows = await viewedRooms(this.#db, viewer.principalId, viewer.ownerId)
+    const rows = await roomsOfMember(this.#db, viewer)
       .select([
         sql<string | null>`(select stream.epoch from stream where ${own})`.as("own_epoch"),
         sql<number | null>`(select stream.head from stream where ${own})`.as("own_head"),
         unreadNotifications(viewer).as("unread_notifications"),
       ])
-      // A value, not "is not null": only that makes SQLite begin with the memberships instead of all rooms of the tenant.
-      .where("room.tenant_id", "=", viewer.tenantId).where("me.principal_id", "=", viewer.principalId)
       .orderBy("room.active_at", "desc").orderBy("room.id", "desc").execute();
     const [first] = rows;
     if (first === undefined) return undefined;

@@ -1,7 +1,13 @@
 // SQL of read positions and unread counts.
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { roomStream } from "@/core/event.ts";
-import { type Reader, type RoomReadState, type UnreadCount, viewedRooms, VIEWER_SETTINGS } from "@/modules/room/mod.ts";
+import {
+  type Reader,
+  type RoomReadState,
+  roomsOfMember,
+  type UnreadCount,
+  VIEWER_SETTINGS,
+} from "@/modules/room/mod.ts";
 import { jsonRows } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
@@ -125,12 +131,10 @@ export class ReadStateStore {
     viewer: Viewer & Pick<Reader, "isOwned" | "roomIds">,
     roomIds?: readonly string[],
   ): Promise<RoomReadState[]> {
-    let query = viewedRooms(this.#db, viewer.principalId, viewer.ownerId).clearSelect()
+    let query = roomsOfMember(this.#db, viewer).clearSelect()
       .select(["room.id", "room.history_visibility", "stream.head", "me.last_read_seq as my_last_read_seq"])
       .select(VIEWER_SETTINGS).select(["me.joined_seq as my_joined_seq", "owner.joined_seq as owner_joined_seq"])
-      .where("room.tenant_id", "=", viewer.tenantId).where("room.state", "<>", "deleted")
-      // A value, not "is not null": only that makes SQLite begin with the memberships instead of all rooms of the tenant.
-      .where("me.principal_id", "=", viewer.principalId);
+      .where("room.state", "<>", "deleted");
     if (viewer.isOwned) query = query.where("owner.role", "is not", null);
     if (viewer.roomIds !== undefined) query = query.where("room.id", "in", [...viewer.roomIds, ""]);
     if (roomIds !== undefined) query = query.where("room.id", "in", roomIds);
