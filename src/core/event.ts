@@ -47,7 +47,7 @@ export type EphemeralEvent = {
   /** `ClientInfo` of the publisher, encoded, when a client published it. */
   infoJson?: string;
   /** Only these principals receive it; absent = every subscriber. */
-  principalIds?: readonly string[];
+  principalIds?: readonly string[] | undefined;
   /** A client joined or left: `json` is its `ClientInfo`; only subscribers that requested join and leave pushes receive it. */
   push?: "join" | "leave";
 };

@@ -134,7 +134,12 @@ export class Fault extends Error {
   constructor(
     code: FaultCode,
     message: string,
-    options: { cause?: unknown; errors?: readonly FieldFault[]; retryAfterMs?: number; limit?: LimitState } = {},
+    options: {
+      cause?: unknown;
+      errors?: readonly FieldFault[];
+      retryAfterMs?: number | undefined;
+      limit?: LimitState;
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;

@@ -34,6 +34,23 @@ export function patchedOr<Value>(patched: Value | undefined, current: Value): Va
   return patched === undefined ? current : patched;
 }
 
+/** A boolean field as databases store it, `undefined` as it is. */
+export function flagOf(value: boolean | undefined): 0 | 1 | undefined {
+  return value === undefined ? undefined : value ? 1 : 0;
+}
+
+/** The same for a field that is stored as JSON. */
+export function jsonOf<Value>(value: Value): string | Extract<Value, undefined> {
+  return JSON.stringify(value); // `undefined` for `undefined`, which its type does not say
+}
+
+type Given<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
+
+/** The fields that have a value, null included: the columns that an update sets. */
+export function withoutUndefined<Fields extends object>(fields: Fields): Given<Fields> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Given<Fields>; // what the filter leaves
+}
+
 /** Throws `version_mismatch` for an update of another version than the current one; without a version it applies to any. */
 export function assertVersion(what: string, current: number, wanted: number | undefined): void {
   if (wanted === undefined || wanted === current) return;

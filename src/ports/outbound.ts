@@ -28,11 +28,14 @@ export type OutboundOptions = {
 /** Bounds of a JSON body; of each event, if the body is a stream of server-sent events. */
 export type JsonBounds = { bytesMax: number; depthMax: number; valuesMax: number };
 
-/** A `fetch` with bounds. Options that `fetch` has and this type lacks are ignored. */
+/** Options of `fetch`; others than these are ignored. */
+export type OutboundInit = { [Name in "method" | "headers" | "body" | "signal"]?: RequestInit[Name] | undefined };
+
+/** A `fetch` with bounds. */
 export interface Outbound {
   (
     url: string | URL,
-    init?: Pick<RequestInit, "method" | "headers" | "body" | "signal">,
+    init?: OutboundInit,
     options?: OutboundOptions,
   ): Promise<Response>;
   /** Throws where the address alone says that a call would be refused: so a wrong one is refused when it is configured. */

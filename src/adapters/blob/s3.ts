@@ -181,7 +181,7 @@ export class S3Blobs implements Blobs {
       return await this.#outbound(signed.url, {
         method,
         headers: signed.headers,
-        ...(body === undefined ? {} : { body }),
+        body,
         signal: controller.signal,
       }, this.#bounds);
     } finally {

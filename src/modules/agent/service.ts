@@ -52,8 +52,8 @@ export class AgentService {
         kind: "agent",
         displayName,
         role: "member",
-        ...handle === undefined ? {} : { handle },
-        ...ownerId === undefined ? {} : { ownerId },
+        handle,
+        ownerId,
       });
       const now = iso(clock.now());
       const row: AgentRow = {

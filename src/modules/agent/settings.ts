@@ -1,5 +1,6 @@
 // The settings of agents, as columns and as shown.
 import { type Actor, textOfScopes } from "@/core/actor.ts";
+import { flagOf, jsonOf, withoutUndefined } from "@/core/patch.ts";
 import type { StoredSchedule } from "./run/schedule.ts";
 import type { AgentSchedule, AgentSettings } from "./schema.ts";
 import type { AgentRow } from "./tables.ts";
@@ -13,20 +14,19 @@ export function columnsOf(
 ): Partial<AgentColumns> {
   const { model, instructions, tools, askFirst, memoryScopes, triggers, maxSteps, maxOutputTokens, paused } = settings;
   const { schedule, tokensPerDay } = settings;
-  const columns = {
+  return withoutUndefined({
     model,
     instructions,
-    tools_json: json(tools),
-    ask_first_json: json(askFirst),
-    memory_scopes_json: json(memoryScopes),
-    triggers_json: json(triggers),
-    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy, scopes: textOfScopes(scopes) }),
+    tools_json: jsonOf(tools),
+    ask_first_json: jsonOf(askFirst),
+    memory_scopes_json: jsonOf(memoryScopes),
+    triggers_json: jsonOf(triggers),
+    schedule_json: schedule === null ? null : jsonOf(schedule && { ...schedule, setBy, scopes: textOfScopes(scopes) }),
     max_steps: maxSteps,
     max_output_tokens: maxOutputTokens,
     tokens_per_day: tokensPerDay,
-    is_paused: paused === undefined ? undefined : paused ? 1 : 0,
-  };
-  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined));
+    is_paused: flagOf(paused),
+  });
 }
 
 export function presentSettings(row: AgentRow): AgentSettings {
@@ -49,8 +49,4 @@ function presentSchedule({ schedule_json }: AgentRow): AgentSchedule | null {
   if (schedule_json === null) return null;
   const { setBy: _setBy, scopes: _scopes, ...schedule }: StoredSchedule = JSON.parse(schedule_json);
   return schedule;
-}
-
-function json(value: unknown): string | undefined {
-  return value === undefined ? undefined : JSON.stringify(value);
 }

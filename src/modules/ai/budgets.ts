@@ -3,6 +3,7 @@ import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import { withoutUndefined } from "@/core/patch.ts";
 import type { ModelUsage } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import {
@@ -158,12 +159,8 @@ export class Budgets {
   async #applied(budgets: BudgetStore, charge: AiCharge): Promise<Applied[]> {
     const { tenantId, principalId, agentId, roomId } = charge;
     const now = iso(this.#deps.clock.now());
-    const rows = await budgets.budgets(tenantId, {
-      tenant: "",
-      ...(principalId === undefined ? {} : { principal: principalId }),
-      ...(agentId === undefined ? {} : { agent: agentId }),
-      ...(roomId === undefined ? {} : { room: roomId }),
-    });
+    const subjects = withoutUndefined({ tenant: "", principal: principalId, agent: agentId, room: roomId });
+    const rows = await budgets.budgets(tenantId, subjects);
     const own = rows.map((row): Applied => ({ ...appliedOf(row, now), setBy: row.created_by }));
     return [...own, ...this.#operatorLimits(principalId, now), ...agentLimits(charge, now)]
       .toSorted((one, other) => one.budget < other.budget ? -1 : 1);

@@ -64,7 +64,7 @@ export class CompletionService {
 /** A failure of a model as callers of the API see it. */
 function faultOf(error: ModelError): Fault {
   const { code, isRetryable, retryAfterMs } = error;
-  const options = { cause: error, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  const options = { cause: error, retryAfterMs };
   if (code === "context_too_long") return new Fault("context_too_long", MODEL_FAILURES[code], options);
   return new Fault(isRetryable || code === "cancelled" ? "unavailable" : "model_failed", MODEL_FAILURES[code], options);
 }

@@ -3,7 +3,7 @@ import { type Clock, iso, nextTick } from "@/core/clock.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import { assertVersion, patchedOr } from "@/core/patch.ts";
+import { assertVersion, flagOf, jsonOf, patchedOr, withoutUndefined } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { assertCanCheckBusy, type CalendarAccess } from "./access.ts";
@@ -142,12 +142,8 @@ export class EventUpdater {
     const name = occurrence.name ?? "";
     const field = SERIES_FIELDS.find((field) => input[field] !== undefined);
     if (field !== undefined) throw invalidField(`/${field}`, "applies to the whole series; use scope all or following");
-    const patch: Patch = {
-      ...occurrence.patch,
-      ...(input.title === undefined ? {} : { title: input.title }),
-      ...(input.description === undefined ? {} : { description: input.description }),
-      ...(input.location === undefined ? {} : { location: input.location }),
-    };
+    const { title, description, location } = input;
+    const patch: Patch = { ...occurrence.patch, ...withoutUndefined({ title, description, location }) };
     const before = {
       start_local: patch.startLocal ?? name,
       time_zone: patchedOr(patch.timeZone, row.time_zone),
@@ -249,13 +245,13 @@ export class EventUpdater {
     EventRow,
     "title" | "description" | "location" | "visibility" | "is_transparent" | "reminders_json" | "reminded_at"
   > {
-    const reminders = input.reminders === undefined ? row.reminders_json : JSON.stringify(input.reminders);
+    const reminders = jsonOf(input.reminders) ?? row.reminders_json;
     return {
       title: input.title ?? row.title,
       description: patchedOr(input.description, row.description),
       location: patchedOr(input.location, row.location),
       visibility: input.visibility ?? row.visibility,
-      is_transparent: input.transparent === undefined ? row.is_transparent : input.transparent ? 1 : 0,
+      is_transparent: flagOf(input.transparent) ?? row.is_transparent,
       reminders_json: reminders,
       // Changed reminders apply to future occurrences only.
       reminded_at: reminders === row.reminders_json ? row.reminded_at : iso(this.#deps.clock.now()),

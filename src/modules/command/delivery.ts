@@ -84,7 +84,7 @@ export class ResponseDelivery {
       mentions: { principalIds: [], room: false },
       clientMessageId,
       metadata: {},
-      ...elements === undefined ? {} : { elements },
+      elements,
     };
     const said = { ...content, text: filtered?.text ?? text, metadata: filtered?.metadata ?? {} };
     const { message } = await sender.send(context, said, content);

@@ -3,7 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, jsonOf } from "@/core/patch.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, type DocumentGrant, isModerator } from "./access.ts";
@@ -74,7 +74,7 @@ export class DocumentUpdater {
         room_id: roomId,
         is_locked: input.locked === undefined ? row.is_locked : Number(input.locked),
         state: input.state ?? row.state,
-        metadata_json: input.metadata === undefined ? row.metadata_json : JSON.stringify(input.metadata),
+        metadata_json: jsonOf(input.metadata) ?? row.metadata_json,
       });
       for (const one of descendants) await this.#save(tx, context, one, { ...one, room_id: roomId });
       return presentDocument(saved);

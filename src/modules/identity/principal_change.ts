@@ -4,6 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { type EventActor, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { PrincipalChange } from "@/core/module.ts";
+import { flagOf, withoutUndefined } from "@/core/patch.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { presentPrincipal } from "./presenter.ts";
 import { nameSetByApi, withPreferences } from "./principal_settings.ts";
@@ -20,8 +21,7 @@ export function updatedColumns(
 ): Partial<PrincipalRow> {
   return {
     ...nameSetByApi(row, displayName),
-    ...(handle === undefined ? {} : { handle }),
-    ...(disabled === undefined ? {} : { is_disabled: disabled ? 1 : 0 }),
+    ...withoutUndefined({ handle, is_disabled: flagOf(disabled) }),
   };
 }
 
@@ -32,13 +32,11 @@ export function ownColumns(
   input: Omit<MeUpdate, "version">,
   now: number,
 ): Partial<PrincipalRow> {
+  const { handle, avatarFileId, timezone, locale } = input;
   const row = { ...before, ...nameSetByApi(before, input.displayName) };
   return {
     display_name: row.display_name,
-    ...(input.handle === undefined ? {} : { handle: input.handle }),
-    ...(input.avatarFileId === undefined ? {} : { avatar_file_id: input.avatarFileId }),
-    ...(input.timezone === undefined ? {} : { timezone: input.timezone }),
-    ...(input.locale === undefined ? {} : { locale: input.locale }),
+    ...withoutUndefined({ handle, avatar_file_id: avatarFileId, timezone, locale }),
     prefs_json: withPreferences(row, actor, input),
     ...statusColumns(input.status, now),
   };

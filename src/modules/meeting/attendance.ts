@@ -3,6 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
+import { flagOf, withoutUndefined } from "@/core/patch.ts";
 import type { RoomGrant } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { LockedMeeting } from "./locked_meeting.ts";
@@ -126,10 +127,10 @@ export class MeetingAttendance {
         assertRank(own, participant.role, "Muting a participant");
         if (!muted) throw new Fault("forbidden", "/muted: only participants themselves can unmute");
       }
-      const set: Partial<ParticipantRow> = {
-        ...(muted === undefined ? {} : { is_muted: muted ? 1 : 0 }),
-        ...(hand === undefined ? {} : { hand_raised_at: hand ? meeting.handTime : null }),
-      };
+      const set: Partial<ParticipantRow> = withoutUndefined({
+        is_muted: flagOf(muted),
+        hand_raised_at: hand === undefined ? undefined : hand ? meeting.handTime : null,
+      });
       if (role !== undefined && role !== participant.role) {
         assertRank(own, participant.role, "Changing a role");
         assertRank(own, role, "Changing a role");

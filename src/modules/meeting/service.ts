@@ -5,7 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, flagOf, jsonOf, withoutUndefined } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { readerOf, type RoomAccess, type RoomGrant, RoomStore } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -131,13 +131,13 @@ export class MeetingService {
       if (scheduledFor !== undefined && meeting.row.state !== "scheduled") {
         throw new Fault("conflict", "/scheduledFor: the meeting has already started");
       }
-      await meeting.save({
-        ...(input.title === undefined ? {} : { title: input.title }),
-        ...(input.locked === undefined ? {} : { is_locked: input.locked ? 1 : 0 }),
-        ...(input.lobby === undefined ? {} : { is_lobby: input.lobby ? 1 : 0 }),
-        ...(agentIds === undefined ? {} : { agent_ids_json: JSON.stringify(agentIds) }),
-        ...(scheduledFor === undefined ? {} : { scheduled_for: inFuture(scheduledFor, meeting.now) }),
-      });
+      await meeting.save(withoutUndefined({
+        title: input.title,
+        is_locked: flagOf(input.locked),
+        is_lobby: flagOf(input.lobby),
+        agent_ids_json: jsonOf(agentIds),
+        scheduled_for: scheduledFor === undefined ? undefined : inFuture(scheduledFor, meeting.now),
+      }));
       await meeting.emit("meeting.updated", actor);
       for (const participant of meeting.participants.filter((one) => isUngranted(one, agentIds))) {
         await meeting.leave(participant, "removed", actor);

@@ -4,7 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import { assertVersion, patchedOr } from "@/core/patch.ts";
+import { assertVersion, flagOf, patchedOr } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -103,7 +103,7 @@ export class MemoryService {
         valid_from: patchedOr(input.validFrom, row.valid_from),
         valid_to: patchedOr(input.validTo, row.valid_to),
         expires_at: patchedOr(input.expiresAt, row.expires_at),
-        pinned: input.pinned === undefined ? row.pinned : input.pinned ? 1 : 0,
+        pinned: flagOf(input.pinned) ?? row.pinned,
       };
       const subjectIds = input.subjectIds === undefined ? fact.subjectIds : [...new Set(input.subjectIds)].sort();
       if (JSON.stringify([after, subjectIds]) === JSON.stringify([row, fact.subjectIds])) return presentMemory(fact);

@@ -5,7 +5,7 @@ import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, jsonOf } from "@/core/patch.ts";
 import { changesBetween } from "@/core/event_data.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
@@ -120,7 +120,7 @@ export class MessageService {
     const messages = [message, ...thread?.items ?? []];
     return {
       ...message,
-      ...thread === undefined ? {} : { thread },
+      thread,
       ...include.includes("history") ? { history: await this.#lastVersions(row) } : {},
       ...include.includes("senders") ? { senders: await this.#deps.people.sendersOf(actor, messages) } : {},
     };
@@ -173,9 +173,9 @@ export class MessageService {
         ...row,
         text: input.text ?? row.text,
         format: input.format ?? row.format,
-        mentions_json: mentions === undefined ? row.mentions_json : JSON.stringify(mentions),
-        metadata_json: metadata === undefined ? row.metadata_json : JSON.stringify(metadata),
-        elements_json: elements === undefined ? row.elements_json : JSON.stringify(elements),
+        mentions_json: jsonOf(mentions) ?? row.mentions_json,
+        metadata_json: jsonOf(metadata) ?? row.metadata_json,
+        elements_json: jsonOf(elements) ?? row.elements_json,
         edited_at: now,
         edit_count: row.edit_count + 1,
         version: row.version + 1,

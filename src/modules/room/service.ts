@@ -7,7 +7,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, jsonOf, patchedOr, withoutUndefined } from "@/core/patch.ts";
 import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type AnyDatabase, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
@@ -159,33 +159,29 @@ export class RoomService {
       assertVersion("room", room.version, version);
       if (Object.values(given).every((value) => value === undefined)) return;
       if (agentPolicy !== undefined) await this.#assertAgentsVisible(tx.db, actor, agentPolicy);
-      const set: Partial<RoomRow> = {
-        ...(input.name === undefined ? {} : { name: input.name }),
-        ...(input.slug === undefined && input.visibility === undefined ? {} : {
-          slug: storedSlug(
-            { id, visibility: input.visibility ?? room.visibility },
-            input.slug === undefined ? slugOf(room) : input.slug,
-          ),
-        }),
-        ...(input.topic === undefined ? {} : { topic: input.topic }),
-        ...(input.description === undefined ? {} : { description: input.description }),
-        ...(input.visibility === undefined ? {} : { visibility: input.visibility }),
-        ...(input.historyVisibility === undefined ? {} : { history_visibility: input.historyVisibility }),
-        ...(input.retentionDays === undefined ? {} : { retention_days: input.retentionDays }),
-        ...(input.metadata === undefined ? {} : { metadata_json: JSON.stringify(input.metadata) }),
-        ...(state === undefined ? {} : { state }),
-        ...(agentPolicy === undefined ? {} : {
-          agent_policy_json: JSON.stringify(
-            AgentPolicy.parse({ ...JSON.parse(room.agent_policy_json), ...agentPolicy }),
-          ),
-        }),
+      const { name, topic, description, visibility, metadata } = input;
+      const set: Partial<RoomRow> = withoutUndefined({
+        name,
+        slug: input.slug === undefined && visibility === undefined
+          ? undefined
+          : storedSlug({ id, visibility: visibility ?? room.visibility }, patchedOr(input.slug, slugOf(room))),
+        topic,
+        description,
+        visibility,
+        history_visibility: input.historyVisibility,
+        retention_days: input.retentionDays,
+        metadata_json: jsonOf(metadata),
+        state,
+        agent_policy_json: agentPolicy === undefined
+          ? undefined
+          : JSON.stringify(AgentPolicy.parse({ ...JSON.parse(room.agent_policy_json), ...agentPolicy })),
         version: room.version + 1,
         updated_at: iso(this.#deps.clock.now()),
-      };
+      });
       await new RoomStore(tx.db).update(actor.tenantId, id, set);
       const type = state === "archived" && room.state === "active" ? "room.archived" : "room.updated";
       // Every subscription ends and is authorized again; members resume at once without a gap.
-      const revalidates = (input.visibility === "private" && room.visibility === "public") ||
+      const revalidates = (visibility === "private" && room.visibility === "public") ||
         (input.historyVisibility ?? room.history_visibility) !== room.history_visibility;
       await tx.emit({
         ...roomEvent(actor, id, type, roomChanges(room, { ...room, ...set })),

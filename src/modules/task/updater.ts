@@ -3,7 +3,7 @@ import { type Clock, iso, requireTimeZone } from "@/core/clock.ts";
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { assertVersion, patchedOr } from "@/core/patch.ts";
+import { assertVersion, jsonOf, patchedOr } from "@/core/patch.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Transaction } from "@/ports/store.ts";
 import { positionBeside } from "./board.ts";
@@ -78,7 +78,7 @@ export class TaskUpdater {
       description: patchedOr(description === "" ? null : description, row.description),
       priority: priority === undefined ? row.priority : PRIORITIES.indexOf(priority),
       labels_json: labels === undefined ? row.labels_json : JSON.stringify([...new Set(labels)]),
-      metadata_json: metadata === undefined ? row.metadata_json : JSON.stringify(metadata),
+      metadata_json: jsonOf(metadata) ?? row.metadata_json,
       start_at: patchedOr(patch.startAt, row.start_at),
       due_at: patchedOr(patch.dueAt, row.due_at),
       timezone: patch.timezone === undefined ? row.timezone : requireTimeZone(patch.timezone, "/timezone"),

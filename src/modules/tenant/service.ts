@@ -1,7 +1,7 @@
 // Tenants: created by the first token that names them, updated by their admins.
 import { type Clock, iso } from "@/core/clock.ts";
 import { notFound } from "@/core/fault.ts";
-import { assertVersion } from "@/core/patch.ts";
+import { assertVersion, withoutUndefined } from "@/core/patch.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { type Tenant, TenantSettings, type TenantUpdate } from "./schema.ts";
 import { originsChanged, originsOf, type TenantRow, TenantStore, type TenantTables } from "./store.ts";
@@ -44,20 +44,23 @@ export class TenantService {
       await tx.reserve(tenantId, CHANGES_LOCK, 0);
       const before = await this.read(tenantId, tx.db);
       assertVersion("tenant", before.version, version);
-      await tenants.update(tenantId, {
-        ...(name === undefined ? {} : { name }),
-        settings_json: JSON.stringify({ ...before.settings, ...settings }),
-        ...(allowedOrigins === undefined ? {} : { allowed_origins_json: jsonOf(allowedOrigins) }),
-        version: before.version + 1,
-        updated_at: iso(this.#deps.clock.now()),
-      });
+      await tenants.update(
+        tenantId,
+        withoutUndefined({
+          name,
+          settings_json: JSON.stringify({ ...before.settings, ...settings }),
+          allowed_origins_json: allowedOrigins === undefined ? undefined : originsJsonOf(allowedOrigins),
+          version: before.version + 1,
+          updated_at: iso(this.#deps.clock.now()),
+        }),
+      );
       if (allowedOrigins !== undefined) tx.signal(originsChanged.create(tenantId, tenantId));
       return await this.read(tenantId, tx.db);
     });
   }
 }
 
-function jsonOf(origins: readonly string[] | null): string | null {
+function originsJsonOf(origins: readonly string[] | null): string | null {
   return origins === null || origins.length === 0 ? null : JSON.stringify([...new Set(origins)]);
 }
 

@@ -6,7 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { assertVersion, patchedOr } from "@/core/patch.ts";
+import { assertVersion, jsonOf, patchedOr } from "@/core/patch.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -128,7 +128,7 @@ export class WebhookService {
       const after: WebhookRow = {
         ...row,
         url: input.url ?? row.url,
-        events_json: input.events === undefined ? row.events_json : JSON.stringify(input.events),
+        events_json: jsonOf(input.events) ?? row.events_json,
         room_ids_json: roomIds === null ? null : JSON.stringify(roomIds),
         description: patchedOr(input.description, row.description),
         ...enabledColumns(input.enabled, input.url !== undefined && input.url !== row.url),

@@ -36,7 +36,7 @@ export class Resources {
 
   /** A page of the caller's rooms; the first one begins with the skills of the tenant. */
   async list(context: ToolContext, cursor: string | undefined): Promise<ListResourcesResult> {
-    const input = { member: "me", limit: ROOMS_PER_PAGE, ...cursor === undefined ? {} : { cursor } };
+    const input = { member: "me", limit: ROOMS_PER_PAGE, cursor };
     const { items, nextCursor } = await this.#tools.output(context, "room.list", input);
     const rooms = items as { id: string; name: string | null; topic: string | null }[];
     const skills = cursor === undefined ? await this.#skills(context) : [];

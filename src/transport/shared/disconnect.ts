@@ -18,7 +18,8 @@ export type Disconnect = {
     | "rate"
     | "slow_consumer"
     | "pong_timeout"
-    | "internal";
+    | "internal"
+    | undefined;
 };
 
 type Metric = Disconnect["metric"];
@@ -120,5 +121,5 @@ function createDisconnect(
   reconnect: boolean,
   metric: Metric,
 ): Disconnect {
-  return { code, reason, meaning, reconnect, ...(metric === undefined ? {} : { metric }) };
+  return { code, reason, meaning, reconnect, metric };
 }

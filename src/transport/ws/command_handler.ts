@@ -164,7 +164,7 @@ export class CommandHandler {
       channel,
       json: `${JSON.stringify(this.#head(type, actor)).slice(0, -1)},"data":${encoded}}`,
       infoJson: JSON.stringify(connection.info()),
-      ...(principalIds === undefined ? {} : { principalIds }),
+      principalIds,
     });
     await this.#reply(connection, id, "publish", "{}");
   }

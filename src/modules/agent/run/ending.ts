@@ -120,14 +120,14 @@ export class RunEnding {
     run: RunRow,
     actor: Actor | undefined,
     status: "succeeded" | "failed" | "expired",
-    { text, error, post }: { text: string; error?: RunFailure; post: PreparedPost },
+    { text, error, post }: { text: string; error?: RunFailure | undefined; post: PreparedPost },
   ): Promise<RunRow | undefined> {
     const posted = await this.#deps.poster.post(run, post, actor === undefined ? {} : { actor });
     if (posted instanceof Fault && status === "succeeded") throw posted;
     const outputMessageId = idOf(posted);
     // Who watches it later reads all of it.
     if (text !== "") await new RunStore(tx.db).putStep(reportedStep(run, text, iso(this.#deps.clock.now())));
-    const options = { outputMessageId, set: { text: "" }, ...error === undefined ? {} : { error } };
+    const options = { outputMessageId, set: { text: "" }, error };
     return await this.#deps.lifecycle.stop(tx, run, status, options);
   }
 }

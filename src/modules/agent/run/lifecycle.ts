@@ -38,7 +38,7 @@ export function isWaiting({ status }: Pick<RunRow, "status">): boolean {
 }
 
 type Ended = "succeeded" | "failed" | "cancelled" | "expired";
-type EndOptions = { outputMessageId?: string | null; error?: RunFailure; set?: Partial<RunRow> };
+type EndOptions = { outputMessageId?: string | null; error?: RunFailure | undefined; set?: Partial<RunRow> };
 type Deps = {
   clock: Clock;
   ai: Pick<AiService, "releaseRun">;

@@ -116,7 +116,7 @@ export class OutsideRuns {
       const ended = await ending.endExternal(tx, run, actor, status, {
         text: text ?? run.text,
         post: prepared.post,
-        ...failure === undefined ? {} : { error: failure },
+        error: failure,
       });
       if (ended === undefined) throw finished();
       return presentRun(ended);

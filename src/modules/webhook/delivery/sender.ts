@@ -52,7 +52,7 @@ export class WebhookSender {
           "user-agent": "collaboration-gateway-webhook/1",
           ...signedHeaders(secrets, { id, timestamp, body }),
         },
-        ...(signal === undefined ? {} : { signal }),
+        signal,
       }, { totalMs: TOTAL_MS, bodyMaxBytes: Infinity });
       // Only the status counts: the body is not read.
       await response.body?.cancel();

@@ -110,7 +110,7 @@ export class HookReceiver {
         format: "markdown",
         metadata: { hook: row.id, source: said.source },
         ...(threadId.success ? { threadId: threadId.data } : {}),
-        ...(said.deliveryId === undefined ? {} : { clientMessageId: said.deliveryId }),
+        clientMessageId: said.deliveryId,
       } as const;
       const isFiltered = filter.appliesTo(actor.tenantId, roomId);
       const whole = isFiltered ? await filter.apply(context, roomId, given) : given;

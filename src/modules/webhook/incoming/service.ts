@@ -7,7 +7,7 @@ import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { assertVersion, patchedOr } from "@/core/patch.ts";
+import { assertVersion, flagOf, patchedOr } from "@/core/patch.ts";
 import { type FileAttachments, sweepJob } from "@/modules/file/mod.ts";
 import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
@@ -115,8 +115,8 @@ export class HookService {
         display_name: input.displayName ?? row.display_name,
         avatar_file_id: patchedOr(input.avatarFileId, row.avatar_file_id),
         description: patchedOr(input.description, row.description),
-        may_mention_all: input.mayMentionAll === undefined ? row.may_mention_all : input.mayMentionAll ? 1 : 0,
-        is_enabled: input.enabled === undefined ? row.is_enabled : input.enabled ? 1 : 0,
+        may_mention_all: flagOf(input.mayMentionAll) ?? row.may_mention_all,
+        is_enabled: flagOf(input.enabled) ?? row.is_enabled,
         signing_secret_encrypted: signingSecret === undefined
           ? row.signing_secret_encrypted
           : this.#encrypt(row, signingSecret),

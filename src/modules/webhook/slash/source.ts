@@ -76,7 +76,7 @@ export class SlashCommandSource implements CommandSource {
           accept: "application/json, text/plain",
           ...signedHeaders(signing, { id: call.id, timestamp, body }),
         },
-        ...(call.signal === undefined ? {} : { signal: call.signal }),
+        signal: call.signal,
       }, { totalMs: RESPONSE_TIMEOUT_MS, bodyMaxBytes: RESPONSE_MAX_BYTES });
       const text = await response.text();
       if (response.status === ACCEPTED && responseUrl !== undefined) return { kind: "accepted" };
