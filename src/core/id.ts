@@ -9,6 +9,11 @@ export function newId(prefix: string): string {
   return `${prefix}_${v7(undefined, scratch).toHex()}`;
 }
 
+/** An id in the examples of the documents. */
+export function exampleId(prefix: string): string {
+  return `${prefix}_0190c5d2e7f07b1c9d0a1b2c3d4e5f60`;
+}
+
 /** `bytes` of randomness as base64url, for secrets. */
 export function newSecret(bytes = 32): string {
   return crypto.getRandomValues(new Uint8Array(bytes)).toBase64({ alphabet: "base64url", omitPadding: true });

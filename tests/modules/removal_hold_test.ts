@@ -1,9 +1,8 @@
 // A write that waits for the removal of its author is rejected.
 import assert from "node:assert/strict";
 import postgres from "postgres";
-import type { ApiResponse } from "../harness.ts";
+import { type ApiResponse, openGateway } from "../harness.ts";
 import { DEFAULT_MEMBER_SETTINGS } from "@/modules/room/mod.ts";
-import { openGateway } from "../harness.ts";
 import { testOnPostgres } from "../engines.ts";
 import { until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";

@@ -2,8 +2,7 @@
 // and published once, and nothing of them is left behind.
 import assert from "node:assert/strict";
 import { JobRunner } from "@/adapters/job/runner.ts";
-import type { Harness } from "../harness.ts";
-import { openGateway } from "../harness.ts";
+import { type Harness, openGateway } from "../harness.ts";
 import { slowTest } from "../tier.ts";
 import { pause } from "../wait.ts";
 import {

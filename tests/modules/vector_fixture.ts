@@ -1,8 +1,7 @@
 // A gateway with an embedding model.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { ApiResponse, Caller, Harness } from "../harness.ts";
-import { openGateway } from "../harness.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
 import { ScriptedModels } from "../scripted_models.ts";
 import { search as searchUntilComplete } from "./fixtures.ts";

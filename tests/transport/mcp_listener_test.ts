@@ -1,7 +1,6 @@
 // Listening to resources: what ends it, and how much of it one person may have.
 import assert from "node:assert/strict";
-import { openGateway } from "../harness.ts";
-import type { Caller, Harness } from "../harness.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
 import { until } from "../wait.ts";
 import { ACCEPT } from "./mcp_fixture.ts";

@@ -1,12 +1,13 @@
 // Operations on agents.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import { Agent, AgentCreate, AgentList, AgentRef, AgentUpdate } from "./schema.ts";
 import type { AgentService } from "./service.ts";
 
 const PATH = "/v1/collaboration/agents";
-export const AGENT = "prn_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+export const AGENT = exampleId("prn");
 
 export function agentOperations(agents: AgentService): Operation[] {
   return [

@@ -1,6 +1,7 @@
 // Operations, routes and jobs of transfers.
 import type { AnyArchiveSection } from "@/core/archive.ts";
 import { Fault } from "@/core/fault.ts";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { pageSchema } from "@/core/page.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
@@ -12,8 +13,8 @@ import { ExportCreate, ImportCreate, transferEvents, TransferList, TransferRef, 
 
 const IMPORTS = "/v1/collaboration/imports";
 const EXPORTS = "/v1/collaboration/exports";
-const IMPORT = { id: "imp_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
-const EXPORT = { id: "exp_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
+const IMPORT = { id: exampleId("imp") };
+const EXPORT = { id: exampleId("exp") };
 
 /** What clients see of imports and exports. */
 export function archiveApi(
@@ -122,7 +123,7 @@ function exportOperations(
       input: ExportCreate,
       output: Export,
       faults: ["not_found", "already_running"],
-      example: { kind: "room", roomId: "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      example: { kind: "room", roomId: exampleId("room") },
       run: async (context, input) => {
         const created = await exports.create(context, input);
         return new Outcome(created, { location: `${EXPORTS}/${created.id}` });

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { notFound } from "@/core/fault.ts";
 import { hash64 } from "@/core/hash.ts";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { matchesIfNoneMatch } from "@/core/request.ts";
@@ -32,8 +33,8 @@ import {
 import type { CalendarService } from "./service.ts";
 
 const PATH = "/v1/collaboration/calendar";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const EVENT = "cal_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
+const EVENT = exampleId("cal");
 const RANGE = { from: "2026-03-01T00:00:00Z", to: "2026-04-01T00:00:00Z" };
 /** Feed requests of one client address: it may be shared by many calendar clients that poll rarely. */
 const FEED_RATE = { perSecond: 5, burst: 100 };
@@ -198,7 +199,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       input: z.strictObject({ id: EventId }),
       output: z.void(),
       faults: ["not_found"],
-      example: { id: "feed_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      example: { id: exampleId("feed") },
       run: (context, { id }) => feeds.delete(context, id),
     }),
     defineOperation({
@@ -235,7 +236,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       input: z.strictObject({ id: EventId }),
       output: Import,
       faults: ["not_found"],
-      example: { id: "imp_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      example: { id: exampleId("imp") },
       run: (context, { id }) => imports.read(context, id),
     }),
   ];

@@ -1,4 +1,5 @@
 // Operations on commands and their responses.
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome, type Rates } from "@/core/operation.ts";
 import type { ActionService } from "./actions.ts";
@@ -16,7 +17,7 @@ import {
 import type { CommandService } from "./service.ts";
 
 const PATH = "/v1/collaboration/commands";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
 const RUN_RATE: Rates = { human: { perSecond: 1, burst: 20 } };
 
 /** Of what calls something that responds. */
@@ -87,7 +88,7 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
         ...CALLING,
         input: ActionInvoke,
         faults: [...CALL_FAULTS, "gone"],
-        example: { id: "msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", elementId: "vote-pizza" },
+        example: { id: exampleId("msg"), elementId: "vote-pizza" },
         run: async (context, input) => outcomeOf(await actions.invoke(context, input)),
       }),
       defineOperation({
@@ -101,7 +102,7 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
         output: Response,
         faults: ["not_found", "conflict", "gone", "room_archived", "plugin_refused", "plugin_unavailable"],
         example: {
-          id: "itx_0190c5d2e7f07b1c9d0a1b2c3d4e5f60",
+          id: exampleId("itx"),
           response: { kind: "ephemeral", text: "The poll is open." },
         },
         prepare: (context, input) => interactions.prepare(context, input),

@@ -2,10 +2,9 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event.ts";
+import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import type { EventDraft } from "@/core/event.ts";
 import type { Interaction, InteractionResponse, Responder } from "@/core/interaction.ts";
 import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";

@@ -177,7 +177,11 @@ export function assertWritable({ row, role }: DocumentGrant): void {
   if (row.is_locked === 1 && !isModerator(role)) {
     throw new Fault("forbidden", "The document is locked; only moderators of the room can change it");
   }
-  if (row.state === "archived") throw new Fault("conflict", "The document is archived; activate it first");
+  assertActive(row);
+}
+
+export function assertActive({ state }: Pick<DocumentRow, "state">): void {
+  if (state === "archived") throw new Fault("conflict", "The document is archived; activate it first");
 }
 
 export function isModerator(role: RoomRole | null): boolean {

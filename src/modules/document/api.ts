@@ -1,5 +1,6 @@
 // Operations of documents, their content, revisions, readers and comments.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import type { CommentService } from "./comment/service.ts";
@@ -38,9 +39,9 @@ import {
 } from "./content/schema.ts";
 import type { DocumentService } from "./service.ts";
 
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const DOC = "doc_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const CMT = "cmt_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
+const DOC = exampleId("doc");
+const CMT = exampleId("cmt");
 /** Nodes nest deeper than other input, and are more values. */
 const contentBody = {
   bodyMaxBytes: BODY_MAX_BYTES,

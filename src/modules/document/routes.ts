@@ -1,5 +1,6 @@
 // Routes that transfer documents in other formats than JSON: as a file and as Yjs updates.
 import type { Actor } from "@/core/actor.ts";
+import { exampleId } from "@/core/id.ts";
 import { readBytes } from "@/core/request.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -20,7 +21,7 @@ const documentId = {
   required: true,
   description: "Id of the document",
   schema: { type: "string" },
-  example: "doc_0190c5d2e7f07b1c9d0a1b2c3d4e5f60",
+  example: exampleId("doc"),
 };
 
 const DOCUMENT_EXPORT_DOCUMENT: RouteDocument = {

@@ -6,7 +6,7 @@ import type { Context } from "@/core/operation.ts";
 import { assertVersion, jsonOf } from "@/core/patch.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type DocumentAccess, type DocumentGrant, isModerator } from "./access.ts";
+import { assertActive, type DocumentAccess, type DocumentGrant, isModerator } from "./access.ts";
 import { indexCommentsJob } from "./comment/searchable.ts";
 import { CommentStore } from "./comment/store.ts";
 import type { ContentLog } from "./content/log.ts";
@@ -205,9 +205,7 @@ function checkChange(
   }
   const isChanging = title !== undefined || metadata !== undefined || location.parentId !== undefined ||
     location.roomId !== undefined;
-  if (row.state === "archived" && location.state !== "active" && isChanging) {
-    throw new Fault("conflict", "The document is archived; activate it first");
-  }
+  if (location.state !== "active" && isChanging) assertActive(row);
 }
 
 function assertPrivate(row: DocumentRow): void {

@@ -1,5 +1,6 @@
 // Operations and routes of files.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
@@ -10,8 +11,8 @@ import { FILE_EVENTS, FileId, FileLink, FileList, LinkCreate, StoredFile, Stored
 import type { FileService } from "./service.ts";
 import type { FileWriter } from "./writer.ts";
 
-const FILE = "file_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const FILE = exampleId("file");
+const ROOM = exampleId("room");
 const byId = z.strictObject({ id: FileId });
 
 type Deps = {

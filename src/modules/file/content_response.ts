@@ -5,6 +5,7 @@ import { Fault, type FaultCode } from "@/core/fault.ts";
 import { matchesIfNoneMatch } from "@/core/request.ts";
 import { contentDisposition, type RouteDocument } from "@/core/route.ts";
 import type { ByteRange } from "@/ports/blob.ts";
+import { BINARY } from "./content_type.ts";
 import type { ThumbnailSize } from "./image/thumbnails.ts";
 import type { StoredFile } from "./schema.ts";
 import type { FileService } from "./service.ts";
@@ -86,8 +87,6 @@ const DOWNLOAD_TYPES = new Set([
   "video/quicktime",
   "video/vnd.avi",
 ]);
-/** The type of everything else: a script, style sheet or manifest from our origin would be executed by its type alone. */
-const BINARY = "application/octet-stream";
 
 const JPEG_START = 0xff;
 
@@ -163,6 +162,7 @@ function planContentResponse(
 }
 
 function safeContentType(type: string): string {
+  // A script, style sheet or manifest from our origin would be executed by its type alone.
   if (!INLINE_TYPES.has(type) && !DOWNLOAD_TYPES.has(type)) return BINARY;
   return type.startsWith("text/") ? `${type}; charset=utf-8` : type;
 }

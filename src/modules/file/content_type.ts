@@ -2,7 +2,7 @@
 import { Fault } from "@/core/fault.ts";
 
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/;
-const BINARY = "application/octet-stream";
+export const BINARY = "application/octet-stream";
 const TEXT = "text/plain";
 /** Control characters that texts do not contain: all but tabs, line and page breaks, backspace and escape. */
 // deno-lint-ignore no-control-regex -- matches control characters on purpose

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { type Actor, TenantRole } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
+import { exampleId } from "@/core/id.ts";
 import { assertScopesExist } from "@/core/known_scopes.ts";
 import type { Module, ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome, type Rate } from "@/core/operation.ts";
@@ -216,7 +217,7 @@ function tokenOperations({ identity, modules }: Deps): Operation[] {
       input: z.strictObject({ id: z.string().min(1).max(64) }),
       output: z.void(),
       faults: ["not_found"],
-      example: { id: "tok_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      example: { id: exampleId("tok") },
       run: ({ actor }, { id }) => identity.revokeToken(actor, id),
     }),
     defineOperation({

@@ -1,5 +1,6 @@
 // Operations on invitations.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
@@ -45,7 +46,7 @@ export function invitationApi(invitations: InvitationService): ModuleApi {
         input: z.strictObject({ id: z.string().min(1).max(64) }),
         output: z.void(),
         faults: ["not_found"],
-        example: { id: "inv_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+        example: { id: exampleId("inv") },
         run: ({ actor }, { id }) => invitations.revoke(actor, id),
       }),
     ],

@@ -1,4 +1,5 @@
 // The job module: lets administrators see background work of their tenant, and decide about what failed permanently.
+import { exampleId } from "@/core/id.ts";
 import type { Module } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { z } from "@zod/zod";
@@ -8,7 +9,7 @@ import { Job, JobList, JobRef } from "./schema.ts";
 import { JobService } from "./service.ts";
 
 const PATH = "/v1/collaboration/jobs";
-const EXAMPLE = { id: "job_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
+const EXAMPLE = { id: exampleId("job") };
 
 export function jobModule({ store, clock, cursors }: Platform): Module {
   const jobs = new JobService({ store, clock, cursors });

@@ -1,5 +1,6 @@
 // Operations of meetings.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
@@ -29,9 +30,9 @@ import type { MeetingService } from "./service.ts";
 import type { MeetingTranscripts } from "./transcript.ts";
 
 const PATH = "/v1/collaboration/meetings";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const MEETING = "mtg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const PARTICIPANT = "part_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
+const MEETING = exampleId("mtg");
+const PARTICIPANT = exampleId("part");
 const byId = z.strictObject({ id: MeetingId });
 const READ = { scope: "meeting.read", room: "observer" } as const;
 const WRITE = { scope: "meeting.write", room: "member" } as const;

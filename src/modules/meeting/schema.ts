@@ -36,8 +36,8 @@ const SEGMENTS_PER_CALL_MAX = 100;
 export const SEGMENTS_MAX = 20_000;
 export const SEGMENT_TEXT_MAX = 4000;
 export const TRANSCRIPT_BODY_MAX_BYTES = 256 * 1024;
-const AGENTS_MAX = 20;
-const MEETING_MS_MAX = 7 * DAY_MS;
+export const AGENTS_MAX = 20;
+export const MEETING_MS_MAX = 7 * DAY_MS;
 
 export const MeetingId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 export const ParticipantId = z.string().regex(

@@ -3,7 +3,7 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import type { Clock } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
-import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
+import { assertUnmuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { isPresent } from "./presenter.ts";
 import { Signal, SIGNAL_MAX_BYTES } from "./schema.ts";
@@ -51,7 +51,7 @@ async function assertJoined(deps: Deps, actor: Actor, id: string): Promise<void>
   const row = await new MeetingStore(deps.store.db).find(actor.tenantId, id);
   const grant = row === undefined ? undefined : await deps.roomAccess.find(actor, row.room_id);
   if (grant === undefined) throw notVisible("meeting");
-  if (isMuted(actor, grant.room)) throw new Fault("agent_muted", "The agentPolicy of the room allows it to read only");
+  assertUnmuted(actor, grant.room);
   const participants = await joinedIn(deps, actor.tenantId, id);
   const isIn = participants.some((one) => one.principal_id === actor.principalId);
   if (grant.role === null || !isIn) throw new Fault("forbidden", "Join the meeting first");

@@ -1,6 +1,7 @@
 // Operations on facts.
 import { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome, type Rates } from "@/core/operation.ts";
 import type { MemoryReader } from "./reader.ts";
@@ -22,8 +23,8 @@ import type { MemoryService } from "./service.ts";
 
 const PATH = "/v1/collaboration/memory";
 const ITEMS = `${PATH}/items`;
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const FACT = "mem_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
+const FACT = exampleId("mem");
 const read = { scope: "memory.read", room: "observer" } as const;
 const write = { scope: "memory.write", room: "member" } as const;
 const SEARCH_RATE: Rates = { human: { perSecond: 1, burst: 30 } };

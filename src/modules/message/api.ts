@@ -4,6 +4,7 @@ import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { type Elements, isInteractive } from "@/core/element.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { exampleId } from "@/core/id.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { type Context, defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
@@ -41,8 +42,8 @@ import type { MessageSender } from "./sender.ts";
 import type { MessageService } from "./service.ts";
 
 const PATH = "/v1/messages";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const MESSAGE = "msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
+const MESSAGE = exampleId("msg");
 const REACTION_PATH = `${PATH}/:id/reactions/:key`;
 const byId = z.strictObject({ id: MessageId });
 

@@ -67,7 +67,11 @@ export class MessageAccess {
   /** Like `requireForUpdate`; throws `not_found` for a deleted message. */
   async requireActiveForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
     const found = await this.requireForUpdate(tx, context, id);
-    if (found.row.deleted_at !== null) throw new Fault("not_found", "The message is deleted");
+    assertNotDeleted(found.row);
     return found;
   }
+}
+
+export function assertNotDeleted({ deleted_at }: Pick<MessageRow, "deleted_at">): void {
+  if (deleted_at !== null) throw new Fault("not_found", "The message is deleted");
 }

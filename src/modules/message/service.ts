@@ -13,7 +13,7 @@ import { hiddenUpTo, type RoomAccess, type RoomPeople } from "@/modules/room/mod
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import { redactEvents } from "@/ports/event_redaction.ts";
 import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
-import { MessageAccess } from "./message_access.ts";
+import { assertNotDeleted, MessageAccess } from "./message_access.ts";
 import { addNamedMentions, assertCanMention } from "./mentions.ts";
 import { mentionJob, needsNotification } from "./notifier.ts";
 import { mentionRows, messageEvent, presentMessage, presentMessages } from "./presenter.ts";
@@ -327,7 +327,7 @@ export class MessageService {
     version: number | undefined,
   ): Promise<void> {
     if (row.sender_id !== actor.principalId) throw new Fault("forbidden", "Only the author may edit a message");
-    if (row.deleted_at !== null) throw new Fault("not_found", "The message is deleted");
+    assertNotDeleted(row);
     const { settings } = await this.#deps.tenants.read(actor.tenantId, db);
     const windowSeconds = settings.messageEditWindowSeconds;
     if (windowSeconds !== null && this.#deps.clock.now() > Date.parse(row.created_at) + windowSeconds * 1000) {

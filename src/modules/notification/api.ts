@@ -1,4 +1,5 @@
 // Operations on the caller's own notifications; no operation accepts another principal.
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { NotificationReadAll, notificationSchemas, NotificationsRead, NotificationUpdate } from "./schema.ts";
@@ -34,7 +35,7 @@ export function notificationApi(notifications: NotificationService, kinds: () =>
         input: NotificationUpdate,
         output: Notification,
         faults: ["not_found", "version_mismatch"],
-        example: { id: "ntf_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", readAt: "2026-03-01T12:00:00.000Z" },
+        example: { id: exampleId("ntf"), readAt: "2026-03-01T12:00:00.000Z" },
         run: ({ actor }, input) => notifications.update(actor, input),
       }),
       defineOperation({

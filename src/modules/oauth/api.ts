@@ -1,5 +1,6 @@
 // Operations on requests of applications, and on what they were granted.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Rates } from "@/core/operation.ts";
 import type { ConsentService } from "./consent_service.ts";
@@ -71,7 +72,7 @@ export function oauthApi(consents: ConsentService): ModuleApi {
         input: OauthApplicationRef,
         output: z.null(),
         faults: ["not_found"],
-        example: { id: "tok_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+        example: { id: exampleId("tok") },
         async run({ actor }, { id }) {
           await consents.revoke(actor, id);
           return null;

@@ -1,5 +1,6 @@
 // Operations on plugins, on the filters of rooms, and those that plugins call themselves.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, type Rates } from "@/core/operation.ts";
 import type { PluginHealthReader } from "./health.ts";
@@ -28,7 +29,7 @@ const MANAGE = { scope: "plugin.manage", tenant: "admin" } as const;
 const FILTER = { scope: "plugin.manage", room: "owner" } as const;
 const FILTERS_PATH = "/v1/rooms/:id/filters";
 const ID = "org.example.poll";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
 const RESPOND_RATE: Rates = { human: { perSecond: 20, burst: 200 } };
 
 type Deps = {
@@ -243,7 +244,7 @@ function ownOperations({ plugins, responder }: Deps): Operation[] {
       input: PluginRespond,
       output: z.void(),
       faults: ["not_found", "conflict", "gone", "room_archived", "plugin_refused", "plugin_unavailable"],
-      example: { id: "itx_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", response: { kind: "ephemeral", text: "Done" } },
+      example: { id: exampleId("itx"), response: { kind: "ephemeral", text: "Done" } },
       prepare: (context, input) => responder.prepare(context, input),
       run: (context, input, filtered) => responder.respond(context, input, filtered),
     }),

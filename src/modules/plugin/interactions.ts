@@ -1,5 +1,5 @@
 // Commands of plugins in rooms that they are members of, and the elements of their messages.
-import { chargedTo } from "@/core/actor.ts";
+import { chargedTo, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type {
   ActionCall,
@@ -11,7 +11,6 @@ import type {
   OfferedCommand,
   Responder,
 } from "@/core/interaction.ts";
-import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { RoomStore, type RoomTables } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";

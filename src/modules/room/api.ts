@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { hasScope } from "@/core/actor.ts";
 import type { ChannelKind, PresenceVisibility } from "@/core/channel.ts";
 import { Fault } from "@/core/fault.ts";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { type Context, defineOperation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
@@ -33,7 +34,7 @@ import type { RoomService } from "./service.ts";
 import type { RoomSettingsService } from "./room_settings.ts";
 
 const PATH = "/v1/rooms";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
 const byId = z.strictObject({ id: RoomId });
 
 type Deps = {

@@ -3,6 +3,7 @@ export { directKeyOf } from "./direct_room.ts";
 export { isNotBanned, visibleRoomIds } from "./access_store.ts";
 export {
   assertCanReceiveEvents,
+  assertUnmuted,
   canMention,
   effectiveRole,
   hiddenUpTo,
@@ -33,8 +34,10 @@ export {
 } from "./presenter.ts";
 export {
   AgentPolicy,
+  DIRECT_MEMBERS_MAX,
   HISTORY_VISIBILITIES,
   Metadata,
+  NAME_MAX as ROOM_NAME_MAX,
   PRESENCE_MAX,
   RETENTION_DAYS_MAX,
   Room,

@@ -259,9 +259,7 @@ export function assertGranted<Room extends AccessFields>(
         : `${context.operation} requires the room role ${least}, the caller has ${grant.role}`,
     );
   }
-  if (!context.isReadOnly && context.access.muted !== true && isMuted(context.actor, grant.room)) {
-    throw new Fault("agent_muted", "The agentPolicy of the room allows this agent to read only");
-  }
+  if (!context.isReadOnly && context.access.muted !== true) assertUnmuted(context.actor, grant.room);
   if (grant.room.state === "archived" && !context.isReadOnly && context.access.archived !== true) {
     throw new Fault("room_archived", "The room is archived; its owner can activate it");
   }
@@ -305,6 +303,15 @@ export function isMuted(
   if (kind !== "agent") return false;
   const { mode, allowedAgentIds }: AgentPolicy = JSON.parse(room.agent_policy_json);
   return mode === "off" || allowedAgentIds?.includes(principalId) === false;
+}
+
+export function assertUnmuted(
+  actor: Pick<Actor, "kind" | "principalId">,
+  room: Pick<RoomRow, "agent_policy_json">,
+): void {
+  if (isMuted(actor, room)) {
+    throw new Fault("agent_muted", "The agentPolicy of the room allows this agent to read only");
+  }
 }
 
 /** Of these principals, those that the room may notify: not agents with read-only access. */

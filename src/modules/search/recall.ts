@@ -1,6 +1,5 @@
 // Search by a text that was not written as a query, such as a message: for recall, and for the context of an agent.
-import type { Actor } from "@/core/actor.ts";
-import { hasScope } from "@/core/actor.ts";
+import { type Actor, hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Searchable, SearchFields } from "@/core/searchable.ts";
 import { truncateText } from "@/core/text.ts";

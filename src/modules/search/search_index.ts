@@ -1,9 +1,16 @@
 // The search index for other modules: they put entries in the transaction that changes the resource.
 import { normalizeText } from "@/core/normalize.ts";
 import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
-import { documentsById, documentsOfRoom, indexEngineOf, type SearchTables, SLOTS_PER_MS } from "./index_store.ts";
+import {
+  documentsById,
+  documentsOfRoom,
+  type IndexedDocument,
+  type IndexEngine,
+  indexEngineOf,
+  type SearchTables,
+  SLOTS_PER_MS,
+} from "./index_store.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
-import type { IndexedDocument, IndexEngine } from "./index_store.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 
 /** Maximum UTF-16 units of text that are indexed in one transaction. */

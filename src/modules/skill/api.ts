@@ -1,5 +1,6 @@
 // Operations on skills.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Rates } from "@/core/operation.ts";
 import type { SkillAttachments } from "./attachments.ts";
@@ -147,7 +148,7 @@ export function skillApi(skills: SkillService, attachments: SkillAttachments): M
         input: SkillAttach,
         output: z.void(),
         faults: ["not_found", "skill_not_approved", "limit_reached", "room_archived"],
-        example: { name: NAME, kind: "room", subjectId: "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", digest: DIGEST },
+        example: { name: NAME, kind: "room", subjectId: exampleId("room"), digest: DIGEST },
         run: (context, input) => attachments.attach(context, input),
       }),
       defineOperation({
@@ -159,7 +160,7 @@ export function skillApi(skills: SkillService, attachments: SkillAttachments): M
         input: SkillDetach,
         output: z.void(),
         faults: ["not_found", "room_archived"],
-        example: { name: NAME, kind: "room", subjectId: "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+        example: { name: NAME, kind: "room", subjectId: exampleId("room") },
         run: (context, input) => attachments.detach(context, input),
       }),
     ],

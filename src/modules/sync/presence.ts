@@ -1,6 +1,7 @@
 // Presence of many rooms in one call, for lists of rooms.
 import { z } from "@zod/zod";
 import { roomStream } from "@/core/event.ts";
+import { exampleId } from "@/core/id.ts";
 import { type Context, defineOperation, type Operation } from "@/core/operation.ts";
 import { PrincipalId, type PrincipalVisibility } from "@/modules/identity/mod.ts";
 import { PRESENCE_MAX, type RoomAccess, RoomId } from "@/modules/room/mod.ts";
@@ -74,7 +75,7 @@ export function presenceOperations(presence: PresenceService): Operation[] {
       http: { method: "GET", path: "/v1/collaboration/presence", status: 200 },
       input: PresenceList,
       output: RoomPresences,
-      example: { roomIds: ["room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60"] },
+      example: { roomIds: [exampleId("room")] },
       run: (context, input) => presence.list(context, input),
     }),
   ];

@@ -1,5 +1,6 @@
 // Operations on tasks.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
@@ -25,7 +26,7 @@ import {
 import type { TaskService } from "./service.ts";
 
 const PATH = "/v1/collaboration/tasks";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
 const TASK = "OPS-12";
 const byRef = z.strictObject({ id: TaskRef });
 

@@ -81,9 +81,7 @@ export class TaskWriter {
   /** Adds a task; `original` is the one that it is a copy of. */
   async add(tx: Transaction<TaskTables>, { actor }: Context, row: TaskRow, original?: TaskRow): Promise<void> {
     const tasks = new TaskStore(tx.db);
-    if (row.is_open === 1 && await tasks.openCount(row.tenant_id, row.room_id) >= OPEN_MAX) {
-      throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
-    }
+    if (row.is_open === 1) await assertMayOpen(tasks, row);
     await tasks.add(row);
     await attachNamedFiles(tx, this.#deps.files, row, uploadedBy(actor.principalId), original);
     await this.#record(tx, row, "created", actor.principalId, []);
@@ -108,9 +106,7 @@ export class TaskWriter {
     if (changes.length === 0 && extra.length === 0) return before;
     const row: TaskRow = { ...changed, version: before.version + 1, updated_at: iso(this.#deps.clock.now()) };
     const tasks = new TaskStore(tx.db);
-    if (row.is_open === 1 && before.is_open === 0 && await tasks.openCount(row.tenant_id, row.room_id) >= OPEN_MAX) {
-      throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
-    }
+    if (row.is_open === 1 && before.is_open === 0) await assertMayOpen(tasks, row);
     await tasks.put(before, row);
     if (row.description !== before.description) {
       await attachNamedFiles(tx, this.#deps.files, row, uploadedBy(actor.principalId));
@@ -226,6 +222,11 @@ export class TaskWriter {
     if (row.deleted_at === null) await this.#deps.index?.put(searchEntryOf(row));
     else await this.#deps.index?.remove(row.tenant_id, SEARCH_KIND, [row.id]);
   }
+}
+
+async function assertMayOpen(tasks: TaskStore, { tenant_id, room_id }: TaskRow): Promise<void> {
+  if (await tasks.openCount(tenant_id, room_id) < OPEN_MAX) return;
+  throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
 }
 
 /** Locks the tasks of a room until the commit. Their events need the lock of the room's stream anyway. */

@@ -1,5 +1,6 @@
 // Operations on outgoing webhooks and their deliveries.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
@@ -28,8 +29,8 @@ import {
 import type { WebhookService } from "./service.ts";
 
 const PATH = "/v1/collaboration/webhooks";
-const WEBHOOK = "webhook_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const WEBHOOK = exampleId("webhook");
+const ROOM = exampleId("room");
 const MANAGE = { scope: "webhook.manage", tenant: "member" } as const;
 /** For changes that may name rooms, whose events are delivered then. */
 const DIRECT = { ...MANAGE, namedRoom: "moderator", namedRoomForAdmins: "observer" } as const;
@@ -171,7 +172,7 @@ function deliveryOperations(deliveries: WebhookDeliveryService): Operation[] {
       input: DeliveryRef,
       output: ReplayResult,
       faults: ["not_found", "conflict"],
-      example: { id: WEBHOOK, deliveryId: "dlv_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      example: { id: WEBHOOK, deliveryId: exampleId("dlv") },
       run: (context, input) => deliveries.replay(context, input),
     }),
     defineOperation({

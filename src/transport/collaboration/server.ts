@@ -4,7 +4,12 @@ import type { Metrics } from "@/core/metrics.ts";
 import { TokenBucket } from "@/core/token_bucket.ts";
 import { type OriginRules, type TenantOriginCheck, tenantOriginCheck } from "../shared/origin.ts";
 import { type AcceptedSocket, acceptSocket } from "../shared/accepted_socket.ts";
-import { ConnectionLimiter, type ConnectionSlot } from "../shared/connection_limiter.ts";
+import {
+  assertAcceptsConnections,
+  ConnectionLimiter,
+  type ConnectionSlot,
+  tooManyConnections,
+} from "../shared/connection_limiter.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";
 import type { MemoryGuard } from "../shared/memory_guard.ts";
 
@@ -13,7 +18,6 @@ const FRAME_RATE = { perSecond: 200, burst: 2000 };
 const BYTE_RATE = { perSecond: 1024 * 1024, burst: 8 * 1024 * 1024 };
 /** The ping of the protocol, which clients reply to with a pong. */
 const PING = new Uint8Array([9]);
-const RETRY_LATER = { retryAfterMs: 5000 };
 const SLOW = { code: 4508, reason: "slow" } as const;
 
 type EditorSession = { receive(data: unknown): void; onSocketClosed(): void };
@@ -52,12 +56,9 @@ export function createCollaborationUpgrade({ host, limits, metrics, guard, ...ru
     if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
       throw new Fault("bad_request", "Expected a WebSocket upgrade");
     }
-    if (host.isDraining) throw new Fault("unavailable", "The gateway is shutting down", RETRY_LATER);
-    if (guard.isShedding) throw new Fault("unavailable", "This node is low on memory", RETRY_LATER);
+    assertAcceptsConnections(host, guard);
     const slot = limiter.acquire(ip);
-    if (typeof slot === "string") {
-      throw new Fault("rate_limited", "Too many connections from this address or on this node", RETRY_LATER);
-    }
+    if (typeof slot === "string") throw tooManyConnections();
     // The upgrade consumes the request; the host reads its URL and headers.
     const copy = new Request(request.url, { headers: [...request.headers] });
     const meta = createEditorMeta(slot, limits, isOriginAllowed ?? (() => true));

@@ -1,4 +1,5 @@
 // Limits the sockets per address and per node; closed sockets count until their peer has closed them.
+import { Fault } from "@/core/fault.ts";
 import type { TenantOriginCheck } from "./origin.ts";
 import { addressLimitKey } from "./client_address.ts";
 import type { WsLimits } from "./socket_limits.ts";
@@ -22,6 +23,18 @@ type Rejection = "reject" | "close_after_upgrade";
 
 /** Sockets over a limit that may be open until they are closed with a reason. */
 const REJECTED_MAX = 64;
+
+const RETRY_LATER = { retryAfterMs: 5000 };
+
+/** Throws where this node accepts no connection now. */
+export function assertAcceptsConnections(host: { isDraining: boolean }, guard: { isShedding: boolean }): void {
+  if (host.isDraining) throw new Fault("unavailable", "The gateway is shutting down", RETRY_LATER);
+  if (guard.isShedding) throw new Fault("unavailable", "This node is low on memory", RETRY_LATER);
+}
+
+export function tooManyConnections(): Fault {
+  return new Fault("rate_limited", "Too many connections from this address or on this node", RETRY_LATER);
+}
 
 /** Counts sockets, including those closed by the gateway only: they still use memory. */
 export class ConnectionLimiter {

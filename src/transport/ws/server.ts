@@ -1,11 +1,15 @@
 // The upgrade handler of `/ws`: checks the web origin and the connection limits, and selects the encoding.
-import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { userAgentOf } from "@/core/request.ts";
 import type { Route } from "@/core/route.ts";
 import { type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
 import { type AcceptedSocket, acceptSocket, type SocketSession } from "../shared/accepted_socket.ts";
-import { ConnectionLimiter, type ConnectionMeta } from "../shared/connection_limiter.ts";
+import {
+  assertAcceptsConnections,
+  ConnectionLimiter,
+  type ConnectionMeta,
+  tooManyConnections,
+} from "../shared/connection_limiter.ts";
 import { DISCONNECT, type Disconnect } from "../shared/disconnect.ts";
 import type { Connection } from "./connection.ts";
 import type { SocketLike } from "./outbox.ts";
@@ -16,7 +20,6 @@ import type { ProtobufCodec } from "./protobuf.ts";
 
 const JSON_PROTOCOL = "centrifuge-json";
 const PROTOBUF_PROTOCOL = "centrifuge-protobuf";
-const RETRY_LATER = { retryAfterMs: 5000 };
 
 type UpgradeDeps = OriginRules & {
   hub: Hub;
@@ -38,17 +41,14 @@ export function createWebSocketUpgrade(
   let protobuf: Promise<ProtobufCodec> | undefined;
   return function upgrade(request, ip) {
     const isOriginAllowed = tenantOriginCheck(request, rules, metrics);
-    if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down", RETRY_LATER);
-    if (guard.isShedding) throw new Fault("unavailable", "This node is low on memory", RETRY_LATER);
+    assertAcceptsConnections(hub, guard);
     const isProtobuf = wantsProtobuf(request);
     const protocol = offeredProtocols(request).find((name) =>
       name === (isProtobuf ? PROTOBUF_PROTOCOL : JSON_PROTOCOL)
     );
     const options = { protocol, idleTimeout: 0, limits, guard, isAuthenticated: () => false };
     const slot = limiter.acquire(ip);
-    if (slot === "reject") {
-      throw new Fault("rate_limited", "Too many connections from this address or on this node", RETRY_LATER);
-    }
+    if (slot === "reject") throw tooManyConnections();
     if (slot === "close_after_upgrade") {
       return acceptSocket(request, { ...options, serve: closeOverLimit, onClosed: limiter.countRejected() });
     }

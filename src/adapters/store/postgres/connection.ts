@@ -29,6 +29,7 @@ const BEGIN = "begin isolation level read committed read write";
 const ENSURE_DURABLE_COMMIT =
   `select set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)`;
 export const APPLICATION_NAME = "collaboration-gateway";
+export const CONNECT_TIMEOUT_MS = 3000;
 export const STATEMENT_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;

@@ -4,12 +4,11 @@ import { type Kysely, sql } from "kysely";
 import { delay, withTimeout } from "@/core/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { NodeLock } from "../lease_takeover.ts";
-import { APPLICATION_NAME, connect, STATEMENT_TIMEOUT_MS } from "./connection.ts";
+import { APPLICATION_NAME, connect, CONNECT_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from "./connection.ts";
 
 /** Any number that no other user of the database locks by two numbers. */
 const LOCK_SPACE = 5_170_322;
 const ID_MAX = 2 ** 31 - 1;
-const CONNECT_TIMEOUT_MS = 3000;
 const RETRY_MS = 250;
 
 const log = logOf("store");

@@ -1,5 +1,6 @@
 // Operations on approvals and grants.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import { ROOM } from "../run/api.ts";
@@ -32,7 +33,7 @@ export function approvalOperations(approvals: ApprovalService): Operation[] {
       input: ApprovalDecide,
       output: Approval,
       faults: ["not_found", "room_archived", "already_decided"],
-      example: { id: "apr_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", decision: "approve" },
+      example: { id: exampleId("apr"), decision: "approve" },
       run: (context, input) => approvals.decide(context, input),
     }),
     defineOperation({
@@ -55,7 +56,7 @@ export function approvalOperations(approvals: ApprovalService): Operation[] {
       input: z.strictObject({ id: GrantId }),
       output: z.void(),
       faults: ["not_found"],
-      example: { id: "grant_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      example: { id: exampleId("grant") },
       run: (context, { id }) => approvals.revokeGrant(context, id),
     }),
   ];

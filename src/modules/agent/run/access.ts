@@ -1,6 +1,5 @@
 // Access to runs: those who can see the room of a run, and its trigger, can see the run; its texts, if they can see all that it has read.
-import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { hiddenUpTo, type RoomAccess, type RoomGrant, type RoomsRead } from "@/modules/room/mod.ts";

@@ -1,4 +1,5 @@
 // Operations on runs.
+import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import { Run, RunCreate, RunDetail, RunList, RunRead, RunRef, RunReply } from "./schema.ts";
@@ -6,8 +7,8 @@ import { AGENT } from "../api.ts";
 import type { RunService } from "./service.ts";
 
 export const RUN_PATH = "/v1/collaboration/ai/runs";
-export const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-export const RUN = "run_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+export const ROOM = exampleId("room");
+export const RUN = exampleId("run");
 const CREATE_RATE: Rates = { human: { perSecond: 0.5, burst: 30 } };
 
 export function runOperations(runs: RunService): Operation[] {

@@ -2,6 +2,7 @@
 import { type Actor, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { truncateText } from "@/core/text.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
@@ -35,6 +36,10 @@ export const WAITING_NOTIFICATIONS = {
 /** Whether it waits for an approval or a reply. */
 export function isWaiting({ status }: Pick<RunRow, "status">): boolean {
   return status in WAITING_NOTIFICATIONS;
+}
+
+export function runFinished(): Fault {
+  return new Fault("run_finished", "The run has finished");
 }
 
 type Ended = "succeeded" | "failed" | "cancelled" | "expired";

@@ -3,10 +3,11 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
+import { assertUnmuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { reportedStep, type RunEnding } from "./ending.ts";
+import { runFinished } from "./lifecycle.ts";
 import type { PreparedPost } from "./poster.ts";
 import { presentRun } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
@@ -108,7 +109,7 @@ export class OutsideRuns {
     return await store.enclose(async (tx) => {
       const run = await this.#find(tx.db, actor, id);
       if (run.status === status) return presentRun(run);
-      if (run.status !== "running" || prepared === undefined) throw finished();
+      if (run.status !== "running" || prepared === undefined) throw runFinished();
       if (text === undefined && run.text !== prepared.text) {
         throw new Fault("conflict", "The text has grown meanwhile: finish the run again");
       }
@@ -118,7 +119,7 @@ export class OutsideRuns {
         post: prepared.post,
         error: failure,
       });
-      if (ended === undefined) throw finished();
+      if (ended === undefined) throw runFinished();
       return presentRun(ended);
     });
   }
@@ -126,7 +127,7 @@ export class OutsideRuns {
   /** The running run, for its agent. */
   async #require(tx: AnyTransaction, actor: Actor, id: string): Promise<RunRow> {
     const run = await this.#find(tx.db, actor, id);
-    if (run.status !== "running") throw finished();
+    if (run.status !== "running") throw runFinished();
     return run;
   }
 
@@ -135,9 +136,7 @@ export class OutsideRuns {
     if (run === undefined || run.agent_id !== actor.principalId || run.is_external !== 1) throw notVisible("run");
     const grant = await this.#deps.roomAccess.find(actor, run.room_id, db);
     if (grant === undefined) throw notVisible("run");
-    if (isMuted(actor, grant.room)) {
-      throw new Fault("agent_muted", "The agentPolicy of the room allows it to read only");
-    }
+    assertUnmuted(actor, grant.room);
     return run;
   }
 
@@ -149,12 +148,8 @@ export class OutsideRuns {
       { ...set, ...heartbeat },
       { status: ["running"] },
     );
-    if (!isRunning) throw finished();
+    if (!isRunning) throw runFinished();
   }
-}
-
-function finished(): Fault {
-  return new Fault("run_finished", "The run has finished");
 }
 
 function mismatch({ step, text }: RunRow): Fault {

@@ -14,7 +14,7 @@ import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunAccess } from "./access.ts";
 import type { CallOperation } from "./context.ts";
 import { expiryJob } from "./expiry_job.ts";
-import type { RunLifecycle } from "./lifecycle.ts";
+import { runFinished, type RunLifecycle } from "./lifecycle.ts";
 import { originOf } from "./origin.ts";
 import { askersOf, presentRun, presentStep } from "./presenter.ts";
 import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
@@ -184,7 +184,7 @@ export class RunService {
       const hasTexts = await access.isReadable(context.actor, run, tx.db);
       if (run.status === "cancelled") return presentRun(run, hasTexts);
       const stopped = await lifecycle.stop(tx, run, "cancelled");
-      if (stopped === undefined) throw new Fault("run_finished", "The run has finished");
+      if (stopped === undefined) throw runFinished();
       return presentRun(stopped, hasTexts);
     });
   }
@@ -210,11 +210,8 @@ export class RunService {
         throw new Fault("forbidden", "Only the principal that asked for a run may reply to its questions");
       }
       if (run.status !== "waiting_input") {
-        const isOver = run.finished_at !== null;
-        throw new Fault(
-          isOver ? "run_finished" : "conflict",
-          isOver ? "The run has finished" : "The run has no open question",
-        );
+        if (run.finished_at !== null) throw runFinished();
+        throw new Fault("conflict", "The run has no open question");
       }
       const said = hasScope(actor, REPLY_SCOPE) ? await this.#postReply(tx, context, run, text, preparation) : text;
       await lifecycle.reply(tx, run, { text: said, scopes: actor.scopes });

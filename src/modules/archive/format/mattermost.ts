@@ -5,6 +5,7 @@ import { createYielder } from "@/core/caller.ts";
 import { paginate } from "@/core/page.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
+import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import {
@@ -21,8 +22,7 @@ import { BATCH, type Importer } from "../import/importer.ts";
 import type { JsonValue } from "./json_reader.ts";
 import type { MattermostFiles } from "./mattermost_files.ts";
 import { listOf } from "@/core/archive_fields.ts";
-import { ArchiveFault } from "../import/report.ts";
-import { parseRecord } from "../import/report.ts";
+import { ArchiveFault, parseRecord } from "../import/report.ts";
 import { ArchiveStore, type ImportRow, type LineRow, type TransferTables } from "../store.ts";
 
 const Ms = z.number().min(0).max(8.64e15);
@@ -70,7 +70,6 @@ const User = z.object({
 });
 const Bot = z.object({ username: z.string(), display_name: z.string().nullish(), delete_at: Ms.nullish() });
 
-const DIRECT_MAX = 8;
 const LINES_PER_WRITE = 500;
 /** A post and its replies have places of their own in the order of lines; more replies do not fit into a line. */
 const POSITIONS_PER_LINE = 1_000_000;
@@ -189,7 +188,7 @@ export class MattermostReader {
       members: new Map(ids.map((id) => [id, "member"])),
       draft: plainRoom({
         ref: this.#refs.room(key),
-        kind: ids.length <= DIRECT_MAX ? "direct" : "channel",
+        kind: ids.length <= DIRECT_MEMBERS_MAX ? "direct" : "channel",
         directOf: ids,
         name: members.join(", "),
         visibility: "private",

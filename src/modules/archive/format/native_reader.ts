@@ -1,7 +1,7 @@
 // Reads our own NDJSON export: principals, rooms, and each room's members and messages in the order of its line, files and
 // documents with what follows them.
 import type { z } from "@zod/zod";
-import type { RecordHandler, SectionImporter } from "@/core/archive.ts";
+import { PENDING_MAX_UNITS, type RecordHandler, type SectionImporter } from "@/core/archive.ts";
 import { RecordCursor } from "./content_records.ts";
 import type { RefFactory, SourceBan, SourceMember, SourceMessage } from "./model.ts";
 import {
@@ -16,11 +16,8 @@ import {
 import type { OpenRoom } from "../import/run.ts";
 import { BATCH, type Importer } from "../import/importer.ts";
 import type { JsonValue } from "./json_reader.ts";
-import { ArchiveFault } from "../import/report.ts";
-import { parseRecord } from "../import/report.ts";
+import { ArchiveFault, parseRecord } from "../import/report.ts";
 
-/** Longer messages do not wait for others. */
-const PENDING_MAX_UNITS = 1024 * 1024;
 /** Types of records that belong to no section. */
 const OWN_TYPES: ReadonlySet<string> = new Set([
   "principal",

@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { iso } from "@/core/clock.ts";
 import { createYielder } from "@/core/caller.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
+import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import {
   plainMessage,
@@ -15,8 +16,7 @@ import {
 import type { Importer } from "../import/importer.ts";
 import type { JsonFile, JsonReader } from "./json_reader.ts";
 import { listOf } from "@/core/archive_fields.ts";
-import { ArchiveFault } from "../import/report.ts";
-import { parseRecord } from "../import/report.ts";
+import { ArchiveFault, parseRecord } from "../import/report.ts";
 import type { ZipArchive } from "./zip.ts";
 
 const User = z.looseObject({
@@ -77,7 +77,6 @@ const LISTS = [["channels.json", "public"], ["groups.json", "private"], ["mpims.
   "dms.json",
   "dm",
 ]] as const;
-const DIRECT_MAX = 8;
 /** Notices of the product itself; nobody has to read them. */
 const SYSTEM =
   /^(channel|group|bot)_(join|leave|topic|purpose|name|archive|unarchive|add|remove|convert_to_private)$|^pinned_item$/;
@@ -151,7 +150,7 @@ export class SlackReader {
     files: readonly string[],
   ): Promise<void> {
     const people = members.flatMap((member) => this.#principal(member) ?? []);
-    const isDirect = kind === "dm" || (kind === "mpim" && people.length <= DIRECT_MAX);
+    const isDirect = kind === "dm" || (kind === "mpim" && people.length <= DIRECT_MEMBERS_MAX);
     const room = await this.#importer.openRoom(plainRoom({
       ref: this.#refs.room(id),
       kind: isDirect ? "direct" : "channel",

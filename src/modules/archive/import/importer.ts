@@ -12,6 +12,7 @@ import {
   type MemberRow,
   newRoomData,
   ownershipTransferJob,
+  ROOM_NAME_MAX,
   RoomArchiveStore,
   type RoomRow,
   RoomStore,
@@ -39,7 +40,6 @@ import { Cancelled, type Report } from "./report.ts";
 import { type ImportRow, TransferJobStore, type TransferTables } from "../store.ts";
 
 export const BATCH = 200;
-const NAME_MAX = 120;
 const TOPIC_MAX = 500;
 const DESCRIPTION_MAX = 4000;
 
@@ -258,7 +258,7 @@ export class Importer implements ImportRun {
     return {
       tenant_id: tenantId,
       id,
-      name: this.report.truncateName(draft.name, NAME_MAX, where("name")) || "unnamed",
+      name: this.report.truncateName(draft.name, ROOM_NAME_MAX, where("name")) || "unnamed",
       slug: isSlugTaken ? null : storedSlug({ id, visibility }, draft.slug),
       topic: draft.topic === null ? null : this.report.truncateName(draft.topic, TOPIC_MAX, where("topic")),
       description: draft.description === null

@@ -1,11 +1,11 @@
 // Recurrence rules of events: what is refused besides malformed ones, and changes of a rule.
 import { RecurrenceRuleParser } from "@/core/recurrence_rule.ts";
+import { WEEKDAYS } from "./simple_rule.ts";
 
 export const eventRules = new RecurrenceRuleParser({ resources: "events", pointer: "/rrule" });
 
 const PERIOD_DAYS: Readonly<Record<string, number>> = { YEARLY: 365, MONTHLY: 30, WEEKLY: 7, DAILY: 1, HOURLY: 1 / 24 };
 const COUNT_MAX = 2500;
-const WEEKDAYS = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** A rule that may be expanded. */

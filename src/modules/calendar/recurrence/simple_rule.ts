@@ -1,7 +1,7 @@
 // Expansion of the most frequent rules by arithmetic: the rule engine takes a millisecond to start with any rule.
 import { DAY_MS } from "@/core/clock.ts";
 
-const WEEKDAYS = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
+export const WEEKDAYS = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 /** Parts of a simple rule. */
 const PARTS = /^(FREQ|INTERVAL|WKST)=/;
 

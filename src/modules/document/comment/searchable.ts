@@ -1,6 +1,5 @@
 // Comments as searchables. Who reads a document finds its comments: where it is and who reads it is checked at each search.
-import type { RowSelection } from "@/core/page.ts";
-import { paginate } from "@/core/page.ts";
+import { paginate, type RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";

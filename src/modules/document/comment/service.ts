@@ -7,7 +7,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { type DocumentAccess, isModerator, type LockedDocument } from "../access.ts";
+import { assertActive, type DocumentAccess, isModerator, type LockedDocument } from "../access.ts";
 import type { ContentLog } from "../content/log.ts";
 import { type AnchoredText, anchoredTextOf } from "../content/representation.ts";
 import { requireAnchor } from "../content/text_edits.ts";
@@ -61,7 +61,7 @@ export class CommentService {
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
-      assertOpen(row);
+      assertActive(row);
       const comments = new CommentStore(tx.db);
       if (await comments.count(row.tenant_id, id) >= COMMENTS_MAX) {
         throw new Fault("limit_reached", `A document has at most ${COMMENTS_MAX} comments`);
@@ -104,7 +104,7 @@ export class CommentService {
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       const { row } = locked;
-      assertOpen(row);
+      assertActive(row);
       const before = await requireComment(locked, commentId);
       assertVersion("comment", before.version, version);
       if (text !== undefined && before.author_id !== context.actor.principalId) {
@@ -143,7 +143,7 @@ export class CommentService {
     const { store, documentAccess, clock } = this.#deps;
     await store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
-      assertOpen(locked.row);
+      assertActive(locked.row);
       const comment = await requireComment(locked, commentId);
       if (comment.author_id !== context.actor.principalId && !isModerator(locked.role)) {
         throw new Fault("forbidden", "Deleting comments of others requires a moderator of the room");
@@ -192,8 +192,4 @@ async function requireComment({ tx, row }: LockedDocument, id: string): Promise<
   const comment = await new CommentStore(tx.db).find(row.tenant_id, row.id, id);
   if (comment === undefined) throw notFound("comment in the document");
   return comment;
-}
-
-function assertOpen(row: DocumentRow): void {
-  if (row.state === "archived") throw new Fault("conflict", "The document is archived; activate it first");
 }

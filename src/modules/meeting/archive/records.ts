@@ -3,16 +3,17 @@ import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import { Counter } from "@/core/archive_fields.ts";
 import { TimeInput } from "@/core/time_input.ts";
-import { DAY_MS } from "@/core/clock.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import {
+  AGENTS_MAX,
   Capabilities,
   CONSENT_TEXT_MAX,
   END_REASONS,
   LEAVE_REASONS,
   MEETING_KINDS,
+  MEETING_MS_MAX,
   MEETING_ROLES,
   MeetingId,
   ParticipantId,
@@ -21,8 +22,6 @@ import {
   TITLE_MAX,
 } from "../schema.ts";
 
-const AGENTS_MAX = 20;
-const MEETING_MS_MAX = 7 * DAY_MS;
 const RecordingId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected the id of a recording");
 const Offset = z.int().min(0).max(MEETING_MS_MAX);
 

@@ -1,10 +1,11 @@
 // The operation on contexts.
+import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation, type Rates } from "@/core/operation.ts";
 import type { ContextAssembler } from "./assembler.ts";
 import { BODY_MAX_BYTES, Context, ContextAssemble } from "./schema.ts";
 
 const RATE: Rates = { human: { perSecond: 1, burst: 30 } };
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
 
 export function contextOperations(contexts: ContextAssembler): Operation[] {
   return [

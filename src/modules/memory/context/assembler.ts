@@ -4,8 +4,7 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Context as CallContext } from "@/core/operation.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
-import type { Message, MessageAccess } from "@/modules/message/mod.ts";
-import { presentMessage } from "@/modules/message/mod.ts";
+import { type Message, type MessageAccess, presentMessage } from "@/modules/message/mod.ts";
 import { Audience, type RoomAccess, type RoomGrant, type RoomPeople } from "@/modules/room/mod.ts";
 import type { Recall, RecallHit } from "@/modules/search/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -17,7 +16,7 @@ import type { MemoryScope, MemoryTables } from "../store.ts";
 import { ReaderAudience } from "./audience.ts";
 import { type Candidate, fillBudget, type Section } from "./budget.ts";
 import { factCandidate, hitCandidate, messageCandidate, roomCandidate } from "./candidates.ts";
-import { type Context, type ContextAssemble, type ContextItem, SECTIONS } from "./schema.ts";
+import { type Context, type ContextAssemble, type ContextItem, PREFIX_SECTIONS, SECTIONS } from "./schema.ts";
 
 const MESSAGES_MAX = 100;
 const PINNED_MAX = 50;
@@ -106,7 +105,7 @@ export class ContextAssembler {
     }
     return {
       items,
-      prefixItems: items.filter(({ section }) => PREFIX.has(section)).length,
+      prefixItems: items.filter(({ section }) => PREFIX_SECTIONS.has(section)).length,
       usedTokens,
       budgetTokens: input.budgetTokens,
       omitted: Object.fromEntries(SECTIONS.map((name) => [name, omitted[name] ?? 0])) as Context["omitted"],
@@ -229,7 +228,6 @@ export class ContextAssembler {
 type FoundFact = { fact: ReadableFact; score: number | null; reason: string };
 const NOTHING_RECALLED: { candidates: FoundFact[]; isDegraded: boolean } = { candidates: [], isDegraded: false };
 const NOTHING_FOUND: { candidates: Candidate[]; isDegraded: boolean } = { candidates: [], isDegraded: false };
-const PREFIX: ReadonlySet<string> = new Set(["instructions", "tools", "pinned"]);
 
 /** Scopes whose pinned and recent facts are of use without being asked for. What the actor may not read of them is left out. */
 function scopesOf({ actor, home, agentId, input: { scopeTypes } }: Request): MemoryScope[] {

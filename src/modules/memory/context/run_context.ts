@@ -5,7 +5,7 @@ import type { ModelMessage } from "@/ports/model.ts";
 import type { ScopeType } from "../schema.ts";
 import type { ContextAssembler } from "./assembler.ts";
 import { ITEM_TOKENS } from "./budget.ts";
-import { BUDGET, type ContextItem, type SectionName } from "./schema.ts";
+import { BUDGET, type ContextItem, PREFIX_SECTIONS } from "./schema.ts";
 
 /** Tokens for what separates the parts of a message. */
 const MARGIN = 16;
@@ -13,7 +13,6 @@ const OPENING: ModelMessage = {
   role: "user",
   text: "[Background] What was said before is not part of this conversation.",
 };
-const PREFIX: ReadonlySet<SectionName> = new Set(["instructions", "tools", "pinned"]);
 
 /**
  * The stable prefix as one message for prompt caching, then the conversation, the background right before its last message: so
@@ -45,8 +44,8 @@ export function runContext(contexts: () => ContextAssembler): AssembleContext {
     });
     const isConversation = ({ section, source }: ContextItem): boolean =>
       section === "thread" || !isInThread && section === "room" && source?.type === "message";
-    const prefix = items.filter(({ section }) => PREFIX.has(section)).map(({ text }) => text);
-    const background = items.filter((item) => !PREFIX.has(item.section) && !isConversation(item));
+    const prefix = items.filter(({ section }) => PREFIX_SECTIONS.has(section)).map(({ text }) => text);
+    const background = items.filter((item) => !PREFIX_SECTIONS.has(item.section) && !isConversation(item));
     const asked = [
       ...items.filter(isConversation).map(({ role, text }) => ({ role, text })),
       ...input.map(userMessage),

@@ -17,6 +17,8 @@ export const BODY_MAX_BYTES = 1024 ** 2;
 /** In the order in which they are read. */
 export const SECTIONS = ["instructions", "tools", "pinned", "thread", "room", "memory", "search"] as const;
 export type SectionName = typeof SECTIONS[number];
+/** What stays the same from call to call comes first, where a provider caches it. */
+export const PREFIX_SECTIONS: ReadonlySet<SectionName> = new Set(["instructions", "tools", "pinned"]);
 const OPTIONAL_SECTIONS = ["pinned", "thread", "room", "memory", "search"] as const;
 
 const Section = z.enum(SECTIONS).meta({ id: "ContextSection" });

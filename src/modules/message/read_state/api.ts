@@ -1,5 +1,6 @@
 // Operations on read positions.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation } from "@/core/operation.ts";
 import { AllRead, READ_BATCH, ReadPut, Unread, UnreadList } from "./schema.ts";
 import type { ReadStateService } from "./service.ts";
@@ -16,7 +17,7 @@ export function readStateOperations(readState: ReadStateService): Operation[] {
       input: ReadPut,
       output: Unread,
       faults: ["not_found"],
-      example: { id: "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", seq: 1 },
+      example: { id: exampleId("room"), seq: 1 },
       run: (context, input) => readState.markRead(context, input),
     }),
     defineOperation({

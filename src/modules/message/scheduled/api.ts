@@ -1,12 +1,13 @@
 // Operations on the caller's scheduled messages.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation } from "@/core/operation.ts";
 import { ScheduledId, ScheduledList, ScheduledMessage, ScheduledMessages } from "./schema.ts";
 import type { ScheduledService } from "./service.ts";
 
 const PATH = "/v1/messages/scheduled";
 const byId = z.strictObject({ id: ScheduledId });
-const example = { id: "sch_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
+const example = { id: exampleId("sch") };
 
 export function scheduledOperations(scheduled: ScheduledService): Operation[] {
   return [

@@ -1,5 +1,6 @@
 // Operations on incoming hooks, and the endpoint that receives.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
@@ -9,8 +10,8 @@ import { Hook, HOOK_EVENTS, HookCreate, HookList, HookRef, HookUpdate, NewHook }
 import type { HookService } from "./service.ts";
 
 const PATH = "/v1/collaboration/incoming";
-const HOOK = "hook_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const HOOK = exampleId("hook");
+const ROOM = exampleId("room");
 const MANAGE = { scope: "webhook.manage", room: "moderator" } as const;
 const READ = { scope: "webhook.read", room: "moderator" } as const;
 

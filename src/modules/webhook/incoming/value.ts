@@ -3,6 +3,8 @@ import { truncateCodePoints } from "@/core/text.ts";
 
 const TEXT_MAX = 300;
 const URL_MAX = 2000;
+const EXCERPT_MAX = 400;
+const REF = /^refs\/(?:heads|tags)\//;
 const HTTP_URL = /^https?:\/\/[^\s<>"\\]{1,2000}$/i;
 
 /** The value at a path of names; `undefined` where there is none. */
@@ -65,6 +67,17 @@ export function urlOf(address: unknown): string | undefined {
 /** Text between backticks. */
 export function code(text: string): string {
   return text === "" ? "" : `\`${text.replaceAll("`", "'")}\``;
+}
+
+/** What was pushed, by the name that Git gives it in `ref`. */
+export function refOf(body: unknown): { branch: string; isTag: boolean } {
+  const ref = longTextAt(body, TEXT_MAX, "ref");
+  return { branch: code(ref.replace(REF, "")), isTag: ref.startsWith("refs/tags/") };
+}
+
+/** The beginning of the text at a path, quoted. */
+export function excerptAt(value: unknown, ...path: readonly string[]): string {
+  return quote(longTextAt(value, EXCERPT_MAX, ...path));
 }
 
 export function quote(text: string): string {

@@ -1,5 +1,6 @@
 // Operations on commands that endpoints handle.
 import { z } from "@zod/zod";
+import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
@@ -17,8 +18,8 @@ import { lateResponseRoute } from "./route.ts";
 import type { SlashCommandService } from "./service.ts";
 
 const PATH = "/v1/collaboration/slash-commands";
-const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
-const SLASH = "slash_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const ROOM = exampleId("room");
+const SLASH = exampleId("slash");
 const MANAGE = { scope: "webhook.manage", room: "moderator" } as const;
 
 export function slashCommandApi(commands: SlashCommandService, late: LateResponses): ModuleApi {

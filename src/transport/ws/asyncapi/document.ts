@@ -8,8 +8,18 @@ import type { Route } from "@/core/route.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import { Schemas } from "../../shared/json_schema.ts";
 import { rateAdvice, tablesOf } from "./table.ts";
-import { commandFrame, COMMANDS, errorFrame, pushFrames, rpcFrames } from "./frame.ts";
-import { ephemeralFrame, eventFrame, type Json, noticeFrame, publishFrame } from "./frame.ts";
+import {
+  commandFrame,
+  COMMANDS,
+  ephemeralFrame,
+  errorFrame,
+  eventFrame,
+  type Json,
+  noticeFrame,
+  publishFrame,
+  pushFrames,
+  rpcFrames,
+} from "./frame.ts";
 import type { WsLimits } from "../../shared/socket_limits.ts";
 
 /** The source of the document; read when the document is generated. */

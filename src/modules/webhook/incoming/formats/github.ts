@@ -1,9 +1,20 @@
 // Events of GitHub, Gitea and Forgejo, whose payloads are alike.
-import { at, code, countAt, firstLine, lines, link, listAt, longTextAt, quote, textAt } from "../value.ts";
+import {
+  at,
+  code,
+  countAt,
+  excerptAt,
+  firstLine,
+  lines,
+  link,
+  listAt,
+  longTextAt,
+  quote,
+  refOf,
+  textAt,
+} from "../value.ts";
 
 const COMMITS_SHOWN = 5;
-const EXCERPT = 400;
-const REF = /^refs\/(?:heads|tags)\//;
 const SHA = /^[0-9a-f]{7,64}$/;
 /** Events that other ones of the same action repeat. */
 const IGNORED: ReadonlySet<string> = new Set([
@@ -45,14 +56,17 @@ function eventText(event: string, body: unknown): string | undefined {
       if (QUIET_ACTIONS.has(action)) return undefined;
       const pull = detail("pull_request");
       const done = action === "closed" && at(pull, "merged") === true ? "merged" : action.replaceAll("_", " ");
-      return lines(`${who} ${done} ${numbered("pull request", pull)}`, action === "opened" && excerpt(pull));
+      return lines(`${who} ${done} ${numbered("pull request", pull)}`, action === "opened" && excerptAt(pull, "body"));
     }
     case "pull_request_review":
     case "pull_request_approved":
     case "pull_request_rejected": {
       const review = detail("review");
       const state = textAt(review, "state") || textAt(review, "type") || "reviewed";
-      return lines(`${who} reviewed ${numbered("pull request", detail("pull_request"))}: ${state}`, excerpt(review));
+      return lines(
+        `${who} reviewed ${numbered("pull request", detail("pull_request"))}: ${state}`,
+        excerptAt(review, "body"),
+      );
     }
     case "pull_request_review_comment":
     case "pull_request_comment":
@@ -63,13 +77,13 @@ function eventText(event: string, body: unknown): string | undefined {
       const comment = detail("comment");
       const on = detail("issue") ?? detail("pull_request") ?? detail("discussion");
       const target = on === undefined ? code(textAt(comment, "commit_id").slice(0, 7)) : numbered("", on);
-      return lines(`${who} ${link("commented", at(comment, "html_url"))} on ${target}`, excerpt(comment));
+      return lines(`${who} ${link("commented", at(comment, "html_url"))} on ${target}`, excerptAt(comment, "body"));
     }
     case "issues":
       if (QUIET_ACTIONS.has(action)) return undefined;
       return lines(
         `${who} ${action} ${numbered("issue", detail("issue"))}`,
-        action === "opened" && excerpt(detail("issue")),
+        action === "opened" && excerptAt(detail("issue"), "body"),
       );
     case "discussion":
       return `${who} ${action} ${numbered("discussion", detail("discussion"))}`;
@@ -77,7 +91,7 @@ function eventText(event: string, body: unknown): string | undefined {
       if (action !== "published") return undefined;
       const release = detail("release");
       const name = textAt(release, "name") || textAt(release, "tag_name");
-      return lines(`${who} released ${link(name, at(release, "html_url"))}`, excerpt(release));
+      return lines(`${who} released ${link(name, at(release, "html_url"))}`, excerptAt(release, "body"));
     }
     case "workflow_run": {
       if (action !== "completed") return undefined;
@@ -96,11 +110,10 @@ function eventText(event: string, body: unknown): string | undefined {
 }
 
 function pushText(body: unknown, who: string): string | undefined {
-  const ref = longTextAt(body, 300, "ref");
-  const branch = code(ref.replace(REF, ""));
+  const { branch, isTag } = refOf(body);
   if (at(body, "deleted") === true) return `${who} deleted ${branch}`;
   const count = countAt(body, "commits");
-  if (count === 0) return `${who} pushed ${ref.startsWith("refs/tags/") ? "tag" : "branch"} ${branch}`;
+  if (count === 0) return `${who} pushed ${isTag ? "tag" : "branch"} ${branch}`;
   const compare = at(body, "compare") ?? at(body, "compare_url");
   const what = link(`${count} ${count === 1 ? "commit" : "commits"}`, compare);
   return lines(
@@ -124,8 +137,4 @@ function numbered(kind: string, resource: unknown): string {
   const number = textAt(resource, "number");
   const label = `${number === "" ? "" : `#${number} `}${textAt(resource, "title")}`;
   return `${kind} ${link(label, at(resource, "html_url"))}`.trim();
-}
-
-function excerpt(resource: unknown): string {
-  return quote(longTextAt(resource, EXCERPT, "body"));
 }

@@ -1,9 +1,7 @@
 // Events of GitLab.
-import { at, code, countAt, lines, link, longTextAt, quote, textAt } from "../value.ts";
+import { at, code, countAt, excerptAt, lines, link, longTextAt, refOf, textAt } from "../value.ts";
 import { commitLines } from "./github.ts";
 
-const EXCERPT = 400;
-const REF = /^refs\/(?:heads|tags)\//;
 const NO_COMMIT = /^0{40,64}$/;
 /** States of pipelines and jobs that are shown; the others are steps towards them. */
 const FINAL: ReadonlySet<string> = new Set(["success", "failed", "canceled"]);
@@ -31,7 +29,7 @@ function eventText(kind: string, body: unknown): string | undefined {
   switch (kind) {
     case "push":
     case "tag_push": {
-      const branch = code(longTextAt(body, 300, "ref").replace(REF, ""));
+      const { branch } = refOf(body);
       const what = kind === "push" ? "branch" : "tag";
       if (NO_COMMIT.test(textAt(body, "after"))) return `${who} deleted ${what} ${branch}`;
       const count = Number(textAt(body, "total_commits_count")) || countAt(body, "commits");
@@ -45,7 +43,7 @@ function eventText(kind: string, body: unknown): string | undefined {
       if (past === undefined) return undefined;
       const sign = kind === "merge_request" ? "!" : "#";
       const name = link(`${sign}${textAt(detail, "iid")} ${textAt(detail, "title")}`, at(detail, "url"));
-      const body_ = action === "open" && quote(longTextAt(detail, EXCERPT, "description"));
+      const body_ = action === "open" && excerptAt(detail, "description");
       return lines(`${who} ${past} ${kind.replaceAll("_", " ")} ${name}`, body_);
     }
     case "note": {
@@ -53,7 +51,7 @@ function eventText(kind: string, body: unknown): string | undefined {
       const target = textAt(on, "title") || textAt(on, "message");
       return lines(
         `${who} ${link("commented", at(detail, "url"))} on ${target}`,
-        quote(longTextAt(detail, EXCERPT, "note")),
+        excerptAt(detail, "note"),
       );
     }
     case "pipeline": {
