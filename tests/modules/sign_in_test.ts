@@ -32,12 +32,17 @@ function arrivalOf({ status, headers }: ApiResponse): string {
   return headers.get("location") ?? "";
 }
 
+/** What the browser of each gateway's person has after its last return. */
+const cookies = new WeakMap<Harness, string>();
+
 /** Opens the provider and returns, like a browser; the address at which it arrives. */
 async function signIn(gateway: Harness, provider: FakeProvider): Promise<string> {
   const browser = gateway.withToken(undefined);
   const started = await browser.get(START);
   const back = provider.authorize(arrivalOf(started));
-  return arrivalOf(await browser.get(pathOf(back), { cookie: cookieOf(started) }));
+  const returned = await browser.get(pathOf(back), { cookie: cookieOf(started) });
+  cookies.set(gateway, cookieOf(returned));
+  return arrivalOf(returned);
 }
 
 /** The path of an address of the gateway, as a proxy passes it on. */
@@ -46,9 +51,9 @@ function pathOf(address: string): string {
   return address.slice(PUBLIC_URL.length);
 }
 
-async function join(gateway: Harness, arrival: string): Promise<ApiResponse> {
+async function join(gateway: Harness, arrival: string, cookie = cookies.get(gateway) ?? ""): Promise<ApiResponse> {
   const code = new URLSearchParams(new URL(arrival).hash.slice(1)).get("code");
-  return await gateway.withToken(undefined).post("/v1/collaboration/auth/join", { code });
+  return await gateway.withToken(undefined).post("/v1/collaboration/auth/join", { code }, { cookie });
 }
 
 testOnEngines("people sign in at the provider, and are those whom its tokens name", async (environment) => {
@@ -140,6 +145,27 @@ Deno.test("who did not begin here, or not lately, is not signed in", async () =>
   gateway.clock.advance(600_000);
   const late = pathOf(provider.authorize(arrivalOf(second)));
   assert.equal(arrivalOf(await browser.get(late, { cookie: cookieOf(second) })), expired);
+});
+
+testOnEngines("an address with a code signs in nobody but the browser that it was made for", async (environment) => {
+  await using provider = new FakeProvider();
+  await using gateway = await openGateway({ ...environment, ...settingsOf(provider) });
+  provider.person = { sub: "mallory", name: "Mallory" };
+  const arrival = await signIn(gateway, provider);
+  const own = cookies.get(gateway);
+  for (const cookie of ["", "svc_sign_in=AAAA", cookieOf(await gateway.withToken(undefined).get(START))]) {
+    assertProblem(await join(gateway, arrival, cookie), 401, "unauthenticated");
+  }
+  await signIn(gateway, provider);
+  assertProblem(await join(gateway, arrival), 401, "unauthenticated");
+  assert.equal((await join(gateway, arrival, own)).status, 201);
+
+  const invitation = { name: "Team", role: "member", uses: 1, expiresInSeconds: 3600 };
+  const owner = await gateway.as("olga", { role: "owner" });
+  const { code } = ok(await owner.post("/v1/collaboration/invitations", invitation));
+  const given = { code, displayName: "Ada" };
+  const joined = await gateway.withToken(undefined).post("/v1/collaboration/auth/join", given, { cookie: own ?? "" });
+  assert.equal(joined.status, 201, "an invitation needs no cookie, and may come with one");
 });
 
 Deno.test("what is wrong in a response of the provider is refused, and the log says what it was", async () => {

@@ -8,6 +8,8 @@ import { migrations } from "./migrations.ts";
 import { InvitationService } from "./service.ts";
 
 export { SIGN_IN_RATE } from "./route.ts";
+export type { SignInCode } from "./service.ts";
+export { readSignInCookie, signInCookie } from "./sign_in_cookie.ts";
 
 type Deps = { identity: IdentityService; admission: Admission; audit: AuditLog };
 

@@ -5,6 +5,7 @@ import { clientOf } from "@/core/request.ts";
 import { type Route, routeSchema } from "@/core/route.ts";
 import { Join, Joined } from "./schema.ts";
 import type { InvitationService } from "./service.ts";
+import { readSignInCookie } from "./sign_in_cookie.ts";
 
 const EXAMPLE = { code: "x7Tq2cVbN0pLr5sYw8uZa1dEf4gHj6kM3nQoRtUvXyA", displayName: "Alice" };
 
@@ -18,7 +19,8 @@ export function joinRoute(invitations: InvitationService): Route {
     summary: "Join a tenant: exchange the code of an invitation for a principal and a token",
     description:
       "Requires no bearer token. In development, the gateway logs an address with a code for the first owner when it " +
-      "starts; that code can be exchanged here, too, without a name.",
+      "starts; that code can be exchanged here, too, without a name. So can the code of who signed in at the identity " +
+      "provider, by the browser that did.",
     tag: "auth",
     method: "POST",
     path: "/v1/collaboration/auth/join",
@@ -45,7 +47,8 @@ export function joinRoute(invitations: InvitationService): Route {
     },
     async handle(request, call) {
       const client = clientOf(request, call.ip);
-      const joined = await invitations.join(parse(Join, call.body), client, (tenantId) => call.assertOrigin(tenantId));
+      const given = { ...parse(Join, call.body), cookie: readSignInCookie(request) };
+      const joined = await invitations.join(given, client, (tenantId) => call.assertOrigin(tenantId));
       return Response.json(joined, { status: 201 });
     },
   };

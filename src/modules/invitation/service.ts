@@ -21,6 +21,10 @@ type Deps = {
   audit: AuditLog;
 };
 
+/** What is exchanged for a session: a code, and what the browser's cookie has. */
+type Given = Join & { cookie: string | undefined };
+/** A code in two halves, which only the browser that signed in has both of: an address can be given to anybody. */
+export type SignInCode = { code: string; cookie: string };
 /** Whose session a code starts. */
 type SignedIn = Pick<Actor, "tenantId" | "principalId" | "role"> & { sessionMs?: number | undefined };
 
@@ -89,20 +93,18 @@ export class InvitationService {
 
   /** Starts a session with a code; `assertOrigin` throws unless the tenant allows the request's origin. */
   async join(
-    { code, displayName }: Join,
+    { code, displayName, cookie }: Given,
     client: Client,
     assertOrigin: (tenantId: string) => void,
   ): Promise<Joined> {
     const { store, clock, identity, admission, audit } = this.#deps;
-    const hash = hashText(code);
-    const known = await new InvitationStore(store.db).byHash(hash);
-    if (known === undefined) throw invalidCode();
+    const known = await this.#find({ code, cookie });
     assertOrigin(known.tenant_id);
     if (known.principal_id === null && displayName === undefined) {
       throw Fault.forField("/displayName", "required", "expected the name of the new principal");
     }
     return await store.write(async (tx) => {
-      const row = await new InvitationStore(tx.db).use(hash, iso(clock.now()));
+      const row = await new InvitationStore(tx.db).use(known.hash, iso(clock.now()));
       if (row === undefined) throw invalidCode();
       if (row.created_by !== null) {
         const inviter = (await identity.findEnabled(row.tenant_id, [row.created_by], tx.db)).get(row.created_by);
@@ -135,10 +137,20 @@ export class InvitationService {
   }
 
   /** A code that starts one session of a principal that exists, at once. */
-  async createSignInCode(who: SignedIn): Promise<string> {
-    const code = newSecret();
-    await this.#deps.store.write((tx) => new InvitationStore(tx.db).add(this.#signIn(code, who, SIGN_IN_CODE_MS)));
-    return code;
+  async createSignInCode(who: SignedIn): Promise<SignInCode> {
+    const halves = { code: newSecret(), cookie: newSecret() };
+    const row = this.#signIn(wholeOf(halves), who, SIGN_IN_CODE_MS);
+    await this.#deps.store.write((tx) => new InvitationStore(tx.db).add(row));
+    return halves;
+  }
+
+  /** What a code is of, alone or with the cookie. */
+  async #find({ code, cookie }: Pick<Given, "code" | "cookie">): Promise<InvitationRow> {
+    const invitations = new InvitationStore(this.#deps.store.db);
+    const known = await invitations.byHash(hashText(code)) ??
+      (cookie === undefined ? undefined : await invitations.byHash(hashText(wholeOf({ code, cookie }))));
+    if (known === undefined) throw invalidCode();
+    return known;
   }
 
   #signIn(code: string, { tenantId, principalId, role, sessionMs }: SignedIn, validMs: number): InvitationRow {
@@ -174,6 +186,10 @@ function present({ id, name, role, uses_left, created_by, created_at, expires_at
     createdAt: created_at,
     expiresAt: expires_at,
   };
+}
+
+function wholeOf({ code, cookie }: SignInCode): string {
+  return `${code}.${cookie}`;
 }
 
 function invalidCode(): Fault {

@@ -7,7 +7,7 @@ import { failureOf, logOf } from "@/core/log.ts";
 import { publicAddressOf } from "@/core/public_address.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import { Slots } from "@/core/slots.ts";
-import { SIGN_IN_RATE } from "@/modules/invitation/mod.ts";
+import { readSignInCookie, SIGN_IN_RATE, type SignInCode, signInCookie } from "@/modules/invitation/mod.ts";
 import type { Attempt, IdentityProvider } from "./provider.ts";
 
 const PATH = "/v1/collaboration/auth";
@@ -21,8 +21,8 @@ const EXCHANGES = {
   perKey: [4],
   places: { total: 1000, perKey: [100], full: () => new Fault("unavailable", "Too many people are signing in") },
 };
-const COOKIE = "svc_sign_in";
-const COOKIE_VALUE = new RegExp(`(?:^|; ?)${COOKIE}=([\\w-]{1,1000})(?:;|$)`);
+/** What attempts are encrypted for. */
+const ATTEMPT = "svc_sign_in";
 /** What the page says of a failure. Names only: a text in an address could be anybody's. */
 const REASONS: Partial<Record<FaultCode, string>> = {
   forbidden: "denied",
@@ -37,7 +37,7 @@ type Deps = {
   clock: Clock;
   publicUrl: string | undefined;
   /** A code that starts the session of the person with these claims. */
-  createCode(claims: Readonly<Record<string, unknown>>): Promise<string>;
+  createCode(claims: Readonly<Record<string, unknown>>): Promise<SignInCode>;
 };
 type SealedAttempt = Attempt & { expiresAt: number };
 
@@ -64,7 +64,7 @@ export function signInRoutes(deps: Deps): Route[] {
         sendOn(deps, request, async (provider, base) => {
           const { address, attempt } = await provider.begin(`${base}${CALLBACK}`);
           const expiresAt = deps.clock.now() + ATTEMPT_SECONDS * 1000;
-          const sealed = deps.encryptor.encrypt(JSON.stringify({ ...attempt, expiresAt }), COOKIE);
+          const sealed = deps.encryptor.encrypt(JSON.stringify({ ...attempt, expiresAt }), ATTEMPT);
           return { location: address, cookie: sealed };
         }),
     },
@@ -72,7 +72,8 @@ export function signInRoutes(deps: Deps): Route[] {
       ...shared,
       name: "sign_in.finish",
       summary: "Return from the identity provider",
-      description: "The provider sends browsers here. The page that follows exchanges a code for a token.",
+      description:
+        "The provider sends browsers here. The page that follows exchanges a code for a token, with the cookie.",
       path: CALLBACK,
       document: {
         responses: { "302": { description: "To the browser client, with a code or the reason of a failure" } },
@@ -83,7 +84,8 @@ export function signInRoutes(deps: Deps): Route[] {
           const attempt = readAttempt(deps, request, search);
           using _slot = await exchanges.acquire([addressKey]);
           const claims = await provider.finish(new URL(`${base}${CALLBACK}${search}`), attempt);
-          return { location: `${base}/#code=${await deps.createCode(claims)}` };
+          const { code, cookie } = await deps.createCode(claims);
+          return { location: `${base}/#code=${code}`, cookie };
         }),
     },
   ];
@@ -93,7 +95,7 @@ export function signInRoutes(deps: Deps): Route[] {
 async function sendOn(
   { provider, publicUrl }: Deps,
   request: Request,
-  next: (provider: IdentityProvider, base: string) => Promise<{ location: string; cookie?: string }>,
+  next: (provider: IdentityProvider, base: string) => Promise<{ location: string; cookie: string }>,
 ): Promise<Response> {
   const base = publicAddressOf(request, publicUrl);
   if (provider === undefined || base === undefined) {
@@ -110,7 +112,7 @@ async function sendOn(
   }
   const { protocol, pathname } = new URL(base);
   const attributes = [
-    `${COOKIE}=${cookie ?? ""}`,
+    signInCookie(cookie ?? ""),
     `Path=${pathname === "/" ? "" : pathname}${PATH}`,
     `Max-Age=${cookie === undefined ? 0 : ATTEMPT_SECONDS}`,
     "HttpOnly",
@@ -123,8 +125,7 @@ async function sendOn(
 
 /** The attempt that this browser began; a link to the callback alone signs nobody in. */
 function readAttempt({ encryptor, clock }: Deps, request: Request, search: string): Attempt {
-  const [, sealed = ""] = COOKIE_VALUE.exec(request.headers.get("Cookie") ?? "") ?? [];
-  const text = encryptor.decrypt(sealed, COOKIE);
+  const text = encryptor.decrypt(readSignInCookie(request) ?? "", ATTEMPT);
   const attempt: SealedAttempt | undefined = text === undefined ? undefined : JSON.parse(text);
   const state = new URLSearchParams(search).get("state");
   if (
