@@ -1,10 +1,10 @@
 // An agent on the screen: its words while it writes them, its question for an approval, and the button that stops it.
 import assert from "node:assert/strict";
 import { browserTest, launchBrowser } from "../browser.ts";
-import { eventually } from "../wait.ts";
+import { allEnded, eventually } from "../wait.ts";
 import { addGardener, modelSettings, serveModel } from "./web_model.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, sees, signIn, untilGone, write } from "./web_page.ts";
+import { assertNoReports, sees, signIn, untilGone, visit, write } from "./web_page.ts";
 
 browserTest("an agent streams its answer, asks for an approval, and can be stopped", async (t) => {
   let mayFinish = false;
@@ -66,6 +66,27 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       assert.equal(await page.locator(".chat .run").count(), 0);
       await page.getByRole("button", { name: "Stop" }).click();
       await untilGone(page.locator(".run"));
+    });
+    await t.step("an administrator adds a provider of models and an MCP server, which are tested", async () => {
+      await visit(page, "admin/connections");
+      const dialog = page.getByRole("dialog");
+      const add = async (button: string, fields: Record<string, string>): Promise<void> => {
+        await page.getByRole("button", { name: button }).click();
+        for (const [label, value] of Object.entries(fields)) await dialog.getByLabel(label).fill(value);
+        await dialog.getByRole("button", { name: "Save" }).click();
+        await untilGone(dialog);
+      };
+      const test = async (id: string, notice: RegExp): Promise<void> => {
+        // It is there for some seconds only.
+        const isShown = page.locator(".notices").getByText(notice).waitFor();
+        const button = page.locator("li", { hasText: id }).getByRole("button", { name: "Test" });
+        await allEnded([isShown, button.click()]);
+      };
+      const address = `http://127.0.0.1:${model.addr.port}/v1`;
+      await add("New provider", { Id: "ours", Address: address, Key: "secret", "Models, the": "large" });
+      await test("ours", /^large has responded/);
+      await add("New server", { Id: "mirror", Address: `${target.baseUrl}/mcp`, Authorization: `Bearer ${token}` });
+      await test("mirror", /^mirror has \d+ tools/);
     });
     await assertNoReports(page);
   } finally {

@@ -8,6 +8,7 @@ import { isAdmin } from "../core/session.ts";
 import { PlaceHead } from "../part/place.ts";
 import { Agents } from "./agents.ts";
 import { Audit } from "./audit.ts";
+import { Connections } from "./connections.ts";
 import { Invitations } from "./invitations.ts";
 import { Jobs } from "./jobs.ts";
 import { Operations } from "./operations.ts";
@@ -23,6 +24,7 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
   ["people", "People", Principals],
   ["invitations", "Invitations", Invitations],
   ["agents", "Agents", Agents],
+  ["connections", "Models and tools", Connections],
   ["skills", "Skills", Skills],
   ["plugins", "Plugins", Plugins],
   ["webhooks", "Webhooks", Webhooks],
