@@ -58,6 +58,15 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       ]]);
       await untilGone(page.locator(".run"));
     });
+    await t.step("what is not to be asked again is listed, and revoked", async () => {
+      await visit(page, `rooms/${room.id}?pane=members`);
+      await page.getByRole("button", { name: "Menu of Gardener" }).click();
+      await page.getByRole("menuitem", { name: "Decisions about it" }).click();
+      await page.getByRole("button", { name: "Revoke the decision about event.create" }).click();
+      await page.getByText("It asks before each call that needs an approval.").waitFor();
+      await page.keyboard.press("Escape");
+      await visit(page, `rooms/${room.id}`);
+    });
     await t.step("asked in a thread, it responds there, and is stopped while it writes", async () => {
       await page.locator(".chat .message", { hasText: "The task is on your board." }).first().focus();
       await page.keyboard.press("Enter");

@@ -18,6 +18,7 @@ export const SCRIPTS: Sources = {
   "admin/skills.ts": () => import("@/web/admin/skills.ts", { with: { type: "text" } }),
   "admin/transfers.ts": () => import("@/web/admin/transfers.ts", { with: { type: "text" } }),
   "admin/webhooks.ts": () => import("@/web/admin/webhooks.ts", { with: { type: "text" } }),
+  "agent/grants.ts": () => import("@/web/agent/grants.ts", { with: { type: "text" } }),
   "agent/panel.ts": () => import("@/web/agent/panel.ts", { with: { type: "text" } }),
   "agent/runs.ts": () => import("@/web/agent/runs.ts", { with: { type: "text" } }),
   "app.ts": () => import("@/web/app.ts", { with: { type: "text" } }),

@@ -9,6 +9,7 @@ import { nameOf, online, readMembers } from "../core/people.ts";
 import type { Member, Room, RoomRole } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { leavePane } from "../message/row.ts";
+import { openGrants } from "../agent/grants.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
@@ -62,19 +63,7 @@ export default function MembersPane({ room }: { room: Room }): VNode {
         onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
       <${Placeholder} items=${found} read=${read} text="No member has this name." />
       <ul class="rows scroll">${found?.slice(0, SHOWN_MAX).map((member) =>
-        html`<li key=${member.principalId}>
-        <a class="person-link" href=${`#/people/${
-          encodeURIComponent(member.principalId)
-        }`}><${Avatar} id=${member.principalId} isSmall hasPresence />
-          <span dir="auto">${member.displayName}</span></a>
-        ${member.kind === "human" ? null : html`<span class="tag">${member.kind}</span>`}
-        ${member.role === "member" ? null : html`<span class="tag">${member.role}</span>`}
-        ${
-          member.principalId === myId() || !mayChange
-            ? null
-            : html`<${Menu} label=${`Menu of ${member.displayName}`} items=${menuOf(room, member)} />`
-        }
-      </li>`
+        html`<${Row} key=${member.principalId} room=${room} member=${member} mayChange=${mayChange} />`
       )}
       ${found !== undefined && found.length > SHOWN_MAX
         ? html`<li class="dim">${found.length - SHOWN_MAX} more. Find them by their name.</li>`
@@ -86,6 +75,26 @@ export default function MembersPane({ room }: { room: Room }): VNode {
           lift(id)}>Lift</button></li>`
       )}</ul>
     </aside>
+  `;
+}
+
+function Row({ room, member, mayChange }: { room: Room; member: Member; mayChange: boolean }): VNode {
+  const { principalId, displayName, kind, role } = member;
+  const items = [
+    ...kind === "agent"
+      ? [{ label: "Decisions about it", icon: "bot" as const, onSelect: () => openGrants(room, member) }]
+      : [],
+    ...mayChange && principalId !== myId() ? menuOf(room, member) : [],
+  ];
+  return html`
+    <li>
+      <a class="person-link" href=${`#/people/${
+        encodeURIComponent(principalId)
+      }`}><${Avatar} id=${principalId} isSmall hasPresence /><span dir="auto">${displayName}</span></a>
+      ${kind === "human" ? null : html`<span class="tag">${kind}</span>`}
+      ${role === "member" ? null : html`<span class="tag">${role}</span>`}
+      ${items.length === 0 ? null : html`<${Menu} label=${`Menu of ${displayName}`} items=${items} />`}
+    </li>
   `;
 }
 
