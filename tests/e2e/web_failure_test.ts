@@ -93,6 +93,13 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await page.getByRole("link", { name: "All rooms" }).click();
       await page.locator(".sidebar .room", { hasText: "Plans" }).waitFor();
     });
+    await t.step("on a narrow screen, the list of rooms says that there is no connection", async () => {
+      const banner = page.getByText("Reconnecting…");
+      await page.context().setOffline(true);
+      await banner.waitFor();
+      await page.context().setOffline(false);
+      await untilGone(banner);
+    });
     await t.step("on a narrow screen, each button of a document has a name", async () => {
       await visit(page, `documents/${document.id}`);
       await page.getByRole("button", { name: "Comments", exact: true }).click();

@@ -102,7 +102,7 @@ function RoomHead({ room, tab }: { room: Room; tab: string }): VNode {
         "member",
       )} title="Members" aria-pressed=${pane ===
         "members"} onClick=${toggle("members")}>
-        <${Icon} name="people" /><span class="dim">${room.memberCount}</span></button>
+        <${Icon} name="people" /><span class="dim">${room.memberCount.toLocaleString()}</span></button>
       <${Menu} label="Room menu" items=${menuOf(room)} />
     </header>
   `;
