@@ -115,7 +115,8 @@ function readRoutes(deps: Deps): Route[] {
         const [first, limit] = [Math.max(1, startIndex), Math.min(PAGE_MAX, Math.max(0, count))];
         const condition = filter === undefined ? EVERYONE : conditionOf(filter);
         const { total, page } = await users.list(call.actor, condition, { offset: first - 1, limit });
-        const resources = page.map((user) => project(located(user, request, deps), request));
+        const project = projectionOf(request);
+        const resources = page.map((user) => project(located(user, request, deps)));
         const position = { totalResults: total, startIndex: first, itemsPerPage: page.length };
         return respond(call, { schemas: [LIST_SCHEMA], ...position, Resources: resources });
       },
@@ -225,7 +226,7 @@ function located(user: User, request: Request, { publicUrl }: Deps): User {
 
 function respondUser(call: Call, request: Request, user: User, status = 200): Response {
   const { version, location } = user.meta;
-  return respond(call, project(user, request), { status, headers: { ETag: version, Location: location } });
+  return respond(call, projectionOf(request)(user), { status, headers: { ETag: version, Location: location } });
 }
 
 function respond(
@@ -236,8 +237,8 @@ function respond(
   return new Response(toBody(JSON.stringify(body)), { status, headers: { "Content-Type": TYPE, ...headers } });
 }
 
-/** The user with the attributes that the request asks for. */
-function project(user: User, request: Request): Json {
+/** Leaves the attributes of users that the request asks for. Its names are read once: there may be thousands of them. */
+function projectionOf(request: Request): (user: User) => Json {
   const { attributes, excludedAttributes } = queryOf(request);
   const names = new Set(
     (attributes ?? excludedAttributes ?? "").split(",").map((name) =>
@@ -245,5 +246,5 @@ function project(user: User, request: Request): Json {
     ),
   );
   const isShown = (name: string): boolean => names.has(name) === (attributes !== undefined);
-  return Object.fromEntries(Object.entries(user).filter(([name]) => ALWAYS.has(name) || isShown(name)));
+  return (user) => Object.fromEntries(Object.entries(user).filter(([name]) => ALWAYS.has(name) || isShown(name)));
 }
