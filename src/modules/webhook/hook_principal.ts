@@ -1,57 +1,10 @@
-// What hooks and commands of rooms have in common: each belongs to a room, is changed by its moderators, and posts as a principal.
+// Principals of hooks and commands of rooms, as which they post.
 import { type Actor, chargedTo, scopesOf } from "@/core/actor.ts";
 import { runOnAccount } from "@/core/caller.ts";
-import type { Clock } from "@/core/clock.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
-import { Fault, notFound } from "@/core/fault.ts";
-import type { Context } from "@/core/operation.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
-import { changeProfile } from "@/modules/identity/mod.ts";
-import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
-import type { AnyTransaction } from "@/ports/store.ts";
 
-/** Loads what belongs to a room and locks the room, for a moderator; `not_found` if the caller does not see the room. */
-export async function changeInRoom<Row extends { room_id: string }, Result>(
-  tx: AnyTransaction,
-  { roomAccess, context, what }: { roomAccess: RoomAccess; context: Context; what: string },
-  { find, work }: { find: () => Promise<Row | undefined>; work: (row: Row) => Promise<Result> },
-): Promise<Result> {
-  const found = await find();
-  if (found === undefined || await roomAccess.find(context.actor, found.room_id, tx.db) === undefined) {
-    throw notFound(what);
-  }
-  await roomAccess.requireForUpdate(tx, context, found.room_id, "moderator");
-  const row = await find();
-  if (row === undefined) throw notFound(what);
-  return await work(row);
-}
-
-/** Disables the principal of what is deleted, and removes it from the room; its messages remain. */
-export async function retireHookPrincipal(
-  tx: AnyTransaction,
-  { clock, members }: { clock: Clock; members: Pick<RoomMembers, "remove"> },
-  context: Context,
-  { tenantId, principalId, roomId }: { tenantId: string; principalId: string; roomId: string },
-): Promise<void> {
-  await changeProfile(tx, clock, { tenantId, id: principalId }, { isDisabled: true });
-  await members.remove(context, { id: roomId, principalId, ban: false }).catch((thrown) => {
-    // Somebody removed it from the room before.
-    if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
-  });
-}
-
-/** Disables the principals of what ends with its room. */
-export async function disablePrincipals(
-  tx: AnyTransaction,
-  clock: Clock,
-  rows: readonly Pick<HookPrincipal, "tenant_id" | "principal_id">[],
-): Promise<void> {
-  for (const { tenant_id: tenantId, principal_id: id } of rows) {
-    await changeProfile(tx, clock, { tenantId, id }, { isDisabled: true });
-  }
-}
-
-type HookPrincipal = {
+export type HookPrincipal = {
   tenant_id: string;
   principal_id: string;
   responsible_id: string;

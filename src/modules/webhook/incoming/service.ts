@@ -3,7 +3,7 @@ import { chargedId, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type Encryptor, hashText } from "@/core/crypto.ts";
 import { roomStream } from "@/core/event.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -12,7 +12,7 @@ import { type FileAttachments, sweepJob } from "@/modules/file/mod.ts";
 import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { changeInRoom, disablePrincipals, retireHookPrincipal } from "../hook_principal.ts";
+import { RoomHooks } from "../room_hooks.ts";
 import { secretContext } from "../secrets.ts";
 import {
   type Hook,
@@ -39,24 +39,27 @@ type Deps = {
 
 export class HookService {
   readonly #deps: Deps;
+  readonly #hooks: RoomHooks<HookRow>;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.#hooks = new RoomHooks(deps, {
+      one: "hook",
+      many: "hooks",
+      listOperation: "hook.list",
+      max: HOOKS_PER_ROOM,
+      rowsIn: (db) => new HookStore(db),
+    });
   }
 
   /** Creates a hook, whose principal becomes a member of the room. Its address and secret are returned only here. */
   async create(context: Context, input: HookCreate): Promise<NewHook> {
-    const { store, clock, roomAccess, members, pictures } = this.#deps;
+    const { store, clock, members, pictures } = this.#deps;
     const { actor } = context;
     const { tenantId } = actor;
     return await store.write(async (tx) => {
       if (input.avatarFileId !== null) await pictures.lockPicture(tx, actor, input.avatarFileId);
-      const { room } = await roomAccess.requireForUpdate(tx, context, input.roomId, "moderator");
-      if (room.kind === "direct") throw new Fault("conflict", "A direct room has no hooks");
-      const hooks = new HookStore(tx.db);
-      if ((await hooks.list(tenantId, room.id, undefined, HOOKS_PER_ROOM)).length >= HOOKS_PER_ROOM) {
-        throw new Fault("limit_reached", `A room has at most ${HOOKS_PER_ROOM} hooks`);
-      }
+      const room = await this.#hooks.requireRoom(tx, context, input.roomId);
       const now = iso(clock.now());
       const id = newId("hook");
       const token = newSecret();
@@ -82,20 +85,14 @@ export class HookService {
       };
       const principal = await addHookPrincipal(tx, clock, { tenantId, id: row.principal_id, ...input });
       await members.addCreated(tx, context, room.id, principal);
-      await hooks.add(row);
+      await new HookStore(tx.db).add(row);
       await this.#publish(tx, context, row, "hook.created");
       return { ...present(row), path: pathOf(token), signingSecret };
     });
   }
 
-  async list(context: Context, { roomId, limit, cursor }: HookList): Promise<Page<Hook>> {
-    const { store, cursors, roomAccess } = this.#deps;
-    const { tenantId, principalId } = context.actor;
-    await roomAccess.require(context, roomId);
-    const bind = ["hook.list", tenantId, principalId, roomId];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
-    const rows = await new HookStore(store.db).list(tenantId, roomId, after, limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.id], present);
+  list(context: Context, input: HookList): Promise<Page<Hook>> {
+    return this.#hooks.list(context, input, present);
   }
 
   async read(context: Context, id: string): Promise<Hook> {
@@ -149,11 +146,9 @@ export class HookService {
 
   /** Deletes a hook. Its messages remain; its principal is disabled and leaves the room. */
   async delete(context: Context, id: string): Promise<void> {
-    const { clock, members } = this.#deps;
     await this.#change(context, id, async (tx, row) => {
-      const { tenant_id: tenantId, principal_id: principalId, room_id: roomId } = row;
-      await new HookStore(tx.db).remove(tenantId, id);
-      await retireHookPrincipal(tx, { clock, members }, context, { tenantId, principalId, roomId });
+      const { tenant_id: tenantId, room_id: roomId } = row;
+      await this.#hooks.remove(tx, context, row);
       await tx.emit({
         tenantId,
         stream: roomStream(roomId),
@@ -164,13 +159,8 @@ export class HookService {
     });
   }
 
-  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    const { store, clock } = this.#deps;
-    await store.write(async (tx) => {
-      const hooks = new HookStore(tx.db);
-      await disablePrincipals(tx, clock, await hooks.list(tenantId, roomId, undefined, HOOKS_PER_ROOM));
-      await hooks.removeOfRoom(tenantId, roomId);
-    });
+  purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    return this.#hooks.purgeRoom(tenantId, roomId);
   }
 
   /** Loads a hook and locks its room, for a moderator; before that its new picture. */
@@ -180,13 +170,10 @@ export class HookService {
     work: (tx: AnyTransaction, row: HookRow) => Promise<Result>,
     avatarFileId: string | null = null,
   ): Promise<Result> {
-    const { store, roomAccess, pictures } = this.#deps;
+    const { store, pictures } = this.#deps;
     return await store.write(async (tx) => {
       if (avatarFileId !== null) await pictures.lockPicture(tx, context.actor, avatarFileId);
-      return await changeInRoom(tx, { roomAccess, context, what: "hook" }, {
-        find: () => new HookStore(tx.db).find(context.actor.tenantId, id),
-        work: (row) => work(tx, row),
-      });
+      return await work(tx, await this.#hooks.requireForUpdate(tx, context, id));
     });
   }
 

@@ -11,7 +11,7 @@ import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { changeInRoom, disablePrincipals, retireHookPrincipal } from "../hook_principal.ts";
+import { RoomHooks } from "../room_hooks.ts";
 import type { Secrets } from "../secrets.ts";
 import {
   type NewSlashCommand,
@@ -35,26 +35,27 @@ type Deps = {
 
 export class SlashCommandService {
   readonly #deps: Deps;
+  readonly #hooks: RoomHooks<SlashCommandRow>;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.#hooks = new RoomHooks(deps, {
+      one: "command",
+      many: "commands of its own",
+      listOperation: "slash_command.list",
+      max: SLASH_COMMANDS_PER_ROOM,
+      rowsIn: (db) => new SlashCommandStore(db),
+    });
   }
 
   /** Creates a command with a principal that posts its responses. Its secret is returned only here. */
   async create(context: Context, input: SlashCommandCreate): Promise<NewSlashCommand> {
-    const { store, clock, outbound, secrets, roomAccess, members } = this.#deps;
+    const { store, clock, outbound, secrets, members } = this.#deps;
     const { actor } = context;
     const { tenantId } = actor;
     assertAddressAllowed(outbound, input.url, "/url");
     return await store.write(async (tx) => {
-      const { room } = await roomAccess.requireForUpdate(tx, context, input.roomId, "moderator");
-      if (room.kind === "direct") throw new Fault("conflict", "A direct room has no commands of its own");
-      const commands = new SlashCommandStore(tx.db);
-      if (
-        (await commands.list(tenantId, room.id, undefined, SLASH_COMMANDS_PER_ROOM)).length >= SLASH_COMMANDS_PER_ROOM
-      ) {
-        throw new Fault("limit_reached", `A room has at most ${SLASH_COMMANDS_PER_ROOM} commands of its own`);
-      }
+      const room = await this.#hooks.requireRoom(tx, context, input.roomId);
       const id = newId("slash");
       const { secret, encrypted } = secrets.create({ tenant_id: tenantId, id });
       const now = iso(clock.now());
@@ -75,7 +76,7 @@ export class SlashCommandService {
         created_at: now,
         updated_at: now,
       };
-      if (!await commands.add(row)) throw nameTaken(input.name);
+      if (!await new SlashCommandStore(tx.db).add(row)) throw nameTaken(input.name);
       const profile = { displayName: input.displayName, avatarFileId: null };
       const principal = await addHookPrincipal(tx, clock, { tenantId, id: row.principal_id, ...profile });
       await members.addCreated(tx, context, room.id, principal);
@@ -84,14 +85,8 @@ export class SlashCommandService {
     });
   }
 
-  async list(context: Context, { roomId, limit, cursor }: SlashCommandList): Promise<Page<SlashCommand>> {
-    const { store, cursors, roomAccess } = this.#deps;
-    const { tenantId, principalId } = context.actor;
-    await roomAccess.require(context, roomId);
-    const bind = ["slash_command.list", tenantId, principalId, roomId];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
-    const rows = await new SlashCommandStore(store.db).list(tenantId, roomId, after, limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.id], present);
+  list(context: Context, input: SlashCommandList): Promise<Page<SlashCommand>> {
+    return this.#hooks.list(context, input, present);
   }
 
   async update(context: Context, { id, version, ...input }: SlashCommandUpdate): Promise<SlashCommand> {
@@ -133,27 +128,23 @@ export class SlashCommandService {
 
   /** Deletes a command; its principal leaves the room. */
   async delete(context: Context, id: string): Promise<void> {
-    const { clock, members } = this.#deps;
     await this.#change(context, id, async (tx, row) => {
-      const { tenant_id: tenantId, principal_id: principalId, room_id: roomId } = row;
-      await new SlashCommandStore(tx.db).remove(tenantId, id);
-      await retireHookPrincipal(tx, { clock, members }, context, { tenantId, principalId, roomId });
+      await this.#hooks.remove(tx, context, row);
       await publish(tx, context, row, "slash_command.deleted");
     });
   }
 
-  /** Loads a command and locks its room, for a moderator. */
+  purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    return this.#hooks.purgeRoom(tenantId, roomId);
+  }
+
   async #change<Result>(
     context: Context,
     id: string,
     work: (tx: AnyTransaction, row: SlashCommandRow) => Promise<Result>,
   ): Promise<Result> {
-    const { store, roomAccess } = this.#deps;
-    return await store.write((tx) =>
-      changeInRoom(tx, { roomAccess, context, what: "command" }, {
-        find: () => new SlashCommandStore(tx.db).find(context.actor.tenantId, id),
-        work: (row) => work(tx, row),
-      })
+    return await this.#deps.store.write(async (tx) =>
+      await work(tx, await this.#hooks.requireForUpdate(tx, context, id))
     );
   }
 
@@ -162,16 +153,6 @@ export class SlashCommandService {
     if (!await new SlashCommandStore(tx.db).update(after)) throw nameTaken(row.name);
     await publish(tx, context, after, "slash_command.updated");
     return after;
-  }
-
-  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    const { store, clock } = this.#deps;
-    await store.write(async (tx) => {
-      const commands = new SlashCommandStore(tx.db);
-      const rows = await commands.list(tenantId, roomId, undefined, SLASH_COMMANDS_PER_ROOM);
-      await disablePrincipals(tx, clock, rows);
-      await commands.removeOfRoom(tenantId, roomId);
-    });
   }
 }
 
