@@ -1,7 +1,7 @@
 // The operator's provider of models, from its settings.
 import { z } from "@zod/zod";
-import { ConfigError } from "./secret.ts";
 import type { ModelConfig, ModelEndpoint, OperatorProvider } from "@/ports/model.ts";
+import { ConfigError } from "./secret.ts";
 
 const BASE_URLS: Readonly<Record<ModelEndpoint["kind"], string>> = {
   openai: "https://api.openai.com/v1",

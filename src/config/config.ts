@@ -1,7 +1,12 @@
 // The only reader of the environment: every variable, its format and its default.
-import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
+import { parseEnv } from "node:util";
 import type { S3Options } from "@/adapters/blob/s3.ts";
+import { type LogFilter, parseLogFilter } from "@/core/log.ts";
+import { suggestionFor } from "@/core/suggestion.ts";
+import { trimTrailing } from "@/core/text.ts";
+import type { ProviderConfig } from "@/modules/sign_in/mod.ts";
+import type { OperatorProvider } from "@/ports/model.ts";
 import { aiModels, operatorProvider } from "./ai.ts";
 import {
   anonymousUrl,
@@ -16,12 +21,7 @@ import {
   redisUrl,
   url,
 } from "./formats.ts";
-import type { ProviderConfig } from "@/modules/sign_in/mod.ts";
 import { identityProvider } from "./oidc.ts";
-import type { OperatorProvider } from "@/ports/model.ts";
-import { type LogFilter, parseLogFilter } from "@/core/log.ts";
-import { suggestionFor } from "@/core/suggestion.ts";
-import { trimTrailing } from "@/core/text.ts";
 import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "./secret.ts";
 
 export { ConfigError };

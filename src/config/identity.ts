@@ -1,7 +1,7 @@
 // What the identity module takes from the settings as it is.
+import type { IdentitySettings } from "@/modules/identity/mod.ts";
 import type { Config } from "./config.ts";
 import type { Limits } from "./limits.ts";
-import type { IdentitySettings } from "@/modules/identity/mod.ts";
 
 export function identitySettings({ settings, jwtSecret, jwtSecrets }: Config, limits: Limits): IdentitySettings {
   return {

@@ -1,10 +1,10 @@
 // Derives the limits of each part from the settings, and the list that clients may read.
-import type { Rate, Rates } from "@/core/operation.ts";
 import type { StoredResponseLimits } from "@/adapters/store/idempotency_store.ts";
+import type { Rate, Rates } from "@/core/operation.ts";
 import type { WriteLimits } from "@/core/write_budget.ts";
-import type { Config } from "./config.ts";
 import { containerMemoryLimit } from "@/runtime/memory.ts";
 import { withoutRateLimits, WS_LIMITS, type WsLimits } from "@/transport/shared/socket_limits.ts";
+import type { Config } from "./config.ts";
 
 /** Bytes of a command that recovers one channel, in the first frame after a reconnect. */
 const SUBSCRIBE_BYTES = 240;

@@ -2,8 +2,8 @@
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { inThisContext } from "@/runtime/root_context.ts";
-import { MemoryBus } from "./memory.ts";
 import { RedisConnection } from "../redis.ts";
+import { MemoryBus } from "./memory.ts";
 
 /** Bytes that may be queued for Redis; beyond that, messages are dropped to limit memory. */
 const IN_FLIGHT_MAX_CHARS = 16 * 1024 * 1024;

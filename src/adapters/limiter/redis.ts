@@ -2,8 +2,8 @@
 import { RateLimiterRedis } from "rate-limiter-flexible";
 import type { Rate } from "@/core/operation.ts";
 import type { ConsumeResult, Limiter } from "@/ports/limiter.ts";
-import { MemoryLimiter, WindowLimiters } from "./memory.ts";
 import { RedisConnection } from "../redis.ts";
+import { MemoryLimiter, WindowLimiters } from "./memory.ts";
 
 /** Counting alone is better than waiting longer for Redis. */
 const COMMAND_TIMEOUT_MS = 100;

@@ -3,9 +3,9 @@ import { closeSync, existsSync, openSync, realpathSync, renameSync, rmSync, utim
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import type { Clock } from "@/core/clock.ts";
-import { resetAllEpochs } from "./stream_reset.ts";
 import { lockDatabase, migrateStore, openStore, SQLITE_SCHEME, sqlitePathOf } from "../open.ts";
 import { FILE_MODE, FILE_SUFFIXES, fsyncPath, restoreCandidate, swapDatabase } from "./sqlite/lock.ts";
+import { resetAllEpochs } from "./stream_reset.ts";
 
 /** More pages than any database has: a copy in several steps would restart at every commit in between. */
 const ALL_PAGES = 2 ** 31 - 1;

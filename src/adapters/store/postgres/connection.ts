@@ -5,11 +5,9 @@ import postgres from "postgres";
 import { tenantOfCharged } from "@/core/actor.ts";
 import { currentAccount, ownAccount } from "@/core/caller.ts";
 import { delay } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
 import { type Slot, Slots } from "@/core/slots.ts";
 import { TimeoutQueue } from "@/core/timeout_queue.ts";
-import { Fault } from "@/core/fault.ts";
-import { bulkInsert } from "./bulk_insert.ts";
-import { translateError } from "./errors.ts";
 import {
   ConnectionLost,
   type Row,
@@ -20,6 +18,8 @@ import {
   type SqlValue,
   sqlValue,
 } from "../sql_session.ts";
+import { bulkInsert } from "./bulk_insert.ts";
+import { translateError } from "./errors.ts";
 
 const BEGIN = "begin isolation level read committed read write";
 /**

@@ -4,7 +4,6 @@ import { measureCpu } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import { UniqueViolation } from "@/ports/store.ts";
-import { type CachedQuery, type ColumnUsage, type QueryCache, trackColumnUsage } from "./query_cache.ts";
 import {
   ConnectionLost,
   quoteIdentifier,
@@ -15,6 +14,7 @@ import {
   type SqlValue,
   sqlValue,
 } from "../sql_session.ts";
+import { type CachedQuery, type ColumnUsage, type QueryCache, trackColumnUsage } from "./query_cache.ts";
 
 const STATEMENTS_MAX = 500;
 /** Waiting inside SQLite stops the whole program, so it is short; the write queue tries again. */

@@ -2,10 +2,10 @@
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { nextTick } from "@/core/clock.ts";
-import { QueryCache } from "./query_cache.ts";
-import { SqliteConnection } from "./connection.ts";
 import { SqlStore, type StoreOptions } from "../sql_store.ts";
+import { SqliteConnection } from "./connection.ts";
 import { FILE_MODE } from "./lock.ts";
+import { QueryCache } from "./query_cache.ts";
 
 /** Two batches closer than this mean that more writers are about to arrive. */
 const BUSY_MS = 2;

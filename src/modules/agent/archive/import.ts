@@ -13,11 +13,11 @@ import { Fault } from "@/core/fault.ts";
 import { adoptAgent } from "@/modules/identity/mod.ts";
 import { existingIds } from "@/ports/global_ids.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
-import { AgentRecord } from "./records.ts";
 import { nextTime, scheduleJobAt } from "../run/schedule.ts";
 import type { AgentSchedule } from "../schema.ts";
 import { type AgentColumns, columnsOf } from "../settings.ts";
 import { AgentStore } from "../store.ts";
+import { AgentRecord } from "./records.ts";
 
 const BATCH = 100;
 

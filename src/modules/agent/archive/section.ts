@@ -4,10 +4,10 @@ import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
 import { paginate } from "@/core/page.ts";
 import { RoomStore, type RoomTables } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { AgentImporter, importedAgent } from "./import.ts";
 import { presentSettings } from "../settings.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { AgentTables } from "../tables.ts";
+import { AgentImporter, importedAgent } from "./import.ts";
 
 const BATCH = 100;
 

@@ -9,10 +9,8 @@ import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/
 import type { Page } from "@/core/page.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import type { ModuleArchives } from "../format/content_records.ts";
-import { Exporter } from "./exporter.ts";
-import { assertAdmin } from "../import/service.ts";
-import { type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { ArchiveFault, zeroCounts } from "../import/report.ts";
+import { assertAdmin } from "../import/service.ts";
 import {
   type Export,
   EXPORT_RETENTION_HOURS,
@@ -21,6 +19,8 @@ import {
   type TransferList,
 } from "../schema.ts";
 import type { ExportRow } from "../store.ts";
+import { type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { Exporter } from "./exporter.ts";
 
 const JOB = "transfer.export";
 const EXPIRE_JOB = "transfer.expire_export";

@@ -1,12 +1,12 @@
 // The JSON of an archive: read beside the thread that serves where it is more than a little, and within a deadline; and handed
 // on value by value, so that others are served in between.
-import { MINUTE_MS } from "@/core/clock.ts";
 import { createYielder } from "@/core/caller.ts";
+import { MINUTE_MS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { WorkerThread } from "@/core/worker.ts";
+import { ArchiveFault } from "../import/report.ts";
 import type { ImportRun } from "../import/run.ts";
 import { JsonItemParser, type Layout, type ParsedItem, type ParseRequest } from "./json_items.ts";
-import { ArchiveFault } from "../import/report.ts";
 
 /** Reading this much takes a few milliseconds, less than starting a worker. */
 const INLINE_MAX_BYTES = 64 * 1024;

@@ -1,13 +1,20 @@
 // Reads a Mattermost bulk export: posts are in any order, so they wait in a table until they can be read by room and time.
 import { z } from "@zod/zod";
-import { iso } from "@/core/clock.ts";
+import { listOf } from "@/core/archive_fields.ts";
 import { createYielder } from "@/core/caller.ts";
+import { iso } from "@/core/clock.ts";
 import { paginate } from "@/core/page.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import type { Store } from "@/ports/store.ts";
+import { BATCH, type Importer } from "../import/importer.ts";
+import { ArchiveFault, parseRecord } from "../import/report.ts";
+import type { OpenRoom } from "../import/run.ts";
+import { ArchiveStore, type ImportRow, type LineRow, type TransferTables } from "../store.ts";
+import type { JsonValue } from "./json_reader.ts";
+import type { MattermostFiles } from "./mattermost_files.ts";
 import {
   MENTIONED_NAMES_MAX,
   plainMessage,
@@ -17,13 +24,6 @@ import {
   type SourceMessage,
   type SourceRoom,
 } from "./model.ts";
-import type { OpenRoom } from "../import/run.ts";
-import { BATCH, type Importer } from "../import/importer.ts";
-import type { JsonValue } from "./json_reader.ts";
-import type { MattermostFiles } from "./mattermost_files.ts";
-import { listOf } from "@/core/archive_fields.ts";
-import { ArchiveFault, parseRecord } from "../import/report.ts";
-import { ArchiveStore, type ImportRow, type LineRow, type TransferTables } from "../store.ts";
 
 const Ms = z.number().min(0).max(8.64e15);
 const Reaction = z.object({ user: z.string(), emoji_name: z.string(), create_at: Ms.optional() });

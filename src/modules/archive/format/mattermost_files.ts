@@ -1,9 +1,9 @@
 // Files that a Mattermost export has beside its lines, for the posts that name them.
 import { createHash } from "node:crypto";
 import type { MessageFile } from "@/modules/message/mod.ts";
-import type { RefFactory } from "./model.ts";
 import type { Importer } from "../import/importer.ts";
 import { ArchiveFault } from "../import/report.ts";
+import type { RefFactory } from "./model.ts";
 import type { ZipArchive } from "./zip.ts";
 
 /** The folder of the zip that paths in the export start from. */

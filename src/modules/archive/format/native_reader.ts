@@ -2,7 +2,11 @@
 // documents with what follows them.
 import type { z } from "@zod/zod";
 import { PENDING_MAX_UNITS, type RecordHandler, type SectionImporter } from "@/core/archive.ts";
+import { BATCH, type Importer } from "../import/importer.ts";
+import { ArchiveFault, parseRecord } from "../import/report.ts";
+import type { OpenRoom } from "../import/run.ts";
 import { RecordCursor } from "./content_records.ts";
+import type { JsonValue } from "./json_reader.ts";
 import type { RefFactory, SourceBan, SourceMember, SourceMessage } from "./model.ts";
 import {
   BanRecord,
@@ -13,10 +17,6 @@ import {
   PrincipalRecord,
   RoomRecord,
 } from "./native_records.ts";
-import type { OpenRoom } from "../import/run.ts";
-import { BATCH, type Importer } from "../import/importer.ts";
-import type { JsonValue } from "./json_reader.ts";
-import { ArchiveFault, parseRecord } from "../import/report.ts";
 
 /** Types of records that belong to no section. */
 const OWN_TYPES: ReadonlySet<string> = new Set([

@@ -1,10 +1,14 @@
 // Reads a Slack export: people, conversations, and their days in order.
 import { z } from "@zod/zod";
-import { iso } from "@/core/clock.ts";
+import { listOf } from "@/core/archive_fields.ts";
 import { createYielder } from "@/core/caller.ts";
+import { iso } from "@/core/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
+import type { Importer } from "../import/importer.ts";
+import { ArchiveFault, parseRecord } from "../import/report.ts";
+import type { JsonFile, JsonReader } from "./json_reader.ts";
 import {
   plainMessage,
   plainPrincipal,
@@ -13,10 +17,6 @@ import {
   type SourceMessage,
   type SourcePrincipal,
 } from "./model.ts";
-import type { Importer } from "../import/importer.ts";
-import type { JsonFile, JsonReader } from "./json_reader.ts";
-import { listOf } from "@/core/archive_fields.ts";
-import { ArchiveFault, parseRecord } from "../import/report.ts";
 import type { ZipArchive } from "./zip.ts";
 
 const User = z.looseObject({

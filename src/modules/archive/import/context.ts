@@ -4,10 +4,10 @@ import { candidateIds, LocalIds } from "@/core/archive_ids.ts";
 import { MessageArchiveStore } from "@/modules/message/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
-import { ImportHistory } from "./history.ts";
-import type { FileImport } from "./files.ts";
-import type { ImportRun } from "./run.ts";
 import type { ImportRow } from "../store.ts";
+import type { FileImport } from "./files.ts";
+import { ImportHistory } from "./history.ts";
+import type { ImportRun } from "./run.ts";
 
 export function importContext(
   run: ImportRun & { files: FileImport },

@@ -1,6 +1,8 @@
 // Imports files: their contents are stored as uploads are, within the same limits, and linked to the messages that show them
 // in the archive.
 import { createHash } from "node:crypto";
+import { CorruptContent } from "@/core/archive.ts";
+import { candidateIds } from "@/core/archive_ids.ts";
 import { Fault } from "@/core/fault.ts";
 import { FileArchiveStore, type FileAttachments, type FileWriter } from "@/modules/file/mod.ts";
 import { changeProfile, PrincipalArchiveStore } from "@/modules/identity/mod.ts";
@@ -8,11 +10,9 @@ import { type ExistingMessage, fileOwner, type MessageFile } from "@/modules/mes
 import { profileJob } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { CorruptContent } from "@/core/archive.ts";
 import type { SourceFile } from "../format/model.ts";
-import type { ImportRun } from "./run.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
 import type { ImportRow, TransferTables } from "../store.ts";
+import type { ImportRun } from "./run.ts";
 
 /** What the gateway says to an upload that it does not take; anything else is no fault of the file. */
 const REJECTION_CODES: ReadonlySet<string> = new Set([

@@ -1,7 +1,8 @@
 // Writes what a reader found in an archive: people, rooms, messages in batches, members last. Repeating it adds nothing.
 import type { AnyArchiveSection, SectionImporter } from "@/core/archive.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { candidateIds } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { PrincipalArchiveStore } from "@/modules/identity/mod.ts";
 import { MessageArchiveStore } from "@/modules/message/mod.ts";
@@ -20,10 +21,6 @@ import {
 } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { MessageBatch } from "./message_batch.ts";
-import { importContext } from "./context.ts";
-import type { ImportRun, OpenRoom } from "./run.ts";
-import { ImportHistory, partOf } from "./history.ts";
 import type { ModuleArchives } from "../format/content_records.ts";
 import {
   RefFactory,
@@ -33,11 +30,14 @@ import {
   type SourcePrincipal,
   type SourceRoom,
 } from "../format/model.ts";
-import { FileImport } from "./files.ts";
-import { ImportedPrincipals } from "./principals.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
-import { Cancelled, type Report } from "./report.ts";
 import { type ImportRow, TransferJobStore, type TransferTables } from "../store.ts";
+import { importContext } from "./context.ts";
+import { FileImport } from "./files.ts";
+import { ImportHistory, partOf } from "./history.ts";
+import { MessageBatch } from "./message_batch.ts";
+import { ImportedPrincipals } from "./principals.ts";
+import { Cancelled, type Report } from "./report.ts";
+import type { ImportRun, OpenRoom } from "./run.ts";
 
 export const BATCH = 200;
 const TOPIC_MAX = 500;

@@ -1,4 +1,5 @@
 // One batch of imported messages: missing ones get positions in the room's stream; rows, events and counts are written together.
+import { candidateIds, type Ref } from "@/core/archive_ids.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { newId } from "@/core/id.ts";
 import {
@@ -17,13 +18,12 @@ import { RoomArchiveStore } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { SourceMessage } from "../format/model.ts";
+import type { TransferTables } from "../store.ts";
 import type { FileImport } from "./files.ts";
-import type { ImportRun, OpenRoom } from "./run.ts";
-import { candidateIds, type Ref } from "@/core/archive_ids.ts";
 import type { ImportedPrincipals } from "./principals.ts";
 import type { Report } from "./report.ts";
+import type { ImportRun, OpenRoom } from "./run.ts";
 import { splitText } from "./split_text.ts";
-import type { TransferTables } from "../store.ts";
 
 type Tx = Transaction<TransferTables>;
 type NumberedMessage = { draft: SourceMessage; row: MessageRow };

@@ -4,8 +4,8 @@ import { findTimeZone } from "@/core/clock.ts";
 import { addPrincipals, newPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { plainPrincipal, type SourcePrincipal } from "../format/model.ts";
-import type { Report } from "./report.ts";
 import type { ImportRow, TransferTables } from "../store.ts";
+import type { Report } from "./report.ts";
 
 const NAME_MAX = 100;
 const HANDLE = /^(?!me$)[a-z0-9._-]{1,64}$/;

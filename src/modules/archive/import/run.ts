@@ -1,9 +1,9 @@
 // What the parts of a running import share.
 import type { Transaction } from "@/ports/store.ts";
 import type { RefFactory } from "../format/model.ts";
+import type { TransferTables } from "../store.ts";
 import type { ImportedPrincipals } from "./principals.ts";
 import type { Report } from "./report.ts";
-import type { TransferTables } from "../store.ts";
 
 /** A room that messages are imported into. */
 export type OpenRoom = { id: string; isNew: boolean; advancedReaders: Set<string> };

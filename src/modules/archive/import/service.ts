@@ -8,13 +8,12 @@ import type { JobKind } from "@/core/job.ts";
 import type { Page } from "@/core/page.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { ModuleArchives } from "../format/content_records.ts";
-import { NativeReader } from "../format/native_reader.ts";
-import { Importer } from "./importer.ts";
 import { JsonReader } from "../format/json_reader.ts";
-import { type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { MattermostReader } from "../format/mattermost.ts";
 import { MattermostFiles } from "../format/mattermost_files.ts";
-import { ArchiveFault, Report, zeroCounts } from "./report.ts";
+import { NativeReader } from "../format/native_reader.ts";
+import { SlackReader } from "../format/slack.ts";
+import { ZipArchive } from "../format/zip.ts";
 import {
   ARCHIVE_MAX_BYTES,
   type Import,
@@ -22,9 +21,10 @@ import {
   type TransferList,
   UPLOAD_WITHIN_HOURS,
 } from "../schema.ts";
-import { SlackReader } from "../format/slack.ts";
 import { ArchiveStore, type ImportRow } from "../store.ts";
-import { ZipArchive } from "../format/zip.ts";
+import { type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { Importer } from "./importer.ts";
+import { ArchiveFault, Report, zeroCounts } from "./report.ts";
 
 const JOB = "transfer.import";
 const EXPIRE_JOB = "transfer.expire_import";

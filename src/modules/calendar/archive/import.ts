@@ -15,10 +15,10 @@ import { Fault } from "@/core/fault.ts";
 import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
 import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { EventRecord, OverrideRecord, RsvpRecord } from "./records.ts";
-import type { ImportedEventWriter } from "./writer.ts";
 import { EXCEPTIONS_MAX } from "../limits.ts";
 import type { CalendarTables, EventAggregate } from "../store.ts";
+import { EventRecord, OverrideRecord, RsvpRecord } from "./records.ts";
+import type { ImportedEventWriter } from "./writer.ts";
 
 const BATCH = 50;
 /** Responses to single occurrences that are imported with an event. */

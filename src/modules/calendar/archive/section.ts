@@ -4,12 +4,12 @@ import type { Clock } from "@/core/clock.ts";
 import { paginate } from "@/core/page.ts";
 import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { EventImporter, importedEvent } from "./import.ts";
-import { ImportedEventWriter } from "./writer.ts";
 import { eventFileOwner } from "../files.ts";
 import { exDatesOf, patchOf } from "../recurrence/occurrence.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate } from "../store.ts";
 import type { EventWriter } from "../writer.ts";
+import { EventImporter, importedEvent } from "./import.ts";
+import { ImportedEventWriter } from "./writer.ts";
 
 const BATCH = 500;
 

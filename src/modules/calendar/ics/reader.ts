@@ -3,8 +3,6 @@ import ICAL from "ical.js";
 import { DAY_SECONDS, HOUR_SECONDS } from "@/core/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
-import { type IcsFile, rawValue } from "./file.ts";
-import { IcsTimeZones } from "./zone.ts";
 import {
   ATTENDEES_MAX,
   DESCRIPTION_MAX,
@@ -17,6 +15,8 @@ import {
 } from "../limits.ts";
 import type { AttendeeRow, EventRow } from "../store.ts";
 import { instantOf, type Timing, toSeriesTime, wallMs } from "../time_zone.ts";
+import { type IcsFile, rawValue } from "./file.ts";
+import { IcsTimeZones } from "./zone.ts";
 
 const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,189}$/;
 const PARTSTATS: Readonly<Record<string, AttendeeRow["status"]>> = {

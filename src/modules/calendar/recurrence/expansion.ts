@@ -2,13 +2,13 @@
 //
 // The rule engine runs on wall time as if it were UTC, where it is fast and has no gaps; each start then becomes an
 // instant by the zone of the event. So a meeting at nine remains at nine when clocks change.
-import { RRuleTemporal } from "rrule-temporal";
 import { threadCpuUsage } from "node:process";
+import { RRuleTemporal } from "rrule-temporal";
 import type { Steps } from "@/core/caller.ts";
 import { DAY_MS, HOUR_MS } from "@/core/clock.ts";
-import { expandSimple } from "./simple_rule.ts";
-import { eventRules, formatRule, parseRule, type Rule, shiftRule, withEnd } from "./rule.ts";
 import { instantOf, localOf, WallClock, wallMs, wallOf } from "../time_zone.ts";
+import { eventRules, formatRule, parseRule, type Rule, shiftRule, withEnd } from "./rule.ts";
+import { expandSimple } from "./simple_rule.ts";
 
 /** CPU time of the rule engine for one expansion. Arithmetic needs no bound: it finds a start a day at most, and takes a microsecond. */
 export const BUDGET_MS = 50;

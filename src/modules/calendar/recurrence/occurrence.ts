@@ -1,10 +1,10 @@
 // Occurrences of a stored event in a time range, with its exceptions and single-occurrence edits.
 import { DAY_MS, MINUTE_MS } from "@/core/clock.ts";
 import { patchedOr } from "@/core/patch.ts";
-import { BUDGET_MS, cannotOverlap, findStart, type Series, SERIES_MAX, startsBetween } from "./expansion.ts";
 import type { AgendaStore, EventSummary } from "../agenda_store.ts";
 import type { AttendeeRow, EventAggregate, EventRow, OverrideRow, RsvpRow } from "../store.ts";
 import { instantOf, localOf } from "../time_zone.ts";
+import { BUDGET_MS, cannotOverlap, findStart, type Series, SERIES_MAX, startsBetween } from "./expansion.ts";
 
 /** How far the first occurrence of a series without end is searched. */
 const HORIZON_MS = 20 * 366 * DAY_MS;

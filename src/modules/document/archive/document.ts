@@ -4,20 +4,20 @@ import { newId } from "@/core/id.ts";
 import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { lockTree } from "../access.ts";
-import { DocumentHistoryArchive } from "./history.ts";
 import { CommentStore } from "../comment/store.ts";
-import type { ArchivedContent } from "./content.ts";
-import type { ContentLog } from "../content/log.ts";
-import { ContentStore } from "../content/store.ts";
 import { encode } from "../content/crdt.ts";
+import type { ContentLog } from "../content/log.ts";
 import { representationOf } from "../content/representation.ts";
-import { presentAccess, ROOM_ROLE_OF } from "../updater.ts";
+import type { Origin } from "../content/schema.ts";
+import { ContentStore } from "../content/store.ts";
 import { presentDocument, presentRevision, publishDocumentCreated } from "../presenter.ts";
 import { AUTHORS_MAX, DEPTH_MAX, type Document, type DocumentAccessEntry, REVISIONS_MAX } from "../schema.ts";
-import type { Origin } from "../content/schema.ts";
+import type { DocumentIndex } from "../searchable.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables } from "../tables.ts";
-import type { DocumentIndex } from "../searchable.ts";
+import { presentAccess, ROOM_ROLE_OF } from "../updater.ts";
+import type { ArchivedContent } from "./content.ts";
+import { DocumentHistoryArchive } from "./history.ts";
 
 /** A document as it is now, and what follows it. */
 export type ArchivedDocument = {

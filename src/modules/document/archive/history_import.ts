@@ -6,10 +6,10 @@ import { allocatePartId, candidateIds, type OriginalRef } from "@/core/archive_i
 import { nextSlice } from "@/core/caller.ts";
 import { idsOfOtherTenants, readColumnById } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
-import type { ArchivedComment, DocumentHistoryArchive, LockedDocumentHistory } from "./history.ts";
-import type { CommentRecord, RevisionRecord } from "./records.ts";
 import { COMMENTS_MAX, REVISIONS_MAX } from "../schema.ts";
 import type { DocumentTables } from "../tables.ts";
+import type { ArchivedComment, DocumentHistoryArchive, LockedDocumentHistory } from "./history.ts";
+import type { CommentRecord, RevisionRecord } from "./records.ts";
 
 const BATCH = 100;
 

@@ -1,6 +1,6 @@
 // Imports the documents of an archive: each with its CRDT and parent, in its room or with its readers, then its history.
-import { Buffer } from "node:buffer";
 import type { z } from "@zod/zod";
+import { Buffer } from "node:buffer";
 import {
   CorruptContent,
   handleRecord,
@@ -14,13 +14,13 @@ import { candidateIds } from "@/core/archive_ids.ts";
 import { runInSlices } from "@/core/caller.ts";
 import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { type ArchivedContent, inspectContent } from "./content.ts";
-import type { DocumentArchive } from "./document.ts";
 import type { Shape } from "../content/representation.ts";
-import { DocumentHistoryImporter } from "./history_import.ts";
-import { CommentRecord, DocumentRecord, RevisionRecord } from "./records.ts";
 import { type DocumentAccessEntry, READERS_MAX, STATE_MAX_BYTES, TITLE_MAX } from "../schema.ts";
 import type { DocumentTables } from "../tables.ts";
+import { type ArchivedContent, inspectContent } from "./content.ts";
+import type { DocumentArchive } from "./document.ts";
+import { DocumentHistoryImporter } from "./history_import.ts";
+import { CommentRecord, DocumentRecord, RevisionRecord } from "./records.ts";
 
 type Tx = Transaction<DocumentTables>;
 

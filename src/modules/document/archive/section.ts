@@ -2,13 +2,13 @@
 import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
+import type { ContentLog } from "../content/log.ts";
+import { documentFileOwner } from "../files.ts";
+import type { DocumentIndex } from "../searchable.ts";
+import type { DocumentTables } from "../tables.ts";
 import { type ArchivedDocument, DocumentArchive } from "./document.ts";
 import { importedComment } from "./history_import.ts";
 import { DocumentImporter, importedDocument } from "./import.ts";
-import type { ContentLog } from "../content/log.ts";
-import { documentFileOwner } from "../files.ts";
-import type { DocumentTables } from "../tables.ts";
-import type { DocumentIndex } from "../searchable.ts";
 
 const BATCH = 500;
 

@@ -8,9 +8,9 @@ import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
 import { type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import type { LockedDocument } from "../access.ts";
-import { CommentStore } from "./store.ts";
 import { DocumentStore } from "../store.ts";
 import type { CommentRow, DocumentRow } from "../tables.ts";
+import { CommentStore } from "./store.ts";
 
 type Deps = {
   clock: Clock;

@@ -1,16 +1,16 @@
 // Comments as searchables. Who reads a document finds its comments: where it is and who reads it is checked at each search.
-import { paginate, type RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { JobDraft } from "@/core/job.ts";
+import { paginate, type RowSelection } from "@/core/page.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import type { DocumentAccess } from "../access.ts";
-import { CommentStore } from "./store.ts";
 import { presentFoundComment } from "../presenter.ts";
 import { FoundComment } from "../schema.ts";
 import type { DocumentIndex } from "../searchable.ts";
 import { DocumentStore } from "../store.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "../tables.ts";
+import { CommentStore } from "./store.ts";
 
 export const COMMENT_KIND = "comment";
 export const INDEX_COMMENTS_JOB = "document.index_comments";

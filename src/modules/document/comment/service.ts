@@ -21,11 +21,11 @@ import {
   COMMENTS_MAX,
   type CommentUpdate,
 } from "../schema.ts";
+import type { DocumentIndex } from "../searchable.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "../tables.ts";
 import type { CommentNotifier } from "./notifier.ts";
 import { COMMENT_KIND, commentEntries } from "./searchable.ts";
 import { CommentStore } from "./store.ts";
-import type { DocumentIndex } from "../searchable.ts";
 
 type Deps = {
   store: Store<DocumentTables>;

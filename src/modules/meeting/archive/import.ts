@@ -6,9 +6,9 @@ import { nextSlice } from "@/core/caller.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import { idsOfOtherTenants, loadLocalIds, readColumnById } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
+import type { MeetingTables } from "../tables.ts";
 import { ConsentRecord, MeetingRecord, ParticipantRecord, SegmentRecord } from "./records.ts";
 import type { ImportedMeetingWriter } from "./writer.ts";
-import type { MeetingTables } from "../tables.ts";
 
 const BATCH = 100;
 const SEGMENTS_BATCH = 500;

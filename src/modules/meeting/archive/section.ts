@@ -3,13 +3,13 @@ import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
+import { presentMeeting, presentParticipant, presentSegment, recordingOf, type StoredRecording } from "../presenter.ts";
+import { MeetingStore } from "../store.ts";
+import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "../tables.ts";
 import { MeetingImporter } from "./import.ts";
 import type { ArchivedMeeting } from "./records.ts";
 import { MeetingArchiveStore } from "./store.ts";
 import { ImportedMeetingWriter } from "./writer.ts";
-import { presentMeeting, presentParticipant, presentSegment, recordingOf, type StoredRecording } from "../presenter.ts";
-import { MeetingStore } from "../store.ts";
-import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "../tables.ts";
 
 const BATCH = 200;
 

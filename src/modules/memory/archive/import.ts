@@ -12,11 +12,11 @@ import { nextSlice } from "@/core/caller.ts";
 import { roomStream } from "@/core/event.ts";
 import { loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { MemoryRecord } from "./records.ts";
 import { textKeyOf } from "../presenter.ts";
 import { FACTS_PER_MESSAGE_MAX, FACTS_PER_SCOPE_MAX, SOURCES_MAX, SUBJECTS_MAX } from "../schema.ts";
 import { type Fact, type MemoryScope, MemoryStore, type MemoryTables, type SourceRow } from "../store.ts";
 import type { MemoryWriter } from "../writer.ts";
+import { MemoryRecord } from "./records.ts";
 
 const BATCH = 100;
 

@@ -3,11 +3,11 @@ import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { importedFact, MemoryImporter } from "./import.ts";
 import { presentMemory } from "../presenter.ts";
 import { SCOPE_TYPES, type ScopeType } from "../schema.ts";
 import { type Fact, MemoryStore, type MemoryTables } from "../store.ts";
 import type { MemoryWriter } from "../writer.ts";
+import { importedFact, MemoryImporter } from "./import.ts";
 
 const BATCH = 200;
 

@@ -12,6 +12,7 @@ import { candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.
 import { nextSlice } from "@/core/caller.ts";
 import { existingIds, loadLocalIds } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
+import type { TaskTables } from "../tables.ts";
 import {
   ActivityRecord,
   type ArchivedActivity,
@@ -22,7 +23,6 @@ import {
   TaskRecord,
 } from "./records.ts";
 import type { ImportedTaskWriter } from "./writer.ts";
-import type { TaskTables } from "../tables.ts";
 
 const BATCH = 100;
 

@@ -5,12 +5,12 @@ import { paginate } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { importedRelation, importedTask, TaskImporter } from "./import.ts";
 import { taskFileOwner } from "../files.ts";
-import { TaskArchiveStore } from "./store.ts";
-import { ImportedTaskWriter } from "./writer.ts";
 import { presentActivity, presentTask, seriesOf } from "../presenter.ts";
 import type { ActivityRow, RelationRow, TaskRow, TaskTables } from "../tables.ts";
+import { importedRelation, importedTask, TaskImporter } from "./import.ts";
+import { TaskArchiveStore } from "./store.ts";
+import { ImportedTaskWriter } from "./writer.ts";
 
 const BATCH = 200;
 

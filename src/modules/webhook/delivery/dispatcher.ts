@@ -8,12 +8,12 @@ import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
-import { DeliveryRun, PAUSE_MS } from "./run.ts";
-import { DeliveryStore, type WebhookKey } from "./store.ts";
+import type { WebhookTables } from "../tables.ts";
 import { LEASE_MS, type LeaseDeps, WebhookLease } from "./lease.ts";
 import type { WebhookReader } from "./reader.ts";
 import type { WebhookReleaser } from "./releaser.ts";
-import type { WebhookTables } from "../tables.ts";
+import { DeliveryRun, PAUSE_MS } from "./run.ts";
+import { DeliveryStore, type WebhookKey } from "./store.ts";
 
 const TICK_MS = 1000;
 /** Commits of so long are handled together. */

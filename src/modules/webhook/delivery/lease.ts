@@ -4,11 +4,11 @@ import { newId } from "@/core/id.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Slots } from "@/core/slots.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
-import { DeliveryStore } from "./store.ts";
-import type { Payload } from "./payload.ts";
 import type { Secrets } from "../secrets.ts";
-import type { Attempt, WebhookSender } from "./sender.ts";
 import type { DeliveryRow, WebhookRow, WebhookTables } from "../tables.ts";
+import type { Payload } from "./payload.ts";
+import type { Attempt, WebhookSender } from "./sender.ts";
+import { DeliveryStore } from "./store.ts";
 
 /** Longer than an attempt and a commit take: a lease that is renewed in time cannot end during an attempt. */
 export const LEASE_MS = 45_000;

@@ -4,11 +4,11 @@ import { principalStream } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { DeliveryStore } from "./store.ts";
-import type { Verdict, WebhookLease } from "./lease.ts";
 import { presentWebhook } from "../presenter.ts";
-import { FAILING_MAX_MS, waitAfter } from "./retry.ts";
 import type { WebhookRow, WebhookTables } from "../tables.ts";
+import type { Verdict, WebhookLease } from "./lease.ts";
+import { FAILING_MAX_MS, waitAfter } from "./retry.ts";
+import { DeliveryStore } from "./store.ts";
 
 export const DISABLED_NOTIFICATION = "webhook_disabled";
 const log = logOf("webhook");

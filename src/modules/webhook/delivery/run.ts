@@ -5,14 +5,14 @@ import type { StoredEvent } from "@/core/event.ts";
 import { type EventView, isHidden } from "@/core/event_view.ts";
 import { newId } from "@/core/id.ts";
 import type { Store } from "@/ports/store.ts";
-import { DeliveryStore, type LaggingStream } from "./store.ts";
 import { matchesAny } from "../event_patterns.ts";
+import { PARKED_MAX } from "../schema.ts";
+import type { ParkedRow, WebhookTables } from "../tables.ts";
 import type { EventRef, WebhookLease } from "./lease.ts";
 import { eventPayload, gapPayload, type Payload, roomIdOf } from "./payload.ts";
 import type { WebhookReader } from "./reader.ts";
 import { EVENT_TRIES, EVENT_WAITS_MS } from "./retry.ts";
-import { PARKED_MAX } from "../schema.ts";
-import type { ParkedRow, WebhookTables } from "../tables.ts";
+import { DeliveryStore, type LaggingStream } from "./store.ts";
 
 export const STREAMS_AT_ONCE = 8;
 const STREAMS_PER_ROUND = 64;

@@ -1,9 +1,9 @@
 // One attempt: signs a payload, sends it to the endpoint, and says what its response means.
 import type { Clock } from "@/core/clock.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import { signedHeaders } from "../signature.ts";
 import type { Payload } from "./payload.ts";
 import { retryAfterMs } from "./retry.ts";
-import { signedHeaders } from "../signature.ts";
 
 const TOTAL_MS = 15_000;
 /** The endpoint is unable to receive; it is not about the event. Redirects are not followed, so they are among them. */

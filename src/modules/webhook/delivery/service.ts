@@ -20,9 +20,9 @@ import type {
   WebhookDelivery,
 } from "../schema.ts";
 import type { Secrets } from "../secrets.ts";
-import type { WebhookSender } from "./sender.ts";
 import { WebhookStore } from "../store.ts";
 import type { ParkedRow, WebhookRow, WebhookTables } from "../tables.ts";
+import type { WebhookSender } from "./sender.ts";
 
 type Deps = {
   store: Store<WebhookTables>;

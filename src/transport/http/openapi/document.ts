@@ -1,11 +1,11 @@
 // `/openapi.json`: OpenAPI 3.1, generated at first use from the operations and routes that the server mounts.
 import type { Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
+import { Schemas } from "../../shared/json_schema.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import { IF_MATCH } from "../etag.ts";
 import { type Collected, describeOperation, describeRoute, tagOf, tagOfRoute, templateOf } from "./operation.ts";
 import { HEADERS, PROBLEM_SCHEMA } from "./response.ts";
-import { Schemas } from "../../shared/json_schema.ts";
 
 /** The source of the document. It is read when the document is generated, so `routes` may grow until then. */
 type DocumentSource = {

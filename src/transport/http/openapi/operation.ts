@@ -2,11 +2,11 @@
 import type { FaultCode } from "@/core/fault.ts";
 import { isReadOnly, nounOf, type Operation, type Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { formResponses, headerRefs, PROBLEM, problemCodes, problemResponses } from "./response.ts";
-import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../../shared/json_schema.ts";
 import { describeField } from "../../shared/field_descriptions.ts";
+import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../../shared/json_schema.ts";
 import { hasBody, supportsIdempotency } from "../operation.ts";
 import { hasJsonBody } from "../route.ts";
+import { formResponses, headerRefs, PROBLEM, problemCodes, problemResponses } from "./response.ts";
 
 type Json = Record<string, unknown>;
 

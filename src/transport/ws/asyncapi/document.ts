@@ -5,9 +5,9 @@ import { EVENT_VALUE_MAX_CHARS } from "@/core/event_data.ts";
 import type { Module } from "@/core/module.ts";
 import { nounOf } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import { Schemas } from "../../shared/json_schema.ts";
-import { rateAdvice, tablesOf } from "./table.ts";
+import type { WsLimits } from "../../shared/socket_limits.ts";
+import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import {
   commandFrame,
   COMMANDS,
@@ -20,7 +20,7 @@ import {
   pushFrames,
   rpcFrames,
 } from "./frame.ts";
-import type { WsLimits } from "../../shared/socket_limits.ts";
+import { rateAdvice, tablesOf } from "./table.ts";
 
 /** The source of the document; read when the document is generated. */
 export type AsyncDocumentSource = { modules: readonly Module[]; version: string; limits: WsLimits };
