@@ -28,6 +28,10 @@ export class FakeProvider {
   signsWithAnotherKey = false;
   tokenStatus = 200;
   discoveryStatus = 200;
+  /** Whether people can sign out at it. */
+  endsSessions = true;
+  /** How often somebody did. */
+  ended = 0;
   /** What codes are exchanged after. */
   held: Promise<void> = Promise.resolve();
 
@@ -50,6 +54,7 @@ export class FakeProvider {
     this.signsWithAnotherKey = false;
     this.tokenStatus = 200;
     this.discoveryStatus = 200;
+    this.endsSessions = true;
   }
 
   /** What a browser is redirected to that opens this address, once the person has signed in. */
@@ -81,6 +86,13 @@ export class FakeProvider {
     if (path === "/authorize") {
       return [{}, { status: 302, headers: { location: this.authorize(`${this.issuer}${path}${search}`) } }];
     }
+    if (path === "/logout") {
+      this.ended++;
+      return [{}, {
+        status: 302,
+        headers: { location: new URLSearchParams(search).get("post_logout_redirect_uri") ?? "" },
+      }];
+    }
     if (path === "/userinfo") return this.#userInfo(request);
     if (path === "/token") return await this.#exchange(request);
     return [{}, { status: 404 }];
@@ -93,6 +105,7 @@ export class FakeProvider {
       authorization_endpoint: `${issuer}/authorize`,
       token_endpoint: `${issuer}/token`,
       userinfo_endpoint: `${issuer}/userinfo`,
+      ...this.endsSessions ? { end_session_endpoint: `${issuer}/logout` } : {},
       jwks_uri: `${issuer}/keys`,
       response_types_supported: ["code"],
       subject_types_supported: ["public"],

@@ -11,7 +11,7 @@ import { signedOutReason, startSession } from "./core/session.ts";
 type Joined = { token: string };
 
 /** What people call the identity provider; empty without one. */
-const provider = document.querySelector<HTMLMetaElement>("meta[name=sign-in]")?.content ?? "";
+export const provider = document.querySelector<HTMLMetaElement>("meta[name=sign-in]")?.content ?? "";
 /** Where a person wanted to go before the identity provider was asked. */
 const PLACE = "gateway.place";
 /** By the reason in the address. */

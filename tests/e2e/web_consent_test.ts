@@ -4,7 +4,7 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { FakeProvider } from "../identity_provider.ts";
 import { openTarget } from "./target.ts";
 import { authorizationAddress } from "./web_authorization.ts";
-import { assertNoReports, openClient } from "./web_page.ts";
+import { assertNoReports, openClient, visit } from "./web_page.ts";
 
 browserTest("an application is named before signing in, and gets exactly what is ticked", async (t) => {
   await using provider = new FakeProvider();
@@ -63,6 +63,13 @@ browserTest("an application is named before signing in, and gets exactly what is
       assert.ok(height > 0 && y + height <= 640, `${y} ${height}`);
       for (const box of await page.getByRole("checkbox").all()) await box.uncheck();
       assert.ok(await allow.isDisabled());
+    });
+    await t.step("who signs out here is signed out at the identity provider, and comes back", async () => {
+      await visit(page, "profile");
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.getByRole("status").getByText("You are signed out.").waitFor();
+      await page.getByRole("link", { name: "Sign in with Team Login" }).waitFor();
+      assert.equal(provider.ended, 1);
     });
   } finally {
     await browser.close();

@@ -120,6 +120,46 @@ Deno.test("a person is whom the claim names that identifies people", async () =>
   assert.equal(await signIn(gateway, provider), `${PUBLIC_URL}/#failed=refused`);
 });
 
+Deno.test("who signs out is sent to the provider, if the session came from there", async () => {
+  await using provider = new FakeProvider();
+  await using gateway = await openGateway(settingsOf(provider));
+  const browser = gateway.withToken(undefined);
+  const finish = async (): Promise<string> => {
+    const started = await browser.get(START);
+    const { headers } = await browser.get(pathOf(provider.authorize(arrivalOf(started))), {
+      cookie: cookieOf(started),
+    });
+    const session = headers.getSetCookie().find((cookie) => cookie.startsWith("svc_signed_in=")) ?? "";
+    assert.deepEqual(session.split("; ").slice(1), [
+      "Path=/gateway/v1/collaboration/auth",
+      "HttpOnly",
+      "SameSite=Strict",
+      "Secure",
+    ]);
+    return session.split(";")[0] ?? "";
+  };
+  const signOut = async (cookie: string): Promise<URL> => {
+    const left = await browser.get("/v1/collaboration/auth/sign-out", { cookie });
+    assert.match(left.headers.get("set-cookie") ?? "", /^svc_signed_in=; .*Max-Age=0/);
+    return new URL(arrivalOf(left));
+  };
+  const { origin, pathname, searchParams } = await signOut(await finish());
+  assert.equal(`${origin}${pathname}`, `${provider.issuer}/logout`);
+  const { id_token_hint: token = "", ...query } = Object.fromEntries(searchParams);
+  assert.ok(provider.secrets.has(token));
+  assert.deepEqual(query, { client_id: provider.clientId, post_logout_redirect_uri: `${PUBLIC_URL}/` });
+  for (const cookie of ["", "svc_signed_in=AAAA", "svc_sign_in=x"]) {
+    assert.equal((await signOut(cookie)).href, `${PUBLIC_URL}/`, cookie);
+  }
+  provider.person = { sub: "ada", groups: Array.from({ length: 400 }, (_, n) => `group-${n}`) };
+  const long = await signOut(await finish());
+  assert.deepEqual([...long.searchParams.keys()].toSorted(), ["client_id", "post_logout_redirect_uri"]);
+
+  provider.endsSessions = false;
+  gateway.clock.advance(DAY_MS);
+  assert.equal((await signOut(await finish())).href, `${PUBLIC_URL}/`);
+});
+
 Deno.test("who did not begin here, or not lately, is not signed in", async () => {
   await using provider = new FakeProvider();
   await using gateway = await openGateway(settingsOf(provider));

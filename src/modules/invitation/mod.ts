@@ -9,7 +9,7 @@ import { InvitationService } from "./service.ts";
 
 export { SIGN_IN_RATE } from "./route.ts";
 export type { SignInCode } from "./service.ts";
-export { readSignInCookie, signInCookie } from "./sign_in_cookie.ts";
+export { SIGN_IN_COOKIE, SIGN_IN_SECONDS } from "./sign_in_cookie.ts";
 
 type Deps = { identity: IdentityService; admission: Admission; audit: AuditLog };
 

@@ -5,7 +5,7 @@ import { clientOf } from "@/core/request.ts";
 import { type Route, routeSchema } from "@/core/route.ts";
 import { Join, Joined } from "./schema.ts";
 import type { InvitationService } from "./service.ts";
-import { readSignInCookie } from "./sign_in_cookie.ts";
+import { SIGN_IN_COOKIE } from "./sign_in_cookie.ts";
 
 const EXAMPLE = { code: "x7Tq2cVbN0pLr5sYw8uZa1dEf4gHj6kM3nQoRtUvXyA", displayName: "Alice" };
 
@@ -47,7 +47,7 @@ export function joinRoute(invitations: InvitationService): Route {
     },
     async handle(request, call) {
       const client = clientOf(request, call.ip);
-      const given = { ...parse(Join, call.body), cookie: readSignInCookie(request) };
+      const given = { ...parse(Join, call.body), cookie: SIGN_IN_COOKIE.read(request) };
       const joined = await invitations.join(given, client, (tenantId) => call.assertOrigin(tenantId));
       return Response.json(joined, { status: 201 });
     },

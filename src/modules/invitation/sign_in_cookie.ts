@@ -1,13 +1,13 @@
 // The cookie of a browser that signs in at the identity provider: a sealed attempt while the person is there, then one half of the code.
-const NAME = "svc_sign_in";
-const VALUE = new RegExp(`(?:^|; ?)${NAME}=([\\w-]{1,1000})(?:;|$)`);
+import { Cookie } from "@/core/cookie.ts";
 
-/** The text of a cookie with this value; its attributes follow. */
-export function signInCookie(value: string): string {
-  return `${NAME}=${value}`;
-}
+/** How long a person may take at the provider. */
+export const SIGN_IN_SECONDS = 600;
 
-/** The value that the browser sent. */
-export function readSignInCookie(request: Request): string | undefined {
-  return VALUE.exec(request.headers.get("Cookie") ?? "")?.[1];
-}
+export const SIGN_IN_COOKIE = new Cookie({
+  name: "svc_sign_in",
+  path: "/v1/collaboration/auth",
+  // The provider's redirect is a navigation from another site.
+  sameSite: "Lax",
+  seconds: SIGN_IN_SECONDS,
+});

@@ -4,6 +4,7 @@ import {
   authorizationCodeGrant,
   AuthorizationResponseError,
   buildAuthorizationUrl,
+  buildEndSessionUrl,
   calculatePKCECodeChallenge,
   type ClientAuth,
   ClientError,
@@ -74,10 +75,13 @@ export class IdentityProvider {
   }
 
   /**
-   * The claims of the person who returned to this address. Throws `forbidden` if the provider or the required claim denies
+   * The claims of the person who returned to this address, and the ID token that says so. Throws `forbidden` if the provider or the required claim denies
    * access, `unavailable` if the provider does not answer, `unauthenticated` if anything is not valid.
    */
-  async finish(address: URL, { state, nonce, verifier }: Attempt): Promise<ProviderClaims> {
+  async finish(
+    address: URL,
+    { state, nonce, verifier }: Attempt,
+  ): Promise<{ claims: ProviderClaims; idToken: string }> {
     const configuration = await this.#configuration();
     try {
       const tokens = await authorizationCodeGrant(configuration, address, {
@@ -86,13 +90,22 @@ export class IdentityProvider {
         pkceCodeVerifier: verifier,
         idTokenExpected: true,
       });
-      const idToken: ProviderClaims = { ...tokens.claims() };
-      const claims = { ...await userInfoOf(configuration, tokens.access_token, idToken), ...idToken };
-      this.#assertRequired(claims);
-      return { ...claims, sub: claims[this.#deps.config.subject], name: claims.name ?? claims.preferred_username };
+      const signed: ProviderClaims = { ...tokens.claims() };
+      const all = { ...await userInfoOf(configuration, tokens.access_token, signed), ...signed };
+      this.#assertRequired(all);
+      const claims = { ...all, sub: all[this.#deps.config.subject], name: all.name ?? all.preferred_username };
+      return { claims, idToken: tokens.id_token ?? "" };
     } catch (thrown) {
       throw faultOf(thrown);
     }
+  }
+
+  /** Where a person signs out at the provider, and is sent back from; `undefined` if it does not offer that. */
+  async end(idToken: string, returnTo: string): Promise<string | undefined> {
+    const configuration = await this.#configuration();
+    if (configuration.serverMetadata().end_session_endpoint === undefined) return undefined;
+    const hint: Record<string, string> = idToken === "" ? {} : { id_token_hint: idToken };
+    return buildEndSessionUrl(configuration, { post_logout_redirect_uri: returnTo, ...hint }).href;
   }
 
   #assertRequired(claims: ProviderClaims): void {

@@ -1,19 +1,18 @@
-// The two addresses of signing in at the identity provider: one sends a browser there, the other receives it. Both redirect, also
-// when something fails: the page that follows says what.
+// Signing in at the identity provider: one address sends a browser there, the next receives it, and the last ends what it began.
+// All redirect, also when something fails: the page that follows says what.
 import type { Clock } from "@/core/clock.ts";
+import { Cookie, COOKIE_MAX_CHARS } from "@/core/cookie.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, type FaultCode, notFound } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { publicAddressOf } from "@/core/public_address.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import { Slots } from "@/core/slots.ts";
-import { readSignInCookie, SIGN_IN_RATE, type SignInCode, signInCookie } from "@/modules/invitation/mod.ts";
+import { SIGN_IN_COOKIE, SIGN_IN_RATE, SIGN_IN_SECONDS, type SignInCode } from "@/modules/invitation/mod.ts";
 import type { Attempt, IdentityProvider } from "./provider.ts";
 
 const PATH = "/v1/collaboration/auth";
 const CALLBACK = `${PATH}/callback`;
-/** How long a person may take at the provider. */
-const ATTEMPT_SECONDS = 600;
 const QUERY_MAX_CHARS = 8192;
 /** Exchanges with the provider: so many at once, and so many that run or wait, each of all addresses and of one. */
 const EXCHANGES = {
@@ -21,8 +20,8 @@ const EXCHANGES = {
   perKey: [4],
   places: { total: 1000, perKey: [100], full: () => new Fault("unavailable", "Too many people are signing in") },
 };
-/** What attempts are encrypted for. */
-const ATTEMPT = "svc_sign_in";
+/** The ID token of the session at the provider, which no other site can end. */
+const SESSION_COOKIE = new Cookie({ name: "svc_signed_in", path: PATH, sameSite: "Strict" });
 /** What the page says of a failure. Names only: a text in an address could be anybody's. */
 const REASONS: Partial<Record<FaultCode, string>> = {
   forbidden: "denied",
@@ -40,6 +39,9 @@ type Deps = {
   createCode(claims: Readonly<Record<string, unknown>>): Promise<SignInCode>;
 };
 type SealedAttempt = Attempt & { expiresAt: number };
+/** Where a browser is sent, and the cookies that it gets. */
+type Departure = { location: string; cookies?: readonly string[] };
+type Next = (provider: IdentityProvider, base: string) => Promise<Departure>;
 
 const log = logOf("identity");
 
@@ -63,9 +65,9 @@ export function signInRoutes(deps: Deps): Route[] {
       handle: (request: Request) =>
         sendOn(deps, request, async (provider, base) => {
           const { address, attempt } = await provider.begin(`${base}${CALLBACK}`);
-          const expiresAt = deps.clock.now() + ATTEMPT_SECONDS * 1000;
-          const sealed = deps.encryptor.encrypt(JSON.stringify({ ...attempt, expiresAt }), ATTEMPT);
-          return { location: address, cookie: sealed };
+          const expiresAt = deps.clock.now() + SIGN_IN_SECONDS * 1000;
+          const sealed = seal(deps, SIGN_IN_COOKIE, JSON.stringify({ ...attempt, expiresAt }));
+          return { location: address, cookies: [SIGN_IN_COOKIE.store(sealed, base)] };
         }),
     },
     {
@@ -83,53 +85,75 @@ export function signInRoutes(deps: Deps): Route[] {
           const { search } = new URL(request.url);
           const attempt = readAttempt(deps, request, search);
           using _slot = await exchanges.acquire([addressKey]);
-          const claims = await provider.finish(new URL(`${base}${CALLBACK}${search}`), attempt);
+          const { claims, idToken } = await provider.finish(new URL(`${base}${CALLBACK}${search}`), attempt);
           const { code, cookie } = await deps.createCode(claims);
-          return { location: `${base}/#code=${code}`, cookie };
+          const sealed = seal(deps, SESSION_COOKIE, idToken);
+          const cookies = [SIGN_IN_COOKIE.store(cookie, base), SESSION_COOKIE.store(sealed, base)];
+          return { location: `${base}/#code=${code}`, cookies };
+        }),
+    },
+    {
+      ...shared,
+      name: "sign_in.end",
+      summary: "Sign out at the identity provider, if the browser was signed in there",
+      description:
+        "For browsers, after `POST /v1/collaboration/auth/logout`. The provider sends them back to the page.",
+      path: `${PATH}/sign-out`,
+      document: { responses: { "302": { description: "To the identity provider, or to the browser client" } } },
+      handle: (request: Request) =>
+        sendOn(deps, request, async (provider, base) => {
+          const idToken = unseal(deps, SESSION_COOKIE, request);
+          const location = idToken === undefined ? undefined : await provider.end(idToken, `${base}/`);
+          return { location: location ?? `${base}/`, cookies: [SESSION_COOKIE.remove(base)] };
         }),
     },
   ];
 }
 
-/** Redirects where `next` says, or to the page with the reason of a failure. A cookie that is not set is removed. */
+/** Redirects where `next` says, or to the page with the reason of a failure, which ends the attempt. */
 async function sendOn(
   { provider, publicUrl }: Deps,
   request: Request,
-  next: (provider: IdentityProvider, base: string) => Promise<{ location: string; cookie: string }>,
+  next: Next,
 ): Promise<Response> {
   const base = publicAddressOf(request, publicUrl);
   if (provider === undefined || base === undefined) {
     throw notFound("identity provider to sign in at: SVC_OIDC_ISSUER and SVC_PUBLIC_URL name it and the way back");
   }
-  let location: string;
-  let cookie: string | undefined;
+  let departure: Departure;
   try {
-    ({ location, cookie } = await next(await provider(), base));
+    departure = await next(await provider(), base);
   } catch (thrown) {
     const fault = Fault.from(thrown);
     log.warn("signing in at the identity provider failed", { reason: fault.message, ...failureOf(thrown) });
-    location = `${base}/#failed=${REASONS[fault.code] ?? "refused"}`;
+    departure = {
+      location: `${base}/#failed=${REASONS[fault.code] ?? "refused"}`,
+      cookies: [SIGN_IN_COOKIE.remove(base)],
+    };
   }
-  const { protocol, pathname } = new URL(base);
-  const attributes = [
-    signInCookie(cookie ?? ""),
-    `Path=${pathname === "/" ? "" : pathname}${PATH}`,
-    `Max-Age=${cookie === undefined ? 0 : ATTEMPT_SECONDS}`,
-    "HttpOnly",
-    // The provider's redirect is a navigation from another site.
-    "SameSite=Lax",
-    ...protocol === "https:" ? ["Secure"] : [],
-  ];
-  return new Response(null, { status: 302, headers: { Location: location, "Set-Cookie": attributes.join("; ") } });
+  const { location, cookies = [] } = departure;
+  const headers = new Headers({ Location: location });
+  for (const cookie of cookies) headers.append("Set-Cookie", cookie);
+  return new Response(null, { status: 302, headers });
+}
+
+/** The text as a cookie that only the gateway reads; of one that is too long, only that there is one. */
+function seal({ encryptor }: Deps, { name }: Cookie, text: string): string {
+  const sealed = encryptor.encrypt(text, name);
+  return sealed.length > COOKIE_MAX_CHARS ? encryptor.encrypt("", name) : sealed;
+}
+
+function unseal({ encryptor }: Deps, cookie: Cookie, request: Request): string | undefined {
+  return encryptor.decrypt(cookie.read(request) ?? "", cookie.name);
 }
 
 /** The attempt that this browser began; a link to the callback alone signs nobody in. */
-function readAttempt({ encryptor, clock }: Deps, request: Request, search: string): Attempt {
-  const text = encryptor.decrypt(readSignInCookie(request) ?? "", ATTEMPT);
+function readAttempt(deps: Deps, request: Request, search: string): Attempt {
+  const text = unseal(deps, SIGN_IN_COOKIE, request);
   const attempt: SealedAttempt | undefined = text === undefined ? undefined : JSON.parse(text);
   const state = new URLSearchParams(search).get("state");
   if (
-    attempt === undefined || attempt.expiresAt <= clock.now() || search.length > QUERY_MAX_CHARS ||
+    attempt === undefined || attempt.expiresAt <= deps.clock.now() || search.length > QUERY_MAX_CHARS ||
     state !== attempt.state
   ) {
     throw new Fault("token_expired", "The attempt to sign in is not the latest of this browser, or took too long");

@@ -66,9 +66,9 @@ export function endSession(reason = "Your session has ended. Please sign in agai
 
 /**
  * Ends the session in all tabs, and forgets everything that they have stored. `revoke` comes after that: the connections of a
- * revoked token end, which would be another reason.
+ * revoked token end, which would be another reason. `next`: the place to open afterwards, instead of this one.
  */
-export async function signOut(revoke?: (token: string) => Promise<unknown>): Promise<void> {
+export async function signOut(revoke?: (token: string) => Promise<unknown>, next?: string): Promise<void> {
   const { value } = token;
   const person = sessionStorage.getItem(PERSON);
   if (value === "" && person === null) return;
@@ -81,7 +81,8 @@ export async function signOut(revoke?: (token: string) => Promise<unknown>): Pro
   try {
     await revoke?.(value);
   } finally {
-    location.reload();
+    if (next === undefined) location.reload();
+    else location.assign(next);
   }
 }
 

@@ -13,6 +13,7 @@ import { isAvailable, isShown, setShown } from "../notification/desktop.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
+import { provider } from "../sign_in.ts";
 import { Applications, Tokens } from "./access.ts";
 
 const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
@@ -50,9 +51,13 @@ function signOutSafely(): void {
   confirmThen("Sign out?", lost.join(" "), "Sign out", logOut);
 }
 
-/** Revokes the token, so that it is worthless wherever it was copied to. */
+/**
+ * Revokes the token, so that it is worthless wherever it was copied to, and ends the session at the identity provider, which would
+ * sign in the next person as this one.
+ */
 function logOut(): Promise<void> {
-  return signOut((token) => call("POST", "v1/collaboration/auth/logout", {}, token));
+  const next = provider === "" ? undefined : "v1/collaboration/auth/sign-out";
+  return signOut((token) => call("POST", "v1/collaboration/auth/logout", {}, token), next);
 }
 
 async function save(change: Record<string, unknown>): Promise<void> {
