@@ -45,7 +45,10 @@ export type JobKind<Payload extends z.ZodType = z.ZodType> = {
   payload: Payload;
   /** Attempts before the job is dead-lettered; default 10. */
   maxAttempts?: number;
-  /** May take minutes: such jobs use at most half of a runner's slots, so that others need not wait for them. */
+  /**
+   * May take minutes: such jobs use at most half of a runner's slots, so that others need not wait for them, and one more for a tenant
+   * that has none running.
+   */
   isLongRunning?: true;
   run(job: { tenantId: string; payload: z.output<Payload>; attempt: number }): Promise<void>;
   /**

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import type { CoreTables } from "@/adapters/store/core_tables.ts";
 import { JobRunner, type JobRunnerOptions } from "@/adapters/job/runner.ts";
+import { tenantOfCharged } from "@/core/actor.ts";
 import { chargeTo, currentAccount } from "@/core/caller.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
@@ -287,6 +288,51 @@ export function jobSuite(backend: Backend): void {
     await runner.stop();
     assert.equal(started.length, 104);
   });
+
+  on(
+    "jobs that may take long are started for a tenant that has none, whoever has all places for them",
+    async (opened) => {
+      const budget = new CpuBudget({ percent: 10 });
+      const done = Promise.withResolvers<void>();
+      const started: number[] = [];
+      const kind = defineJob({
+        kind: "count",
+        payload: z.strictObject({ n: z.int() }),
+        isLongRunning: true,
+        async run({ payload: { n } }) {
+          started.push(n);
+          await done.promise;
+        },
+      });
+      const enqueue = (owner: string, ...numbers: number[]): Promise<void> =>
+        chargeTo(
+          budget.accountOfKey(owner),
+          () =>
+            opened.store.write((tx) =>
+              tx.enqueue(...numbers.map((n) => draft(n, { tenantId: tenantOfCharged(owner) })))
+            ),
+        );
+      const runner = new JobRunner({ store: coreStore(opened), kinds: [kind], clock: opened.clock, cpu: budget }, {
+        concurrency: 4,
+        pollMs: NEVER_MS,
+      });
+      opened.store.onCommit = ({ jobs }) => {
+        if (jobs > 0) runner.wake();
+      };
+      runner.start();
+      await enqueue("large/alice", 1);
+      await enqueue("large/bob", 2, 3);
+      await until(() => started.length === 2);
+      await enqueue("large/carol", 4);
+      await enqueue("small/one", 5, 6);
+      await until(() => started.length === 3);
+      assert.deepEqual(started.toSorted(), [1, 2, 5]);
+      assert.equal((await runner.counts()).waiting, 3);
+      done.resolve();
+      await until(() => isEmpty(opened));
+      await runner.stop();
+    },
+  );
 
   on("a job waits for its time", async (opened) => {
     let runs = 0;

@@ -1,10 +1,14 @@
 // The store's suites on SQLite.
 import assert from "node:assert/strict";
+import { CompiledQuery, type Kysely } from "kysely";
+import { listDueJobs } from "@/adapters/job/queries.ts";
+import type { CoreTables } from "@/adapters/store/core_tables.ts";
 import { nextTick, systemClock } from "@/core/clock.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";
 import { captureLog } from "../log_capture.ts";
+import { recordQueries } from "../modules/query_log.ts";
 import { blockThread, pause } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
@@ -133,4 +137,21 @@ Deno.test({
     assert.deepEqual(await store.db.selectFrom("note").select("id").execute(), [{ id: "b" }]);
     await store.close();
   },
+});
+
+Deno.test("jobs whose process ended while they ran are found without reading those that wait", async () => {
+  await using opened = await sqliteMemory.open();
+  const db = opened.store.db as unknown as Kysely<CoreTables>; // these tables are in every store
+  const now = "2026-01-01T00:00:00.000Z";
+  const wanted = { kinds: ["count"], revivedKinds: [], now, owner: "runner", runningIds: [], isSuspect: true };
+  const [statement] = await recordQueries(() => listDueJobs(db, wanted, { except: [], exceptTenants: [], limit: 1 }));
+  const { sql = "", parameters = [] } = statement ?? {};
+  const plan = await db.executeQuery<{ detail: string }>(
+    CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]),
+  );
+  const searches = plan.rows.flatMap(({ detail }) => detail.startsWith("SEARCH job") ? [detail] : []);
+  assert.deepEqual(searches, [
+    "SEARCH job USING INDEX job_suspect (state=? AND run_at<?)",
+    "SEARCH job USING INDEX job_due (state=?)",
+  ]);
 });

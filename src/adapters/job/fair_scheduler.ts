@@ -18,16 +18,24 @@ export type FindDueJobs = (
 /** Remembers whose jobs were started in this round. */
 export class FairScheduler {
   readonly #served = new Set<string>();
-  /** The first two tenants that had jobs: with one alone there is none to look for. */
+  /** The first two tenants that had jobs. */
   readonly #tenants = new Set<string>();
 
   /**
-   * Up to `slots` jobs to start: of tenants with nothing running, else of principals not served in this round, else of those with
-   * nothing running, else of any, but then the last slot stays free for others. The gateway's own jobs do not wait.
+   * Up to `slotsWithOthers` jobs to start of tenants with nothing running; else up to `slots`: of principals not served in this round,
+   * else of those with nothing running, else of any, but then the last slot stays free for others. The gateway's own jobs do not
+   * wait.
    */
-  async choose(find: FindDueJobs, slots: number, running: ReadonlySet<string>): Promise<string[]> {
-    const ofOthers = await this.#firstOfOtherTenants(find, running, slots);
-    if (ofOthers.length > 0) return ofOthers;
+  async choose(
+    find: FindDueJobs,
+    { slots, slotsWithOthers }: { slots: number; slotsWithOthers: number },
+    running: ReadonlySet<string>,
+  ): Promise<string[]> {
+    // With a tenant alone there is none to look for; but one that finds no slot was not seen.
+    const ofOthers = slots <= 0 || this.#tenants.size > 1
+      ? await this.#firstOfOtherTenants(find, running, slotsWithOthers)
+      : [];
+    if (ofOthers.length > 0 || slots <= 0) return ofOthers;
     const waiting = new Set([...running, ...this.#served]);
     const first = await this.#firstOfEach(find, waiting, slots);
     if (first.length > 0 || waiting.size === 0) return first;
@@ -41,7 +49,7 @@ export class FairScheduler {
 
   /** One job of each tenant with nothing running: a backlog of one delays no other, however many principals it is of. */
   async #firstOfOtherTenants(find: FindDueJobs, running: ReadonlySet<string>, slots: number): Promise<string[]> {
-    if (running.size === 0 || this.#tenants.size < 2) return [];
+    if (running.size === 0) return [];
     const busy = new Set([...running].map(tenantOfCharged));
     const due = await find([], CANDIDATES_MAX, [...busy]);
     const first = Map.groupBy(due, ({ id, charged_to: owner }) => owner === null ? id : tenantOfCharged(owner));

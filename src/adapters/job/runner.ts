@@ -2,9 +2,8 @@
 import { chargeTo, runAsSystem } from "@/core/caller.ts";
 import { type Clock, delay, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
-import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import type { DeadLetterReason, JobKind, JobState } from "@/core/job.ts";
+import type { JobKind, JobState } from "@/core/job.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
@@ -27,11 +26,12 @@ import {
 } from "./queries.ts";
 import { BACKOFF_FIRST_MS, BACKOFF_MAX_MS, backoffMs, isRevived, REVIVAL_MAX_MS, revivalMs } from "./retry.ts";
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
+import { INVALID_PAYLOAD, notifyDeadLetter, runHandler } from "./handler.ts";
 
 const ATTEMPTS_MAX = 10;
 /** A job that was running when its process ended may be the cause: it is retried once, and then ever more rarely. */
 const DEATHS_MAX = 2;
-/** The share of the slots for long jobs, at least one. */
+/** The share of the slots for long jobs, at least one; one more is for a tenant that has none of them. */
 const LONG_SHARE = 0.5;
 /** Smaller steps back are corrections of the clock. */
 const CLOCK_SET_BACK_MS = 1000;
@@ -67,6 +67,8 @@ type ClaimGroup = {
   name: "long" | "short" | "suspect";
   includes: (job: { kind: string }) => boolean;
   maxJobs: number;
+  /** The same with jobs of tenants that have none running; absent: no more than others. */
+  maxWithOthers?: number;
   scheduler?: FairScheduler;
 };
 
@@ -90,7 +92,7 @@ export class JobRunner {
   /** Counts what may have made jobs due: commits, time that passes, and what failed. */
   #wakes = 0;
   /** The wake at which no job of a group was due. To find that out takes the longer, the more jobs of other groups wait. */
-  readonly #drainedAt = new Map<ClaimGroup["name"], number>();
+  readonly #drainedAt = new Map<ClaimGroup["name"] | `${ClaimGroup["name"]} of others`, number>();
   /** Time of the last poll. At the start it is not known whether the clock was set back since. */
   #polledAt = Infinity;
   #poll: ReturnType<typeof setInterval> | undefined;
@@ -197,10 +199,19 @@ export class JobRunner {
       if (this.#polledAt !== Infinity) log.warn("the clock was set back", { byMs: this.#polledAt - nowMs });
     }
     this.#polledAt = nowMs;
-    const longMax = Math.max(1, Math.floor(this.#options.concurrency * LONG_SHARE));
+    const { concurrency } = this.#options;
+    const longMax = Math.max(1, Math.floor(concurrency * LONG_SHARE));
+    const longMaxWithOthers = Math.max(longMax, Math.min(longMax + 1, concurrency - 1));
     const isLong = ({ kind }: { kind: string }): boolean => this.#kinds.get(kind)?.isLongRunning ?? false;
+    const longRunning = this.#countRunning(isLong);
     const groups: ClaimGroup[] = [
-      { name: "long", includes: isLong, maxJobs: longMax - this.#countRunning(isLong), scheduler: this.#longScheduler },
+      {
+        name: "long",
+        includes: isLong,
+        maxJobs: longMax - longRunning,
+        maxWithOthers: longMaxWithOthers - longRunning,
+        scheduler: this.#longScheduler,
+      },
       { name: "short", includes: (kind) => !isLong(kind), maxJobs: Infinity, scheduler: this.#scheduler },
       // One at a time: if two ran when the process ends again, it would be unknown which of them was the cause.
       { name: "suspect", includes: () => true, maxJobs: 1 - this.#countRunning(isSuspect) },
@@ -212,15 +223,19 @@ export class JobRunner {
 
   /** Claims and starts jobs of a group; whether there were any. */
   async #claimOf(
-    { name, includes, maxJobs, scheduler }: ClaimGroup,
+    { name, includes, maxJobs, maxWithOthers = maxJobs, scheduler }: ClaimGroup,
     { now, until, wake }: { now: string; until: string; wake: number },
   ): Promise<boolean> {
     const { store } = this.#deps;
     const included = [...this.#kinds.values()].filter(includes);
     const kinds = included.map(({ kind }) => kind);
     const revivedKinds = included.filter(isRevived).map(({ kind }) => kind);
-    const slots = Math.min(maxJobs, this.#options.concurrency - this.#running.size);
-    if (kinds.length === 0 || slots <= 0 || this.#drainedAt.get(name) === wake) return false;
+    const free = this.#options.concurrency - this.#running.size;
+    const slots = Math.min(maxJobs, free);
+    const slotsWithOthers = Math.min(maxWithOthers, free);
+    // Without a slot for all, only jobs of other tenants are looked for.
+    const sought = slots > 0 ? name : `${name} of others` as const;
+    if (kinds.length === 0 || slotsWithOthers <= 0 || this.#drainedAt.get(sought) === wake) return false;
     const running = [...this.#running.values()].map(({ job }) => job);
     const runningIds = running.map(({ id }) => id);
     const owner = this.#owner;
@@ -228,11 +243,13 @@ export class JobRunner {
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
     const find: FindDueJobs = async (except, limit, exceptTenants = []) => {
       const due = await listDueJobs(store.db, wanted, { except, exceptTenants, limit });
-      if (due.length + except.length + exceptTenants.length === 0) this.#drainedAt.set(name, wake);
+      if (due.length === 0 && (slots <= 0 || except.length + exceptTenants.length === 0)) {
+        this.#drainedAt.set(sought, wake);
+      }
       return due;
     };
     const listed = scheduler === undefined ? await find([], slots) : [];
-    const ids = await scheduler?.choose(find, slots, owners) ?? listed.map(({ id }) => id);
+    const ids = await scheduler?.choose(find, { slots, slotsWithOthers }, owners) ?? listed.map(({ id }) => id);
     if (ids.length === 0) return false;
     const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, ids }));
     const deathsBefore = new Map(listed.map(({ id, deaths }) => [id, deaths]));
@@ -367,32 +384,7 @@ export class JobRunner {
   }
 }
 
-const INVALID_PAYLOAD = "payload does not fit the job's schema";
 const INTERRUPTED = "interrupted: the process ended twice during this job";
-
-/** Notifies the job's creator that it will not run again. Throws `unavailable`; any other failure is only logged. */
-async function notifyDeadLetter(kind: JobKind, job: ClaimedJob, reason: DeadLetterReason): Promise<void> {
-  const parsed = kind.payload.safeParse(JSON.parse(job.payload));
-  try {
-    if (parsed.success) await kind.onDeadLetter?.({ tenantId: job.tenant_id, payload: parsed.data, reason });
-  } catch (cause) {
-    if (cause instanceof Fault && cause.code === "unavailable") throw cause;
-    log.warn("reporting a permanently failed job failed", { kind: job.kind, job: job.id, ...failureOf(cause) });
-  }
-}
-
-/** Runs the handler; resolves to the code or type of a failure, never to a text that may quote the payload. */
-async function runHandler(kind: JobKind, job: ClaimedJob): Promise<string | undefined> {
-  const parsed = kind.payload.safeParse(JSON.parse(job.payload));
-  if (!parsed.success) return INVALID_PAYLOAD;
-  try {
-    await kind.run({ tenantId: job.tenant_id, payload: parsed.data, attempt: job.attempts });
-    return undefined;
-  } catch (cause) {
-    if (cause instanceof Fault) return cause.code;
-    return cause instanceof Error ? cause.name : "unknown";
-  }
-}
 
 function isSuspect({ deaths, revivals }: ClaimedJob): boolean {
   return deaths > 0 || revivals > 0;

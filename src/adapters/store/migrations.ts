@@ -91,5 +91,13 @@ const addRevivals: Migration = {
   },
 };
 
+/** Those whose process ended while they ran are looked for at each claim, however many others wait. */
+const indexSuspects: Migration = {
+  name: "0003_index_suspect_jobs",
+  async up(db) {
+    await sql`create index job_suspect on job (state, run_at) where deaths > 0`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, addRevivals];
+export const migrations: readonly Migration[] = [baseline, addRevivals, indexSuspects];
