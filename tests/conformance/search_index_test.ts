@@ -15,7 +15,7 @@ import { messageStream } from "@/modules/message/searchable.ts";
 import { SearchViewer } from "@/modules/search/search_viewer.ts";
 import { openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
-import { SearchStore } from "@/modules/search/store.ts";
+import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { testSearch } from "./search_engines.ts";
@@ -232,7 +232,7 @@ testSearch("purging a room removes it from the index", async (gateway) => {
   assert.deepEqual((await completeSearch(() => alice.get("/v1/search?q=ephemeral"))).items, []);
   assert.equal((await alice.get("/v1/collaboration/search/status")).body.documents, 0);
   const { store } = gateway.app;
-  assert.deepEqual(await new SearchStore(store.db, store.dialect).laggingInAllTenants(10), []);
+  assert.deepEqual(await new IndexProgressStore(store.db, store.dialect).laggingInAllTenants(10), []);
 });
 
 testSearch("search finds resources with times of any year", async (gateway) => {
@@ -298,7 +298,7 @@ testOnPostgres("one node at a time indexes in the background", async ({ SVC_DATA
   const store = await openStore(SVC_DATABASE_URL ?? "", systemClock);
   const ask = (until: Promise<void>): Promise<boolean> =>
     store.write(async (tx) => {
-      const isAlone = await new SearchStore(tx.db, store.dialect).tryLockBackground();
+      const isAlone = await new IndexProgressStore(tx.db, store.dialect).tryLockBackground();
       answered.resolve();
       await until;
       return isAlone;

@@ -11,7 +11,7 @@ import { OwnershipStore } from "@/modules/room/ownership_store.ts";
 import { PeopleStore } from "@/modules/room/people_store.ts";
 import { ReadReceiptStore } from "@/modules/room/read_receipt_store.ts";
 import { RoomStore } from "@/modules/room/store.ts";
-import { SearchStore } from "@/modules/search/store.ts";
+import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
 import { TaskStore } from "@/modules/task/store.ts";
 import { DeliveryStore } from "@/modules/webhook/delivery/store.ts";
@@ -25,7 +25,7 @@ Deno.test("a query for a list of ids does not read all rows of the tenant", asyn
   await using gateway = await openGateway();
   const { store } = gateway.app;
   const questions: Record<string, () => Promise<unknown>> = {
-    job: () => new SearchStore(store.db, store.dialect).hasPendingJob("default", "search.long_text"),
+    job: () => new IndexProgressStore(store.db, store.dialect).hasPendingJob("default", "search.long_text"),
     webhook_cursor: () => new DeliveryStore(store.db).followers("default", ["room:room_a", "room:room_b"]),
     task: () => new TaskStore(store.db).findUndeleted("default", { ids: IDS }),
     document: () => new DocumentStore(store.db).findUndeleted("default", { ids: IDS }),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { messageStream } from "@/modules/message/searchable.ts";
 import { SearchIndexer } from "@/modules/search/indexer.ts";
 import { SearchIndex } from "@/modules/search/mod.ts";
-import { SearchStore } from "@/modules/search/store.ts";
+import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { IndexThrottle, type ThrottleTime } from "@/modules/search/index_throttle.ts";
 import { openGateway } from "../harness.ts";
 import { pause, until } from "../wait.ts";
@@ -108,9 +108,9 @@ Deno.test("SearchIndexer.stop ends a pause within a backlog, and the next start 
 Deno.test("SearchIndexer.stop resolves when its look for rooms to index has ended", async () => {
   await using gateway = await openGateway({ SVC_SEARCH: "off" });
   const { store } = gateway.app;
-  const { laggingInAllTenants } = SearchStore.prototype;
+  const { laggingInAllTenants } = IndexProgressStore.prototype;
   const [looking, found] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  SearchStore.prototype.laggingInAllTenants = async () => {
+  IndexProgressStore.prototype.laggingInAllTenants = async () => {
     looking.resolve();
     await found.promise;
     return [];
@@ -126,6 +126,6 @@ Deno.test("SearchIndexer.stop resolves when its look for rooms to index has ende
     found.resolve();
     await stopping;
   } finally {
-    SearchStore.prototype.laggingInAllTenants = laggingInAllTenants;
+    IndexProgressStore.prototype.laggingInAllTenants = laggingInAllTenants;
   }
 });

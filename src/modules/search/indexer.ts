@@ -7,8 +7,8 @@ import type { SearchEntry, StreamedResource, StreamSource } from "@/core/searcha
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { SearchTables } from "./index_store.ts";
 import { IndexThrottle, type ThrottleTime } from "./index_throttle.ts";
+import { IndexProgressStore, type RoomLag } from "./progress_store.ts";
 import { type SearchIndex, UNITS_MAX } from "./search_index.ts";
-import { type RoomLag, SearchStore } from "./store.ts";
 
 /**
  * Positions indexed in one transaction, which blocks writers: in the background, and while a search waits. `UNITS_MAX` bounds
@@ -110,7 +110,7 @@ export class SearchIndexer {
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     const { store, index } = this.#deps;
     await index.purgeRoom(tenantId, roomId);
-    await store.write((tx) => new SearchStore(tx.db, store.dialect).removeCursor(tenantId, roomId));
+    await store.write((tx) => new IndexProgressStore(tx.db, store.dialect).removeCursor(tenantId, roomId));
   }
 
   /** Removes permanently deleted resources of a room, within the transaction that deletes them. */
@@ -118,7 +118,7 @@ export class SearchIndexer {
     const { store, index, stream } = this.#deps;
     await store.write(async (tx) => {
       // Waits for a concurrent indexing of the room, which may have read them before the deletion.
-      await new SearchStore(tx.db, store.dialect).lockCursor(tenantId, roomId);
+      await new IndexProgressStore(tx.db, store.dialect).lockCursor(tenantId, roomId);
       await index.remove(tenantId, stream.kind, ids);
     });
   }
@@ -131,15 +131,15 @@ export class SearchIndexer {
   async #step(waiting: Room[], budget: number, isBackground: boolean): Promise<number | undefined> {
     const { store, index, stream: source } = this.#deps;
     const done = await store.write(async (tx) => {
-      const search = new SearchStore(tx.db, store.dialect);
-      if (isBackground && !await search.tryLockBackground()) return undefined;
+      const progress = new IndexProgressStore(tx.db, store.dialect);
+      if (isBackground && !await progress.tryLockBackground()) return undefined;
       const entries: SearchEntry[] = [];
       let room = 0;
       let indexed = 0;
       for (let [left, units] = [budget, UNITS_MAX]; left > 0 && units > 0 && room < waiting.length;) {
         const { tenantId, roomId } = waiting[room] ?? { tenantId: "", roomId: "" };
-        const stream = await search.unindexed(tenantId, roomId);
-        const cursor = stream === undefined ? undefined : await search.lockCursor(tenantId, roomId);
+        const stream = await progress.unindexed(tenantId, roomId);
+        const cursor = stream === undefined ? undefined : await progress.lockCursor(tenantId, roomId);
         // Another node may have indexed it while this one waited for the cursor.
         if (stream === undefined || cursor === undefined || stream.head <= cursor.seq) {
           room++;
@@ -165,7 +165,7 @@ export class SearchIndexer {
           ids.delete(id);
         }
         await index.remove(tenantId, source.kind, [...ids]);
-        await search.moveCursor(tenantId, roomId, { seq: to, floor: isTrimmed ? stream.floor : cursor.floor });
+        await progress.moveCursor(tenantId, roomId, { seq: to, floor: isTrimmed ? stream.floor : cursor.floor });
         left -= to - from;
         indexed += to - from;
         if (to === stream.head) room++;
@@ -193,7 +193,13 @@ export class SearchIndexer {
     const ids = new Set(resources.map(({ id }) => id));
     // Each position is one event: if each created a resource, none changed one.
     if (resources.length === to - from) return { ids, resources, floor: 0 };
-    const { events, floor } = await new SearchStore(db, store.dialect).changes(stream, tenantId, roomId, from, to);
+    const { events, floor } = await new IndexProgressStore(db, store.dialect).changes(
+      stream,
+      tenantId,
+      roomId,
+      from,
+      to,
+    );
     const missing = new Set(events.flatMap((event) => stream.idsIn(event))).difference(ids);
     resources.push(...await stream.findMany(db, tenantId, [...missing]));
     return { ids: ids.union(missing), resources, floor };
@@ -239,7 +245,7 @@ export class SearchIndexer {
   async #enqueueLagging(): Promise<void> {
     try {
       const { store } = this.#deps;
-      const rooms = await new SearchStore(store.db, store.dialect).laggingInAllTenants(ROOMS_PER_SWEEP);
+      const rooms = await new IndexProgressStore(store.db, store.dialect).laggingInAllTenants(ROOMS_PER_SWEEP);
       for (const room of rooms) this.#add(room);
       this.#throttle.raiseBacklog(rooms.reduce((sum, { behind }) => sum + behind, 0));
     } catch (cause) {

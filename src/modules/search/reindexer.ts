@@ -8,10 +8,10 @@ import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import type { Store } from "@/ports/store.ts";
 import type { ReindexRow, SearchTables } from "./index_store.ts";
+import { IndexProgressStore } from "./progress_store.ts";
 import type { Reindex } from "./schema.ts";
 import { type SearchIndex, UNITS_MAX } from "./search_index.ts";
 import type { Searchable, SearchEntry } from "@/core/searchable.ts";
-import { SearchStore } from "./store.ts";
 
 const JOB = "search.reindex";
 const BATCH = 128;
@@ -39,10 +39,10 @@ export class Reindexer {
   start({ tenantId, principalId }: Actor, kinds: readonly string[] | undefined): Promise<Reindex> {
     const { store, clock, sources } = this.#deps;
     return store.write(async (tx) => {
-      const search = new SearchStore(tx.db, store.dialect);
-      const before = await search.reindex(tenantId);
+      const progress = new IndexProgressStore(tx.db, store.dialect);
+      const before = await progress.reindex(tenantId);
       // A run whose job failed permanently does not block a new one.
-      if (before !== undefined && before.finished_at === null && await search.hasPendingJob(tenantId, JOB)) {
+      if (before !== undefined && before.finished_at === null && await progress.hasPendingJob(tenantId, JOB)) {
         throw new Fault("already_running", `Reindex ${before.id} has been running since ${before.started_at}`);
       }
       const row: ReindexRow = {
@@ -56,7 +56,7 @@ export class Reindexer {
         started_at: iso(clock.now()),
         finished_at: null,
       };
-      await search.putReindex(row);
+      await progress.putReindex(row);
       await tx.enqueue({ tenantId, kind: JOB, payload: { id: row.id } });
       return presentReindex(row);
     });
@@ -71,8 +71,8 @@ export class Reindexer {
   #step(tenantId: string, id: string): Promise<boolean> {
     const { store, clock, index, sources } = this.#deps;
     return store.write(async (tx) => {
-      const search = new SearchStore(tx.db, store.dialect);
-      const row = await search.reindex(tenantId);
+      const progress = new IndexProgressStore(tx.db, store.dialect);
+      const row = await progress.reindex(tenantId);
       if (row === undefined || row.id !== id || row.finished_at !== null) return false;
       const kinds: string[] = JSON.parse(row.kinds_json);
       const wanted = sources.filter((source) => kinds.includes(source.kind));
@@ -80,7 +80,7 @@ export class Reindexer {
       const source = wanted[at];
       if (source === undefined) {
         const finished: ReindexRow = { ...row, finished_at: iso(clock.now()) };
-        await search.putReindex(finished);
+        await progress.putReindex(finished);
         await tx.emit({
           tenantId,
           stream: principalStream(row.requested_by),
@@ -93,7 +93,7 @@ export class Reindexer {
       const entries = page.slice(0, countWithin(page, UNITS_MAX));
       await index.put(...entries);
       const isLast = page.length < BATCH && entries.length === page.length;
-      await search.putReindex({
+      await progress.putReindex({
         ...row,
         // After the last kind, an empty name ends the run.
         kind: isLast ? wanted[at + 1]?.kind ?? "" : source.kind,

@@ -14,6 +14,7 @@ import { type Found, HitFinder, type Search } from "./hit_finder.ts";
 import type { SearchTables } from "./index_store.ts";
 import type { SearchIndexer } from "./indexer.ts";
 import { type Highlight, Matcher } from "./matcher.ts";
+import { IndexProgressStore } from "./progress_store.ts";
 import {
   type SearchQuery,
   type SearchRequest,
@@ -89,11 +90,11 @@ export class SearchService {
 
   /** The state of a tenant's index. */
   async status({ tenantId }: Actor): Promise<Omit<SearchStatus, "enabled" | "modes"> & { hasModel: boolean }> {
-    const search = this.#store;
-    const { rooms, oldest } = await search.lag(tenantId, this.#deps.indexer.eventPrefix);
+    const progress = this.#progress;
+    const { rooms, oldest } = await progress.lag(tenantId, this.#deps.indexer.eventPrefix);
     return {
       types: [...this.#sources.keys()],
-      documents: await search.documents(tenantId),
+      documents: await progress.documents(tenantId),
       pendingRooms: rooms,
       lagMs: oldest === null ? 0 : Math.max(1, this.#deps.clock.now() - Date.parse(oldest)),
       lastError: this.#deps.indexer.lastError,
@@ -103,6 +104,10 @@ export class SearchService {
 
   get #store(): SearchStore {
     return new SearchStore(this.#deps.store.db, this.#deps.store.dialect);
+  }
+
+  get #progress(): IndexProgressStore {
+    return new IndexProgressStore(this.#deps.store.db, this.#deps.store.dialect);
   }
 
   async #search(actor: Actor, request: SearchRequest, field: string): Promise<SearchResponse> {
@@ -168,7 +173,7 @@ export class SearchService {
     const lagging = await this.#store.lagging(viewer, filter.roomIds, LAGGING_MAX);
     const behind = lagging.reduce((sum, room) => sum + room.behind, 0);
     const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
-    const isComplete = filter.isOnlyStreamed || !await this.#store.hasPendingJob(viewer.tenantId, LONG_TEXT_JOB);
+    const isComplete = filter.isOnlyStreamed || !await this.#progress.hasPendingJob(viewer.tenantId, LONG_TEXT_JOB);
     return isCaughtUp && isComplete && lagging.length < LAGGING_MAX;
   }
 
