@@ -59,6 +59,7 @@ const ROUTE_KINDS: Record<string, string> = {
   document: "doc",
   transfer_import: "imp",
   transfer_export: "exp",
+  scim_user: "prn",
 };
 const PARENTS: Record<string, string> = { task: "task", document: "doc", comment: "cmt" };
 const SCHEDULE = { rrule: "FREQ=WEEKLY;BYDAY=MO", startAt: "2026-03-02T09:00", timeZone: "UTC", input: "Sum up" };
