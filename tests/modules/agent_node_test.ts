@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AgentTool } from "@/modules/agent/mod.ts";
-import { RunStore } from "@/modules/agent/run/store.ts";
+import { RunQueueStore } from "@/modules/agent/run/queue_store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { ScriptedModels } from "../scripted_models.ts";
@@ -40,9 +40,9 @@ function slowService(isIdempotent: boolean) {
 
 /** From now on no node renews its leases, as one that ended: these nodes share a process, and all go on. */
 function endRenewals(): Disposable {
-  const { renew } = RunStore.prototype;
-  RunStore.prototype.renew = (leases) => Promise.resolve(leases.map(({ id }) => id));
-  return { [Symbol.dispose]: () => void (RunStore.prototype.renew = renew) };
+  const { renew } = RunQueueStore.prototype;
+  RunQueueStore.prototype.renew = (leases) => Promise.resolve(leases.map(({ id }) => id));
+  return { [Symbol.dispose]: () => void (RunQueueStore.prototype.renew = renew) };
 }
 
 /** Begins a run whose model stops half way; resolve what is returned to let it go on. */
@@ -130,7 +130,7 @@ testOnPostgres(
     const { db } = other.app.store;
     const isClaimable = async (): Promise<boolean> => {
       const now = new Date(other.clock.now()).toISOString();
-      return (await new RunStore(db).claimable(now, { tenantIds: [], agentIds: [], askers: [] }, 9)).length > 0;
+      return (await new RunQueueStore(db).claimable(now, { tenantIds: [], agentIds: [], askers: [] }, 9)).length > 0;
     };
     other.clock.advance(claimedAt + LEASE_MS - other.clock.now());
     assert.equal(await isClaimable(), false);

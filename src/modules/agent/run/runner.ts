@@ -10,9 +10,10 @@ import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunExecutor } from "./executor.ts";
 import { LeaseLost } from "./lifecycle.ts";
+import { askersKey, type BusyRunners, type ClaimableRun, RunQueueStore } from "./queue_store.ts";
 import { runChanged, type RunSignals } from "./signals.ts";
 import { askersOf } from "./presenter.ts";
-import { askersKey, type BusyRunners, type ClaimableRun, RunStore } from "./store.ts";
+import { RunStore } from "./store.ts";
 
 /** Runs that are executed at the same time. Nobody has all places of a tenant, however many agents they ask. */
 export const RUN_LIMITS = { runsPerAgent: 2, runsPerPerson: 6, runsPerTenant: 8, runsPerNode: 32 } as const;
@@ -63,9 +64,9 @@ export class Runner {
   get leases(): Leases {
     const { store, clock } = this.#deps;
     return {
-      owners: () => new RunStore(store.db).leaseOwners(),
+      owners: () => new RunQueueStore(store.db).leaseOwners(),
       expire: async (owners) => {
-        const runs = await store.write((tx) => new RunStore(tx.db).expireLeases(iso(clock.now() - 1), owners));
+        const runs = await store.write((tx) => new RunQueueStore(tx.db).expireLeases(iso(clock.now() - 1), owners));
         this.wake();
         return runs;
       },
@@ -79,7 +80,7 @@ export class Runner {
     this.#unsubscribe = signals.subscribe((tenantId, runId) => this.#onChanged(tenantId, runId));
     // A database of SQLite has one process: leases that are found belong to one that ended.
     if (store.dialect !== "sqlite") return this.wake();
-    runAsSystem(() => store.write((tx) => new RunStore(tx.db).expireLeases(iso(clock.now() - 1))))
+    runAsSystem(() => store.write((tx) => new RunQueueStore(tx.db).expireLeases(iso(clock.now() - 1))))
       .catch((cause) => log.warn("expiring leases of runs failed", failureOf(cause))).finally(() => this.wake());
   }
 
@@ -111,9 +112,9 @@ export class Runner {
     const { store, clock } = this.#deps;
     const nowMs = clock.now();
     const now = iso(nowMs);
-    const busy = await new RunStore(store.db).running(now);
+    const busy = await new RunQueueStore(store.db).running(now);
     const limits = new Places(busy);
-    const candidates = await new RunStore(store.db).claimable(now, limits.full(), CANDIDATES);
+    const candidates = await new RunQueueStore(store.db).claimable(now, limits.full(), CANDIDATES);
     const chosen = choose(candidates, limits, PER_NODE - this.#running.size)
       .filter(({ id }) => !this.#running.has(id));
     if (chosen.length === 0) return [];
@@ -121,13 +122,13 @@ export class Runner {
       for (const tenantId of [...new Set(chosen.map(({ tenant_id }) => tenant_id))].sort()) {
         await tx.reserve(tenantId, CLAIM_LOCK, 0);
       }
-      const runs = new RunStore(tx.db);
+      const queue = new RunQueueStore(tx.db);
       // Another node may have claimed some meanwhile.
-      const places = new Places(await runs.running(now));
+      const places = new Places(await queue.running(now));
       const claimed: { run: RunRow; owner: string }[] = [];
       for (const candidate of choose(chosen, places, chosen.length)) {
         const owner = leaseOwner(this.#deps.nodeId, newId("lease"));
-        const run = await runs.claim(candidate, { owner, until: iso(nowMs + LEASE_MS), now });
+        const run = await queue.claim(candidate, { owner, until: iso(nowMs + LEASE_MS), now });
         if (run !== undefined) claimed.push({ run, owner });
       }
       return claimed;
@@ -188,7 +189,9 @@ export class Runner {
     if (mine.length === 0) return;
     try {
       const until = iso(clock.now() + LEASE_MS);
-      const renewed = new Set(await runAsSystem(() => store.write((tx) => new RunStore(tx.db).renew(mine, until))));
+      const renewed = new Set(
+        await runAsSystem(() => store.write((tx) => new RunQueueStore(tx.db).renew(mine, until))),
+      );
       for (const { id } of mine) if (!renewed.has(id)) this.#running.get(id)?.controller.abort();
     } catch (cause) {
       log.warn("renewing leases of runs failed", failureOf(cause));
