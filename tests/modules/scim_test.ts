@@ -137,7 +137,12 @@ testOnEngines(
         { op: "Add", path: `${ENTERPRISE}:department`, value: "Hall" },
         { op: "Add", path: 'roles[primary eq "True"].value', value: "Admin" },
         { op: "Add", path: 'emails[type eq "home"].value', value: "bob@home.example" },
-        { op: "Replace", value: { "name.givenName": "Robert", ACTIVE: "True", title: null } },
+        {
+          op: "Replace",
+          value: { "name.givenName": "Robert", ACTIVE: "True", title: null },
+        },
+        { op: "Add", path: 'phoneNumbers[type eq "fax"].value', value: "1" },
+        { op: "Add", path: "x509Certificates.value", value: "x" },
       ),
     );
     assert.deepEqual(changed.name, { formatted: "Bob Baker", familyName: "Bäcker", givenName: "Robert" });
@@ -282,6 +287,10 @@ Deno.test("what is wrong or hostile in a request of SCIM is refused in its own f
     [{ op: "remove", path: "userName" }, "invalidValue"],
     [{ op: "replace", path: "name", value: "x" }, "invalidValue"],
   ];
+  const many = Object.fromEntries(Array.from({ length: 22 }, (_, n) => [`emails[type eq "${n}"].value`, "x"]));
+  const refused = await patch(idp, "dan", { op: "add", value: many });
+  assertError(refused, 400, "invalidValue");
+  assert.match(refused.body.detail, /^\/Operations/, "before each of them has read all others");
   for (const [operation, type] of operations) assertError(await patch(idp, "dan", operation), 400, type);
   for (const user of [{}, [], { userName: "a b" }, { userName: "x", externalId: "me" }, { userName: "x\0" }]) {
     assertError(await idp.post(USERS, user), 400, "invalidValue");

@@ -3,12 +3,12 @@
 import type { Filter } from "scim2-parse-filter";
 import { Fault } from "@/core/fault.ts";
 import { parseFilter } from "./filter.ts";
-import { attributeOf, type Json, type PatchOperation, withoutUrn } from "./schema.ts";
+import { attributeOf, ITEMS_MAX, type Json, type PatchOperation, storedAttribute, withoutUrn } from "./schema.ts";
 
 type Kind = PatchOperation["op"];
 type Target = { name: string; conditions: Json | undefined; sub: string | undefined };
 
-const PATH = /^([A-Za-z]+)(?:\[([^\]]*)\])?(?:\.([A-Za-z]+))?$/;
+const PATH = /^([\w$-]+)(?:\[([^\]]*)\])?(?:\.([\w$-]+))?$/;
 /** Attributes with several items. */
 const LISTS: ReadonlySet<string> = new Set(["emails", "roles"]);
 
@@ -19,7 +19,7 @@ export function applyPatch(resource: Json, operations: readonly PatchOperation[]
     if (path !== undefined) change(after, op, path, value);
     else if (isObject(value) && op !== "remove") {
       for (const [name, field] of Object.entries(value)) change(after, op, name, field);
-    } else throw Fault.forField("/Operations", "noTarget", "expected a path, or a value with fields", "bad_request");
+    } else throw invalid("noTarget", "expected a path, or a value with fields");
   }
   return after;
 }
@@ -54,29 +54,33 @@ function changedItems(items: readonly Json[], op: Kind, { conditions = {}, sub }
   return items.map((item) => isMeant(item) ? { ...item, ...set } : item);
 }
 
-/** `undefined` for an attribute of another schema, such as a department. */
+/** `undefined` for what is not stored, such as a department. */
 function targetOf(path: string): Target | undefined {
   const short = withoutUrn(path.trim());
   if (short.toLowerCase().startsWith("urn:")) return undefined;
-  const [, name, filter, sub] = PATH.exec(short) ?? [];
-  if (name === undefined) throw Fault.forField("/Operations", "invalidPath", `not a path: ${short}`, "bad_request");
-  return {
-    name: attributeOf(name),
-    conditions: filter === undefined ? undefined : conditionsOf(parseFilter(filter)),
-    sub: sub === undefined ? undefined : attributeOf(sub),
-  };
+  const [, attribute, filter, part] = PATH.exec(short) ?? [];
+  if (attribute === undefined) throw invalid("invalidPath", `not a path: ${short}`);
+  const conditions = filter === undefined ? undefined : conditionsOf(parseFilter(filter));
+  const [name, sub] = [storedAttribute(attribute), part === undefined ? undefined : storedAttribute(part)];
+  return name === undefined || part !== undefined && sub === undefined ? undefined : { name, conditions, sub };
 }
 
 /** `type eq "work"`, or several of that kind. */
 function conditionsOf(filter: Filter): Json {
   if (filter.op === "and") return Object.assign({}, ...filter.filters.map(conditionsOf));
   if (filter.op === "eq") return { [attributeOf(filter.attrPath)]: filter.compValue };
-  throw Fault.forField("/Operations", "invalidPath", "a filter in a path compares by eq and and", "bad_request");
+  throw invalid("invalidPath", "a filter in a path compares by eq and and");
 }
 
-/** An item, several of them, or values without fields. */
+/** An item, several of them, or values without fields. Each operation reads all, so they are counted before they are too many. */
 function itemsOf(value: unknown): Json[] {
-  return [value].flat().filter((item) => item !== undefined).map((item) => isObject(item) ? item : { value: item });
+  const items = [value].flat().filter((item) => item !== undefined);
+  if (items.length > ITEMS_MAX) throw invalid("invalidValue", `at most ${ITEMS_MAX} items of one attribute`);
+  return items.map((item) => isObject(item) ? item : { value: item });
+}
+
+function invalid(code: string, detail: string): Fault {
+  return Fault.forField("/Operations", code, detail, "bad_request");
 }
 
 /** `true` and `"True"` are the same. */

@@ -14,7 +14,8 @@ export const LIST_SCHEMA = `${MESSAGES}:ListResponse`;
 
 const NAME_MAX = 100;
 const TEXT_MAX = 1000;
-const ITEMS_MAX = 20;
+/** Of one attribute. */
+export const ITEMS_MAX = 20;
 const OPERATIONS_MAX = 100;
 
 const Text = z.string().max(TEXT_MAX);
@@ -117,10 +118,14 @@ const ATTRIBUTES: ReadonlyMap<string, string> = new Map(
 );
 const PREFIX = `${USER_SCHEMA}:`.toLowerCase();
 
-/** The attribute of a user with its usual case, without the schema that may precede it. */
+/** An attribute that is stored, or a part of one, with its usual case; `undefined` for others. */
+export function storedAttribute(name: string): string | undefined {
+  return ATTRIBUTES.get(withoutUrn(name).toLowerCase());
+}
+
+/** The same, but others as they are, without the schema that may precede them. */
 export function attributeOf(name: string): string {
-  const short = withoutUrn(name);
-  return ATTRIBUTES.get(short.toLowerCase()) ?? short;
+  return storedAttribute(name) ?? withoutUrn(name);
 }
 
 export function withoutUrn(attribute: string): string {
