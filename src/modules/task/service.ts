@@ -10,6 +10,7 @@ import type { NamedFiles } from "@/modules/file/mod.ts";
 import { readerOf, RESTORE_WINDOW_MS, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import { nextPosition } from "./board.ts";
+import { RelationStore } from "./relation_store.ts";
 import type { TaskUpdater } from "./updater.ts";
 import { taskFileOwner } from "./files.ts";
 import { nextKey, resolveTask } from "./key.ts";
@@ -143,14 +144,13 @@ export class TaskService {
   async read(context: Context, ref: string): Promise<TaskDetail> {
     const { store, roomAccess, writer } = this.#deps;
     const { row } = await writer.require(context, ref);
-    const tasks = new TaskStore(store.db);
-    const related = await tasks.relations(row.tenant_id, row.id);
+    const related = await new RelationStore(store.db).list(row.tenant_id, row.id);
     const visible = await roomAccess.findMany(context.actor, related.map(({ other }) => other.room_id));
     return {
       ...writer.present(row),
       relations: related.filter(({ other }) => visible.has(other.room_id))
         .map(({ kind, other }) => presentRelation(kind, other)),
-      subtaskCount: (await tasks.children(row.tenant_id, [row.id])).length,
+      subtaskCount: (await new TaskStore(store.db).children(row.tenant_id, [row.id])).length,
     };
   }
 

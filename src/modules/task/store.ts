@@ -1,12 +1,12 @@
-// SQL of tasks, their relations and activity, and of the numbering of rooms.
+// SQL of tasks, their activity, and the numbering of rooms.
 import { type Kysely, sql } from "kysely";
 import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { MAX_DATE } from "@/core/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
-import type { RelationKind, Sort } from "./schema.ts";
-import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
+import type { Sort } from "./schema.ts";
+import type { ActivityRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
 
 type TaskFilter = {
   roomId?: readonly string[] | undefined;
@@ -226,63 +226,6 @@ export class TaskStore {
   deletedWith(tenantId: string, id: string): Promise<TaskRow[]> {
     return this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId).where("deletion_root_id", "=", id)
       .orderBy("id").execute();
-  }
-
-  relations(tenantId: string, taskId: string): Promise<{ kind: RelationKind; other: TaskRow }[]> {
-    return this.#db.selectFrom("task_relation")
-      .innerJoin(
-        "task",
-        (join) =>
-          join.onRef("task.id", "=", "task_relation.other_id").onRef("task.tenant_id", "=", "task_relation.tenant_id"),
-      )
-      .selectAll("task").select("task_relation.kind as kind").where("task_relation.tenant_id", "=", tenantId)
-      .where("task_relation.task_id", "=", taskId).where("task.deleted_at", "is", null)
-      .orderBy("task_relation.kind").orderBy("task_relation.other_id").execute()
-      .then((rows) => rows.map(({ kind, ...other }) => ({ kind, other })));
-  }
-
-  async isRelated(tenantId: string, taskId: string, kind: RelationKind, otherId: string): Promise<boolean> {
-    const row = await this.#db.selectFrom("task_relation").select("task_id").where("tenant_id", "=", tenantId)
-      .where("task_id", "=", taskId).where("kind", "=", kind).where("other_id", "=", otherId).executeTakeFirst();
-    return row !== undefined;
-  }
-
-  async relationCount(tenantId: string, taskId: string): Promise<number> {
-    const row = await this.#db.selectFrom("task_relation").select(({ fn }) => fn.countAll<number>().as("n"))
-      .where("tenant_id", "=", tenantId).where("task_id", "=", taskId).executeTakeFirstOrThrow();
-    return Number(row.n);
-  }
-
-  /** Inserts both sides of a relation; false if it exists. */
-  async addRelation(rows: readonly RelationRow[]): Promise<boolean> {
-    const added = await this.#db.insertInto("task_relation").values(rows)
-      .onConflict((conflict) => conflict.doNothing()).returning("task_id").execute();
-    return added.length > 0;
-  }
-
-  async removeRelation(tenantId: string, taskId: string, kind: RelationKind, otherId: string): Promise<boolean> {
-    const removed = await this.#db.deleteFrom("task_relation").where("tenant_id", "=", tenantId)
-      .where("task_id", "=", taskId).where("kind", "=", kind).where("other_id", "=", otherId).returning("task_id")
-      .execute();
-    return removed.length > 0;
-  }
-
-  /**
-   * Whether `to` can be reached from `from` along relations of one kind, including those of deleted tasks. With a `reader`,
-   * only through tasks in rooms visible to it, because a refusal would disclose the others.
-   */
-  async leadsTo(tenantId: string, kind: RelationKind, from: string, to: string, reader?: Reader): Promise<boolean> {
-    let steps = this.#db.selectFrom("task_relation").innerJoin("task", "task.id", "task_relation.other_id")
-      .select("task_relation.other_id as id").where("task_relation.tenant_id", "=", tenantId)
-      .where("task_relation.kind", "=", kind);
-    if (reader !== undefined) steps = steps.where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader));
-    const found = await this.#db.withRecursive(
-      "reached(id)",
-      () =>
-        steps.where("task_relation.task_id", "=", from)
-          .union(steps.innerJoin(sql<{ id: string }>`reached`.as("reached"), "reached.id", "task_relation.task_id")),
-    ).selectFrom("reached").select("id").where("id", "=", to).limit(1).executeTakeFirst();
-    return found !== undefined;
   }
 
   async addActivity(row: ActivityRow): Promise<void> {

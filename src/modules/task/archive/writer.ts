@@ -8,7 +8,7 @@ import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { attachNamedFiles } from "../files.ts";
 import { isOpen, presentTask } from "../presenter.ts";
-import { INVERSE } from "../relations.ts";
+import { RelationStore } from "../relation_store.ts";
 import { LONG_FIELDS, OPEN_MAX, PRIORITIES, RELATIONS_MAX } from "../schema.ts";
 import { searchEntryOf } from "../searchable.ts";
 import { nextDates } from "../series.ts";
@@ -179,7 +179,7 @@ export class ImportedTaskWriter {
     tenantId: string,
     relations: readonly ArchivedRelation[],
   ): Promise<RelationResult[]> {
-    const tasks = new TaskStore(tx.db);
+    const stored = new RelationStore(tx.db);
     const ids = [...new Set(relations.flatMap(({ taskId, otherId }) => [taskId, otherId]))];
     const unlocked = await new TaskArchiveStore(tx.db).findMany(tenantId, ids);
     await lockRelations(tx, tenantId);
@@ -193,7 +193,7 @@ export class ImportedTaskWriter {
       const [task, other] = [rows.get(relation.taskId), rows.get(relation.otherId)];
       const result = task === undefined || other === undefined
         ? "unknown_task"
-        : await this.#importRelation(tasks, relation, task, other);
+        : await this.#importRelation(stored, relation, task, other);
       if (result === "added" && task !== undefined && other !== undefined) changed.add(task).add(other);
       results.push(result);
     }
@@ -207,25 +207,22 @@ export class ImportedTaskWriter {
   }
 
   async #importRelation(
-    tasks: TaskStore,
-    relation: ArchivedRelation,
+    relations: RelationStore,
+    imported: ArchivedRelation,
     task: TaskRow,
     other: TaskRow,
   ): Promise<RelationResult> {
-    const { kind, createdBy, createdAt } = relation;
+    const { kind, createdBy, createdAt } = imported;
     const { tenant_id: tenantId } = task;
+    const relation = { tenantId, taskId: task.id, kind, otherId: other.id };
     if (task.deleted_at !== null || other.deleted_at !== null) return "deleted";
     if (task.id === other.id) return "cycle";
-    if (await tasks.isRelated(tenantId, task.id, kind, other.id)) return "present";
-    if (kind !== "related" && await tasks.leadsTo(tenantId, kind, other.id, task.id)) return "cycle";
+    if (await relations.has(relation)) return "present";
+    if (kind !== "related" && await relations.leadsTo(tenantId, kind, other.id, task.id)) return "cycle";
     for (const { id } of [task, other]) {
-      if (await tasks.relationCount(tenantId, id) >= RELATIONS_MAX) return "too_many_relations";
+      if (await relations.count(tenantId, id) >= RELATIONS_MAX) return "too_many_relations";
     }
-    const shared = { tenant_id: tenantId, created_by: createdBy, created_at: createdAt };
-    await tasks.addRelation([
-      { ...shared, task_id: task.id, kind, other_id: other.id },
-      { ...shared, task_id: other.id, kind: INVERSE[kind], other_id: task.id },
-    ]);
+    await relations.add(relation, { created_by: createdBy, created_at: createdAt });
     return "added";
   }
 
