@@ -104,6 +104,37 @@ browserTest("those who may not change something are not offered to", async (t) =
       await untilGone(lift);
       assert.deepEqual((await target.call(ada, "GET", `/v1/rooms/${roomId}/bans`)).items, []);
     });
+    await t.step("what was deleted is restored, and seen by its members", async () => {
+      const dialog = page.getByRole("dialog");
+      const restore = async (button: string, name: string): Promise<void> => {
+        await page.getByRole("button", { name: button, exact: true }).click();
+        await dialog.getByRole("button", { name: `Restore ${name}` }).click();
+        await dialog.getByText("Nothing was deleted.").waitFor();
+        await page.keyboard.press("Escape");
+      };
+      const task = await post("collaboration/tasks", { roomId, title: "A task" });
+      await target.call(ada, "DELETE", `/v1/collaboration/tasks/${task.id}`);
+      await visit(page, `rooms/${roomId}/tasks`);
+      await restore("Deleted", "A task");
+      await page.getByRole("button", { name: "A task" }).waitFor();
+      await target.call(ada, "DELETE", `/v1/collaboration/documents/${id}`);
+      await visit(page, `rooms/${roomId}/documents`);
+      await restore("Deleted", "A page");
+      await page.getByRole("link", { name: "A page" }).waitFor();
+      await target.call(ada, "DELETE", `/v1/rooms/${roomId}`);
+      const link = page.locator(".sidebar .room", { hasText: "Plans" });
+      await untilGone(link);
+      await target.call(ada, "POST", `/v1/rooms/${roomId}/restore`);
+      await link.waitFor();
+      const own = await target.call(olga, "POST", "/v1/rooms", { name: "Mine" });
+      await target.call(olga, "DELETE", `/v1/rooms/${own.id}`);
+      await page.getByRole("button", { name: "New", exact: true }).click();
+      await page.getByRole("menuitem", { name: "Deleted rooms" }).click();
+      await dialog.getByRole("button", { name: "Restore Mine" }).click();
+      await page.keyboard.press("Escape");
+      await page.locator(".sidebar .room", { hasText: "Mine" }).waitFor();
+      await visit(page, `rooms/${roomId}?pane=members`);
+    });
     await t.step("in a large room, each member is found by the name", async () => {
       await page.route(/\/members\?/, (route) => {
         const at = Number(new URL(route.request().url()).searchParams.get("cursor"));

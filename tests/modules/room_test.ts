@@ -321,6 +321,21 @@ async function assertCaseInsensitiveSearch(environment: Record<string, string>):
 
 testOnEngines("q is case-insensitive, also beyond ASCII", assertCaseInsensitiveSearch);
 
+testOnEngines("room.list lists deleted rooms for those who own them, and for no other member", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const alice = await gateway.as("alice");
+  const bob = await gateway.as("bob");
+  assert.equal((await bob.get("/v1/collaboration/me")).status, 200);
+  const { body: room } = await alice.post("/v1/rooms", { name: "a", visibility: "public", memberIds: ["bob"] });
+  assert.equal((await alice.delete(`/v1/rooms/${room.id}`)).status, 204);
+  const deleted = async (who: typeof alice) => (await who.get("/v1/rooms?state=deleted")).body.items;
+  assert.deepEqual((await deleted(alice)).map(({ id, state }: typeof room) => [id, state]), [[room.id, "deleted"]]);
+  assert.deepEqual(await deleted(bob), []);
+  assert.deepEqual((await alice.get("/v1/rooms")).body.items, []);
+  assert.equal((await alice.post(`/v1/rooms/${room.id}/restore`)).status, 200);
+  assert.deepEqual(await deleted(alice), []);
+});
+
 testOnEngines("a room that is being purged cannot be restored", async (environment) => {
   await using gateway = await openGateway(environment);
   const boss = await gateway.as("boss", { role: "owner" });

@@ -205,7 +205,8 @@ export const RoomList = z.strictObject({
   kind: RoomKind.optional(),
   visibility: RoomVisibility.optional().describe("Only rooms with this visibility"),
   member: z.enum(["me", "any"]).default("any").describe("me: only rooms of the caller; any: public rooms as well"),
-  state: z.enum(["active", "archived"]).optional(),
+  state: z.enum(ROOM_STATES).optional()
+    .describe("Default: active and archived ones; deleted: those that the caller owns, and so can restore"),
   sort: z.enum(["-lastMessageAt", "name"]).default("-lastMessageAt"),
   include: z.array(RoomInclude).max(1).default([])
     .describe("`lastMessage`: include the newest message of each; requires the scope `message.read`"),

@@ -125,7 +125,7 @@ export class RoomService {
     assertCanInclude(actor, include);
     const { cursors, store } = this.#deps;
     const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
-    const withPublic = member === "any" && canBrowsePublic(actor);
+    const withPublic = member === "any" && filter.state !== "deleted" && canBrowsePublic(actor);
     const rows = await new RoomStore(store.db).list(
       { tenantId: actor.tenantId, ...readerOf(actor) },
       { ...filter, withPublic },

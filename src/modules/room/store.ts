@@ -135,7 +135,8 @@ type RoomListFilter = {
   q?: string | undefined;
   kind?: RoomRow["kind"] | undefined;
   visibility?: RoomRow["visibility"] | undefined;
-  state?: "active" | "archived" | undefined;
+  /** Without one, those that are not deleted; deleted ones are of the viewer as their owner. */
+  state?: RoomRow["state"] | undefined;
   updatedSince?: string | undefined;
   /** Include public rooms that the viewer is not a member of. */
   withPublic: boolean;
@@ -178,7 +179,9 @@ export class RoomStore {
     let query = withPublic
       ? viewedRooms(this.#db, viewer.principalId, viewer.ownerId).where("room.tenant_id", "=", viewer.tenantId)
       : roomsOfMember(this.#db, viewer);
-    query = query.where("room.state", "<>", "deleted").where(isVisibleTo({ ...viewer, withPublic }));
+    query = query.where("room.state", filter.state === "deleted" ? "=" : "<>", "deleted")
+      .where(isVisibleTo({ ...viewer, withPublic }));
+    if (filter.state === "deleted") query = query.where("me.role", "=", "owner");
     if (filter.q !== undefined) query = query.where(containsText("room.name", filter.q));
     if (filter.kind !== undefined) query = query.where("room.kind", "=", filter.kind);
     if (filter.visibility !== undefined) query = query.where("room.visibility", "=", filter.visibility);

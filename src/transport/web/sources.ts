@@ -110,6 +110,7 @@ export const SCRIPTS: Sources = {
   "part/place.ts": () => import("@/web/part/place.ts", { with: { type: "text" } }),
   "part/saved.ts": () => import("@/web/part/saved.ts", { with: { type: "text" } }),
   "part/shown_once.ts": () => import("@/web/part/shown_once.ts", { with: { type: "text" } }),
+  "part/trash.ts": () => import("@/web/part/trash.ts", { with: { type: "text" } }),
   "people/access.ts": () => import("@/web/people/access.ts", { with: { type: "text" } }),
   "people/consent.ts": () => import("@/web/people/consent.ts", { with: { type: "text" } }),
   "people/page.ts": () => import("@/web/people/page.ts", { with: { type: "text" } }),

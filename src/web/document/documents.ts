@@ -15,17 +15,21 @@ export type Document = {
   createdBy: string;
   editedBy: string;
   editedAt: string;
+  deletedAt: string | null;
 };
 
-const PATH = "v1/collaboration/documents";
+export const DOCUMENTS = "v1/collaboration/documents";
 
 /** The documents of a room, or all. */
-export function readDocuments(roomId: string | undefined): Promise<Document[]> {
-  return listAll<Document>(PATH, { state: "active", ...roomId === undefined ? {} : { roomId } });
+export function readDocuments(
+  roomId: string | undefined,
+  state: "active" | "deleted" = "active",
+): Promise<Document[]> {
+  return listAll<Document>(DOCUMENTS, { state, roomId });
 }
 
 export function createDocument(
   fields: { title: string; kind?: string; roomId?: string; parentId?: string },
 ): Promise<Document> {
-  return post<Document>(PATH, fields);
+  return post<Document>(DOCUMENTS, fields);
 }

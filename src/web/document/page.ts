@@ -11,8 +11,9 @@ import { DialogForm, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
+import { openTrash } from "../part/trash.ts";
 import { canWrite, canWriteIn, roomList, roomName, rooms } from "../room/rooms.ts";
-import { createDocument, type Document, readDocuments } from "./documents.ts";
+import { createDocument, type Document, DOCUMENTS, readDocuments } from "./documents.ts";
 import { DocumentView } from "./view.ts";
 
 /** More documents than this are filtered by title. */
@@ -40,7 +41,8 @@ function List({ roomId, isEditable }: { roomId: string | undefined; isEditable: 
         ? html`
           <p
             class="row"><button type="button" class="primary" onClick=${() =>
-              openNew(roomId)}><${Icon} name="add" />New document</button></p>
+              openNew(roomId)}><${Icon} name="add" />New document</button>
+            <button type="button" onClick=${() => openDeleted(roomId)}>Deleted</button></p>
         `
         : null}
       <${Placeholder} items=${all} read=${read} text="No documents yet." />
@@ -79,6 +81,12 @@ function Branch(
       html`<${Branch} key=${child.id} document=${child} all=${all} depth=${depth + 1} hasRoom=${hasRoom} />`
     )}
   `;
+}
+
+function openDeleted(roomId: string | undefined): void {
+  const load = async () =>
+    (await readDocuments(roomId, "deleted")).map(({ title, ...document }) => ({ ...document, name: title }));
+  openTrash({ title: "Deleted documents", path: DOCUMENTS, load });
 }
 
 function openNew(roomId: string | undefined): void {

@@ -13,6 +13,7 @@ import { Avatar } from "../part/avatar.ts";
 import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { useFound } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
+import { openTrash } from "../part/trash.ts";
 import { joinRoom, readRoom, rooms } from "./rooms.ts";
 
 /** Of so many rooms, guests see the people to choose from. */
@@ -134,6 +135,13 @@ function useNamed<Item>(load: Load<Item>, none: string): Named<Item> {
     ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
   `;
   return [q, setQ, page?.items ?? [], note];
+}
+
+/** Deleted rooms of the caller. */
+export function openDeleted(): void {
+  const load = async () =>
+    (await listAll<Room>("v1/rooms", { state: "deleted" })).map(({ id, name }) => ({ id, name, deletedAt: null }));
+  openTrash({ title: "Deleted rooms", path: "v1/rooms", load });
 }
 
 export function openBrowse(): void {

@@ -242,7 +242,12 @@ function receive(event: LiveEvent, channel: string): void {
   }
   if (type === "read.updated") return setUnread(data);
   if (type === "room_settings.updated") return patchRoom(data.roomId, { mySettings: data.settings });
-  if (type === "room.updated" || type === "room.archived") return patchRoom(data.roomId, data.changes);
+  if (type === "room.updated" || type === "room.archived") {
+    patchRoom(data.roomId, data.changes);
+    // One that is restored is not known; without a connection, all rooms are read with the next one.
+    if (data.changes.state === "active" && !rooms.value.has(data.roomId)) readRoom(data.roomId).catch(() => undefined);
+    return;
+  }
   if (type === "room.deleted") return removeRoom(data.roomId, "this room was deleted");
   if (type === "member.joined" || type === "member.left" || type === "member.updated") {
     const isMe = data.principalId === myId();

@@ -54,6 +54,7 @@ export function Sidebar(): VNode {
             { label: "New room", icon: "hash", onSelect: open("openCreate") },
             { label: "New direct message", icon: "user", onSelect: open("openDirect") },
             { label: "Browse public rooms", icon: "search", onSelect: open("openBrowse") },
+            { label: "Deleted rooms", icon: "trash", onSelect: open("openDeleted") },
             ...isAdmin()
               ? [{ label: "Invite people", icon: "people" as const, onSelect: () => go(["admin", "invitations"]) }]
               : [],
@@ -181,7 +182,7 @@ function confirmReadAll(): void {
 }
 
 /** Opens one of the dialogs about rooms. */
-function open(name: "openCreate" | "openDirect" | "openBrowse"): () => void {
+function open(name: "openCreate" | "openDirect" | "openBrowse" | "openDeleted"): () => void {
   return () => void attempt(async () => (await import("./create.ts"))[name]());
 }
 

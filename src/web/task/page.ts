@@ -9,11 +9,12 @@ import { replaceRoute, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
 import { LineForm } from "../part/line_form.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
+import { openTrash } from "../part/trash.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { canWrite, canWriteIn } from "../room/rooms.ts";
 import { Board } from "./board.ts";
 import { openTask } from "./detail.ts";
-import { createTask, openTasks, type Scope } from "./tasks.ts";
+import { createTask, openTasks, readTasks, type Scope, TASKS } from "./tasks.ts";
 
 export default function TasksPage({ room }: ViewProps): VNode {
   const opened = room === undefined ? route.value.path[1] : route.value.query.get("task") ?? undefined;
@@ -67,6 +68,7 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
               html`<option key=${id} value=${id}>${nameOf(id)}</option>`
             )}</select>
         `}
+        ${canWriteIn(room) ? html`<button type="button" onClick=${() => openDeleted(scope)}>Deleted</button>` : null}
       </div>
       <${Placeholder} items=${tasks} read=${read} text=${room === undefined
         ? "No task is assigned to you."
@@ -76,6 +78,12 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
         : html`<${Board} tasks=${shown} isEditable=${canWriteIn(room)} />`}
     </div>
   `;
+}
+
+function openDeleted(scope: Scope): void {
+  const load = async () =>
+    (await readTasks(scope, { deleted: true })).map(({ title, ...task }) => ({ ...task, name: title }));
+  openTrash({ title: "Deleted tasks", path: TASKS, load });
 }
 
 function valuesOf(all: readonly string[]): string[] {

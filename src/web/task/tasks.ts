@@ -1,7 +1,9 @@
 // Tasks on the screen: read once, then changed by events.
 import { type Signal, signal } from "@preact/signals";
-import { call, listAll, post } from "../core/api.ts";
-import { onEvent } from "../core/live.ts";
+import { call, get, listAll, post } from "../core/api.ts";
+import { onEvent, readAmidEvents } from "../core/live.ts";
+import type { LiveEvent } from "../core/resources.ts";
+import { myId } from "../core/session.ts";
 
 export type Status = "backlog" | "todo" | "in_progress" | "blocked" | "done" | "cancelled";
 type Priority = "none" | "low" | "medium" | "high" | "urgent";
@@ -22,6 +24,7 @@ export type Task = {
   version: number;
   createdBy: string;
   createdAt: string;
+  deletedAt: string | null;
 };
 
 export const STATUSES: readonly (readonly [Status, string])[] = [
@@ -36,7 +39,9 @@ export const PRIORITIES: readonly Priority[] = ["none", "low", "medium", "high",
 /** Which tasks are shown: those of a room, or the caller's own. */
 export type Scope = { roomId: string } | { assigneeId: "me" };
 
-const PATH = "v1/collaboration/tasks";
+export const TASKS = "v1/collaboration/tasks";
+/** As many as a board shows. */
+const TASKS_MAX = 2000;
 type Tasks = readonly Task[];
 type Change = (tasks: Tasks) => Tasks;
 /** `missed` has what changed while the tasks are read, which may or may not be in what is read. */
@@ -50,9 +55,8 @@ export function openTasks(scope: Scope): { tasks: List["tasks"]; read(): Promise
   return {
     tasks: list.tasks,
     async read() {
-      const query = "roomId" in scope ? { roomId: [scope.roomId], topLevel: true } : { assigneeId: ["me"] };
       const missed: Change[] = list.missed = [];
-      const tasks = await listAll<Task>(PATH, { ...query, sort: "position" }, 2000);
+      const tasks = await readTasks(scope, { sort: "position" });
       // Unless it is read again meanwhile.
       if (list.missed !== missed) return;
       list.missed = undefined;
@@ -62,8 +66,13 @@ export function openTasks(scope: Scope): { tasks: List["tasks"]; read(): Promise
   };
 }
 
+export function readTasks(scope: Scope, query: Readonly<Record<string, string | boolean>>): Promise<Task[]> {
+  const within = "roomId" in scope ? { roomId: [scope.roomId], topLevel: true } : { assigneeId: ["me"] };
+  return listAll<Task>(TASKS, { ...within, ...query }, TASKS_MAX);
+}
+
 export async function createTask(fields: Partial<Task> & { roomId: string; title: string }): Promise<Task> {
-  const task = await post<Task>(PATH, fields);
+  const task = await post<Task>(TASKS, fields);
   put(task);
   return task;
 }
@@ -76,7 +85,7 @@ export async function updateTask(
 ): Promise<Task> {
   put({ ...task, ...shown });
   try {
-    const changed = await call<Task>("PATCH", `${PATH}/${task.id}`, change);
+    const changed = await call<Task>("PATCH", `${TASKS}/${task.id}`, change);
     put(changed);
     return changed;
   } catch (error) {
@@ -86,7 +95,7 @@ export async function updateTask(
 }
 
 export async function deleteTask({ id }: Task): Promise<void> {
-  await call("DELETE", `${PATH}/${id}`);
+  await call("DELETE", `${TASKS}/${id}`);
   remove(id);
 }
 
@@ -110,7 +119,10 @@ function put(task: Task): void {
     if (known !== undefined) {
       return known.version > task.version ? tasks : tasks.map((one) => one === known ? { ...one, ...task } : one);
     }
-    return "roomId" in scope && task.roomId === scope.roomId && task.parentId === null ? [...tasks, task] : tasks;
+    const isWithin = "roomId" in scope
+      ? task.roomId === scope.roomId && task.parentId === null
+      : task.assigneeIds.includes(myId());
+    return isWithin ? [...tasks, task] : tasks;
   });
 }
 
@@ -118,7 +130,14 @@ function remove(id: string): void {
   changeLists(() => (tasks) => tasks.filter((one) => one.id !== id));
 }
 
-onEvent(({ type, data }) => {
+/** Reads a task that may belong in a list only now, and takes over what happened to it meanwhile. */
+async function add(id: string): Promise<void> {
+  const [task, missed] = await readAmidEvents(() => get<Task>(`${TASKS}/${id}`));
+  put(task);
+  for (const [event] of missed) receive(event);
+}
+
+function receive({ type, data }: LiveEvent): void {
   if (type === "task.created") put(data.task);
   else if (type === "task.updated" || type === "task.completed") {
     changeLists(() => (tasks) =>
@@ -126,5 +145,11 @@ onEvent(({ type, data }) => {
         one.id === data.taskId && (data.changes.version ?? 0) >= one.version ? { ...one, ...data.changes } : one
       )
     );
+    if (data.changes.deletedAt === null || data.changes.assigneeIds?.includes(myId())) {
+      // Without a connection, lists are read again with the next one.
+      add(data.taskId).catch(() => undefined);
+    }
   } else if (type === "task.deleted") remove(data.taskId);
-});
+}
+
+onEvent(receive);
