@@ -21,6 +21,8 @@ const byName = new Intl.Collator();
 
 type Ban = { principalId: string };
 
+/** More members than this can be found by name. */
+const FILTER_FROM = 10;
 /** Of so many, the others are found by their name. */
 const SHOWN_MAX = 200;
 
@@ -59,8 +61,12 @@ export default function MembersPane({ room }: { room: Room }): VNode {
             openDialog(() => html`<${Inviter} room=${room} />`)}>Add</button>`
           : null}
       <//>
-      <input type="search" placeholder="Find by name" aria-label="Find members" value=${q}
-        onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+      ${(members ?? []).length + bans.length > FILTER_FROM
+        ? html`
+          <input type="search" placeholder="Find by name" aria-label="Find members" value=${q}
+            onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+        `
+        : null}
       <${Placeholder} items=${found} read=${read} text="No member has this name." />
       <ul class="rows scroll">${found?.slice(0, SHOWN_MAX).map((member) =>
         html`<${Row} key=${member.principalId} room=${room} member=${member} mayChange=${mayChange} />`
