@@ -17,7 +17,7 @@ export const AuditEntry = z.object({
   ip: z.string().nullable().describe("Address of the caller; null if it was called within the gateway, or is erased"),
   userAgent: z.string().nullable().describe("Program of the caller, as it names itself"),
   operation: z.string().describe("What was done, such as `principal.update`; `sign_in` if a session was started"),
-  via: z.string().describe("How it was called: `http`, `ws`, `mcp`, or `run` for a tool of an agent"),
+  via: z.string().describe("How it was called: `http`, `ws`, `mcp`, `scim`, or `run` for a tool of an agent"),
   requestId: z.string().nullable().describe("As in the log of the gateway; null for a session"),
   resourceId: z.string().nullable().describe("What it was done to, or what was created; null if that has no id"),
   changes: z.record(z.string(), z.string().nullable()).describe(
