@@ -29,6 +29,7 @@ import { type ConsumeRate, createDispatch } from "@/core/dispatch.ts";
 import { accessSignalsOf, type StoredEvent } from "@/core/event.ts";
 import { createEventFilter } from "@/core/event_view.ts";
 import { Fault } from "@/core/fault.ts";
+import { Holds } from "@/core/hold.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
@@ -212,6 +213,7 @@ async function openPlatform(
     metrics,
     cpu,
     writeBudget,
+    holds: new Holds(modules, clock),
     modules,
     node,
     nodeId: node?.id,

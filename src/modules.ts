@@ -22,6 +22,7 @@ import {
   type IdentityService,
 } from "@/modules/identity/mod.ts";
 import { mcpModule } from "@/modules/mcp/mod.ts";
+import { holdModule } from "@/modules/hold/mod.ts";
 import { jobModule } from "@/modules/job/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import { memoryModule, runContext } from "@/modules/memory/mod.ts";
@@ -235,6 +236,7 @@ function addConversation(
     rate: limits.messages,
     filter,
   }));
+  add(holdModule(platform));
   const { interactions } = add(commandModule(platform, { roomAccess, identity, sender, messages, filter }));
   return { unreads, people, views, members, file, messages, sender, interactions };
 }

@@ -96,6 +96,7 @@ Deno.test("every operation responds to an invisible resource as to a missing one
   await gateway.runJobs();
   hidden["job"] = ok(await boss.get(`${BASE}/jobs`)).items[0].id;
   hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;
+  hidden["hold"] = ok(await boss.post(`${BASE}/holds`, { principalId: "boss", reason: SECRET })).id;
   await gateway.runJobs();
   const operations = [...gateway.app.operations.values()];
   const hiddenFrom = ({ name }: { name: string }): ResourceIds =>

@@ -19,6 +19,7 @@ const MODULE_ORDER = [
   "room",
   "file",
   "message",
+  "hold",
   "command",
   "ai",
   "vector",

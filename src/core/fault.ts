@@ -50,6 +50,7 @@ export const FAULTS = {
   idempotency_in_flight: retryable(409, "Request with this Idempotency-Key in progress"),
   client_message_id_conflict: fault(409, "clientMessageId already used with different content"),
   command_ambiguous: fault(409, "Several commands have this name"),
+  legal_hold: fault(409, "Under legal hold"),
   room_archived: fault(409, "Room is archived"),
   slug_taken: fault(409, "Slug already taken"),
   handle_taken: fault(409, "Handle already taken"),

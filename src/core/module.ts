@@ -4,6 +4,7 @@ import type { Actor } from "./actor.ts";
 import type { AnyArchiveSection } from "./archive.ts";
 import type { ChannelKind } from "./channel.ts";
 import type { EventType, StoredEvent } from "./event.ts";
+import type { IsHeld } from "./hold.ts";
 import type { ActionTarget, CommandSource } from "./interaction.ts";
 import type { JobDraft, JobKind } from "./job.ts";
 import type { Leases } from "./lease.ts";
@@ -60,6 +61,8 @@ export type Module = ModuleApi & {
   revalidate?: (actor: Actor) => Promise<Actor | undefined>;
   /** Records calls for administrators. */
   record?: RecordCall;
+  /** Whether something must not be deleted for good. */
+  isHeld?: IsHeld;
   /** Deletes what the module stores for a room that is purged; safe to repeat. */
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
   /** Called in the transaction that deletes messages of a room: to delete, or enqueue to delete, what was derived from them. */

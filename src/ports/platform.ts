@@ -3,6 +3,7 @@ import type { Clock } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { ConsumeRate, Dispatcher } from "@/core/dispatch.ts";
 import type { EventFilterOf } from "@/core/event_view.ts";
+import type { Holds } from "@/core/hold.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -32,6 +33,7 @@ export type Platform = {
   metrics: Metrics;
   cpu: CpuBudget;
   writeBudget: WriteBudget;
+  holds: Holds;
   /** All modules. Complete once everything is built, so a factory must not read it. */
   modules: readonly Module[];
   /** This node, for `leaseOwner`; `undefined` where no other one can share its database. */

@@ -29,6 +29,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "session.end",
   "invite.create",
   "invite.revoke",
+  "hold.create",
+  "hold.release",
   "job.retry",
   "job.discard",
   "notification.update",

@@ -14,11 +14,11 @@ export type { AuditLog };
 type AuditModule = Module & { audit: AuditLog };
 
 export function auditModule(
-  { store, clock, cursors, metrics }: Platform,
+  { store, clock, cursors, metrics, holds }: Platform,
   { days, secrets }: { days: number; secrets: readonly Uint8Array[] },
 ): AuditModule {
   const chain = new AuditChain(store, secrets);
-  const audit = new AuditLog({ store, clock, cursors, chain, days });
+  const audit = new AuditLog({ store, clock, cursors, chain, holds, days });
   return {
     name: "audit",
     migrations,

@@ -1,6 +1,7 @@
 // The audit log: who did what administers the tenant, or changes what others may do. A call and its entry commit together.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";
 import { type Client, isReadOnly, Outcome, type RecordedCall } from "@/core/operation.ts";
@@ -16,6 +17,7 @@ type Deps = {
   clock: Clock;
   cursors: Cursors;
   chain: AuditChain;
+  holds: Holds;
   days: number;
 };
 
@@ -97,11 +99,14 @@ export class AuditLog {
     }
   }
 
-  /** Deletes what is older than the days of retention. */
+  /** Deletes what is older than the days of retention, of tenants that are not under legal hold. */
   async purge(): Promise<void> {
-    const { store, clock, chain, days } = this.#deps;
+    const { store, clock, chain, holds, days } = this.#deps;
     const at = iso(clock.now() - days * DAY_MS);
-    for (const tenantId of await new AuditStore(store.db).tenantsBefore(at)) while (await chain.cut(tenantId, at));
+    for (const tenantId of await new AuditStore(store.db).tenantsBefore(at)) {
+      if (await holds.isHeld(store.db, tenantId)) continue;
+      while (await chain.cut(tenantId, at));
+    }
   }
 
   /** Logs the heads of chains that grew, so that what is removed from their ends later is missed. */

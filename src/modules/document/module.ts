@@ -63,11 +63,11 @@ export type DocumentModule = Module & { collaboration: CollaborationService };
 
 export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   installStepCounter();
-  const { store, bus, clock, cursors, cpu, writeBudget } = platform;
+  const { store, bus, clock, cursors, cpu, holds, writeBudget } = platform;
   const { roomAccess, identity, notify, authenticate, revalidate, index, files } = deps;
   const documentAccess = new DocumentAccess({ store, roomAccess });
-  const log = new ContentLog({ store, clock, cpu, files, index });
-  const documents = new DocumentService({ store, clock, cursors, documentAccess, log, files, index });
+  const log = new ContentLog({ store, clock, cpu, files, holds, index });
+  const documents = new DocumentService({ store, clock, cursors, documentAccess, log, files, holds, index });
   const updater = new DocumentUpdater({ store, clock, documentAccess, log, identity, index });
   const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
   const writer = new ContentWriter({ store, documentAccess, log });

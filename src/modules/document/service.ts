@@ -4,7 +4,9 @@ import { runInSlices } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
@@ -27,7 +29,7 @@ import { COMMENT_KIND } from "./comment/searchable.ts";
 import { CommentStore } from "./comment/store.ts";
 import { documentFileOwner } from "./files.ts";
 import { DocumentStore } from "./store.ts";
-import type { DocumentRow, DocumentTables } from "./tables.ts";
+import { type DocumentRow, type DocumentTables, holdSubjectOf } from "./tables.ts";
 import { lockDescendants, requireParent } from "./tree.ts";
 
 export const PURGE_JOB = "document.purge";
@@ -42,6 +44,7 @@ type Deps = {
   documentAccess: DocumentAccess;
   log: ContentLog;
   files: NamedFiles;
+  holds: Holds;
   index?: DocumentIndex | undefined;
 };
 
@@ -153,8 +156,7 @@ export class DocumentService {
         const data = { documentId: one.id, roomId: one.room_id, reason: "deleted" };
         await publishDocumentEvent(tx, deleted, "document.deleted", data, context.actor);
       }
-      const job = { tenantId: row.tenant_id, kind: PURGE_JOB, payload: { documentId: row.id }, key: row.id };
-      await tx.enqueue({ ...job, runAt: now + RESTORE_WINDOW_MS });
+      await tx.enqueue({ ...purgeJob(row), runAt: now + RESTORE_WINDOW_MS });
     });
   }
 
@@ -195,6 +197,7 @@ export class DocumentService {
       const row = await documents.find(tenantId, id);
       if (row === undefined || row.deleted_at === null || row.deletion_root_id !== id) return;
       if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
+      if (await this.#deps.holds.postpones(tx, purgeJob(row), holdSubjectOf(row))) return;
       await this.#purge(tx, tenantId, (await documents.deletedWith(tenantId, id)).map((one) => one.id));
     });
   }
@@ -261,4 +264,8 @@ function privateOwners({ principalId, ownerId }: Context["actor"]): [string, "ow
 function sortKey(sort: DocumentList["sort"], row: DocumentRow): string {
   if (sort === "title") return row.title;
   return sort.endsWith("updatedAt") ? row.updated_at : row.created_at;
+}
+
+function purgeJob({ tenant_id: tenantId, id }: DocumentRow): JobDraft {
+  return { tenantId, kind: PURGE_JOB, payload: { documentId: id }, key: id };
 }

@@ -26,12 +26,12 @@ type Deps = {
 
 export type FileModule = Module & { files: FileService; writer: FileWriter; attachments: FileAttachments };
 
-export function fileModule({ store, clock, cursors, blobs, modules }: Platform, deps: Deps): FileModule {
+export function fileModule({ store, clock, cursors, blobs, holds, modules }: Platform, deps: Deps): FileModule {
   const { roomAccess, identity, visibility, revalidate, limits, signer } = deps;
   const attachments = new FileAttachments();
   const readCheckFor = (kind: string): CanRead | undefined =>
     modules.map(({ canRead }) => canRead?.[kind]).find((found) => found !== undefined);
-  const files = new FileService({ store, clock, cursors, roomAccess, visibility, blobs, readCheckFor });
+  const files = new FileService({ store, clock, cursors, roomAccess, visibility, blobs, holds, readCheckFor });
   const writer = new FileWriter({ store, clock, blobs, limits });
   const contentLinks = new LinkService({ clock, signer, files, identity, revalidate });
   return {

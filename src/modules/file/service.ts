@@ -4,6 +4,7 @@ import { type Actor, chargedId, chargedTo, isAtLeast, TENANT_ROLES } from "@/cor
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
+import type { Holds } from "@/core/hold.ts";
 import { logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { CanRead } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";
@@ -30,6 +31,7 @@ type Deps = {
   roomAccess: RoomAccess;
   visibility: PrincipalVisibility;
   blobs: Blobs;
+  holds: Holds;
   /** Decides who reads a kind of owners. */
   readCheckFor: (kind: string) => CanRead | undefined;
 };
@@ -129,6 +131,9 @@ export class FileService {
           "The file is shown in a room that the caller is no longer in, or in a document, task or event that it cannot read";
         throw new Fault("forbidden", detail);
       }
+      for (const subject of [{ principalId: row.uploader_id }, ...rooms.map(({ room_id: roomId }) => ({ roomId }))]) {
+        await this.#deps.holds.assertNotHeld("The file cannot be deleted", tx.db, tenantId, subject);
+      }
       await deleteFiles(tx, tenantId, [row]);
       await this.#clearPicture(tx, tenantId, id);
       if (rooms.length === 0 && owners.all === 0) await files.remove(tenantId, [id]);
@@ -142,16 +147,23 @@ export class FileService {
     return new QuotaStore(this.#deps.store.db).usage(holder, limits);
   }
 
-  /** Deletes incomplete and unattached uploads that are older than `UNLINKED_TTL_MS`. */
+  /** Deletes incomplete and unattached uploads that are older than `UNLINKED_TTL_MS`, unless a legal hold is on them. */
   async deleteStaleUploads(tenantId: string): Promise<void> {
-    const { store, clock } = this.#deps;
+    const { store, clock, holds } = this.#deps;
     const before = iso(clock.now() - UNLINKED_TTL_MS);
-    let count: number;
-    do {
-      count = await store.write(async (tx) =>
-        await deleteUnreferenced(tx, tenantId, await new FileStore(tx.db).staleIds(tenantId, before, SWEEP_BATCH))
-      );
-    } while (count > 0);
+    const held = new Set<string>();
+    for (let count = 1; count > 0;) {
+      count = await store.write(async (tx) => {
+        const stale = await new FileStore(tx.db).stale(tenantId, before, [...held], SWEEP_BATCH);
+        let found = 0;
+        for (const [principalId, files] of Map.groupBy(stale, (row) => row.uploader_id)) {
+          const isHeld = await holds.isHeld(tx.db, tenantId, { principalId });
+          if (isHeld) held.add(principalId);
+          found += isHeld ? files.length : await deleteUnreferenced(tx, tenantId, files.map(({ id }) => id));
+        }
+        return found;
+      });
+    }
   }
 
   async deleteBlobs(keys: readonly string[]): Promise<void> {

@@ -193,12 +193,18 @@ export class FileStore {
       ).orderBy("id").execute();
   }
 
-  /** Uploads from before a time that are incomplete, or unattached and not an avatar. */
-  async staleIds(tenantId: string, before: string, limit: number): Promise<string[]> {
-    const rows = await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId)
+  /** Uploads from before a time that are incomplete, or unattached and not an avatar; none of `except`. */
+  stale(
+    tenantId: string,
+    before: string,
+    except: readonly string[],
+    limit: number,
+  ): Promise<Pick<FileRow, "id" | "uploader_id">[]> {
+    let query = this.#db.selectFrom("file").select(["id", "uploader_id"]).where("tenant_id", "=", tenantId)
       .where("created_at", "<=", before).where(sql.ref("state"), "in", sql`('receiving', 'unlinked')`)
-      .where((expression) => expression.not(isAvatar(expression))).limit(limit).execute();
-    return rows.map((row) => row.id);
+      .where((expression) => expression.not(isAvatar(expression)));
+    if (except.length > 0) query = query.where("uploader_id", "not in", except);
+    return query.limit(limit).execute();
   }
 
   async remove(tenantId: string, ids: readonly string[]): Promise<void> {

@@ -41,7 +41,7 @@ type Deps = {
 
 type MessageModule = Module & { messages: MessageService; sender: MessageSender };
 
-export function messageModule({ store, clock, cursors, metrics, modules }: Platform, deps: Deps): MessageModule {
+export function messageModule({ store, clock, cursors, metrics, holds, modules }: Platform, deps: Deps): MessageModule {
   const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate, filter } =
     deps;
   const { triggerAgents, runMessages } = deps;
@@ -49,7 +49,17 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
   const eraseDerived: EraseDerived = async (tenantId, roomId, messageIds) => {
     for (const { eraseMessages } of modules) await eraseMessages?.(tenantId, roomId, messageIds);
   };
-  const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people, eraseDerived });
+  const messages = new MessageService({
+    store,
+    clock,
+    cursors,
+    roomAccess,
+    tenants,
+    files,
+    people,
+    holds,
+    eraseDerived,
+  });
   const sender = new MessageSender({ store, clock, roomAccess, files, isInTransaction, credentials });
   const scheduled = new ScheduledService({
     store,
@@ -62,7 +72,16 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
     runMessages,
     filter,
   });
-  const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex, eraseDerived });
+  const retention = new RetentionService({
+    store,
+    clock,
+    notifications,
+    files,
+    scheduled,
+    holds,
+    unindex,
+    eraseDerived,
+  });
   const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents });
   const reactions = new ReactionService({ store, clock, cursors, roomAccess, people });
   const pins = new PinService({ store, clock, roomAccess, people });

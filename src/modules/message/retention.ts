@@ -1,6 +1,7 @@
 // Retention: permanently deletes messages older than a room's retention period, in batches.
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
+import type { Holds } from "@/core/hold.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
@@ -27,6 +28,7 @@ export type RetentionDeps = {
   notifications: NotificationService;
   files: FileAttachments;
   scheduled: ScheduledService;
+  holds: Holds;
   /** Removes messages from the search index, within the current transaction. */
   unindex: (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
   eraseDerived: EraseDerived;
@@ -56,11 +58,12 @@ export class RetentionService {
     }
   }
 
-  /** Deletes a batch of the expired messages of a room, by its current retention period. Idempotent. */
+  /** Deletes a batch of the expired messages of a room, by its current retention period, unless under legal hold. Idempotent. */
   async expire(tenantId: string, roomId: string): Promise<void> {
-    const { store, clock, notifications, scheduled } = this.#deps;
+    const { store, clock, notifications, scheduled, holds } = this.#deps;
     const room = await new RoomStore(store.db).find(tenantId, roomId);
     if (room === undefined || room.retention_days === null) return;
+    if (await holds.isHeld(store.db, tenantId, { roomId })) return;
     const limitMs = clock.now() - room.retention_days * DAY_MS;
     const limit = iso(limitMs);
     const oldest = await new MessageStore(store.db).oldest(tenantId, roomId, BATCH + 1);

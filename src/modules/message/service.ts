@@ -3,6 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import type { Holds } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion, jsonOf } from "@/core/patch.ts";
@@ -44,6 +45,7 @@ type Deps = {
   tenants: TenantService;
   files: FileAttachments;
   people: RoomPeople;
+  holds: Holds;
   /** Deletes what other modules derived from messages, in the transaction that deletes these. */
   eraseDerived: EraseDerived;
 };
@@ -218,6 +220,7 @@ export class MessageService {
         );
       }
       if (row.deleted_at !== null) throw new Fault("not_found", "The message is already deleted");
+      await this.#deps.holds.assertNotHeld("The message cannot be deleted", tx.db, tenantId, { roomId: room.id });
       const messages = new MessageStore(tx.db);
       const after: MessageRow = {
         ...row,

@@ -6,7 +6,7 @@ import { type IdentityService, PrincipalId, type PrincipalVisibility } from "@/m
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { roomApi } from "./api.ts";
-import { RoomDeletion } from "./room_deletion.ts";
+import { PURGE_JOB, RoomDeletion } from "./room_deletion.ts";
 import type { RoomAccess } from "./room_access.ts";
 import { RoomMembers } from "./members.ts";
 import { migrations } from "./migrations.ts";
@@ -38,7 +38,7 @@ type Deps = {
 type RoomModule = Module & { members: RoomMembers; people: RoomPeople; views: RoomViews };
 
 export function roomModule(platform: Platform, deps: Deps): RoomModule {
-  const { store, clock, bus, cursors, metrics, eventFilterOf, modules } = platform;
+  const { store, clock, bus, cursors, metrics, eventFilterOf, holds, modules } = platform;
   const { roomAccess, identity, visibility, notifications, membersMax, countUnread } = deps;
   const members = new RoomMembers({ store, clock, cursors, roomAccess, identity, notifications, membersMax });
   const people = new RoomPeople({ store, clock, visibility });
@@ -59,7 +59,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
   });
   const ownership = new OwnershipTransfer(store);
   const purgeHooks = () => modules.flatMap((module) => module.purgeRoom ?? []);
-  const deletion = new RoomDeletion({ store, clock, roomAccess, ownership, purgeHooks });
+  const deletion = new RoomDeletion({ store, clock, roomAccess, ownership, holds, purgeHooks });
   const profiles = new MemberProfileSync({ store, clock });
   const receipts = new ReadReceipts({ store, clock, bus });
   return {
@@ -76,7 +76,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
     notificationKinds: { invitation: "invitations" },
     jobs: [
       defineJob({
-        kind: "room.purge",
+        kind: PURGE_JOB,
         payload: z.strictObject({ roomId: RoomId }),
         isLongRunning: true,
         run: ({ tenantId, payload }) => deletion.purge(tenantId, payload.roomId),

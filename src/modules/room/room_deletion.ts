@@ -3,6 +3,8 @@ import { isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
+import type { Holds } from "@/core/hold.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { assertGranted, effectiveRole, type RoomAccess, viewerOf } from "./room_access.ts";
@@ -13,11 +15,14 @@ import type { OwnershipTransfer } from "./ownership_transfer.ts";
 /** How long deleted rooms, documents and tasks can be restored. */
 export const RESTORE_WINDOW_MS = 30 * DAY_MS;
 
+export const PURGE_JOB = "room.purge";
+
 type Deps = {
   store: Store<RoomTables>;
   clock: Clock;
   roomAccess: RoomAccess;
   ownership: OwnershipTransfer;
+  holds: Holds;
   /** Deletes what other modules store for a room. */
   purgeHooks: () => readonly ((tenantId: string, roomId: string) => Promise<void>)[];
 };
@@ -35,20 +40,17 @@ export class RoomDeletion {
     if (purge && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
       throw new Fault("forbidden", "Purging requires the tenant role admin and being owner of the room");
     }
-    const { store, clock, roomAccess } = this.#deps;
+    const { store, clock, roomAccess, holds } = this.#deps;
     await store.write(async (tx) => {
       const purged = purge
         ? await this.#abandonedForUpdate(tx, actor.tenantId, id) ?? await this.#findDeleted(tx, context, id)
         : undefined;
       const room = purged ?? (await roomAccess.requireForUpdate(tx, context, id)).room;
+      if (purge) {
+        await holds.assertNotHeld("The room cannot be purged", tx.db, actor.tenantId, { roomId: id });
+      }
       const now = clock.now();
-      await tx.enqueue({
-        tenantId: actor.tenantId,
-        kind: "room.purge",
-        payload: { roomId: id },
-        key: id,
-        runAt: purge ? now : now + RESTORE_WINDOW_MS,
-      });
+      await tx.enqueue({ ...purgeJob(actor.tenantId, id), runAt: purge ? now : now + RESTORE_WINDOW_MS });
       const rooms = new RoomStore(tx.db);
       // A purge ends the restore window: a room that is partly purged must not be restored.
       const deleted_at = iso(purge ? now - RESTORE_WINDOW_MS : now);
@@ -108,11 +110,12 @@ export class RoomDeletion {
     });
   }
 
-  /** Purges a deleted room, unless it was restored meanwhile. */
+  /** Purges a deleted room, unless it was restored meanwhile; not under legal hold. */
   async purge(tenantId: string, roomId: string): Promise<void> {
-    const { store, purgeHooks } = this.#deps;
+    const { store, holds, purgeHooks } = this.#deps;
     const row = await new RoomStore(store.db).find(tenantId, roomId);
     if (row === undefined || row.state !== "deleted") return;
+    if (await store.write((tx) => holds.postpones(tx, purgeJob(tenantId, roomId), { roomId }))) return;
     for (const remove of purgeHooks()) await remove(tenantId, roomId);
     // Events contain messages. The stream itself remains, so that its positions are never assigned again.
     await store.log.trimStream(tenantId, roomStream(roomId), Infinity, Infinity);
@@ -156,4 +159,8 @@ export class RoomDeletion {
   #isPurged({ deleted_at }: RoomRow): boolean {
     return deleted_at !== null && Date.parse(deleted_at) + RESTORE_WINDOW_MS <= this.#deps.clock.now();
   }
+}
+
+function purgeJob(tenantId: string, roomId: string): JobDraft {
+  return { tenantId, kind: PURGE_JOB, payload: { roomId }, key: roomId };
 }

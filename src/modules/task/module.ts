@@ -41,13 +41,13 @@ type Deps = {
   index: SearchIndex | undefined;
 };
 
-export function taskModule({ store, clock, cursors }: Platform, deps: Deps): Module {
+export function taskModule({ store, clock, cursors, holds }: Platform, deps: Deps): Module {
   const { roomAccess, identity, readMessage, notify, files, index } = deps;
   const assignees = new TaskAssignees({ roomAccess, identity });
   const writer = new TaskWriter({ store, clock, roomAccess, assignees, notify, files, index });
   const recurringTasks = new RecurringTasks({ clock, writer, assignees });
   const updater = new TaskUpdater({ clock, writer, assignees, recurringTasks, readMessage });
-  const tasks = new TaskService({ store, clock, cursors, roomAccess, writer, updater, files });
+  const tasks = new TaskService({ store, clock, cursors, roomAccess, writer, updater, files, holds });
   const search = new TaskSearchable({ store, clock });
   return {
     name: "task",

@@ -2,7 +2,9 @@
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
@@ -44,6 +46,7 @@ type Deps = {
   writer: TaskWriter;
   updater: TaskUpdater;
   files: NamedFiles;
+  holds: Holds;
 };
 
 export class TaskService {
@@ -190,8 +193,7 @@ export class TaskService {
         const deleted = { ...one, deleted_at: iso(now), deletion_root_id: row.id, is_open: 0 };
         await writer.save(tx, context, one, deleted, "deleted");
       }
-      const job = { tenantId: row.tenant_id, kind: PURGE_JOB, payload: { taskId: row.id }, key: row.id };
-      await tx.enqueue({ ...job, runAt: now + RESTORE_WINDOW_MS });
+      await tx.enqueue({ ...purgeJob(row), runAt: now + RESTORE_WINDOW_MS });
     });
   }
 
@@ -244,13 +246,14 @@ export class TaskService {
     return cursors.page(rows, limit, bind, ({ version }) => [version], presentActivity);
   }
 
-  /** Permanently deletes a deleted task, unless it was restored or deleted again in the meantime. */
+  /** Permanently deletes a deleted task, unless it was restored or deleted again in the meantime; not under legal hold. */
   async purge(tenantId: string, taskId: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const tasks = new TaskStore(tx.db);
       const row = await tasks.find(tenantId, taskId);
       if (row === undefined || row.deleted_at === null || row.deletion_root_id !== row.id) return;
       if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
+      if (await this.#deps.holds.postpones(tx, purgeJob(row), { roomId: row.room_id })) return;
       await this.#purge(tx, tenantId, (await tasks.deletedWith(tenantId, taskId)).map(({ id }) => id));
     });
   }
@@ -282,4 +285,8 @@ function assertCanDelete(actor: Actor, { row, grant }: Pick<LockedTask, "row" | 
 /** `in ()` is not valid SQL, and a filter without values matches everything. */
 function nonEmpty<Item>(values: readonly Item[] | undefined): readonly Item[] | undefined {
   return values === undefined || values.length === 0 ? undefined : values;
+}
+
+function purgeJob({ tenant_id: tenantId, id }: TaskRow): JobDraft {
+  return { tenantId, kind: PURGE_JOB, payload: { taskId: id }, key: id };
 }

@@ -7,6 +7,7 @@ import { measureCpu } from "@/core/caller.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import type { Holds } from "@/core/hold.ts";
 import { type MayShow, type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
@@ -20,7 +21,7 @@ import { AUTHORS_MAX, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BY
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
 import { attachNamedFiles } from "../files.ts";
 import { DocumentStore } from "../store.ts";
-import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
+import { type DocumentRow, type DocumentTables, holdSubjectOf, type RevisionRow } from "../tables.ts";
 import { openSnapshot, pauseIfLarge } from "./merge_cost.ts";
 import { ContentStore } from "./store.ts";
 
@@ -45,6 +46,7 @@ type Deps = {
   clock: Clock;
   cpu: CpuBudget;
   files: NamedFiles;
+  holds: Holds;
   index?: DocumentIndex | undefined;
 };
 
@@ -254,7 +256,9 @@ export class ContentLog {
     await contents.addRevision(
       revisionOf(next, content, { kind, principalIds: authors, startedAt, at: next.updated_at }),
     );
-    await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
+    if (!await this.#deps.holds.isHeld(tx.db, tenantId, holdSubjectOf(row))) {
+      await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
+    }
     await new DocumentStore(tx.db).update(tenantId, [id], next);
     await indexDocument(tx, index, next, text);
     return next;
