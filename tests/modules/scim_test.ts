@@ -185,6 +185,9 @@ testOnEngines("who was here before is linked, and what the provider does not men
   assertError(await idp.get(`${USERS}/other`), 404);
   assert.equal((await owner.get("/v1/collaboration/principals/other")).status, 404, "nothing of it stays");
   assertError(await idp.post(USERS, { userName: "carol" }), 409, "uniqueness");
+  ok(await idp.post(USERS, { userName: "dora" }));
+  assertError(await patch(idp, "dora", { op: "replace", path: "userName", value: "Carol" }), 409, "uniqueness");
+  assert.equal(ok(await patch(idp, "dora", { op: "replace", value: { userName: "Dora B" } })).userName, "Dora B");
   await createCaller(gateway, "robo", { kind: "agent", owner: "olga" });
   assertError(await idp.post(USERS, { userName: "robo" }), 409, "uniqueness");
   ok(await idp.put(`${USERS}/carol`, { ...known, externalId: "c-1" }));
