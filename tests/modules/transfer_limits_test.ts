@@ -2,6 +2,7 @@
 // Measures the work of its thread.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
+import { zeroCounts } from "@/modules/archive/schema.ts";
 import * as calendarLines from "@/modules/calendar/archive/records.ts";
 import * as documentLines from "@/modules/document/archive/records.ts";
 import { plainMessage } from "@/modules/archive/format/model.ts";
@@ -9,7 +10,7 @@ import * as gatewayLines from "@/modules/archive/format/native_records.ts";
 import { listOf } from "@/core/archive_fields.ts";
 import { namesIn } from "@/modules/archive/format/mattermost.ts";
 import * as meetingLines from "@/modules/meeting/archive/records.ts";
-import { Report, zeroCounts } from "@/modules/archive/import/report.ts";
+import { Report } from "@/modules/archive/import/report.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import { splitText } from "@/modules/archive/import/split_text.ts";
 import * as taskLines from "@/modules/task/archive/records.ts";

@@ -101,6 +101,12 @@ export const CORE_COUNTS = {
 };
 export type Counts = Record<keyof typeof CORE_COUNTS, number> & Record<string, number>;
 
+/** Zero for everything that is counted. */
+export function zeroCounts(sections: readonly AnyArchiveSection[] = []): Counts {
+  const names = [CORE_COUNTS, ...sections.map(({ counts }) => counts)].flatMap((counts) => Object.keys(counts));
+  return Object.fromEntries(names.map((name) => [name, 0])) as Counts; // has all of the core
+}
+
 export const ImportCreate = z.strictObject({
   kind: ImportKind.describe(
     "slack: zip file; mattermost: bulk export, zip or JSONL; gateway: NDJSON export of a gateway",

@@ -1,7 +1,7 @@
 // The state machines of imports and exports: rows that move from state to state, each move published to its requester, and the
 // jobs that work on them. A job whose process died runs again; one that was taken over by another node stops.
 import { z } from "@zod/zod";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -12,7 +12,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "@/modules/file/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { ArchiveFault, Cancelled } from "./import/report.ts";
+import { ArchiveFault, Cancelled } from "./fault.ts";
 import type { Failure, TransferList } from "./schema.ts";
 import { type ExportRow, type JobTable, TransferJobStore, type TransferTables } from "./store.ts";
 
@@ -226,4 +226,10 @@ function quotaHolderOf(
   { tenant_id: tenantId, charged_id: ownerId }: Pick<ExportRow, "tenant_id" | "charged_id">,
 ): QuotaHolder {
   return { tenantId, ownerId };
+}
+
+/** Throws unless the caller runs the tenant. */
+export function assertAdmin(actor: Actor): void {
+  if (isAtLeast(TENANT_ROLES, actor.role, "admin")) return;
+  throw new Fault("forbidden", `Requires the tenant role admin, the caller has ${actor.role}`);
 }

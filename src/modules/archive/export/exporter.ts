@@ -9,11 +9,11 @@ import { presentPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/mo
 import { fileOwner, MessageArchiveStore, type MessageRow } from "@/modules/message/mod.ts";
 import { RoomArchiveStore, type RoomRow, RoomStore, slugOf } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
+import { Cancelled } from "../fault.ts";
 import { ImportHistory, partOf } from "../import/history.ts";
 import { contentRecords, type ModuleArchives } from "../format/content_records.ts";
-import { Cancelled, zeroCounts } from "../import/report.ts";
 import { LINE_MAX_BYTES } from "../format/json_items.ts";
-import { type Counts, LINE_REACTIONS_MAX } from "../schema.ts";
+import { type Counts, LINE_REACTIONS_MAX, zeroCounts } from "../schema.ts";
 import type { ExportRow, TransferTables } from "../store.ts";
 
 const BATCH = 500;

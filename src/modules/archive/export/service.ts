@@ -8,18 +8,18 @@ import type { JobKind } from "@/core/job.ts";
 import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/operation.ts";
 import type { Page } from "@/core/page.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
+import { ArchiveFault } from "../fault.ts";
 import type { ModuleArchives } from "../format/content_records.ts";
-import { ArchiveFault, zeroCounts } from "../import/report.ts";
-import { assertAdmin } from "../import/service.ts";
 import {
   type Export,
   EXPORT_RETENTION_HOURS,
   type ExportCreate,
   EXPORTS_PER_PRINCIPAL,
   type TransferList,
+  zeroCounts,
 } from "../schema.ts";
 import type { ExportRow } from "../store.ts";
-import { type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { assertAdmin, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Exporter } from "./exporter.ts";
 
 const JOB = "transfer.export";

@@ -4,7 +4,7 @@ import { createYielder } from "@/core/caller.ts";
 import { MINUTE_MS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { WorkerThread } from "@/core/worker.ts";
-import { ArchiveFault } from "../import/report.ts";
+import { ArchiveFault } from "../fault.ts";
 import type { ImportRun } from "../import/run.ts";
 import { JsonItemParser, type Layout, type ParsedItem, type ParseRequest } from "./json_items.ts";
 

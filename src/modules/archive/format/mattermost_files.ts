@@ -1,8 +1,8 @@
 // Files that a Mattermost export has beside its lines, for the posts that name them.
 import { createHash } from "node:crypto";
 import type { MessageFile } from "@/modules/message/mod.ts";
+import { ArchiveFault } from "../fault.ts";
 import type { Importer } from "../import/importer.ts";
-import { ArchiveFault } from "../import/report.ts";
 import type { RefFactory } from "./model.ts";
 import type { ZipArchive } from "./zip.ts";
 

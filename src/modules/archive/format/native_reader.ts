@@ -2,8 +2,9 @@
 // documents with what follows them.
 import type { z } from "@zod/zod";
 import { PENDING_MAX_UNITS, type RecordHandler, type SectionImporter } from "@/core/archive.ts";
+import { ArchiveFault } from "../fault.ts";
 import { BATCH, type Importer } from "../import/importer.ts";
-import { ArchiveFault, parseRecord } from "../import/report.ts";
+import { parseRecord } from "../import/report.ts";
 import type { OpenRoom } from "../import/run.ts";
 import { RecordCursor } from "./content_records.ts";
 import type { JsonValue } from "./json_reader.ts";

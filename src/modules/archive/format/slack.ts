@@ -6,8 +6,9 @@ import { iso } from "@/core/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
+import { ArchiveFault } from "../fault.ts";
 import type { Importer } from "../import/importer.ts";
-import { ArchiveFault, parseRecord } from "../import/report.ts";
+import { parseRecord } from "../import/report.ts";
 import type { JsonFile, JsonReader } from "./json_reader.ts";
 import {
   plainMessage,

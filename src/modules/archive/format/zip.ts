@@ -7,7 +7,7 @@ import { type Entry, fromRandomAccessReader, RandomAccessReader, validateFileNam
 import { createYielder } from "@/core/caller.ts";
 import { isLongerThan } from "@/core/text.ts";
 import type { Blobs } from "@/ports/blob.ts";
-import { ArchiveFault } from "../import/report.ts";
+import { ArchiveFault } from "../fault.ts";
 import {
   DIRECTORY_MAX_BYTES,
   ENTRIES_MAX,

@@ -21,6 +21,7 @@ import {
 } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
+import { Cancelled } from "../fault.ts";
 import type { ModuleArchives } from "../format/content_records.ts";
 import {
   RefFactory,
@@ -36,7 +37,7 @@ import { FileImport } from "./files.ts";
 import { ImportHistory, partOf } from "./history.ts";
 import { MessageBatch } from "./message_batch.ts";
 import { ImportedPrincipals } from "./principals.ts";
-import { Cancelled, type Report } from "./report.ts";
+import type { Report } from "./report.ts";
 import type { ImportRun, OpenRoom } from "./run.ts";
 
 export const BATCH = 200;

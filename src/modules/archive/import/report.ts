@@ -6,35 +6,12 @@ import { INPUT_ERRORS } from "@/core/input_error.ts";
 import { sanitizeName } from "@/core/name_rules.ts";
 import { truncateCodePoints, truncateText } from "@/core/text.ts";
 import { Metadata } from "@/modules/room/mod.ts";
-import {
-  CORE_COUNTS,
-  CORE_SKIP_CODES,
-  type Counts,
-  EXAMPLES_MAX,
-  type Failure,
-  type Import,
-  type Progress,
-} from "../schema.ts";
+import { clip } from "../fault.ts";
+import { CORE_SKIP_CODES, type Counts, EXAMPLES_MAX, type Import, type Progress, zeroCounts } from "../schema.ts";
 import type { ImportRow } from "../store.ts";
 
 /** Longer names are truncated before they are checked. */
 const NAME_UNITS_MAX = 10_000;
-
-/** The archive as a whole cannot be imported. */
-export class ArchiveFault extends Error {
-  override readonly name = "ArchiveFault";
-  readonly failure: Failure;
-
-  constructor(code: Failure["code"], detail: string) {
-    super(detail);
-    this.failure = { code, detail: clip(detail) };
-  }
-}
-
-/** The import was cancelled, or is somebody else's now. */
-export class Cancelled extends Error {
-  override readonly name = "Halted";
-}
 
 /** A report as it stood at some point. */
 type ReportSnapshot = Pick<Progress, "added" | "present"> & { items: Import["report"] };
@@ -126,17 +103,6 @@ export class Report implements ImportReport {
     this.present = present;
     this.#skips = new Map(items.map(({ code, count, examples }) => [code, { count, examples: [...examples] }]));
   }
-}
-
-/** Zero for everything that is counted. */
-export function zeroCounts(sections: readonly AnyArchiveSection[] = []): Counts {
-  const names = [CORE_COUNTS, ...sections.map(({ counts }) => counts)].flatMap((counts) => Object.keys(counts));
-  return Object.fromEntries(names.map((name) => [name, 0])) as Counts; // has all of the core
-}
-
-/** Names from archives are shown short, and without what a store refuses. */
-function clip(text: string): string {
-  return text.slice(0, 200).toWellFormed().replaceAll("\0", "�");
 }
 
 /** The record, if it fits its schema; else it is reported. */

@@ -1,5 +1,5 @@
 // Imports: asked for, given their archive, run as a job, cancelled.
-import { type Actor, chargedId, isAtLeast, lowerOf, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, lowerOf, TENANT_ROLES } from "@/core/actor.ts";
 import type { AnyArchiveSection } from "@/core/archive.ts";
 import { HOUR_MS, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -7,6 +7,7 @@ import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
 import type { Page } from "@/core/page.ts";
 import type { Blobs } from "@/ports/blob.ts";
+import { ArchiveFault } from "../fault.ts";
 import type { ModuleArchives } from "../format/content_records.ts";
 import { JsonReader } from "../format/json_reader.ts";
 import { MattermostReader } from "../format/mattermost.ts";
@@ -20,11 +21,12 @@ import {
   type ImportCreate,
   type TransferList,
   UPLOAD_WITHIN_HOURS,
+  zeroCounts,
 } from "../schema.ts";
 import { ArchiveStore, type ImportRow } from "../store.ts";
-import { type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { assertAdmin, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Importer } from "./importer.ts";
-import { ArchiveFault, Report, zeroCounts } from "./report.ts";
+import { Report } from "./report.ts";
 
 const JOB = "transfer.import";
 const EXPIRE_JOB = "transfer.expire_import";
@@ -261,12 +263,6 @@ async function* countBytes(content: AsyncIterable<Uint8Array>, report: Report): 
     yield chunk;
     report.done += chunk.length;
   }
-}
-
-/** Throws unless the caller runs the tenant. */
-export function assertAdmin(actor: Actor): void {
-  if (isAtLeast(TENANT_ROLES, actor.role, "admin")) return;
-  throw new Fault("forbidden", `Requires the tenant role admin, the caller has ${actor.role}`);
 }
 
 function notWaiting(): Fault {
