@@ -49,7 +49,7 @@ export function SignIn(): VNode {
   const join = (displayName?: string): Promise<void> =>
     open(async () => {
       if (joined.current !== "") return joined.current;
-      const body = { code: current?.value, ...displayName === undefined ? {} : { displayName } };
+      const body = { code: current?.value, displayName };
       try {
         return joined.current = (await post<Joined>("v1/collaboration/auth/join", body)).token;
       } catch (error) {

@@ -44,7 +44,7 @@ export function readEntries(from: Date, to: Date, roomId: string | undefined): P
     from: from.toISOString(),
     to: to.toISOString(),
     expand: true,
-    ...roomId === undefined ? {} : { roomId },
+    roomId,
   });
 }
 

@@ -281,7 +281,7 @@ export class Call {
 
   #send(to: string, kind: Signal["kind"], { connection, attempt }: Peer, candidate?: RTCIceCandidate): void {
     const content = candidate ?? connection.localDescription;
-    const payload = { ...content?.toJSON(), ...attempt === undefined ? {} : { attempt } };
+    const payload = { ...content?.toJSON(), attempt };
     publishEphemeral(`meeting:${this.meeting.id}`, "meeting.signal", { to, from: this.participantId, kind, payload });
   }
 }

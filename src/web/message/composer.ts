@@ -70,7 +70,7 @@ function MessageForm({ room, threadId }: Target): VNode {
     setText((event.target as HTMLTextAreaElement).value);
     if (Date.now() - typedAt.current < TYPING_MS) return;
     typedAt.current = Date.now();
-    publishEphemeral(`room:${room.id}`, "typing", { isTyping: true, ...threadId === undefined ? {} : { threadId } });
+    publishEphemeral(`room:${room.id}`, "typing", { isTyping: true, threadId });
   }
 
   function take(): Taken | undefined {
@@ -176,7 +176,7 @@ function sendTaken(
   isCommand: boolean,
 ): void {
   const { text, files } = content;
-  const post = (): void => sendMessage({ roomId, ...content, ...threadId === undefined ? {} : { threadId } });
+  const post = (): void => sendMessage({ roomId, ...content, threadId });
   if (!isCommand || files.length > 0) return post();
   void attempt(async () => {
     try {

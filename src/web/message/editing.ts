@@ -20,7 +20,7 @@ effect(() => {
 });
 
 /** What was in a composer; `giveBack` returns it there if it could not be used. */
-export type Taken = { text: string; files: MessageFile[]; replyToId?: string; giveBack: () => void };
+export type Taken = { text: string; files: MessageFile[]; replyToId: string | undefined; giveBack: () => void };
 
 export const editedId = signal("");
 
@@ -87,5 +87,5 @@ export function takeDraft(key: string, roomId: string): Taken | undefined {
     }
     uploads.value = new Map(uploads.value).set(key, files);
   };
-  return { text: text.trim(), files: ready, ...reply === undefined ? {} : { replyToId: reply }, giveBack };
+  return { text: text.trim(), files: ready, replyToId: reply, giveBack };
 }

@@ -48,7 +48,7 @@ async function readRequested(): Promise<void> {
     try {
       const { items } = await post<{ items: { id: string; url: string; expiresAt: string }[] }>(
         "v1/collaboration/files/links",
-        { ids: [...new Set(batch.map(([, { id }]) => id))], ...thumbnail === undefined ? {} : { thumbnail } },
+        { ids: [...new Set(batch.map(([, { id }]) => id))], thumbnail },
       );
       links.value = new Map([
         ...links.value,

@@ -10,8 +10,8 @@ import { putMessage } from "./timeline.ts";
 export type Unsent = {
   clientMessageId: string;
   roomId: string;
-  threadId?: string;
-  replyToId?: string;
+  threadId?: string | undefined;
+  replyToId?: string | undefined;
   text: string;
   files: readonly MessageFile[];
   createdAt: string;
@@ -96,8 +96,8 @@ function bodyOf({ clientMessageId, roomId, threadId, replyToId, text, files }: U
     text,
     clientMessageId,
     parseMentions: true,
-    ...threadId === undefined ? {} : { threadId },
-    ...replyToId === undefined ? {} : { replyToId },
+    threadId,
+    replyToId,
     ...files.length === 0 ? {} : { fileIds: files.map(({ id }) => id) },
   };
 }

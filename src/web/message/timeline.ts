@@ -169,7 +169,7 @@ export class Timeline {
   async #read(query: Record<string, string | number>): Promise<Messages & { all: Message[] }> {
     const page = await get<Messages>("v1/messages", {
       roomId: this.roomId,
-      ...this.#threadId === undefined ? {} : { threadId: this.#threadId },
+      threadId: this.#threadId,
       include: ["senders"],
       limit: this.#limit,
       ...query,
