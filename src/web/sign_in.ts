@@ -146,7 +146,8 @@ function takeCode(): { kind: "code" | "invite" | "failed"; value: string } | und
   for (const kind of ["code", "invite", "failed"] as const) {
     const value = params.get(kind);
     if (value === null) continue;
-    replaceAddress(sessionStorage.getItem(PLACE) ?? "#/");
+    // Without a place, an empty address would leave this one.
+    replaceAddress(sessionStorage.getItem(PLACE) || "#/");
     sessionStorage.removeItem(PLACE);
     return { kind, value };
   }

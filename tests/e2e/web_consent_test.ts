@@ -71,6 +71,12 @@ browserTest("an application is named before signing in, and gets exactly what is
       await page.getByRole("link", { name: "Sign in with Team Login" }).waitFor();
       assert.equal(provider.ended, 1);
     });
+    await t.step("the code of who signs in again, with no place to come back to, stays in no address", async () => {
+      await page.setViewportSize({ width: 1280, height: 720 });
+      await page.getByRole("link", { name: "Sign in with Team Login" }).click();
+      await page.getByText("No rooms yet.").waitFor();
+      assert.ok(!page.url().includes("code="), page.url());
+    });
   } finally {
     await browser.close();
   }
