@@ -34,6 +34,8 @@ const COMMIT_DELAY_MS = 2000;
 const COMMIT_DELAY_MAX_MS = 10_000;
 /** Live edits within this time extend one revision. */
 const REVISION_WINDOW_MS = 10 * MINUTE_MS;
+/** Revisions deleted at once: only after a legal hold more are old. */
+const TRIMMED_AT_ONCE = 500;
 const COMPACT_UPDATES = 50;
 const COMPACT_BYTES = 64 * 1024;
 
@@ -249,15 +251,17 @@ export class ContentLog {
     const last = kind === "live" ? await contents.lastRevision(tenantId, id) : undefined;
     // In both directions, because an imported revision may be from any time.
     const isExtended = last?.kind === "live" && Math.abs(now - Date.parse(last.started_at)) < REVISION_WINDOW_MS;
-    if (isExtended) await contents.removeRevision(tenantId, id, last.revision);
+    if (isExtended) await contents.removeRevisions(tenantId, id, [last.revision]);
     const earlier: string[] = isExtended ? JSON.parse(last.principal_ids_json) : [];
     const authors = [...new Set([...earlier, ...principalIds])].slice(0, AUTHORS_MAX);
     const startedAt = isExtended ? last.started_at : row.pending_since ?? next.updated_at;
     await contents.addRevision(
       revisionOf(next, content, { kind, principalIds: authors, startedAt, at: next.updated_at }),
     );
-    if (!await this.#deps.holds.isHeld(tx.db, tenantId, holdSubjectOf(row))) {
-      await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
+    const since = iso(now - REVISION_DAYS * DAY_MS);
+    const old = await contents.oldRevisions(tenantId, id, REVISIONS_MAX, since, TRIMMED_AT_ONCE);
+    if (old.length > 0 && !await this.#deps.holds.isHeld(tx.db, tenantId, holdSubjectOf(row))) {
+      await contents.removeRevisions(tenantId, id, old);
     }
     await new DocumentStore(tx.db).update(tenantId, [id], next);
     await indexDocument(tx, index, next, text);

@@ -70,9 +70,9 @@ export class ContentStore {
     await this.#db.insertInto("document_revision").values(row).execute();
   }
 
-  async removeRevision(tenantId: string, id: string, revision: number): Promise<void> {
+  async removeRevisions(tenantId: string, id: string, revisions: readonly number[]): Promise<void> {
     await this.#db.deleteFrom("document_revision").where("tenant_id", "=", tenantId).where("document_id", "=", id)
-      .where("revision", "=", revision).execute();
+      .where("revision", "in", revisions).execute();
   }
 
   revision(tenantId: string, id: string, revision: number): Promise<RevisionRow | undefined> {
@@ -107,18 +107,19 @@ export class ContentStore {
     return { oldest: count === 0 ? undefined : Number(row.oldest), count };
   }
 
-  /** Deletes revisions beyond the newest `retained`, and those from before `since`, but never the newest. */
-  async trimRevisions(tenantId: string, id: string, retained: number, since: string): Promise<void> {
+  /** Revisions beyond the newest `retained`, and those from before `since`, but never the newest; at most `limit`. */
+  async oldRevisions(tenantId: string, id: string, retained: number, since: string, limit: number): Promise<number[]> {
     const [newest] = await this.revisions(tenantId, id, undefined, 1);
     const [beyond] = await this.#db.selectFrom("document_revision").select("revision")
       .where("tenant_id", "=", tenantId).where("document_id", "=", id).orderBy("revision", "desc").offset(retained)
       .limit(1)
       .execute();
-    if (newest === undefined) return;
-    await this.#db.deleteFrom("document_revision").where("tenant_id", "=", tenantId).where("document_id", "=", id)
-      .where("revision", "<", newest.revision)
+    if (newest === undefined) return [];
+    const rows = await this.#db.selectFrom("document_revision").select("revision").where("tenant_id", "=", tenantId)
+      .where("document_id", "=", id).where("revision", "<", newest.revision)
       .where(({ eb, or }) =>
         or([eb("at", "<", since), ...beyond === undefined ? [] : [eb("revision", "<=", beyond.revision)]])
-      ).execute();
+      ).limit(limit).execute();
+    return rows.map((row) => row.revision);
   }
 }
