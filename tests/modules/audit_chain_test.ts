@@ -41,7 +41,7 @@ testOnEngines("a changed, removed or inserted entry is the first that does not f
   const owner = await gateway.as("olga", { role: "owner" });
   await invite(owner, 4);
   const intact = ok(await owner.get(VERIFICATION));
-  assert.deepEqual([intact.isIntact, intact.entries, intact.erased, intact.firstSeq, intact.problem], [
+  assert.deepEqual([intact.valid, intact.entries, intact.erased, intact.firstSeq, intact.problem], [
     true,
     4,
     0,
@@ -87,7 +87,7 @@ testOnEngines("a head that was logged shows that the newest entries were removed
   assert.equal(ok(await owner.get(`${VERIFICATION}?head=${head}`)).problem, null);
   assert.deepEqual(ok(await owner.get(`${VERIFICATION}?head=2:${head.slice(2)}`)).problem?.seq, 2);
   await tamper(gateway, (db) => db.deleteFrom("audit_entry").where("seq", ">", 2).execute());
-  assert.equal(ok(await owner.get(VERIFICATION)).isIntact, true, "what is left fits");
+  assert.equal(ok(await owner.get(VERIFICATION)).valid, true, "what is left fits");
   await tamper(gateway, (db) => db.deleteFrom("audit_entry").where("seq", ">", 2).execute());
   assert.deepEqual(ok(await owner.get(`${VERIFICATION}?head=${head}`)).problem, {
     seq: 3,
@@ -103,15 +103,15 @@ testOnEngines("entries verify after a person was erased, and after the oldest we
   await invite(await owner(), 3);
   const erased = { actor_id: "erased-1", token_id: null, ip: null, user_agent: null, who_salt: null };
   await tamper(gateway, setEntry(3, erased));
-  const { isIntact, erased: count } = ok(await (await owner()).get(VERIFICATION));
-  assert.deepEqual([isIntact, count], [true, 1]);
+  const { valid, erased: count } = ok(await (await owner()).get(VERIFICATION));
+  assert.deepEqual([valid, count], [true, 1]);
   gateway.clock.advance(5 * DAY_MS);
   await invite(await owner(), 2);
   gateway.clock.advance(6 * DAY_MS);
   await gateway.app.runMaintenance();
   const cut = ok(await (await owner()).get(VERIFICATION));
   assert.deepEqual(
-    [cut.isIntact, cut.firstSeq, cut.entries],
+    [cut.valid, cut.firstSeq, cut.entries],
     [true, 5, 2],
     "older than ten days: three, and a verification",
   );
@@ -179,8 +179,8 @@ testOnPostgres("the entries of two nodes are one chain, and messages do not wait
   const roomId = await createRoom(here, []);
   ok(await there.get("/v1/collaboration/me"));
   await Promise.all(Array.from({ length: 20 }, () => Promise.all([invite(here, 1), invite(there, 1)])));
-  const { isIntact, entries } = ok(await here.get(VERIFICATION));
-  assert.deepEqual([isIntact, entries], [true, 40]);
+  const { valid, entries } = ok(await here.get(VERIFICATION));
+  assert.deepEqual([valid, entries], [true, 40]);
   // Another node whose entry is not committed yet.
   const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
   try {
@@ -222,8 +222,8 @@ testOnEngines("entries from before the chain stay, and the chain begins after th
     "",
   ]]);
   await invite(owner, 2);
-  const { isIntact, firstSeq, entries } = ok(await owner.get(VERIFICATION));
-  assert.deepEqual([isIntact, firstSeq, entries], [true, 3, 2]);
+  const { valid, firstSeq, entries } = ok(await owner.get(VERIFICATION));
+  assert.deepEqual([valid, firstSeq, entries], [true, 3, 2]);
   assert.equal(ok(await owner.get(AUDIT)).items.length, 5);
   gateway.clock.advance(345 * DAY_MS);
   await gateway.app.runMaintenance();

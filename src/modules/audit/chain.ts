@@ -91,7 +91,7 @@ export class AuditChain {
     type Reason = NonNullable<AuditVerification["problem"]>["reason"];
     const refuse = (reason: Reason, at: number, id: string | null): AuditVerification => ({
       ...found,
-      isIntact: false,
+      valid: false,
       head: headOf({ seq, hash }),
       problem: { seq: at, id, reason },
     });
@@ -112,7 +112,7 @@ export class AuditChain {
       }
     }
     if (loggedSeq > seq) return refuse("missing", seq + 1, null);
-    return { ...found, isIntact: true, head: headOf({ seq, hash }), problem: null };
+    return { ...found, valid: true, head: headOf({ seq, hash }), problem: null };
   }
 
   #isAuthentic(row: AuditRow, previous: string): boolean {

@@ -46,7 +46,7 @@ export const AuditVerify = z.strictObject({
 });
 
 export const AuditVerification = z.object({
-  isIntact: z.boolean().describe("Whether all entries are as they were written, and none is missing"),
+  valid: z.boolean().describe("Whether all entries are as they were written, and none is missing"),
   entries: z.int().describe("How many entries fit, from the oldest on"),
   erased: z.int().describe(
     "Of these, how many are about a principal that was erased since: who did it, or to what, is not verified",
