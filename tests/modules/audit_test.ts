@@ -144,3 +144,34 @@ Deno.test("administrators read the audit log, and what administers is recorded w
   );
   assert.deepEqual(unrecorded.map(({ name }) => name), []);
 });
+
+testOnEngines("what is rare in a long log is found, page by page", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const owner = await gateway.as("olga", { role: "owner" });
+  const rare = new Set([1, 5000, 5001, 10_001, 12_000]);
+  const rows = Array.from({ length: 12_000 }, (_, n) => ({
+    tenant_id: "default",
+    id: `aud_${String(n + 1).padStart(6, "0")}`,
+    seq: n + 1,
+    at: new Date(Date.UTC(2020, 0, 1) + n * 60_000).toISOString(),
+    actor_id: "olga",
+    operation: rare.has(n + 1) ? "rare.thing" : "room.update",
+    via: "http",
+    changes_json: "{}",
+  }));
+  await gateway.app.store.write(async (tx) => {
+    for (let at = 0; at < rows.length; at += 1000) await tx.insertMany("audit_entry", rows.slice(at, at + 1000));
+  });
+  for (const operation of ["rare", "rare.thing"]) {
+    const found: number[] = [];
+    for (let cursor = ""; cursor !== "end";) {
+      const { items, nextCursor } = ok(await owner.get(`${AUDIT}?operation=${operation}&limit=2${cursor}`));
+      found.push(...items.map(({ seq }: { seq: number }) => seq));
+      cursor = nextCursor === null ? "end" : `&cursor=${nextCursor}`;
+    }
+    assert.deepEqual(found, [...rare].toReversed());
+  }
+  const first = ok(await owner.get(`${AUDIT}?to=2020-01-01T00:00:30Z`));
+  assert.deepEqual(first.items.map(({ seq }: { seq: number }) => seq), [1]);
+  assert.deepEqual(ok(await owner.get(`${AUDIT}?operation=nothing`)).items, []);
+});

@@ -1,5 +1,6 @@
 // The audit log: who did what administers the tenant, or changes what others may do. A call and its entry commit together.
 import type { Actor } from "@/core/actor.ts";
+import { createYielder } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
@@ -10,7 +11,7 @@ import { truncateText } from "@/core/text.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type AuditChain, headOf, type NewEntry } from "./chain.ts";
 import type { AuditEntry, AuditList, AuditVerification } from "./schema.ts";
-import { type AuditRow, AuditStore, type AuditTables } from "./store.ts";
+import { type AuditFilter, type AuditRow, AuditStore, type AuditTables } from "./store.ts";
 
 type Deps = {
   store: Store<AuditTables>;
@@ -29,6 +30,8 @@ const PLAIN_FIELDS: ReadonlySet<string> = new Set([
 const FIELDS_MAX = 50;
 const VALUE_MAX_CHARS = 200;
 const EXPORTED_AT_ONCE = 500;
+/** So many are read without a pause. */
+const ENTRIES_AT_ONCE = 5000;
 const PATH_PARAMETER = /:(\w+)/g;
 /** The caller itself, where a principal is named. */
 const ME = "me";
@@ -77,7 +80,7 @@ export class AuditLog {
     const { store, cursors } = this.#deps;
     const bind = ["audit.list", actor.tenantId, filter];
     const before = cursors.decode(cursor, bind)?.[0]?.toString();
-    const rows = await new AuditStore(store.db).list(actor.tenantId, filter, before, limit + 1);
+    const rows = await findInPieces(new AuditStore(store.db), actor.tenantId, filter, before, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }
 
@@ -156,6 +159,31 @@ export class AuditLog {
       ...{ ip: client?.ip ?? null, user_agent: client?.userAgent ?? null },
       ...entry,
     });
+  }
+}
+
+/**
+ * The newest entries before this id that fit. Others are served between pieces of the log: no index leads to what fits, which may be
+ * none.
+ */
+async function findInPieces(
+  entries: AuditStore,
+  tenantId: string,
+  filter: AuditFilter,
+  before: string | undefined,
+  limit: number,
+): Promise<AuditRow[]> {
+  const { actorId, operation, resourceId, from, to } = filter;
+  const hasIndex = actorId !== undefined || resourceId !== undefined || (operation ?? from ?? to) === undefined;
+  if (hasIndex) return await entries.list(tenantId, filter, { before }, limit);
+  const found: AuditRow[] = [];
+  const yieldIfNeeded = createYielder();
+  for (let until = before;;) {
+    const since = await entries.idBefore(tenantId, until, ENTRIES_AT_ONCE);
+    found.push(...await entries.list(tenantId, filter, { before: until, since }, limit - found.length));
+    if (since === undefined || found.length === limit) return found;
+    until = since;
+    await yieldIfNeeded();
   }
 }
 

@@ -44,6 +44,12 @@ export type AuditFilter = {
   to?: string | undefined;
 };
 
+/** Tenants that have entries, and null, by one look at the index for each: there are far more entries than tenants. */
+const TENANTS = sql`with recursive tenants(id) as (
+  select min(tenant_id) from audit_entry
+  union all select (select min(tenant_id) from audit_entry where tenant_id > tenants.id) from tenants where id is not null
+)`;
+
 const newest = prepared((db: Kysely<AuditTables>, value: Param<{ tenantId: string }>) =>
   db.selectFrom("audit_entry").select(["seq", "hash"]).where("tenant_id", "=", value("tenantId"))
     .orderBy("seq", "desc").limit(sql.lit(1))
@@ -56,11 +62,17 @@ export class AuditStore {
     this.#db = db;
   }
 
-  /** The newest first, before this id. */
-  list(tenantId: string, filter: AuditFilter, before: string | undefined, limit: number): Promise<AuditRow[]> {
+  /** The newest first, of those before an id, and not before another one. */
+  list(
+    tenantId: string,
+    filter: AuditFilter,
+    { before, since }: { before?: string | undefined; since?: string | undefined },
+    limit: number,
+  ): Promise<AuditRow[]> {
     const { actorId, operation, resourceId, from, to } = filter;
     let query = this.#db.selectFrom("audit_entry").selectAll().where("tenant_id", "=", tenantId);
     if (before !== undefined) query = query.where("id", "<", before);
+    if (since !== undefined) query = query.where("id", ">=", since);
     if (actorId !== undefined) query = query.where("actor_id", "=", actorId);
     if (operation !== undefined) {
       const prefix = `${operation}.`;
@@ -75,6 +87,13 @@ export class AuditStore {
     if (from !== undefined) query = query.where("at", ">=", from);
     if (to !== undefined) query = query.where("at", "<", to);
     return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** The id of the entry that comes so many before this one; `undefined` if there are not as many. */
+  async idBefore(tenantId: string, before: string | undefined, count: number): Promise<string | undefined> {
+    let query = this.#db.selectFrom("audit_entry").select("id").where("tenant_id", "=", tenantId);
+    if (before !== undefined) query = query.where("id", "<", before);
+    return (await query.orderBy("id", "desc").limit(1).offset(count - 1).executeTakeFirst())?.id;
   }
 
   /** In the order of the chain. */
@@ -103,28 +122,25 @@ export class AuditStore {
 
   /** Tenants that have entries from before `at`. */
   async tenantsBefore(at: string): Promise<string[]> {
-    const rows = await this.#db.selectFrom("audit_entry").select("tenant_id").distinct().where("at", "<", at).execute();
-    return rows.map((row) => row.tenant_id);
+    const { rows } = await sql<{ id: string }>`${TENANTS} select id from tenants
+      where (select at from audit_entry where tenant_id = tenants.id order by seq limit 1) < ${at}`.execute(this.#db);
+    return rows.map((row) => row.id);
   }
 
   /** The newest entry of each tenant that has one from `at` on. */
-  headsSince(at: string): Promise<HeadRow[]> {
-    return this.#db.selectFrom("audit_entry as entry").select(["tenant_id", "seq", "hash", "at"])
-      .where(
-        "seq",
-        "=",
-        ({ selectFrom }) =>
-          selectFrom("audit_entry as other").select(({ fn }) => fn.max("other.seq").as("seq"))
-            .whereRef("other.tenant_id", "=", "entry.tenant_id"),
-      )
-      .where("at", ">=", at).execute();
+  async headsSince(at: string): Promise<HeadRow[]> {
+    const { rows } = await sql<HeadRow>`${TENANTS} select tenant_id, seq, hash, at from tenants
+      join audit_entry on tenant_id = tenants.id and seq = (select max(seq) from audit_entry where tenant_id = tenants.id)
+      where at >= ${at}`.execute(this.#db);
+    return rows;
   }
 
   /** How many entries there ever were, of all tenants. */
   async count(): Promise<number> {
-    const { rows: [row] } = await sql<{ count: number }>`select sum(seq) as count from (
+    const { rows: [row] } = await sql<{ count: number }>`${TENANTS} select sum(seq) as count from (
       select tenant_id, max(seq) as seq from (
-        select tenant_id, seq from audit_cut union all select tenant_id, max(seq) from audit_entry group by tenant_id
+        select tenant_id, seq from audit_cut
+        union all select id, (select max(seq) from audit_entry where tenant_id = tenants.id) from tenants where id is not null
       ) as ends group by tenant_id
     ) as heads`.execute(this.#db);
     return Number(row?.count ?? 0);
