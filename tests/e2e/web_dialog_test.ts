@@ -188,6 +188,22 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await page.locator("li", { hasText: "Import: Another gateway" }).getByText("done", { exact: true }).waitFor();
     });
 
+    await t.step("the audit log says what a person did, is verified and downloaded", async () => {
+      await visit(page, "admin/people");
+      await page.getByRole("button", { name: "Menu of Ada" }).click();
+      await page.getByRole("menuitem", { name: "What they did" }).click();
+      await page.locator("li", { hasText: "invite.create" }).waitFor();
+      await page.getByRole("button", { name: "Verify" }).click();
+      await dialog.getByRole("button", { name: "Verify" }).click();
+      await dialog.getByText("The log is intact").waitFor();
+      await dialog.getByRole("button", { name: "Close" }).click();
+      const [file] = await allEnded([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Download" }).click(),
+      ]);
+      assert.equal(file.suggestedFilename(), "audit.ndjson");
+    });
+
     await t.step("why a form was refused is in its dialog", async () => {
       await visit(page, "admin/plugins");
       await page.getByRole("button", { name: "Install", exact: true }).click();

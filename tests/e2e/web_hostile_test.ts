@@ -102,6 +102,9 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       "admin/plugins",
       "admin/webhooks",
       "admin/jobs",
+      "admin/transfers",
+      "admin/connections",
+      "admin/audit",
       "admin/api",
       (await authorizationAddress(target, NAME)).replace(/^.*#\//, ""),
     ];

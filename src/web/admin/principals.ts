@@ -4,20 +4,24 @@ import { useState } from "preact/hooks";
 import { call, get } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
+import { go } from "../core/route.ts";
 import type { Page, Principal } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen } from "../part/dialog.ts";
 import { useFound } from "../part/list.ts";
+import { Menu, type MenuItem } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
 
 const ROLES = ["guest", "member", "admin", "owner"];
 
 export function Principals(): VNode {
   const [q, setQ] = useState("");
+  const [role, setRole] = useState("");
+  const filter = { ...q === "" ? {} : { q }, ...role === "" ? {} : { role } };
   const { page, setPage, read, more } = useFound<Page<Principal>>(
-    q,
-    (cursor) => get("v1/collaboration/principals", { limit: 100, ...q === "" ? {} : { q }, cursor }),
+    `${q}${role}`,
+    (cursor) => get("v1/collaboration/principals", { limit: 100, ...filter, cursor }),
   );
   const change = (id: string, fields: Record<string, unknown>): Promise<boolean> =>
     attempt(async () => {
@@ -25,9 +29,16 @@ export function Principals(): VNode {
       setPage((shown) => shown && { ...shown, items: shown.items.map((one) => one.id === id ? changed : one) });
     });
   return html`
-    <input type="search" placeholder="Find by name" aria-label="Find by name" value=${q}
-      onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-    <${Placeholder} items=${page?.items} read=${read} text="Nobody has this name." />
+    <div class="row">
+      <input type="search" placeholder="Find by name" aria-label="Find by name" value=${q}
+        onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+      <select class="inline" aria-label="Role" value=${role}
+        onChange=${(event: Event) =>
+          setRole((event.target as HTMLSelectElement).value)}><option value="">all roles</option>${ROLES.map((one) =>
+            html`<option key=${one}>${one}</option>`
+          )}</select>
+    </div>
+    <${Placeholder} items=${page?.items} read=${read} text="There is no such person." />
     <ul class="rows">${(page?.items ?? []).map((one) =>
       html`<${Row} key=${one.id} principal=${one} onChange=${(fields: Record<string, unknown>) =>
         change(one.id, fields)} />`
@@ -68,6 +79,11 @@ function Row({ principal, onChange }: {
               () => onChange({ disabled: true }),
             )}>Disable</button>
         `}
+      <${Menu} label=${`Menu of ${displayName}`} items=${menuOf(principal)} />
     </li>
   `;
+}
+
+function menuOf({ id }: Principal): MenuItem[] {
+  return [{ label: "What they did", icon: "clock", onSelect: () => go(["admin", "audit"], { by: id }) }];
 }
