@@ -188,6 +188,19 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await page.locator("li", { hasText: "Import: Another gateway" }).getByText("done", { exact: true }).waitFor();
     });
 
+    await t.step("a hold is created, and released", async () => {
+      await visit(page, "admin/people");
+      await page.getByRole("button", { name: "Menu of Ada" }).click();
+      await page.getByRole("menuitem", { name: "Legal hold" }).click();
+      await dialog.getByLabel("Reason").fill("Case 17");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.locator("li", { hasText: "Case 17" }).getByRole("button", { name: "Release" }).click();
+      await dialog.getByRole("button", { name: "Release" }).click();
+      await page.getByText("No hold is in force.").waitFor();
+      await page.getByLabel("State").selectOption("released");
+      await page.locator("li", { hasText: "Case 17" }).getByText("released by Ada").waitFor();
+    });
+
     await t.step("the audit log says what a person did, is verified and downloaded", async () => {
       await visit(page, "admin/people");
       await page.getByRole("button", { name: "Menu of Ada" }).click();

@@ -7,6 +7,7 @@ export const SCRIPTS: Sources = {
   "admin/agents.ts": () => import("@/web/admin/agents.ts", { with: { type: "text" } }),
   "admin/audit.ts": () => import("@/web/admin/audit.ts", { with: { type: "text" } }),
   "admin/connections.ts": () => import("@/web/admin/connections.ts", { with: { type: "text" } }),
+  "admin/holds.ts": () => import("@/web/admin/holds.ts", { with: { type: "text" } }),
   "admin/invitations.ts": () => import("@/web/admin/invitations.ts", { with: { type: "text" } }),
   "admin/jobs.ts": () => import("@/web/admin/jobs.ts", { with: { type: "text" } }),
   "admin/metrics.ts": () => import("@/web/admin/metrics.ts", { with: { type: "text" } }),

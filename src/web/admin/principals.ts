@@ -12,6 +12,7 @@ import { confirmThen } from "../part/dialog.ts";
 import { useFound } from "../part/list.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
+import { openHold } from "./holds.ts";
 
 const ROLES = ["guest", "member", "admin", "owner"];
 
@@ -84,6 +85,10 @@ function Row({ principal, onChange }: {
   `;
 }
 
-function menuOf({ id }: Principal): MenuItem[] {
-  return [{ label: "What they did", icon: "clock", onSelect: () => go(["admin", "audit"], { by: id }) }];
+function menuOf(principal: Principal): MenuItem[] {
+  const { id } = principal;
+  return [
+    { label: "What they did", icon: "clock", onSelect: () => go(["admin", "audit"], { by: id }) },
+    { label: "Legal hold", icon: "lock", onSelect: () => openHold(principal, () => go(["admin", "holds"])) },
+  ];
 }
