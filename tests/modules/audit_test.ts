@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { isAudited } from "@/core/operation.ts";
 import { testOnEngines } from "../engines.ts";
 import { type ApiResponse, type Caller, openGateway } from "../harness.ts";
+import { okTool } from "../transport/mcp_fixture.ts";
+import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { assertProblem, createRoom, ok } from "./fixtures.ts";
 
 const AUDIT = "/v1/collaboration/audit";
@@ -16,6 +18,8 @@ type Entry = {
   tokenId: string | null;
   operation: string;
   via: string;
+  ip: string | null;
+  userAgent: string | null;
   requestId: string;
   resourceId: string | null;
   changes: Record<string, unknown>;
@@ -131,6 +135,21 @@ Deno.test("sessions have entries, agents those of their owners, and old entries 
   gateway.clock.advance(2 * DAY_MS);
   await gateway.app.runMaintenance();
   assert.deepEqual(await entriesOf(await gateway.as("olga", { role: "owner" })), []);
+});
+
+Deno.test("an entry has the address and the program of its caller, whatever the transport", async () => {
+  await using gateway = await openGateway();
+  const owner = await gateway.as("olga", { role: "owner" });
+  const id = await createRoom(owner, []);
+  await okTool(owner, "operation_call", { name: "room.update", input: { id, topic: "by MCP" } });
+  const socket = new FakeSocket();
+  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "192.0.2.7", userAgent: "tool/1" }) };
+  assert.ok((await sendCommand(peer, 1, { connect: { token: owner.token } })).connect);
+  assert.ok((await sendCommand(peer, 2, { rpc: { method: "room.update", data: { id, topic: "by ws" } } })).rpc);
+  assert.deepEqual((await entriesOf(owner)).map(({ via, ip, userAgent }) => [via, ip, userAgent]), [
+    ["ws", "192.0.2.7", "tool/1"],
+    ["mcp", "127.0.0.1", null],
+  ]);
 });
 
 Deno.test("administrators read the audit log, and what administers is recorded without being named", async () => {

@@ -94,6 +94,7 @@ testOnEngines(
     assert.deepEqual([ok(back).active, back.body.displayName], [true, "Ada King"]);
     assert.equal(ok(await ada.get("/v1/collaboration/me")).principal.displayName, "Ada King");
     const { items } = ok(await owner.get("/v1/collaboration/audit?operation=principal&resourceId=00uada"));
+    assert.deepEqual(items.map(({ ip }: { ip: string }) => ip), Array(3).fill("127.0.0.1"));
     assert.deepEqual(items.map(({ operation, via, changes }: Record<string, unknown>) => [operation, via, changes]), [
       ["principal.update", "scim", { id: "00uada", displayName: null, disabled: "false" }],
       ["principal.update", "scim", { id: "00uada", disabled: "true" }],

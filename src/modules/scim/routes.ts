@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { publicAddressOf } from "@/core/public_address.ts";
-import { matchesIfNoneMatch } from "@/core/request.ts";
+import { clientOf, matchesIfNoneMatch } from "@/core/request.ts";
 import { type Route, type RouteCall, type RouteForm, routeSchema } from "@/core/route.ts";
 import { GROUPS, PAGE_MAX, RESOURCE_TYPES, SCHEMAS, SERVICE_PROVIDER_CONFIG } from "./discovery.ts";
 import { conditionOf, EVERYONE, FILTER_MAX_CHARS } from "./filter.ts";
@@ -207,8 +207,8 @@ function success(description: string, schema: Json): Json {
   return { description, content: { [TYPE]: { schema } } };
 }
 
-function callOf({ actor, requestId }: Call, request: Request): ScimCall {
-  return { actor, requestId, ifMatch: request.headers.get("If-Match") };
+function callOf({ actor, requestId, ip }: Call, request: Request): ScimCall {
+  return { actor, client: clientOf(request, ip), requestId, ifMatch: request.headers.get("If-Match") };
 }
 
 function idOf({ params }: Call): string {

@@ -4,7 +4,7 @@ import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { Dispatcher } from "@/core/dispatch.ts";
 import { Fault, notFound } from "@/core/fault.ts";
-import type { Operation } from "@/core/operation.ts";
+import type { Client, Operation } from "@/core/operation.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import type { Condition } from "./filter.ts";
 import { applyPatch } from "./patch.ts";
@@ -30,6 +30,7 @@ type Deps = {
 /** Who calls, and what the call is about. */
 export type ScimCall = {
   actor: Actor;
+  client: Client;
   requestId: string;
   /** Only this version is changed; null: any. */
   ifMatch: string | null;
@@ -135,10 +136,10 @@ export class ScimUsers {
     });
   }
 
-  async #dispatch({ actor, requestId }: ScimCall, name: string, input: Json): Promise<void> {
+  async #dispatch({ actor, client, requestId }: ScimCall, name: string, input: Json): Promise<void> {
     const operation = this.#deps.operations.get(name);
     if (operation === undefined) throw new TypeError(`Expected an operation ${name}, received none`);
-    const call = { actor: { ...actor, scopes: PRINCIPAL_SCOPES }, input, requestId, via: "scim" };
+    const call = { actor: { ...actor, scopes: PRINCIPAL_SCOPES }, client, input, requestId, via: "scim" };
     await this.#deps.dispatch(operation, { ...call, isCpuAccounted: true, hasTurn: true });
   }
 

@@ -10,6 +10,7 @@ import { objectOf } from "@/core/json.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
+import { clientOf } from "@/core/request.ts";
 import { parseQuery, type Route, type RouteCall } from "@/core/route.ts";
 import { Places } from "@/core/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
@@ -171,6 +172,7 @@ export class McpEndpoint {
     const context: ToolContext = {
       endCharge: once(beginCharge()),
       actor: call.actor,
+      client: clientOf(request, call.ip),
       requestId: call.requestId,
       signal: call.signal,
       isReadOnly: readonly === "true",

@@ -6,7 +6,7 @@ import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { withTimeout } from "@/core/clock.ts";
 import { type Dispatch, parse } from "@/core/dispatch.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
-import { isReadOnly, type Operation } from "@/core/operation.ts";
+import { type Client, isReadOnly, type Operation } from "@/core/operation.ts";
 import { nearestName } from "@/core/suggestion.ts";
 import { type Json, renderJson } from "./render.ts";
 import { type ToolSchema, toolSchema } from "./tool_schema.ts";
@@ -22,6 +22,7 @@ const QUERY_MAX_CHARS = 100;
 /** One request: who asks, for what, until when. */
 export type ToolContext = {
   actor: Actor;
+  client: Client;
   requestId: string;
   signal: AbortSignal;
   /** To be called before the first wait: what a message takes until then is charged to its caller. */
@@ -116,12 +117,12 @@ export class Tools {
   async output(context: ToolContext, name: string, input: Json): Promise<Json> {
     const operation = this.#operations.get(name);
     if (operation === undefined || !isOffered(operation, context)) throw this.#unknown(context, name);
-    const { actor, requestId } = context;
+    const { actor, client, requestId } = context;
     context.endCharge();
     const controller = new AbortController();
     const signal = AbortSignal.any([context.signal, controller.signal]);
     const outcome = await withTimeout(
-      this.#dispatch(operation, { actor, input, requestId, via: "mcp", signal }),
+      this.#dispatch(operation, { actor, client, input, requestId, via: "mcp", signal }),
       CALL_TIMEOUT_MS,
     );
     if (outcome === undefined) {
