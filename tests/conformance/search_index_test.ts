@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { z } from "@zod/zod";
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { Actor } from "@/core/actor.ts";
 import { Signer } from "@/core/crypto.ts";
 import { Cursors } from "@/core/page.ts";
@@ -12,15 +12,19 @@ import { SearchIndex } from "@/modules/search/mod.ts";
 import { SearchService } from "@/modules/search/service.ts";
 import { IndexedMessageStore } from "@/modules/message/indexed_message_store.ts";
 import { messageStream } from "@/modules/message/searchable.ts";
+import type { SearchTables } from "@/modules/search/index_store.ts";
+import { Matcher } from "@/modules/search/matcher.ts";
 import { SearchViewer } from "@/modules/search/search_viewer.ts";
+import { type Candidate, SearchStore } from "@/modules/search/store.ts";
+import { hashGrams } from "@/modules/search/tokenize.ts";
 import { openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
 import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
-import { testSearch } from "./search_engines.ts";
-import { allEnded } from "../wait.ts";
-import { completeSearch } from "../modules/fixtures.ts";
+import { fillRoom, testSearch, waitForIndex } from "./search_engines.ts";
+import { allEnded, WAIT_MS } from "../wait.ts";
+import { completeSearch, createCallers } from "../modules/fixtures.ts";
 
 const NOTE = z.object({ id: z.string(), title: z.string() });
 
@@ -320,4 +324,23 @@ Deno.test("SearchViewer.of requires a tenant and a principal", () => {
   assert.throws(() => SearchViewer.of({ ...actor, principalId: "" }), TypeError);
   assert.equal(SearchViewer.of({ ...actor, role: "guest" }).canBrowsePublic, false);
   assert.equal(SearchViewer.of({ ...actor, kind: "agent", ownerId: "bob" }).canBrowsePublic, false);
+});
+
+testOnPostgres("the newest messages with a frequent word are found without asking for all", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await createCallers(gateway, "alice");
+  await fillRoom(gateway, alice, Array.from({ length: 60 }, (_, n) => `frequent ${n}`));
+  await waitForIndex(alice);
+  const store = new SearchStore(gateway.app.store.db as unknown as Kysely<SearchTables>, "postgres"); // these are in every store
+  const viewer = SearchViewer.of(actorOf("alice"));
+  const filter = { kinds: ["message"], isOnlyStreamed: true };
+  const tokens = { all: hashGrams("default", new Matcher("frequent").requiredGrams), any: [] };
+  const find = (leftMs: number, limit: number, after?: Candidate) =>
+    store.candidates({ viewer, filter, leftMs: () => leftMs }, tokens, after, limit);
+  const { candidates: all } = await find(WAIT_MS, 100);
+  assert.equal(all.length, 60);
+  // Whether these are all that there are is known only when all were asked for.
+  assert.deepEqual(await find(0, 50), { candidates: all.slice(0, 50), isComplete: true });
+  assert.deepEqual(await find(0, 50, all[49]), { candidates: all.slice(50), isComplete: false });
+  assert.deepEqual(await find(WAIT_MS, 50, all[49]), { candidates: all.slice(50), isComplete: true });
 });

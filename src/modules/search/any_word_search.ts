@@ -2,8 +2,7 @@
 import type { AnyWordMatcher, Term } from "./any_word_matcher.ts";
 import type { CandidateLoader } from "./candidate_loader.ts";
 import type { Tokens } from "./index_store.ts";
-import type { Candidate, CandidateFilter, SearchStore } from "./store.ts";
-import type { SearchViewer } from "./search_viewer.ts";
+import type { Candidate, CandidateSearch, SearchStore } from "./store.ts";
 import { hashGrams } from "./tokenize.ts";
 
 /** Words that are looked up; of more, the longest. */
@@ -16,10 +15,8 @@ const LOOKUP_MS = 1000;
 const CORPUS_FACTOR = 2;
 const CORPUS_MIN = 100;
 
-type Lookup = {
+type Lookup = CandidateSearch & {
   store: SearchStore;
-  viewer: SearchViewer;
-  filter: CandidateFilter;
   matcher: AnyWordMatcher;
   /** What every candidate has: room, properties, quoted words. */
   tokens: Tokens;
@@ -32,9 +29,10 @@ type Lookup = {
  * may read. `isComplete` is false if time ended the lookups.
  */
 export async function findByAnyWord(
-  { store, viewer, filter, matcher, tokens, loader, assertInTime }: Lookup,
+  lookup: Lookup,
   limit: number,
 ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
+  const { store, viewer, matcher, tokens, loader, assertInTime } = lookup;
   const startedAt = performance.now();
   let isComplete = true;
   const found = new Map<string, { candidate: Candidate; terms: Set<Term>; weight: number }>();
@@ -44,9 +42,9 @@ export async function findByAnyWord(
     if (!isComplete) return undefined;
     const own = hashGrams(viewer.tenantId, terms.flatMap(({ grams }) => grams));
     const all = { ...tokens, all: [...own, ...tokens.all] };
-    const candidates = await loader.filterVisible(
-      await store.candidates(viewer, all, filter, undefined, LIST_MAX),
-    );
+    const newest = await store.candidates(lookup, all, undefined, LIST_MAX);
+    isComplete &&= newest.isComplete;
+    const candidates = await loader.filterVisible(newest.candidates);
     for (const candidate of candidates) {
       const key = `${candidate.kind} ${candidate.id}`;
       const known = found.get(key)?.terms ?? [];

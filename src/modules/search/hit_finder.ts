@@ -8,16 +8,13 @@ import type { Tokens } from "./index_store.ts";
 import { Matcher } from "./matcher.ts";
 import { findNear, fuseRankings } from "./near_search.ts";
 import { EXCLUDING_ROUNDS_MAX, RANKED_MAX, type SearchRequest } from "./schema.ts";
-import type { SearchViewer } from "./search_viewer.ts";
-import type { Candidate, CandidateFilter, SearchStore } from "./store.ts";
+import type { Candidate, CandidateSearch, SearchStore } from "./store.ts";
 
 /** Results of any words with less than this share of the best score are noise. */
 const RELEVANT_SHARE = 0.25;
 
 /** What one search looks for, as whom, and where its page begins. */
-export type Search = {
-  viewer: SearchViewer;
-  filter: CandidateFilter;
+export type Search = CandidateSearch & {
   keywords: Matcher;
   /** Of texts: the keywords, or any words of the query. */
   matcher: Matcher | AnyWordMatcher;
@@ -55,22 +52,25 @@ export class HitFinder {
 
   /** The newest hits, read in steps until there are `wanted`. */
   async #recent(wanted: number): Promise<Found> {
-    const { viewer, filter, matcher, loader, after, assertInTime } = this.#search;
+    const { filter, matcher, loader, after, assertInTime } = this.#search;
     const hits: Hit[] = [];
     const step = Math.max(wanted, 50);
     let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
-    let isMore = true;
+    let [isMore, isComplete] = [true, true];
     while (isMore && hits.length < wanted) {
       assertInTime();
-      const candidates = await this.#store.candidates(viewer, this.#tokens, filter, from, step);
+      const found = await this.#store.candidates(this.#search, this.#tokens, from, step);
+      const { candidates } = found;
       hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
       from = candidates.at(-1);
-      isMore = candidates.length === step;
+      isComplete = found.isComplete;
+      isMore = isComplete && candidates.length === step;
     }
     // How many were read for these depends on hidden ones.
-    if (loader.hides(filter.kinds)) return { hits, total: Math.min(hits.length, wanted) };
-    const isAll = after === undefined && !isMore;
-    return { hits, total: isAll ? hits.length : await this.#store.count(viewer, this.#tokens, filter, RANKED_MAX) };
+    if (loader.hides(filter.kinds)) return { hits, total: Math.min(hits.length, wanted), isComplete };
+    if (after === undefined && !isMore) return { hits, total: hits.length, isComplete };
+    const { candidates: first } = await this.#store.candidates(this.#search, this.#tokens, undefined, RANKED_MAX);
+    return { hits, total: Math.max(hits.length, first.length), isComplete };
   }
 
   /** Candidates by relevance, after those of earlier pages. */
@@ -105,22 +105,24 @@ export class HitFinder {
 
   /** Of the newest `RANKED_MAX` candidates; of more, if the query has exclusions. */
   async #withAllWords(matcher: Matcher): Promise<Found> {
-    const { viewer, filter, loader } = this.#search;
+    const { filter, loader } = this.#search;
     const hits: Hit[] = [];
     let from: Candidate | undefined;
-    let isMore = true;
+    let [isMore, isComplete] = [true, true];
     for (
       let left = matcher.hasExclusions ? EXCLUDING_ROUNDS_MAX : 1;
       isMore && left > 0 && hits.length < RANKED_MAX;
       left--
     ) {
-      const candidates = await this.#store.candidates(viewer, this.#tokens, filter, from, RANKED_MAX);
+      const found = await this.#store.candidates(this.#search, this.#tokens, from, RANKED_MAX);
+      const { candidates } = found;
       hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
       from = candidates.at(-1);
-      isMore = candidates.length === RANKED_MAX;
+      isComplete = found.isComplete;
+      isMore = isComplete && candidates.length === RANKED_MAX;
     }
     const isMany = isMore && !matcher.hasExclusions && !loader.hides(filter.kinds);
-    return { hits, total: isMany ? RANKED_MAX : Math.min(hits.length, RANKED_MAX) };
+    return { hits, total: isMany ? RANKED_MAX : Math.min(hits.length, RANKED_MAX), isComplete };
   }
 
   async #withAnyWord(matcher: AnyWordMatcher): Promise<Found> {

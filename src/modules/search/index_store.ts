@@ -60,8 +60,18 @@ type Tx = Transaction<SearchTables>;
 /** A query over documents `d`. */
 export type DocumentQuery = SelectQueryBuilder<SearchTables & { d: SearchTables["search_document"] }, "d", unknown>;
 
-/** Tokens to look up: all of `all`, and at least one of `any` unless it is empty; `any` only narrows the search. */
-export type Tokens = { all: readonly number[]; any: readonly number[] };
+/** A position among the documents of a tenant, which are sorted newest first. */
+export type DocumentPosition = { n: number; id: string };
+
+/**
+ * Tokens to look up: all of `all`, and at least one of `any` unless it is empty; `any` only narrows the search. With `newest`, only
+ * that many documents of a kind are read, the newest ones after a position.
+ */
+export type Tokens = {
+  all: readonly number[];
+  any: readonly number[];
+  newest?: { kind: string; rows: number; after: DocumentPosition | undefined };
+};
 
 const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz";
 /** Larger numbers have seven digits. */
@@ -92,10 +102,14 @@ export interface IndexEngine {
   matchingInParts(db: Db, tenantId: string, tokens: Tokens): DocumentQuery;
   /** The same query, newest first. */
   newestFirst(query: DocumentQuery): DocumentQuery;
+  /** How many of the newest documents to read before all with the tokens are, which takes long where most documents have them. */
+  readonly newestRows: readonly number[];
 }
 
 /** FTS5 without content: a document's `n` is the row id of its tokens, so results are newest first without sorting. */
 class SqliteEngine implements IndexEngine {
+  readonly newestRows = [];
+
   async put(tx: Tx, tenantId: string, documents: readonly IndexedDocument[]): Promise<void> {
     const known = await knownDocuments(tx.db, tenantId, documents);
     const last = new Map<number, number>();
@@ -179,6 +193,8 @@ class SqliteEngine implements IndexEngine {
 
 /** A GIN index over the tokens as integers. */
 class PostgresEngine implements IndexEngine {
+  readonly newestRows = [2000, 40_000];
+
   async put(tx: Tx, tenantId: string, documents: readonly IndexedDocument[]): Promise<void> {
     if (documents.length === 0) return;
     const long = documents.filter(({ isWhole }) => !isWhole).map(({ row }) => row.id);
@@ -229,12 +245,13 @@ class PostgresEngine implements IndexEngine {
       .$if(before !== Infinity, (query) => query.where("part", "<", before)).execute();
   }
 
-  matching(db: Db, tenantId: string, { all, any }: Tokens): DocumentQuery {
+  matching(db: Db, tenantId: string, { all, any, newest }: Tokens): DocumentQuery {
     // Reading the long lists of several rooms costs more than it saves; one room is one token more.
     const needed = `{${(any.length === 1 ? [...all, ...any] : all).join(",")}}`;
-    const query = db.selectFrom("search_document as d").where("d.tenant_id", "=", tenantId)
-      .where(sql<boolean>`d.tokens @> ${needed}::text::integer[]`);
-    return query as unknown as DocumentQuery; // as above
+    const documents = newest === undefined
+      ? db.selectFrom("search_document as d").where("d.tenant_id", "=", tenantId)
+      : db.selectFrom(newestDocuments(db, tenantId, newest).as("d"));
+    return (documents as unknown as DocumentQuery).where(sql<boolean>`d.tokens @> ${needed}::text::integer[]`); // as above
   }
 
   matchingInParts(db: Db, tenantId: string, tokens: Tokens): DocumentQuery {
@@ -253,6 +270,14 @@ class PostgresEngine implements IndexEngine {
 
 export function indexEngineOf(dialect: Dialect): IndexEngine {
   return dialect === "sqlite" ? new SqliteEngine() : new PostgresEngine();
+}
+
+/** Newest first, on PostgreSQL. The tenant is an expression that no other query has, so that none is planned with this index. */
+function newestDocuments(db: Db, tenantId: string, { kind, rows, after }: NonNullable<Tokens["newest"]>) {
+  let query = db.selectFrom("search_document").selectAll().where(sql<boolean>`'' || tenant_id = ${tenantId}`)
+    .where("kind", "=", kind);
+  if (after !== undefined) query = query.where(sql<boolean>`(n, id) < (${after.n}, ${after.id})`);
+  return query.orderBy("n", "desc").orderBy("id", "desc").limit(rows);
 }
 
 const documentsByIds = prepared(

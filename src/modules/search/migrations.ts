@@ -70,5 +70,14 @@ const baseline: Migration = {
   },
 };
 
+const indexNewest: Migration = {
+  name: "0002_index_newest_documents",
+  async up(db, dialect) {
+    if (dialect === "sqlite") return;
+    // An expression, since no index that other queries may use starts with the tenant.
+    await sql`create index search_document_newest on search_document (('' || tenant_id), kind, n, id)`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, indexNewest];

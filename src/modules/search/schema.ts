@@ -129,7 +129,8 @@ export function searchResponseSchema(sources: readonly Searchable[]) {
     totalEstimate: z.int().describe(`Approximate number of results; ${RANKED_MAX} means that many or more`),
     mode: SearchMode.describe("Mode that was used"),
     degraded: z.boolean().describe(
-      "Whether the requested mode is unavailable, or the newest messages, long texts or vectors are not completely indexed",
+      "Whether the requested mode is unavailable, the newest messages, long texts or vectors are not completely indexed, or time " +
+        "sufficed for the newest messages only",
     ),
     degradedReason: DegradedReason.optional().describe("Why; absent unless `degraded`"),
     tookMs: z.int().describe("Duration of the search in milliseconds"),

@@ -29,6 +29,8 @@ import { type CandidateFilter, SearchStore } from "./store.ts";
 import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
 
 const TIMEOUT_MS = 2000;
+/** The index is asked for no longer than this: what was found until then is to be loaded and ranked. */
+const INDEX_MS = 1500;
 /** Maximum time that a search spends on indexing recent messages. */
 const CATCH_UP_MS = 800;
 /** More events than this cannot be indexed in that time; the response is then `degraded` without an attempt. */
@@ -140,7 +142,8 @@ export class SearchService {
     const isCaughtUp = await this.#catchUp(viewer, filter, () => performance.now() - startedAt > CATCH_UP_MS);
     const { find, reason } = await vectors ?? {};
     const loader = new CandidateLoader(actor, this.#sources, pause);
-    const search = { viewer, filter, keywords, matcher, loader, after, assertInTime, pause };
+    const leftMs = (): number => startedAt + INDEX_MS - performance.now();
+    const search = { viewer, filter, keywords, matcher, loader, after, assertInTime, leftMs, pause };
     const { hits, total, isComplete = true }: Found = keywords.termCount === 0
       ? { hits: [], total: 0 }
       : await (await this.#finder(search, request)).find(request, find);

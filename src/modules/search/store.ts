@@ -1,10 +1,18 @@
 // SQL of search: candidates within the rooms that a viewer may read.
 import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
+import { withTimeout } from "@/core/clock.ts";
 import { EVERYONE } from "@/core/searchable.ts";
 import { inJsonList, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
 import type { Dialect } from "@/ports/store.ts";
-import { type DocumentQuery, type IndexEngine, indexEngineOf, type SearchTables, type Tokens } from "./index_store.ts";
+import {
+  type DocumentPosition,
+  type DocumentQuery,
+  type IndexEngine,
+  indexEngineOf,
+  type SearchTables,
+  type Tokens,
+} from "./index_store.ts";
 import type { RoomLag } from "./progress_store.ts";
 import { hashGrams, readerGram } from "./tokenize.ts";
 import type { SearchViewer } from "./search_viewer.ts";
@@ -25,6 +33,12 @@ export type CandidateFilter = {
   to?: string | undefined;
 };
 
+/** If fewer than one of so many documents have the tokens, all that do are read fast. */
+const RARE = 200;
+
+/** What is searched, as whom, and the time that is left to ask the index. */
+export type CandidateSearch = { viewer: SearchViewer; filter: CandidateFilter; leftMs: () => number };
+
 /** A document that may match; the index has them newest first. */
 export type Candidate = { n: number; kind: string; id: string; room_id: string | null; seq: number | null };
 
@@ -41,12 +55,37 @@ export class SearchStore {
     this.#engine = indexEngineOf(dialect);
   }
 
-  /** At most `limit` candidates after `after` that the viewer may read now. */
+  /**
+   * At most `limit` candidates after `after` that the viewer may read now. Where the newest documents are read first, these are all
+   * that there is if the others take longer than `leftMs`.
+   */
   async candidates(
+    { viewer, filter, leftMs }: CandidateSearch,
+    tokens: Tokens,
+    after: DocumentPosition | undefined,
+    limit: number,
+  ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
+    let candidates: Candidate[] = [];
+    let read = 0;
+    const [kind = "", ...otherKinds] = filter.kinds;
+    // The parts of long documents are read by their tokens only.
+    for (const rows of filter.isOnlyStreamed && otherKinds.length === 0 ? this.#engine.newestRows : []) {
+      if (candidates.length * RARE < read) break;
+      candidates = await this.#find(viewer, { ...tokens, newest: { kind, rows, after } }, filter, after, limit);
+      if (candidates.length === limit) return { candidates, isComplete: true };
+      read = rows;
+    }
+    if (read === 0) return { candidates: await this.#find(viewer, tokens, filter, after, limit), isComplete: true };
+    const ms = leftMs();
+    const all = ms > 0 ? await withTimeout(this.#find(viewer, tokens, filter, after, limit), ms) : undefined;
+    return { candidates: all ?? candidates, isComplete: all !== undefined };
+  }
+
+  async #find(
     viewer: SearchViewer,
     tokens: Tokens,
     filter: CandidateFilter,
-    after: { n: number; id: string } | undefined,
+    after: DocumentPosition | undefined,
     limit: number,
   ): Promise<Candidate[]> {
     const found = await Promise.all(
@@ -79,17 +118,6 @@ export class SearchStore {
       ),
     );
     return found.flat();
-  }
-
-  /** The approximate number of candidates, counted up to `max`. */
-  async count(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, max: number): Promise<number> {
-    const counts = await Promise.all(
-      this.#matching(viewer, tokens, filter).map((query) =>
-        this.#db.selectFrom(query.select("d.n").limit(max).as("found"))
-          .select(({ fn }) => fn.countAll<number>().as("n")).executeTakeFirst()
-      ),
-    );
-    return Math.min(max, counts.reduce((sum, row) => sum + Number(row?.n ?? 0), 0));
   }
 
   /** Those of the rooms that the viewer can see now, with the last position hidden from the viewer. */
