@@ -11,6 +11,7 @@ import { systemClock } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import { UniqueViolation } from "@/ports/store.ts";
+import { captureLog } from "../log_capture.ts";
 import { postgresUrl } from "../tier.ts";
 import { stopTime, until, WAIT_MS } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
@@ -155,7 +156,14 @@ if (url !== undefined) {
       proxy.accept();
       await assert.rejects(store.checkHealth(), { code: "unavailable" }, "not so soon");
     }
-    await until(() => store.checkHealth().then(() => true, () => false));
+    const records = await captureLog(["gateway", "store"], async () => {
+      await until(() => store.checkHealth().then(() => true, () => false));
+      await store.checkHealth();
+    });
+    assert.deepEqual(
+      records.filter(({ level }) => level === "info").map(({ rawMessage }) => rawMessage),
+      ["the database takes writes again"],
+    );
     assert.deepEqual(await tablesLike(schema.url, "readiness%"), []);
     await store.close();
     await schema.drop();

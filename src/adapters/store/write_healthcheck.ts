@@ -1,6 +1,7 @@
 // The probe of readiness: a write that shows whether the database takes writes.
 import { type Kysely, sql } from "kysely";
 import { Fault } from "@/core/fault.ts";
+import { logOf } from "@/core/log.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 
@@ -8,6 +9,8 @@ import type { CoreTables } from "./core_tables.ts";
 const SPACE_BYTES = 256_000;
 const ROW_BYTES = 32;
 const RETRY_PAUSE_MS = 1000;
+
+const log = logOf("store");
 
 type Deps = {
   store: Pick<Store<CoreTables>, "dialect" | "write">;
@@ -36,7 +39,9 @@ export class WriteHealthcheck {
     await this.#allocatePages();
     await this.#writeMarker(crypto.randomUUID());
     // A failure that was recorded meanwhile remains.
-    if (writeHealth.last === refusal) writeHealth.last = undefined;
+    if (writeHealth.last !== refusal) return;
+    writeHealth.last = undefined;
+    log.info("the database takes writes again");
   }
 
   /**
