@@ -10,6 +10,7 @@ import { aiModule } from "@/modules/ai/mod.ts";
 import { calendarModule } from "@/modules/calendar/mod.ts";
 import { commandModule } from "@/modules/command/mod.ts";
 import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
+import { erasureModule } from "@/modules/erasure/mod.ts";
 import { type FileModule, fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
@@ -155,6 +156,7 @@ function addAccounts(
     refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
   }));
   const invitation = add(invitationModule(platform, { identity: identities, admission, audit }));
+  add(erasureModule(platform, { principals: identity.erased, days: settings.SVC_LIMIT_ERASURE_DAYS }));
   add(signInModule(platform, {
     authenticator,
     invitations: invitation.invitations,

@@ -97,6 +97,8 @@ Deno.test("every operation responds to an invisible resource as to a missing one
   hidden["job"] = ok(await boss.get(`${BASE}/jobs`)).items[0].id;
   hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;
   hidden["hold"] = ok(await boss.post(`${BASE}/holds`, { principalId: "boss", reason: SECRET })).id;
+  const erasure = { principalId: "alice", mode: "anonymize", dryRun: true };
+  hidden["era"] = ok(await boss.post(`${BASE}/erasures`, erasure)).id;
   await gateway.runJobs();
   const operations = [...gateway.app.operations.values()];
   const hiddenFrom = ({ name }: { name: string }): ResourceIds =>

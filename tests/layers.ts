@@ -11,6 +11,7 @@ const MODULE_ORDER = [
   "tenant",
   "permission",
   "identity",
+  "erasure",
   "oauth",
   "invitation",
   "sign_in",

@@ -14,7 +14,7 @@ const ID = /^([a-z]+)_[0-9a-f]{32}$/;
 const KEY = /^[A-Z]+-\d+$/;
 
 /** A gateway with a command and a model, which some of it needs. */
-export function openResourceGateway(): Promise<Harness> {
+export function openResourceGateway(environment: Record<string, string> = {}): Promise<Harness> {
   const commands = new ScriptedCommands("toy", { name: "toy" });
   commands.respond = () => ({ kind: "accepted" });
   const models = new ScriptedModels(({ request: { messages } }) => ({
@@ -24,6 +24,7 @@ export function openResourceGateway(): Promise<Harness> {
     SVC_OUTBOUND_ALLOW: "127.0.0.1",
     SVC_AI_BASE_URL: "http://m.test/v1",
     SVC_AI_MODEL: "small",
+    ...environment,
   };
   return openGateway(settings, { models, modules: [() => commands.module()] });
 }

@@ -70,6 +70,7 @@ export class Metrics {
   readonly messageSize = this.#histogram("svc_message_size_bytes", "Size of the message text", BYTES);
   readonly roomsActive = this.#gauge("svc_rooms_active", "Rooms with at least one subscriber on this node");
   readonly roomsCreated = this.#counter("svc_rooms_created_total", "Rooms created since start");
+  readonly erasures = this.#counter("svc_erasures_total", "People erased, by what became of their contents", ["mode"]);
   readonly roomMembers = this.#gauge(
     "svc_room_members",
     "Members of the 100 largest rooms; all other rooms are summed up as _other",

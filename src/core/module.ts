@@ -3,6 +3,7 @@ import type { Gauge } from "prom-client";
 import type { Actor } from "./actor.ts";
 import type { AnyArchiveSection } from "./archive.ts";
 import type { ChannelKind } from "./channel.ts";
+import type { PrincipalErasure } from "./erasure.ts";
 import type { EventType, StoredEvent } from "./event.ts";
 import type { IsHeld } from "./hold.ts";
 import type { ActionTarget, CommandSource } from "./interaction.ts";
@@ -67,6 +68,8 @@ export type Module = ModuleApi & {
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
   /** Called in the transaction that deletes messages of a room: to delete, or enqueue to delete, what was derived from them. */
   eraseMessages?: (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
+  /** What becomes of its tables when a person is erased: of every column that may name or describe people. */
+  erases?: PrincipalErasure;
   /** Receives the events of each commit of this node, in stream order. Must not throw or wait. */
   onCommit?: (events: readonly StoredEvent[]) => void;
   /** Called when another database server took over: what it lacks of the last one must not stay in memory. */

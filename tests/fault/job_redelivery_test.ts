@@ -135,6 +135,9 @@ async function createJobs(gateway: Harness): Promise<void> {
   const request = { method: "PUT", headers: bearer(owner), body: await archive.bytes() };
   ok(await gateway.send(new Request(`http://gateway.test${API}/imports/${importId}/content`, request)));
   await gateway.runJobs();
+  await createCallers(gateway, "dora");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/dora`));
+  ok(await owner.post(`${API}/erasures`, { principalId: "dora", mode: "anonymize", confirm: "dora" }));
   // An owner who is disabled is followed by somebody else.
   ok(await owner.delete(`${API}/principals/alice`));
   for (let hour = 0; hour < 24; hour += 6) {

@@ -24,6 +24,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "principal.create",
   "principal.update",
   "principal.disable",
+  "erasure.create",
+  "erasure.cancel",
   "token.create",
   "token.revoke",
   "session.end",

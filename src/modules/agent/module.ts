@@ -23,6 +23,7 @@ import { APPROVAL_EVENTS } from "./approval/schema.ts";
 import { ApprovalService } from "./approval/service.ts";
 import { ApprovalStore } from "./approval/store.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { RunAccess } from "./run/access.ts";
 import { RUN_PATH, runOperations } from "./run/api.ts";
 import { runChannel } from "./run/channel.ts";
@@ -103,6 +104,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     name: "agent",
     leases: runner.leases,
     migrations,
+    erases,
     tags: {
       agents: "Agents: principals that respond with a language model.",
       run: "Runs of agents: what they do about a message or a request.",

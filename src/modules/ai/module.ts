@@ -14,6 +14,7 @@ import { Budgets, type TokenLimits } from "./budgets.ts";
 import { Catalog } from "./catalog.ts";
 import { CompletionService } from "./completion_service.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { ProviderService } from "./provider_service.ts";
 import { MESSAGES_MAX, OUTPUT_TOKENS_MAX, PROVIDERS_MAX, TOOLS_MAX } from "./schema.ts";
 import { AiService } from "./service.ts";
@@ -49,6 +50,7 @@ export function aiModule(
   return {
     name: "ai",
     migrations,
+    erases,
     ...aiApi({
       ai,
       completions,

@@ -151,7 +151,7 @@ export type Completion = z.output<typeof Completion>;
 
 const BUDGET_SCOPES = ["tenant", "room", "agent", "principal"] as const;
 export type BudgetScope = typeof BUDGET_SCOPES[number];
-const BUDGET_PERIODS = ["hour", "day", "month"] as const;
+export const BUDGET_PERIODS = ["hour", "day", "month"] as const;
 export type BudgetPeriod = typeof BUDGET_PERIODS[number];
 
 const BudgetScopeField = z.enum(BUDGET_SCOPES).describe("What the budget limits: the whole tenant, or one of these");

@@ -8,6 +8,7 @@ import type { ModuleArchives } from "./format/content_records.ts";
 import { ExportService } from "./export/service.ts";
 import { ImportService } from "./import/service.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { ARCHIVE_MAX_BYTES, EXPORT_RETENTION_HOURS, EXPORTS_PER_PRINCIPAL } from "./schema.ts";
 
 type Deps = { roomAccess: RoomAccess; archives: ModuleArchives; membersMax: number };
@@ -25,6 +26,7 @@ export function archiveModule(
   return {
     name: "transfer",
     migrations,
+    erases,
     ...archiveApi(imports, exports, sections),
     jobs: [...imports.jobs, ...exports.jobs],
     purgeRoom: (tenantId, roomId) => store.write((tx) => new ImportHistory(tx, tenantId).clear(roomId)),

@@ -6,6 +6,7 @@ import type { Platform } from "@/ports/platform.ts";
 import { AuditChain } from "./chain.ts";
 import { exportRoute } from "./export.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { AuditEntry, AuditList, AuditVerification, AuditVerify } from "./schema.ts";
 import { AuditLog } from "./service.ts";
 
@@ -22,6 +23,7 @@ export function auditModule(
   return {
     name: "audit",
     migrations,
+    erases,
     tags: { audit: "What was done that administers the tenant, or changes what others may do." },
     operations: [
       defineOperation({

@@ -19,6 +19,7 @@ import { CalendarFeeds, deleteFeedsJob, FEEDS_JOB, FEEDS_MAX } from "./feeds.ts"
 import { CalendarImports, IMPORT_JOB } from "./imports.ts";
 import { EventMeetings } from "./meetings.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { REMINDER_JOB, ReminderSender } from "./reminders.ts";
 import {
   ATTENDEES_MAX,
@@ -66,6 +67,7 @@ export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: D
   return {
     name: "calendar",
     migrations,
+    erases,
     ...calendarApi({ calendar, updater, feeds, imports }),
     notificationKinds: { reminder: "reminders", ...CHANGE_NOTIFICATIONS },
     jobs: [

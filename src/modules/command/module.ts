@@ -12,6 +12,7 @@ import { CommandCatalog } from "./catalog.ts";
 import { ResponseDelivery } from "./delivery.ts";
 import { Interactions } from "./interactions.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { COMMAND_TEXT_MAX, RESPONSE_MINUTES } from "./schema.ts";
 import { CommandService } from "./service.ts";
 
@@ -48,6 +49,7 @@ export function commandModule(
   return {
     name: "command",
     migrations,
+    erases,
     ...commandApi({ commands, actions, interactions }),
     purgeRoom: (tenantId, roomId) => interactions.purgeRoom(tenantId, roomId),
     maintenance: { interactions: () => interactions.purgeExpired() },

@@ -207,7 +207,7 @@ export async function lockDocument(tx: Transaction<DocumentTables>, tenantId: st
   return (await tx.reserve(tenantId, lockStreamOf(id), 0)).epoch;
 }
 
-function lockStreamOf(id: string): string {
+export function lockStreamOf(id: string): string {
   return `document:${id}`;
 }
 

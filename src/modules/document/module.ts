@@ -20,6 +20,7 @@ import { ContentService } from "./content/service.ts";
 import { ContentWriter } from "./content/writer.ts";
 import { DocumentUpdater } from "./updater.ts";
 import { migrations } from "./migrations.ts";
+import { documentErasure } from "./principal_erasure.ts";
 import { documentRoutes } from "./routes.ts";
 import {
   BRANCH_MAX,
@@ -81,6 +82,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   return {
     name: "document",
     migrations,
+    erases: documentErasure(comments),
     tags: {
       documents: "Documents: content, revisions, comments, sharing and live editing.",
     },

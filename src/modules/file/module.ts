@@ -11,6 +11,7 @@ import { fileApi } from "./api.ts";
 import { LinkService } from "./link_service.ts";
 import { ERASE_JOB, FileAttachments } from "./attachments.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { FileService } from "./service.ts";
 import { type FileLimits, FileWriter, SWEEP_JOB, sweepJob } from "./writer.ts";
 
@@ -37,6 +38,7 @@ export function fileModule({ store, clock, cursors, blobs, holds, modules }: Pla
   return {
     name: "file",
     migrations,
+    erases,
     ...fileApi({ files, writer, contentLinks, roomAccess }),
     jobs: [
       defineJob({

@@ -5,6 +5,7 @@ import { defineOperation } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { Hold, HoldCreate, HoldList, HoldRef } from "./schema.ts";
 import { HoldService } from "./service.ts";
 
@@ -15,6 +16,7 @@ export function holdModule({ store, clock, cursors }: Platform): Module {
   return {
     name: "hold",
     migrations,
+    erases,
     tags: { holds: "Legal holds: what is under one is not deleted for good until it is released." },
     operations: [
       defineOperation({

@@ -13,6 +13,7 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import { assertMayOwnAgent } from "./principal_rules.ts";
 import { familyIdOf, isStoredTokenId } from "./refresh_tokens/signer.ts";
+import { assertNotErased } from "./erased_token.ts";
 import { addWithHandle } from "./handle.ts";
 import type { Claims } from "./schema.ts";
 import { presentPrincipal } from "./presenter.ts";
@@ -207,8 +208,9 @@ export class Authenticator {
       const now = iso(clock.now());
       await tenants.ensure(tx, tenantId);
       const ownerId = claims.kind === "agent" ? claims.owner : undefined;
-      if (ownerId !== undefined && await identities.principal(tenantId, claims.sub) === undefined) {
-        await this.#assertMayOwn(tx, tenantId, ownerId);
+      if (await identities.principal(tenantId, claims.sub) === undefined) {
+        await assertNotErased(tx.db, tenantId, claims);
+        if (ownerId !== undefined) await this.#assertMayOwn(tx, tenantId, ownerId);
       }
       const draft = newPrincipal(now, {
         tenant_id: tenantId,

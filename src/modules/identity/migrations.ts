@@ -87,5 +87,18 @@ const statistics: Migration = {
   },
 };
 
+/** Whose tokens of before are refused: digests of the ids of people who were erased. */
+const erased: Migration = {
+  name: "0003_erased",
+  async up(db) {
+    await sql`create table erased_principal (
+      tenant_id text not null,
+      hash text not null,
+      at text not null,
+      constraint erased_principal_pk primary key (tenant_id, hash)
+    )`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, statistics];
+export const migrations: readonly Migration[] = [baseline, statistics, erased];

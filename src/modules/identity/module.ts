@@ -13,6 +13,7 @@ import { RefreshTokenService } from "./refresh_tokens/service.ts";
 import { AccessTokenSigner } from "./refresh_tokens/signer.ts";
 import { IssuedTokens } from "./issued_tokens.ts";
 import { migrations } from "./migrations.ts";
+import { ErasedPrincipals, IDENTITY_ERASURE } from "./erasure.ts";
 import { createProviderKeys } from "./provider_keys.ts";
 import { IdentityService } from "./service.ts";
 import { ServicePrincipals } from "./service_principals.ts";
@@ -52,6 +53,7 @@ export type IdentityModule = Module & {
   issuedTokens: IssuedTokens;
   admission: Admission;
   servicePrincipals: ServicePrincipals;
+  erased: ErasedPrincipals;
 };
 
 export function identityModule(
@@ -107,6 +109,7 @@ export function identityModule(
     ...identityApi({ identity, modules, refreshTokens, tenants, limits: deps.limits, refreshRate: deps.refreshRate }),
     revalidate: (actor) => authenticator.revalidate(actor),
     maintenance: { tokens: () => identity.purgeExpired() },
+    erases: IDENTITY_ERASURE,
     identity,
     authenticator,
     visibility,
@@ -114,5 +117,6 @@ export function identityModule(
     servicePrincipals: new ServicePrincipals({ store, clock, jobsOf }),
     issuedTokens: new IssuedTokens({ store, clock, authenticator }),
     admission: new Admission({ store, clock, tenants }),
+    erased: new ErasedPrincipals({ store, clock, identity, visibility, jobsOf }),
   };
 }

@@ -101,6 +101,7 @@ export type IdentityTables = {
   api_token: TokenRow;
   token_family: TokenFamilyRow;
   revoked_jti: { tenant_id: string; jti: string; expires_at: string };
+  erased_principal: { tenant_id: string; hash: string; at: string };
 };
 
 const principalById = prepared((db: Kysely<IdentityTables>, value: Param<{ tenantId: string; id: string }>) =>
@@ -156,6 +157,28 @@ export class IdentityStore {
 
   async updatePrincipal(tenantId: string, id: string, set: Partial<PrincipalRow>): Promise<void> {
     await this.#db.updateTable("principal").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  async removePrincipal(tenantId: string, id: string): Promise<void> {
+    await this.#db.deleteFrom("principal").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  async addErased(tenantId: string, hash: string, at: string): Promise<void> {
+    await this.#db.insertInto("erased_principal").values({ tenant_id: tenantId, hash, at })
+      .onConflict((conflict) => conflict.columns(["tenant_id", "hash"]).doUpdateSet({ at })).execute();
+  }
+
+  /** When a principal was erased whose id has this digest. */
+  async erasedAt(tenantId: string, hash: string): Promise<string | undefined> {
+    const row = await this.#db.selectFrom("erased_principal").select("at").where("tenant_id", "=", tenantId)
+      .where("hash", "=", hash).executeTakeFirst();
+    return row?.at;
+  }
+
+  async countErased(tenantId: string): Promise<number> {
+    const row = await this.#db.selectFrom("erased_principal").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).executeTakeFirstOrThrow();
+    return Number(row.n);
   }
 
   list(

@@ -5,6 +5,7 @@ import type { Admission, IdentityService } from "@/modules/identity/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { invitationApi } from "./api.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { InvitationService } from "./service.ts";
 
 export { SIGN_IN_RATE } from "./route.ts";
@@ -23,6 +24,7 @@ export function invitationModule(
   return {
     name: "invitation",
     migrations,
+    erases,
     ...invitationApi(invitations),
     maintenance: { invitations: () => invitations.purge() },
     invitations,

@@ -7,6 +7,7 @@ import { mcpApi } from "./api.ts";
 import { ServerCatalog } from "./catalog.ts";
 import { RemoteServers } from "./client.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { SERVERS_MAX, TOOLS_MAX } from "./schema.ts";
 import { ServerService } from "./service.ts";
 
@@ -24,6 +25,7 @@ export function mcpModule(platform: Platform, { secrets, version }: Deps): McpMo
   return {
     name: "mcp",
     migrations,
+    erases,
     ...mcpApi(new ServerService({ store, clock, outbound, encryptor, catalog, isNoun })),
     capability: () => ({ revisions: ["2026-07-28", "2025-06-18"], servers: SERVERS_MAX, toolsPerServer: TOOLS_MAX }),
     tools: catalog,

@@ -14,6 +14,7 @@ import { LinkedMeetings } from "./linked_meetings.ts";
 import { END_ATTEMPTS, LiveKit, type LiveKitSettings, SHORT_LIVED_ATTEMPTS } from "./livekit.ts";
 import { type IceSettings, MediaBroker } from "./media.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { MeetingRecordings } from "./recording.ts";
 import { heartbeatOf, RELAY_MAX, SEGMENTS_MAX, SFU_MAX, SIGNAL_MAX_BYTES } from "./schema.ts";
 import { MeetingService } from "./service.ts";
@@ -46,6 +47,7 @@ export function meetingModule({ store, clock, cursors, outbound }: Platform, dep
   return {
     name: "meeting",
     migrations,
+    erases,
     ...meetingApi({ meetings, attendance, recordings, transcripts }),
     channels: [meetingChannel({ store, clock, roomAccess })],
     notificationKinds: { missed_call: null },

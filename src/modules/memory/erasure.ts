@@ -66,6 +66,13 @@ export class MemoryErasure {
     }
   }
 
+  /** Erases facts in one transaction; those that are erased already are ignored. */
+  async eraseFacts(tenantId: string, ids: readonly string[]): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      for (const fact of await this.#lock(tx, tenantId, ids)) await this.#deps.writer.erase(tx, undefined, fact);
+    });
+  }
+
   /** Erases facts that have expired, and deletes what has been left of erased ones for long enough. */
   async purgeExpired(): Promise<void> {
     const { store, clock, writer } = this.#deps;

@@ -15,6 +15,7 @@ import { ContextAssembler, type ListMessages } from "./context/assembler.ts";
 import { BUDGET } from "./context/schema.ts";
 import { ERASE_JOB, MemoryErasure } from "./erasure.ts";
 import { migrations } from "./migrations.ts";
+import { memoryErasure } from "./principal_erasure.ts";
 import { MemoryReader } from "./reader.ts";
 import { FACTS_PER_OWNER_MAX, FACTS_PER_SCOPE_MAX, SOURCES_MAX, SUBJECTS_MAX, TEXT_MAX } from "./schema.ts";
 import { MemorySearchable } from "./searchable.ts";
@@ -62,6 +63,7 @@ export function memoryModule(
   return {
     name: "memory",
     migrations,
+    erases: memoryErasure(erasure),
     ...api,
     operations: [...api.operations, ...contextOperations(contexts)],
     tags: { ...api.tags, context: "What a model reads before it responds." },

@@ -12,6 +12,7 @@ import type { Platform } from "@/ports/platform.ts";
 import { countCommitted, messageApi } from "./api.ts";
 import type { MessageFilter } from "./filter.ts";
 import { migrations } from "./migrations.ts";
+import { messageErasure } from "./principal_erasure.ts";
 import { MessageNotifier, NOTIFY_JOB, NotifyPayload, type TriggerAgents } from "./notifier.ts";
 import { PinService } from "./pins.ts";
 import { ReactionService } from "./reactions.ts";
@@ -21,7 +22,8 @@ import { EXPIRE_JOB, type RetentionDeps, RetentionService } from "./retention.ts
 import { type RunMessages, ScheduledService, SEND_JOB } from "./scheduled/service.ts";
 import { MessageSender } from "./sender.ts";
 import { MessageSearchable } from "./searchable.ts";
-import { type EraseDerived, MessageService } from "./service.ts";
+import { MessageService } from "./service.ts";
+import { type EraseDerived, MessageTombstones } from "./tombstone.ts";
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -49,17 +51,8 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
   const eraseDerived: EraseDerived = async (tenantId, roomId, messageIds) => {
     for (const { eraseMessages } of modules) await eraseMessages?.(tenantId, roomId, messageIds);
   };
-  const messages = new MessageService({
-    store,
-    clock,
-    cursors,
-    roomAccess,
-    tenants,
-    files,
-    people,
-    holds,
-    eraseDerived,
-  });
+  const tombstones = new MessageTombstones({ store, clock, files, holds, eraseDerived });
+  const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people, holds, tombstones });
   const sender = new MessageSender({ store, clock, roomAccess, files, isInTransaction, credentials });
   const scheduled = new ScheduledService({
     store,
@@ -90,6 +83,7 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
   return {
     name: "message",
     migrations,
+    erases: messageErasure(tombstones, scheduled),
     search: new MessageSearchable({ store, present: (actor, rows) => messages.present(actor, rows) }),
     ...messageApi({ sender, messages, reactions, pins, readState, scheduled, rate, metrics, filter }),
     resourceScopes: { scheduled_message: "message.read" },

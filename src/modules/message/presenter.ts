@@ -58,7 +58,7 @@ export async function presentMessages(
 
 /** An event about a message; readers who may not see the message get it without content. */
 export function messageEvent(
-  actor: EventActor,
+  actor: EventActor | undefined,
   row: MessageRow,
   type: string,
   data: unknown,

@@ -11,7 +11,7 @@ import type { Store } from "@/ports/store.ts";
 import type { ScheduledService } from "./scheduled/service.ts";
 import type { ScheduledTables } from "./scheduled/store.ts";
 import { fileOwner } from "./sender.ts";
-import type { EraseDerived } from "./service.ts";
+import type { EraseDerived } from "./tombstone.ts";
 import { MessageStore } from "./store.ts";
 import { type RetentionRoom, RetentionStore } from "./retention_store.ts";
 

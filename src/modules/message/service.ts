@@ -1,7 +1,6 @@
 // Messages after sending: listed, read, edited with history, and deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
@@ -12,11 +11,10 @@ import type { FileAttachments } from "@/modules/file/mod.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess, type RoomPeople } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
-import { redactEvents } from "@/ports/event_redaction.ts";
-import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { assertNotDeleted, MessageAccess } from "./message_access.ts";
 import { addNamedMentions, assertCanMention } from "./mentions.ts";
-import { mentionJob, needsNotification } from "./notifier.ts";
+import { mentionJob } from "./notifier.ts";
 import { mentionRows, messageEvent, presentMessage, presentMessages } from "./presenter.ts";
 import {
   Mentions,
@@ -29,7 +27,7 @@ import {
   type MessageUpdate,
   type MessageVersion,
 } from "./schema.ts";
-import { fileOwner } from "./sender.ts";
+import type { MessageTombstones } from "./tombstone.ts";
 import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 const PURGE_BATCH = 500;
@@ -46,12 +44,8 @@ type Deps = {
   files: FileAttachments;
   people: RoomPeople;
   holds: Holds;
-  /** Deletes what other modules derived from messages, in the transaction that deletes these. */
-  eraseDerived: EraseDerived;
+  tombstones: MessageTombstones;
 };
-
-/** Calls the hooks of modules for messages that are deleted. */
-export type EraseDerived = (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
 
 export class MessageService {
   readonly #deps: Deps;
@@ -206,13 +200,11 @@ export class MessageService {
     });
   }
 
-  /** Replaces a message by a tombstone with the same id and seq; deletes its content from its versions and events as well. */
+  /** Replaces a message by a tombstone, see `MessageTombstones`. */
   async delete(context: Context, id: string): Promise<void> {
     const { actor } = context;
-    const { tenantId } = actor;
     await this.#deps.store.write(async (tx) => {
-      const { row, grant } = await this.#access.requireForUpdate(tx, context, id);
-      const { room, role } = grant;
+      const { row, grant: { room, role } } = await this.#access.requireForUpdate(tx, context, id);
       if (row.sender_id !== actor.principalId && role !== "moderator" && role !== "owner") {
         throw new Fault(
           "forbidden",
@@ -220,42 +212,8 @@ export class MessageService {
         );
       }
       if (row.deleted_at !== null) throw new Fault("not_found", "The message is already deleted");
-      await this.#deps.holds.assertNotHeld("The message cannot be deleted", tx.db, tenantId, { roomId: room.id });
-      const messages = new MessageStore(tx.db);
-      const after: MessageRow = {
-        ...row,
-        text: null,
-        mentions_json: JSON.stringify({ principalIds: [], room: false }),
-        metadata_json: "{}",
-        files_json: "[]",
-        elements_json: null,
-        pinned_at: null,
-        deleted_at: iso(this.#deps.clock.now()),
-        version: row.version + 1,
-      };
-      await messages.removeMentions(tenantId, id);
-      await messages.removeEdits(tenantId, id);
-      await messages.removeReactions(tenantId, id);
-      if (row.files_json !== "[]") await this.#deps.files.detach(tx, tenantId, fileOwner(id));
-      await messages.update(tenantId, id, after);
-      await this.#redactEvents(tx, row);
-      await this.#deps.eraseDerived(tenantId, row.room_id, [id]);
-      await tx.emit(messageEvent(actor, after, "message.deleted", {
-        message: presentMessage(after),
-        previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
-      }));
-      // An earlier version may have notified others.
-      if (row.edited_at !== null || needsNotification(row, room.kind)) {
-        await tx.enqueue({ tenantId, kind: "notification.withdraw", payload: { messageId: id } });
-      }
-      const root = row.thread_id === null ? undefined : await messages.recountThread(tenantId, row.thread_id);
-      if (root === undefined) return;
-      await tx.emit(messageEvent(actor, root, "thread.updated", {
-        roomId: row.room_id,
-        threadId: root.id,
-        replyCount: root.reply_count,
-        lastReplyAt: root.last_reply_at,
-      }));
+      await this.#deps.holds.assertNotHeld("The message cannot be deleted", tx.db, actor.tenantId, { roomId: room.id });
+      await this.#deps.tombstones.replace(tx, row, room.kind, actor);
     });
   }
 
@@ -293,26 +251,6 @@ export class MessageService {
     return [...edits.reverse().map(presentEdit), presentVersion(row)];
   }
 
-  /**
-   * Deletes the content of a message from the events of its creation and edits. Their mentions stay, because clients count
-   * mentions from all events including the deletion.
-   */
-  async #redactEvents(
-    tx: Transaction<MessageTables>,
-    { tenant_id, room_id, id, seq, edited_at }: MessageRow,
-  ): Promise<void> {
-    const range = { tenantId: tenant_id, stream: roomStream(room_id), from: seq };
-    // deno-lint-ignore no-explicit-any -- data of a stored event
-    const created = ({ message, ...data }: any): unknown =>
-      // Events of other messages may have its id, as replies or in their metadata.
-      message?.id === id ? { ...data, message: redactContent(message) } : undefined;
-    // deno-lint-ignore no-explicit-any -- as above
-    const edited = ({ messageId, changes, ...data }: any): unknown =>
-      messageId === id ? { messageId, changes: redactContent(changes), ...data } : created(data);
-    await redactEvents(tx.db, { ...range, type: "message.created", to: seq }, id, created);
-    if (edited_at !== null) await redactEvents(tx.db, { ...range, type: "message.updated", to: edited_at }, id, edited);
-  }
-
   async #seqOf(tenantId: string, roomId: string, anchor: number | string, floor: number): Promise<number> {
     // A position in a query string arrives as text; no message id is all digits.
     if (typeof anchor === "number" || /^\d+$/.test(anchor)) return Math.min(Number(anchor), Number.MAX_SAFE_INTEGER);
@@ -338,12 +276,6 @@ export class MessageService {
     }
     assertVersion("message", row.version, version);
   }
-}
-
-/** A message, or changes of one, without its content. */
-function redactContent(fields: Record<string, unknown>): Record<string, unknown> {
-  const empty = { text: null, files: [], metadata: {}, elements: [] };
-  return { ...fields, ...Object.fromEntries(Object.entries(empty).filter(([field]) => field in fields)) };
 }
 
 /** The current version as an entry of the history. */

@@ -6,7 +6,7 @@ import { inJsonList, jsonRows, tenantIsUnindexed } from "@/ports/sql_filters.ts"
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
-import type { RoomTables } from "@/modules/room/mod.ts";
+import type { RoomRow, RoomTables } from "@/modules/room/mod.ts";
 import { type MESSAGE_TYPES, type Reaction, REACTORS_SHOWN } from "./schema.ts";
 
 export type MessageRow = {
@@ -146,6 +146,13 @@ export class MessageStore {
 
   findMany(tenantId: string, ids: readonly string[]): Promise<MessageRow[]> {
     return byIds.all(this.#db, { tenantId, ids: JSON.stringify(ids) });
+  }
+
+  /** The same with the kinds of their rooms. */
+  findWithRooms(tenantId: string, ids: readonly string[]): Promise<(MessageRow & { room_kind: RoomRow["kind"] })[]> {
+    return this.#db.selectFrom("message").innerJoin("room", "room.id", "message.room_id").selectAll("message")
+      .select("room.kind as room_kind").where("message.tenant_id", "=", tenantId).where("message.id", "in", ids)
+      .orderBy("message.id").execute();
   }
 
   findByClientId(tenantId: string, roomId: string, senderId: string, id: string): Promise<MessageRow | undefined> {

@@ -6,6 +6,7 @@ import { type IdentityService, NotificationPrefs } from "@/modules/identity/mod.
 import type { Platform } from "@/ports/platform.ts";
 import { notificationApi } from "./api.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { type NotificationKinds, NotificationService, type Notify } from "./service.ts";
 import type { ResourceVisibility } from "./notification_visibility.ts";
 
@@ -32,6 +33,7 @@ export function notificationModule(
   return {
     name: "notification",
     migrations,
+    erases,
     ...notificationApi(notifications, () => [...kinds().keys()]),
     jobs: [
       defineJob({

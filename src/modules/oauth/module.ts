@@ -12,6 +12,7 @@ import { ConsentService } from "./consent_service.ts";
 import { GrantService } from "./grant_service.ts";
 import { Issuer, metadataRoutes } from "./metadata.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { oauthRoutes } from "./routes.ts";
 
 type Deps = {
@@ -57,6 +58,7 @@ export function oauthModule({ store, clock, outbound, metrics, modules }: Platfo
   return {
     name: "oauth",
     migrations,
+    erases,
     ...oauthApi(new ConsentService({ store, clock, requests, issuedTokens })),
     routes: [
       ...metadataRoutes(issuer),

@@ -16,6 +16,7 @@ import { PluginHealthReader } from "./health.ts";
 import { httpTransport } from "./http_transport.ts";
 import { PluginInteractions } from "./interactions.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { mayStartProcesses, ProcessTransport } from "./process_transport.ts";
 import { PluginRegistry, principalOf } from "./registry.ts";
 import { PluginResponder } from "./responder.ts";
@@ -57,6 +58,7 @@ export function pluginModule(
   return {
     name: "plugin",
     migrations,
+    erases,
     ...pluginApi({
       plugins: new PluginService({
         store,

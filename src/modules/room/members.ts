@@ -12,7 +12,14 @@ import { isMuted, type RoomAccess, type RoomGrant } from "./room_access.ts";
 import { newRoomData, profileFields, roomEvent } from "./presenter.ts";
 import { ReadReceiptStore } from "./read_receipt_store.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
-import { DEFAULT_MEMBER_SETTINGS, type ListedMember, type MemberRow, RoomStore, type RoomTables } from "./store.ts";
+import {
+  DEFAULT_MEMBER_SETTINGS,
+  type ListedMember,
+  type MemberRow,
+  type RoomRow,
+  RoomStore,
+  type RoomTables,
+} from "./store.ts";
 import { OwnershipStore } from "./ownership_store.ts";
 
 type Deps = {
@@ -114,7 +121,7 @@ export class RoomMembers {
         principalId,
         "The room needs at least one owner; make another member owner, or delete the room",
       );
-      await this.#endMembership(tx, actor, room, principalId, ban ? "banned" : isSelf ? "left" : "removed");
+      await this.end(tx, actor, room, principalId, ban ? "banned" : isSelf ? "left" : "removed");
     });
   }
 
@@ -212,16 +219,16 @@ export class RoomMembers {
 
   /**
    * Ends a membership, and those of the agents that have access through it, in public rooms as well: agents cannot browse
-   * them.
+   * them. The caller has locked the room.
    */
-  async #endMembership(
+  async end(
     tx: Transaction<RoomTables>,
-    actor: Actor,
-    { id, kind, visibility }: RoomGrant["room"],
+    by: Actor | { tenantId: string },
+    { id, kind, visibility }: Pick<RoomRow, "id" | "kind" | "visibility">,
     principalId: string,
     reason: "left" | "removed" | "banned",
   ): Promise<void> {
-    const { tenantId } = actor;
+    const { tenantId } = by;
     const rooms = new RoomStore(tx.db);
     const removed = new Set([principalId]);
     // An agent owned by an agent is rare, but tokens can create one.
@@ -241,7 +248,7 @@ export class RoomMembers {
         reason: isAgent && reason === "banned" ? "removed" : reason,
         memberCount: --memberCount,
       };
-      const left = roomEvent(actor, id, "member.left", data);
+      const left = roomEvent(by, id, "member.left", data);
       const evictReason = `${reason === "left" ? "left" : "removed from"} the room${isAgent ? " with its owner" : ""}`;
       // Those who may still browse the public room subscribe again, without being members.
       const canStillBrowse = visibility === "public" && reason === "left" && !isAgent;

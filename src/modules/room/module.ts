@@ -10,6 +10,7 @@ import { PURGE_JOB, RoomDeletion } from "./room_deletion.ts";
 import type { RoomAccess } from "./room_access.ts";
 import { RoomMembers } from "./members.ts";
 import { migrations } from "./migrations.ts";
+import { roomErasure } from "./principal_erasure.ts";
 import { RoomPeople } from "./people.ts";
 import type { CountUnread } from "./presenter.ts";
 import { MemberProfileSync, PROFILE_JOB, profileJob } from "./profile_sync.ts";
@@ -65,6 +66,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
   return {
     name: "room",
     migrations,
+    erases: roomErasure({ store, members }),
     ...roomApi({
       rooms,
       deletion,

@@ -129,6 +129,7 @@ export function profileFields(
   return { kind, displayName, avatarFileId, status: presentStatus(row, now) };
 }
 
-export function roomEvent(actor: Actor, roomId: string, type: string, data: unknown): EventDraft {
-  return { tenantId: actor.tenantId, stream: roomStream(roomId), type, actor, data };
+export function roomEvent(by: Actor | { tenantId: string }, roomId: string, type: string, data: unknown): EventDraft {
+  const actor = "principalId" in by ? by : undefined;
+  return { tenantId: by.tenantId, stream: roomStream(roomId), type, actor, data };
 }

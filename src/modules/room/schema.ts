@@ -356,6 +356,17 @@ export const ROOM_EVENTS: readonly EventType[] = eventTypes("room.read", [
       memberCount: z.int(),
     }),
   },
+  {
+    type: "principal.erased",
+    summary:
+      "A person who was a member was erased: replace the id by the pseudonym in what you have of the room. Later readers " +
+      "find the pseudonym in both fields, and should read the room again",
+    data: z.object({
+      roomId: RoomId,
+      principalId: PrincipalId,
+      pseudonymId: PrincipalId.describe("The disabled principal that takes its place"),
+    }),
+  },
 ]);
 
 const MemberRead = z.object({

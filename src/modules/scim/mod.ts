@@ -3,6 +3,7 @@ import { type Module, operationsOf } from "@/core/module.ts";
 import type { IdentityModule } from "@/modules/identity/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { scimRoutes } from "./routes.ts";
 import { ScimUsers } from "./service.ts";
 
@@ -13,6 +14,7 @@ export function scimModule({ store, clock, dispatch }: Platform, { identity, pub
   return {
     name: "scim",
     migrations,
+    erases,
     tags: { scim: "Provisioning of people by an identity provider: SCIM 2.0." },
     operations: [],
     routes: scimRoutes({ users, publicUrl }),

@@ -7,6 +7,7 @@ import { modesOf, searchApi } from "./api.ts";
 import { SearchIndexer } from "./indexer.ts";
 import { LongTextIndexer } from "./long_text.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { createRecall, type Recall } from "./recall.ts";
 import { Reindexer } from "./reindexer.ts";
 import { kindsOf } from "./schema.ts";
@@ -37,6 +38,7 @@ export function searchModule(
   return {
     name: "search",
     migrations,
+    erases,
     ...searchApi({ search, reindexer, sources, isEnabled }),
     jobs: isEnabled ? [reindexer.job, longTexts.job] : [],
     purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),

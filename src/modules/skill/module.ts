@@ -9,6 +9,7 @@ import { skillApi } from "./api.ts";
 import { skillArchive } from "./archive.ts";
 import { SkillAttachments } from "./attachments.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { FILES_MAX, SKILL_MAX_BYTES, SKILLS_MAX, VERSIONS_MAX } from "./schema.ts";
 import { SkillService } from "./service.ts";
 import { SkillStore } from "./store.ts";
@@ -25,6 +26,7 @@ export function skillModule({ store, clock, metrics }: Platform, deps: Deps): Sk
   return {
     name: "skill",
     migrations,
+    erases,
     ...skillApi(skills, attachments),
     archive: skillArchive(store, writer),
     purgeRoom: (tenantId, roomId) => attachments.purgeRoom(tenantId, roomId),

@@ -13,6 +13,7 @@ import { taskArchive } from "./archive/section.ts";
 import { TaskClaims } from "./claims.ts";
 import { type ReadMessage, TaskUpdater } from "./updater.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { TaskAssignees } from "./assignees.ts";
 import { TaskRelations } from "./relations.ts";
 import { RecurringTasks } from "./recurring_tasks.ts";
@@ -52,6 +53,7 @@ export function taskModule({ store, clock, cursors, holds }: Platform, deps: Dep
   return {
     name: "task",
     migrations,
+    erases,
     ...taskApi({
       tasks,
       relations: new TaskRelations({ store, clock, writer }),

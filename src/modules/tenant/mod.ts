@@ -3,6 +3,7 @@ import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { tenantApi } from "./api.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { OriginList } from "./origins.ts";
 import { TenantService } from "./service.ts";
 
@@ -15,5 +16,13 @@ export type TenantModule = Module & { tenants: TenantService; origins: OriginLis
 export function tenantModule({ store, clock }: Platform): TenantModule {
   const tenants = new TenantService({ store, clock });
   const origins = new OriginList({ store, clock });
-  return { name: "tenant", migrations, ...tenantApi(tenants), stop: () => origins.waitForReload(), tenants, origins };
+  return {
+    name: "tenant",
+    migrations,
+    erases,
+    ...tenantApi(tenants),
+    stop: () => origins.waitForReload(),
+    tenants,
+    origins,
+  };
 }

@@ -10,6 +10,7 @@ import { CHUNKS_MAX } from "./chunks.ts";
 import { Embedder } from "./embedder.ts";
 import { Engines, vectorSpaceOf } from "./engines.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { VectorService } from "./service.ts";
 import { SpaceStore } from "./space_store.ts";
 import { Spaces } from "./spaces.ts";
@@ -62,6 +63,7 @@ export function vectorModule(platform: Platform, { ai, hasModel, isEnabled }: De
   return {
     name: "vector",
     migrations: [...migrations, ...engines.preferred.migrations],
+    erases,
     ...vectorApi(new VectorService({ store, engines, spaces, search: vectors }), isEnabled),
     jobs: isEnabled ? [...spaces.jobs, embedder.job] : [],
     maintenance: { vectorModels: checkTenants, vectorIndexes: optimize },

@@ -22,6 +22,7 @@ import { HookReceiver } from "./incoming/receiver.ts";
 import { HOOK_BODY_MAX_BYTES, HOOKS_PER_ROOM } from "./incoming/schema.ts";
 import { HookService } from "./incoming/service.ts";
 import { migrations } from "./migrations.ts";
+import { erases } from "./principal_erasure.ts";
 import { WebhookReader } from "./delivery/reader.ts";
 import { DISABLED_NOTIFICATION, WebhookReleaser } from "./delivery/releaser.ts";
 import {
@@ -73,6 +74,7 @@ export function webhookModule(platform: Platform, deps: Deps): WebhookModule {
     ...webhooks,
     name: "webhook",
     migrations,
+    erases,
     tags: Object.assign({}, ...parts.map(({ tags }) => tags)),
     events: parts.flatMap(({ events }) => events ?? []),
     operations: parts.flatMap(({ operations }) => operations),

@@ -4,9 +4,12 @@ import type { ImportedPart, ImportHistory as SectionHistory } from "@/core/archi
 import type { Transaction } from "@/ports/store.ts";
 import { ArchiveStore, type TransferTables } from "../store.ts";
 
+/** The name of a membership. */
+export const memberName = (principalId: string): string => `member ${principalId}`;
+
 /** Parts by the ids that they have here. */
 export const partOf = {
-  member: (roomId: string, principalId: string): ImportedPart => ({ container: roomId, name: `member ${principalId}` }),
+  member: (roomId: string, principalId: string): ImportedPart => ({ container: roomId, name: memberName(principalId) }),
 };
 
 export class ImportHistory implements SectionHistory {

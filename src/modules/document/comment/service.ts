@@ -1,5 +1,7 @@
 // Comments, anchored to text by relative positions of the CRDT, which follow edits.
+import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
+import { roomStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -7,7 +9,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { assertActive, type DocumentAccess, isModerator, type LockedDocument } from "../access.ts";
+import { assertActive, type DocumentAccess, isModerator, type LockedDocument, lockStreamOf } from "../access.ts";
 import type { ContentLog } from "../content/log.ts";
 import { type AnchoredText, anchoredTextOf } from "../content/representation.ts";
 import { requireAnchor } from "../content/text_edits.ts";
@@ -26,6 +28,7 @@ import type { CommentRow, DocumentRow, DocumentTables } from "../tables.ts";
 import type { CommentNotifier } from "./notifier.ts";
 import { COMMENT_KIND, commentEntries } from "./searchable.ts";
 import { CommentStore } from "./store.ts";
+import { DocumentStore } from "../store.ts";
 
 type Deps = {
   store: Store<DocumentTables>;
@@ -95,7 +98,7 @@ export class CommentService {
       await this.#attachFiles(context, locked, comment);
       await this.#index(locked, comment);
       await notifier.notify(context.actor, locked, comment);
-      return await this.#publish(context, locked, comment, "created", content);
+      return await this.#publish(context.actor, locked, comment, "created", content);
     });
   }
 
@@ -134,13 +137,18 @@ export class CommentService {
       }
       const { resolved_at, resolved_by } = comment;
       if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
-      return await this.#publish(context, locked, comment, isToggled ? resolved ? "resolved" : "reopened" : "updated");
+      return await this.#publish(
+        context.actor,
+        locked,
+        comment,
+        isToggled ? resolved ? "resolved" : "reopened" : "updated",
+      );
     });
   }
 
   /** Deletes a comment with its replies, and redacts their texts in earlier events; for its author and for moderators. */
   async delete(context: Context, { id, commentId }: CommentRef): Promise<void> {
-    const { store, documentAccess, clock } = this.#deps;
+    const { store, documentAccess } = this.#deps;
     await store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
       assertActive(locked.row);
@@ -148,11 +156,35 @@ export class CommentService {
       if (comment.author_id !== context.actor.principalId && !isModerator(locked.role)) {
         throw new Fault("forbidden", "Deleting comments of others requires a moderator of the room");
       }
-      const removed = await new CommentStore(tx.db).remove(comment.tenant_id, comment.id);
-      await this.#deps.index?.remove(comment.tenant_id, COMMENT_KIND, removed);
-      await redactComments(tx, locked.row, comment, iso(clock.now()));
-      await this.#publish(context, locked, comment, "deleted");
+      await this.#remove(locked, comment, context.actor);
     });
+  }
+
+  /** Deletes comments on any documents as their authors do, in one transaction; those that are deleted already are ignored. */
+  async deleteMany(tenantId: string, ids: readonly string[]): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      const [comments, documents] = [new CommentStore(tx.db), new DocumentStore(tx.db)];
+      const documentIds = [...new Set((await comments.findByIds(tenantId, { ids })).map((row) => row.document_id))];
+      const rows = new Map((await documents.findMany(tenantId, documentIds)).map((row) => [row.id, row]));
+      const streams = [...rows.values()].flatMap(({ id, room_id }) => [
+        lockStreamOf(id),
+        ...room_id === null ? [] : [roomStream(room_id)],
+      ]);
+      await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+      for (const id of ids) {
+        // A reply may have been deleted with its comment.
+        const [comment] = await comments.findByIds(tenantId, { ids: [id] });
+        const row = rows.get(comment?.document_id ?? "");
+        if (comment !== undefined && row !== undefined) await this.#remove({ tx, row }, comment);
+      }
+    });
+  }
+
+  async #remove({ tx, row }: CommentedDocument, comment: CommentRow, actor?: Actor): Promise<void> {
+    const removed = await new CommentStore(tx.db).remove(comment.tenant_id, comment.id);
+    await this.#deps.index?.remove(comment.tenant_id, COMMENT_KIND, removed);
+    await redactComments(tx, row, comment, iso(this.#deps.clock.now()));
+    await this.#publish(actor, { tx, row }, comment, "deleted");
   }
 
   async #attachFiles({ actor }: Context, { tx, row }: LockedDocument, { text }: CommentRow): Promise<void> {
@@ -165,8 +197,8 @@ export class CommentService {
   }
 
   async #publish(
-    { actor }: Context,
-    { tx, row }: LockedDocument,
+    actor: Actor | undefined,
+    { tx, row }: CommentedDocument,
     comment: CommentRow,
     action: "created" | "updated" | "resolved" | "reopened" | "deleted",
     content?: AnchoredText,
@@ -187,6 +219,8 @@ export class CommentService {
     return presentComment(comment, content ?? await read());
   }
 }
+
+type CommentedDocument = Pick<LockedDocument, "tx" | "row">;
 
 async function requireComment({ tx, row }: LockedDocument, id: string): Promise<CommentRow> {
   const comment = await new CommentStore(tx.db).find(row.tenant_id, row.id, id);

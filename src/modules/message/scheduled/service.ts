@@ -147,6 +147,16 @@ export class ScheduledService {
     });
   }
 
+  /** Removes messages of any sender, in one transaction. */
+  async cancelMany(tenantId: string, ids: readonly string[]): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      for (const id of ids) {
+        const row = await new ScheduledStore(tx.db).find(tenantId, id);
+        if (row !== undefined) await this.#remove(tx, row);
+      }
+    });
+  }
+
   /** Deletes up to `limit` failed messages of a room that were due before a time; returns how many. */
   deleteFailed(tenantId: string, roomId: string, before: string, limit: number): Promise<number> {
     return this.#deps.store.write(async (tx) => {

@@ -1,0 +1,100 @@
+// A person in JSON: where it has ids of principals, and what describes it beside them.
+
+/** A person whose id is being replaced by that of a pseudonym, everywhere. */
+export type ErasedPerson = {
+  tenantId: string;
+  principalId: string;
+  pseudonymId: string;
+  /** Direct rooms have it in their names. */
+  displayName: string;
+  /** Whether what the person wrote is deleted as well, or stays under the pseudonym. */
+  deletesContent: boolean;
+};
+
+/** Name of everybody who was erased. */
+export const DELETED_NAME = "Deleted user";
+
+/** Fields whose text is an id. A value elsewhere that happens to be the same text is no reference. */
+const ID_FIELD = /(?:^id|Ids?|By|_ids?|_by)$/;
+const PERSON_FIELDS: ReadonlySet<string> = new Set([
+  ...["actor", "user", "owner", "principal", "author", "client", "sub", "added", "removed"],
+]);
+/** Fields of an object that has the person's id, which describe it. */
+const DESCRIBING: ReadonlySet<string> = new Set([
+  ...["avatarFileId", "externalId", "timezone", "locale", "email"],
+]);
+const DEVICE = "deviceId";
+const NAMES: ReadonlySet<string> = new Set(["displayName", "senderName", "actorName"]);
+
+/** Fields that name who wrote the `text` beside them. */
+const AUTHORS = ["authorId", "speakerId"];
+
+/**
+ * The text of a JSON value with the person replaced by the pseudonym, and without what describes the person; the same text if it has
+ * neither.
+ */
+export function replaceInJson(text: unknown, person: ErasedPerson, hasOnlyIds = false): unknown {
+  if (typeof text !== "string" || !textsOf(person).some((part) => text.includes(part))) return text;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // Responses that are stored for repeated requests may be no JSON.
+    return text;
+  }
+  const replaced = replace(value, person, hasOnlyIds);
+  return replaced === value ? text : JSON.stringify(replaced);
+}
+
+/** What of the person JSON may have; JSON without both has nothing of the person. */
+export function textsOf({ principalId, displayName }: ErasedPerson): string[] {
+  return [principalId, displayName].map((text) => JSON.stringify(text).slice(1, -1));
+}
+
+/** The same value, not a copy, where nothing changes. `isId`: texts here are ids. */
+function replace(value: unknown, person: ErasedPerson, isId: boolean): unknown {
+  if (typeof value === "string") return isId && value === person.principalId ? person.pseudonymId : value;
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) {
+    const items = value.map((item) => replace(item, person, isId));
+    return items.every((item, at) => item === value[at]) ? value : items;
+  }
+  return replaceInObject(value as Record<string, unknown>, person, isId);
+}
+
+function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, isId: boolean): unknown {
+  const describes = value.principalId === person.principalId || value.id === person.principalId;
+  const isText = person.deletesContent && AUTHORS.some((field) => value[field] === person.principalId);
+  let isChanged = false;
+  const entries = Object.entries(value).map(([field, before]) => {
+    const name = field === person.principalId ? person.pseudonymId : field;
+    const after = describes && isDescription(field, before)
+      ? described(field, before, person)
+      : isText && field === "text" && typeof before === "string"
+      ? ""
+      : field === "name" && value.kind === "direct" && typeof before === "string"
+      ? before.replaceAll(person.displayName, DELETED_NAME)
+      : replace(before, person, namesPrincipal(field) || (isId && !Array.isArray(before)));
+    isChanged ||= name !== field || after !== before;
+    return [name, after] as const;
+  });
+  return isChanged ? Object.fromEntries(entries) : value;
+}
+
+/** Whether the texts of a field are ids, of principals among others. */
+export function namesPrincipal(field: string): boolean {
+  return ID_FIELD.test(field) || PERSON_FIELDS.has(field);
+}
+
+/** The status of a principal is an object, that of other resources a word. */
+function isDescription(field: string, value: unknown): boolean {
+  return DESCRIBING.has(field) || NAMES.has(field) || field === "handle" || field === DEVICE ||
+    (field === "status" && typeof value === "object");
+}
+
+function described(field: string, before: unknown, { pseudonymId }: ErasedPerson): unknown {
+  if (before === null || before === undefined) return before;
+  if (NAMES.has(field)) return DELETED_NAME;
+  if (field === DEVICE) return "";
+  return field === "handle" ? pseudonymId : null;
+}

@@ -1,0 +1,27 @@
+// What becomes of the tables when a person is erased.
+import type { PrincipalErasure } from "@/core/erasure.ts";
+import { memberName } from "./import/history.ts";
+
+export const erases: PrincipalErasure = {
+  transfer_import: {
+    key: ["id"],
+    renames: ["requested_by", "charged_id"],
+    ids: ["principal_map_json"],
+    json: ["report_json"],
+    keeps: { progress_json: "counts and positions", failure_json: "a code", blob_key: "a name of the gateway" },
+  },
+  transfer_import_history: { key: ["container", "name"], renames: [{ column: "name", text: memberName }] },
+  transfer_line: {
+    key: ["import_id", "room_key", "at", "line"],
+    keeps: { json: "of an archive while it is imported", room_key: "as the line" },
+  },
+  transfer_export: {
+    key: ["id"],
+    renames: ["requested_by", "charged_id"],
+    keeps: {
+      counts_json: "numbers",
+      failure_json: "a code",
+      blob_key: "an archive, which is deleted after three days",
+    },
+  },
+};

@@ -1,0 +1,135 @@
+// Erases a person from the tables that all modules declare: in parts of bounded size, each of which commits with its counts.
+import { nextSlice } from "@/core/caller.ts";
+import {
+  conditionsOf,
+  type ErasedPerson,
+  eraseRow,
+  isRemoved,
+  type PrincipalErasure,
+  type Row,
+  type TableErasure,
+} from "@/core/erasure.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import { ErasedTableStore, type KeyRange } from "./table_store.ts";
+
+/** Rows of a table that one transaction reads. */
+const ROWS_AT_ONCE = 500;
+/** Rows that a module removes in one transaction, such as messages, each with its events. */
+const REMOVED_AT_ONCE = 20;
+
+/** Rows of one table. */
+export type Change = { table: string; changed: number; deleted: number };
+
+type Deps = {
+  store: Store<unknown>;
+  /** Of all modules, and of the store itself. */
+  erasures: () => readonly PrincipalErasure[];
+  /** Part of the transaction of a change. */
+  onChange: (tx: AnyTransaction, person: ErasedPerson, change: Change) => Promise<void>;
+};
+type Named = { name: string; table: TableErasure };
+
+export class Eraser {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** What there is to do, by table. */
+  async count(person: ErasedPerson): Promise<Change[]> {
+    const changes: Change[] = [];
+    for (const named of this.#tables) {
+      for await (const range of this.#ranges(person.tenantId, named)) {
+        const rows = await this.#find(person, named, range);
+        const removed = rows.filter((row) => isRemoved(named.table, row, person));
+        // What a removal leaves of a row is counted as any other.
+        const left = named.table.removal?.isLeft === undefined ? rows.filter((row) => !removed.includes(row)) : rows;
+        changes.push({ table: named.name, changed: 0, deleted: removed.length });
+        changes.push(tally(named.name, left.map((row) => eraseRow(named.table, row, person))));
+      }
+    }
+    return changes;
+  }
+
+  /** Removes what modules remove by themselves. Safe to repeat. */
+  async runRemovals(person: ErasedPerson): Promise<void> {
+    for (const named of this.#tables.filter(({ table }) => table.removal !== undefined)) {
+      for await (const range of this.#ranges(person.tenantId, named)) await this.#remove(person, named, range);
+    }
+  }
+
+  /** One pass over all tables; resolves to whether it found anything. Safe to repeat. */
+  async runTables(person: ErasedPerson): Promise<boolean> {
+    let found = false;
+    for (const named of this.#tables) {
+      for await (const range of this.#ranges(person.tenantId, named)) {
+        found = await this.#erase(person, named, range) || found;
+      }
+    }
+    return found;
+  }
+
+  /** Those that have something to do. */
+  get #tables(): Named[] {
+    const all = this.#deps.erasures().flatMap((tables) => Object.entries(tables));
+    return all.map(([name, table]) => ({ name, table })).filter(({ table }) =>
+      Object.values(conditionsOf(table)).some((columns) => columns.length > 0)
+    );
+  }
+
+  async *#ranges(tenantId: string, { name, table }: Named): AsyncGenerator<KeyRange> {
+    const { db, dialect } = this.#deps.store;
+    let after: Row | undefined;
+    do {
+      const to = await new ErasedTableStore(db, dialect, name, table).keyAfter(tenantId, after, ROWS_AT_ONCE);
+      yield { after, to };
+      after = to;
+      await nextSlice();
+    } while (after !== undefined);
+  }
+
+  #find(person: ErasedPerson, { name, table }: Named, range: KeyRange): Promise<Row[]> {
+    const { db, dialect } = this.#deps.store;
+    return new ErasedTableStore(db, dialect, name, table).rowsOf(person, range, false);
+  }
+
+  async #remove(person: ErasedPerson, named: Named, range: KeyRange): Promise<void> {
+    const { store, onChange } = this.#deps;
+    const { name, table } = named;
+    const rows = (await this.#find(person, named, range)).filter((row) => isRemoved(table, row, person));
+    for (let at = 0; at < rows.length; at += REMOVED_AT_ONCE) {
+      const some = rows.slice(at, at + REMOVED_AT_ONCE);
+      await store.write(async (tx) => {
+        await table.removal?.run(person, some);
+        await onChange(tx, person, { table: name, changed: 0, deleted: some.length });
+      });
+      await nextSlice();
+    }
+  }
+
+  /** Most parts of most tables have nothing of the person: only those that may have are written. */
+  async #erase(person: ErasedPerson, named: Named, range: KeyRange): Promise<boolean> {
+    const { store, onChange } = this.#deps;
+    const { name, table } = named;
+    const found = await this.#find(person, named, range);
+    if (!found.some((row) => eraseRow(table, row, person) !== undefined)) return false;
+    return await store.write(async (tx) => {
+      const rows = new ErasedTableStore(tx.db, store.dialect, name, table);
+      const outcomes: ReturnType<typeof eraseRow>[] = [];
+      for (const row of await rows.rowsOf(person, range, true)) {
+        const outcome = eraseRow(table, row, person);
+        outcomes.push(outcome);
+        if (outcome === "delete") await rows.remove(person.tenantId, row);
+        else if (outcome !== undefined) await rows.update(person.tenantId, row, outcome);
+      }
+      await onChange(tx, person, tally(name, outcomes));
+      return true;
+    });
+  }
+}
+
+function tally(table: string, outcomes: readonly ReturnType<typeof eraseRow>[]): Change {
+  const deleted = outcomes.filter((outcome) => outcome === "delete").length;
+  return { table, deleted, changed: outcomes.filter((outcome) => outcome !== undefined).length - deleted };
+}

@@ -1,0 +1,10 @@
+// What becomes of the tables when a person is erased.
+import type { PrincipalErasure } from "@/core/erasure.ts";
+
+export const erases: PrincipalErasure = {
+  legal_hold: {
+    key: ["id"],
+    renames: ["principal_id", "created_by", "released_by"],
+    keeps: { reason: "why the hold was created, in the words of an administrator" },
+  },
+};

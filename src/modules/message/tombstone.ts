@@ -1,0 +1,122 @@
+// What is left of a message that was deleted, and of the events about it.
+import { type Clock, iso } from "@/core/clock.ts";
+import { type EventActor, roomStream } from "@/core/event.ts";
+import type { Holds } from "@/core/hold.ts";
+import type { FileAttachments } from "@/modules/file/mod.ts";
+import type { RoomRow } from "@/modules/room/mod.ts";
+import { redactEvents } from "@/ports/event_redaction.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { needsNotification } from "./notifier.ts";
+import { messageEvent, presentMessage } from "./presenter.ts";
+import { Mentions } from "./schema.ts";
+import { fileOwner } from "./sender.ts";
+import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+
+type Deps = {
+  store: Store<MessageTables>;
+  clock: Clock;
+  files: FileAttachments;
+  holds: Holds;
+  /** Deletes what other modules derived from messages, in the transaction that deletes these. */
+  eraseDerived: EraseDerived;
+};
+
+/** Calls the hooks of modules for messages that are deleted. */
+export type EraseDerived = (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
+
+export class MessageTombstones {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Replaces several messages of any rooms, in one transaction; those that are deleted already are ignored. */
+  async replaceMany(tenantId: string, ids: readonly string[]): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      const messages = new MessageStore(tx.db);
+      const streams = (await messages.findMany(tenantId, ids)).map(({ room_id }) => roomStream(room_id));
+      await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+      for (const { room_kind: kind, ...row } of await messages.findWithRooms(tenantId, ids)) {
+        if (row.deleted_at !== null) continue;
+        const { room_id: roomId } = row;
+        await this.#deps.holds.assertNotHeld("Its messages cannot be deleted", tx.db, tenantId, { roomId });
+        await this.replace(tx, row, kind, undefined);
+      }
+    });
+  }
+
+  /**
+   * Replaces a message by a tombstone with the same id and seq; deletes its content from its versions and events as well. The
+   * caller has locked the room. Without an actor, the gateway deletes it.
+   */
+  async replace(
+    tx: Transaction<MessageTables>,
+    row: MessageRow,
+    roomKind: RoomRow["kind"],
+    actor: EventActor | undefined,
+  ): Promise<void> {
+    const { tenant_id: tenantId, id } = row;
+    const messages = new MessageStore(tx.db);
+    const after: MessageRow = {
+      ...row,
+      text: null,
+      mentions_json: JSON.stringify({ principalIds: [], room: false }),
+      metadata_json: "{}",
+      files_json: "[]",
+      elements_json: null,
+      pinned_at: null,
+      deleted_at: iso(this.#deps.clock.now()),
+      version: row.version + 1,
+    };
+    await messages.removeMentions(tenantId, id);
+    await messages.removeEdits(tenantId, id);
+    await messages.removeReactions(tenantId, id);
+    if (row.files_json !== "[]") await this.#deps.files.detach(tx, tenantId, fileOwner(id));
+    await messages.update(tenantId, id, after);
+    await redactEventsOf(tx, row);
+    await this.#deps.eraseDerived(tenantId, row.room_id, [id]);
+    await tx.emit(messageEvent(actor, after, "message.deleted", {
+      message: presentMessage(after),
+      previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
+    }));
+    // An earlier version may have notified others.
+    if (row.edited_at !== null || needsNotification(row, roomKind)) {
+      await tx.enqueue({ tenantId, kind: "notification.withdraw", payload: { messageId: id } });
+    }
+    const root = row.thread_id === null ? undefined : await messages.recountThread(tenantId, row.thread_id);
+    if (root === undefined) return;
+    await tx.emit(messageEvent(actor, root, "thread.updated", {
+      roomId: row.room_id,
+      threadId: root.id,
+      replyCount: root.reply_count,
+      lastReplyAt: root.last_reply_at,
+    }));
+  }
+}
+
+/**
+ * Deletes the content of a message from the events of its creation and edits. Their mentions stay, because clients count
+ * mentions from all events including the deletion.
+ */
+async function redactEventsOf(
+  tx: Transaction<MessageTables>,
+  { tenant_id, room_id, id, seq, edited_at }: MessageRow,
+): Promise<void> {
+  const range = { tenantId: tenant_id, stream: roomStream(room_id), from: seq };
+  // deno-lint-ignore no-explicit-any -- data of a stored event
+  const created = ({ message, ...data }: any): unknown =>
+    // Events of other messages may have its id, as replies or in their metadata.
+    message?.id === id ? { ...data, message: redactContent(message) } : undefined;
+  // deno-lint-ignore no-explicit-any -- as above
+  const edited = ({ messageId, changes, ...data }: any): unknown =>
+    messageId === id ? { messageId, changes: redactContent(changes), ...data } : created(data);
+  await redactEvents(tx.db, { ...range, type: "message.created", to: seq }, id, created);
+  if (edited_at !== null) await redactEvents(tx.db, { ...range, type: "message.updated", to: edited_at }, id, edited);
+}
+
+/** A message, or changes of one, without its content. */
+function redactContent(fields: Record<string, unknown>): Record<string, unknown> {
+  const empty = { text: null, files: [], metadata: {}, elements: [] };
+  return { ...fields, ...Object.fromEntries(Object.entries(empty).filter(([field]) => field in fields)) };
+}

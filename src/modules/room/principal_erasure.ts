@@ -1,0 +1,74 @@
+// What becomes of the tables when a person is erased.
+import { DELETED_NAME, type ErasedPerson, type PrincipalErasure, WORK_OF_ROOM } from "@/core/erasure.ts";
+import { roomStream } from "@/core/event.ts";
+import { truncateText } from "@/core/text.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import type { RoomMembers } from "./members.ts";
+import { roomChanges, roomEvent } from "./presenter.ts";
+import { NAME_MAX } from "./schema.ts";
+import { type RoomRow, RoomStore, type RoomTables } from "./store.ts";
+
+type Deps = { store: Store<RoomTables>; members: Pick<RoomMembers, "end"> };
+
+/** Memberships end with the events that clients expect. */
+export const roomErasure = (deps: Deps): PrincipalErasure => ({
+  room: {
+    key: ["id"],
+    renames: ["created_by"],
+    json: ["agent_policy_json", "metadata_json", "restore_state_json"],
+    keeps: {
+      name: WORK_OF_ROOM,
+      topic: WORK_OF_ROOM,
+      description: WORK_OF_ROOM,
+      slug: WORK_OF_ROOM,
+      direct_key: "a digest, removed with the membership",
+    },
+  },
+  member: {
+    key: ["room_id", "principal_id"],
+    deletes: ["principal_id"],
+    removal: {
+      of: "principal_id",
+      run: (person, rows) => endMemberships(deps, person, rows.map(({ room_id }) => String(room_id))),
+    },
+  },
+  ban: {
+    key: ["room_id", "principal_id"],
+    deletes: ["principal_id"],
+    renames: ["created_by"],
+    keeps: { reason: "deleted with the ban" },
+  },
+});
+
+/** Ends memberships in one transaction, and publishes which pseudonym takes the place of the id. */
+async function endMemberships(
+  { store, members }: Deps,
+  { tenantId, principalId, pseudonymId }: ErasedPerson,
+  roomIds: readonly string[],
+): Promise<void> {
+  await store.write(async (tx) => {
+    await tx.reserveAll(tenantId, new Map(roomIds.map((id) => [roomStream(id), 0])));
+    const rooms = new RoomStore(tx.db);
+    for (const roomId of roomIds) {
+      const [room, [member]] = [
+        await rooms.find(tenantId, roomId),
+        await rooms.members(tenantId, roomId, {}, undefined, 1, principalId),
+      ];
+      if (room === undefined || member === undefined) continue;
+      await members.end(tx, { tenantId }, room, principalId, "removed");
+      if (room.kind === "direct") await renameDirectRoom(tx, room, member.display_name);
+      const data = { roomId, principalId, pseudonymId };
+      await tx.emit(roomEvent({ tenantId }, roomId, "principal.erased", data));
+    }
+  });
+}
+
+/** A direct room has the names of its members, unless it was renamed. */
+async function renameDirectRoom(tx: Transaction<RoomTables>, room: RoomRow, displayName: string): Promise<void> {
+  const { tenant_id: tenantId, id } = room;
+  const name = truncateText(room.name.replaceAll(displayName, DELETED_NAME), NAME_MAX);
+  if (name === room.name) return;
+  const set = { name, version: room.version + 1 };
+  await new RoomStore(tx.db).update(tenantId, id, set);
+  await tx.emit(roomEvent({ tenantId }, id, "room.updated", roomChanges(room, { ...room, ...set })));
+}

@@ -1,0 +1,36 @@
+// What becomes of the tables when a person is erased.
+import type { PrincipalErasure } from "@/core/erasure.ts";
+import { principalStream } from "@/core/event.ts";
+
+const OWN_STREAM = { column: "stream", text: principalStream };
+
+export const erases: PrincipalErasure = {
+  webhook: {
+    key: ["id"],
+    renames: ["creator_id", "charged_id", "responsible_id"],
+    keeps: {
+      description: "about an address of another system",
+      last_error: "of that address",
+      url: "an address of another system",
+    },
+  },
+  webhook_cursor: { key: ["webhook_id", "stream"], deletes: [OWN_STREAM] },
+  webhook_parked: { key: ["webhook_id", "id"], deletes: [OWN_STREAM], keeps: { error: "of an address" } },
+  webhook_delivery: { key: ["webhook_id", "slot"], deletes: [OWN_STREAM], keeps: { error: "of an address" } },
+  incoming_hook: {
+    key: ["id"],
+    renames: ["responsible_id"],
+    keeps: { principal_id: "of the hook", display_name: "of the hook", description: "about another system" },
+  },
+  slash_command: {
+    key: ["id"],
+    renames: ["responsible_id"],
+    keeps: {
+      principal_id: "of the command",
+      display_name: "of the command",
+      description: "about another system",
+      name: "of the command",
+      url: "an address of another system",
+    },
+  },
+};
