@@ -201,6 +201,29 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await page.locator("li", { hasText: "Case 17" }).getByText("released by Ada").waitFor();
     });
 
+    await t.step("an erasure is counted, confirmed by the id, and cancelled", async () => {
+      const bob = { id: "bob", kind: "human", displayName: "Bob" };
+      await target.call(ada, "POST", "/v1/collaboration/principals", bob);
+      const open = async (): Promise<void> => {
+        await visit(page, "admin/people");
+        await page.getByRole("button", { name: "Menu of Bob" }).click();
+        await page.getByRole("menuitem", { name: "Erase" }).click();
+      };
+      await open();
+      await dialog.getByRole("button", { name: "Only count" }).click();
+      await page.locator("li", { hasText: "only counted" }).waitFor();
+      await open();
+      await dialog.getByLabel("Repeat the id").fill("bob");
+      await dialog.getByRole("button", { name: "Erase" }).click();
+      const row = page.locator("li", { hasText: "begins" });
+      await row.waitFor();
+      const isDisabled = async () => (await target.call(ada, "GET", "/v1/collaboration/principals/bob")).disabled;
+      assert.ok(await isDisabled());
+      await row.getByRole("button", { name: "Cancel" }).click();
+      await page.getByText("cancelled", { exact: true }).waitFor();
+      assert.ok(!await isDisabled());
+    });
+
     await t.step("the audit log says what a person did, is verified and downloaded", async () => {
       await visit(page, "admin/people");
       await page.getByRole("button", { name: "Menu of Ada" }).click();

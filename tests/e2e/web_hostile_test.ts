@@ -105,6 +105,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       "admin/transfers",
       "admin/connections",
       "admin/audit",
+      "admin/erasures",
       "admin/holds",
       "admin/api",
       (await authorizationAddress(target, NAME)).replace(/^.*#\//, ""),

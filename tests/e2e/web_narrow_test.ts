@@ -59,6 +59,7 @@ browserTest("every page fits a narrow screen", async () => {
     ["admin/webhooks", "example.com"],
     ["admin/jobs", "Refresh"],
     ["admin/transfers", "Nothing was imported"],
+    ["admin/erasures", "No person was erased."],
     ["admin/holds", "No hold is in force."],
     ["admin/connections", "No servers."],
     ["admin/audit", "webhook.create"],

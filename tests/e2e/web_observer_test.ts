@@ -135,6 +135,15 @@ browserTest("those who may not change something are not offered to", async (t) =
       await page.locator(".sidebar .room", { hasText: "Mine" }).waitFor();
       await visit(page, `rooms/${roomId}?pane=members`);
     });
+    await t.step("a person erases the own account, and is signed out", async () => {
+      const own = await signIn(browser, target, zoe);
+      await visit(own, "profile");
+      await own.getByRole("button", { name: "Erase my account" }).click();
+      await own.getByLabel("Repeat the id").fill("zoe");
+      await own.getByRole("dialog").getByRole("button", { name: "Erase" }).click();
+      await own.getByText("You are signed out.").waitFor();
+      assert.ok((await target.call(ada, "GET", "/v1/collaboration/principals/zoe")).disabled);
+    });
     await t.step("in a large room, each member is found by the name", async () => {
       await page.route(/\/members\?/, (route) => {
         const at = Number(new URL(route.request().url()).searchParams.get("cursor"));

@@ -9,6 +9,7 @@ import { PlaceHead } from "../part/place.ts";
 import { Agents } from "./agents.ts";
 import { Audit } from "./audit.ts";
 import { Connections } from "./connections.ts";
+import { Erasures } from "./erasures.ts";
 import { Holds } from "./holds.ts";
 import { Invitations } from "./invitations.ts";
 import { Jobs } from "./jobs.ts";
@@ -31,6 +32,7 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
   ["webhooks", "Webhooks", Webhooks],
   ["jobs", "Jobs", Jobs],
   ["transfers", "Import and export", Transfers],
+  ["erasures", "Erasures", Erasures],
   ["holds", "Legal holds", Holds],
   ["audit", "Audit", Audit],
   ["api", "Any operation", Operations],

@@ -12,6 +12,7 @@ import { confirmThen } from "../part/dialog.ts";
 import { useFound } from "../part/list.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
+import { openErase } from "../people/erase.ts";
 import { openHold } from "./holds.ts";
 
 const ROLES = ["guest", "member", "admin", "owner"];
@@ -86,9 +87,16 @@ function Row({ principal, onChange }: {
 }
 
 function menuOf(principal: Principal): MenuItem[] {
-  const { id } = principal;
-  return [
+  const { id, kind } = principal;
+  const items: MenuItem[] = [
     { label: "What they did", icon: "clock", onSelect: () => go(["admin", "audit"], { by: id }) },
     { label: "Legal hold", icon: "lock", onSelect: () => openHold(principal, () => go(["admin", "holds"])) },
   ];
+  if (kind !== "human" || id === myId()) return items;
+  return [...items, {
+    label: "Erase",
+    icon: "trash",
+    isDanger: true,
+    onSelect: () => openErase(principal, () => go(["admin", "erasures"])),
+  }];
 }

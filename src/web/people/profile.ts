@@ -15,6 +15,7 @@ import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
 import { provider } from "../sign_in.ts";
 import { Applications, Tokens } from "./access.ts";
+import { openErase } from "./erase.ts";
 
 const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
   ["mentions", "Mentions"],
@@ -35,6 +36,11 @@ export default function ProfilePage(): VNode {
       <${Preferences} me=${current} />
       <${Tokens} />
       <${Applications} />
+      <section class="card">
+        <h2>Your account</h2>
+        <p><button type="button" class="danger-text" onClick=${() =>
+          openErase(current.principal, () => void signOut())}>Erase my account</button></p>
+      </section>
     `}</div></div>
   `;
 }
