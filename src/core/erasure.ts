@@ -12,7 +12,7 @@ type Overwrite = Readonly<Record<string, string | number | null>>;
 
 /** What becomes of a table. A column that holds nothing of people is not named. */
 export type TableErasure = {
-  /** The columns that identify a row within the tenant. */
+  /** The primary key. */
   key: readonly string[];
   /** Other columns that are read to decide. */
   reads?: readonly string[];

@@ -10,12 +10,12 @@ const CHARGED: PrincipalColumn = {
 
 export const storeErasure: PrincipalErasure = {
   event: {
-    key: ["stream", "seq"],
+    key: ["tenant_id", "stream", "seq"],
     deletes: [{ column: "stream", text: principalStream }],
     json: ["json", "effect"],
   },
   // Other streams that have the id in their names exist only as locks.
-  stream: { key: ["name"], deletes: [{ column: "name", text: principalStream }] },
+  stream: { key: ["tenant_id", "name"], deletes: [{ column: "name", text: principalStream }] },
   job: {
     key: ["id"],
     reads: ["tenant_id"],
@@ -24,7 +24,7 @@ export const storeErasure: PrincipalErasure = {
     keeps: { last_error: "why the last attempt failed, without what was worked on; the row is deleted with the job" },
   },
   idempotency: {
-    key: ["principal_id", "method", "path", "key"],
+    key: ["tenant_id", "principal_id", "method", "path", "key"],
     deletes: ["principal_id"],
     json: ["body"],
     keeps: {
@@ -34,6 +34,6 @@ export const storeErasure: PrincipalErasure = {
       key: "chosen at random by clients",
     },
   },
-  written: { key: ["day", "owner_id"], renames: ["owner_id"] },
+  written: { key: ["day", "tenant_id", "owner_id"], renames: ["owner_id"] },
   migration: { key: ["name"], keeps: { name: "of a module" } },
 };

@@ -3,7 +3,7 @@ import type { PrincipalErasure } from "@/core/erasure.ts";
 
 export const erases: PrincipalErasure = {
   agent: {
-    key: ["id"],
+    key: ["tenant_id", "id"],
     renames: ["created_by"],
     json: ["triggers_json"],
     keeps: { instructions: "work of the tenant, about the agent", schedule_json: "as the instructions" },

@@ -8,11 +8,11 @@ const WINDOWS: readonly PrincipalColumn[] = [
 ].map((text) => ({ column: "budget", text }));
 
 export const erases: PrincipalErasure = {
-  ai_budget: { key: ["scope", "subject_id", "period"], renames: ["subject_id", "created_by"] },
+  ai_budget: { key: ["tenant_id", "scope", "subject_id", "period"], renames: ["subject_id", "created_by"] },
   ai_usage: {
-    key: ["day", "principal_id", "agent_id", "room_id", "provider", "model"],
+    key: ["tenant_id", "day", "principal_id", "agent_id", "room_id", "provider", "model"],
     renames: ["principal_id"],
   },
-  ai_budget_window: { key: ["budget", "starts_at"], deletes: WINDOWS },
-  ai_reservation: { key: ["id"], keeps: { windows_json: "names budgets for the minutes of a call" } },
+  ai_budget_window: { key: ["tenant_id", "budget", "starts_at"], deletes: WINDOWS },
+  ai_reservation: { key: ["tenant_id", "id"], keeps: { windows_json: "names budgets for the minutes of a call" } },
 };

@@ -10,7 +10,7 @@ export const erases: PrincipalErasure = {
     json: ["report_json"],
     keeps: { progress_json: "counts and positions", failure_json: "a code", blob_key: "a name of the gateway" },
   },
-  transfer_import_history: { key: ["container", "name"], renames: [{ column: "name", text: memberName }] },
+  transfer_import_history: { key: ["tenant_id", "container", "name"], renames: [{ column: "name", text: memberName }] },
   transfer_line: {
     key: ["import_id", "room_key", "at", "line"],
     keeps: { json: "of an archive while it is imported", room_key: "as the line" },

@@ -1,6 +1,7 @@
 // SQL on the tables that modules declare for erasure: their rows in the order of their keys, in parts of bounded size.
 import { type ExpressionBuilder, sql, type SqlBool } from "kysely";
 import { columnsOf, conditionsOf, type ErasedPerson, type Row, type TableErasure, textsOf } from "@/core/erasure.ts";
+import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { AnyDatabase, Dialect } from "@/ports/store.ts";
 
 /** Rows after a key, up to another one; without it, up to the end. */
@@ -21,8 +22,10 @@ export class ErasedTableStore {
 
   /** The key of the row that is `size` rows after another one; `undefined` if there are fewer. */
   async keyAfter(tenantId: string, after: Row | undefined, size: number): Promise<Row | undefined> {
-    const { key } = this.#table;
-    let query = this.#db.selectFrom(this.#name).select([...key]).where("tenant_id", "=", tenantId);
+    const key = this.#key;
+    // One row for each tenant.
+    if (key.length === 0) return undefined;
+    let query = this.#db.selectFrom(this.#name).select(key).where(this.#isOf(tenantId));
     if (after !== undefined) query = query.where(this.#compare(">", after));
     for (const column of key) query = query.orderBy(column);
     return await query.offset(size - 1).limit(1).executeTakeFirst();
@@ -31,7 +34,7 @@ export class ErasedTableStore {
   /** Rows of a range that may have the person in them, as far as SQL can say; locked until the end of the transaction. */
   async rowsOf(person: ErasedPerson, { after, to }: KeyRange, isLocked: boolean): Promise<Row[]> {
     let query = this.#db.selectFrom(this.#name).select(columnsOf(this.#table))
-      .where("tenant_id", "=", person.tenantId).where((row) => this.#names(row, person));
+      .where(this.#isOf(person.tenantId)).where((row) => this.#names(row, person));
     if (after !== undefined) query = query.where(this.#compare(">", after));
     if (to !== undefined) query = query.where(this.#compare("<=", to));
     if (isLocked && this.#dialect === "postgres") query = query.forUpdate();
@@ -56,8 +59,19 @@ export class ErasedTableStore {
     ]);
   }
 
+  /** Within a tenant. */
+  get #key(): string[] {
+    return this.#table.key.filter((column) => column !== "tenant_id");
+  }
+
+  /** By the primary key where that begins with the tenant. By another index, all rows of the tenant would be sorted for each part. */
+  #isOf(tenantId: string) {
+    return this.#table.key[0] === "tenant_id" ? sql<SqlBool>`tenant_id = ${tenantId}` : tenantIsUnindexed(tenantId);
+  }
+
   #compare(operator: ">" | "<=" | "=", row: Row) {
-    const { key } = this.#table;
+    const key = this.#key;
+    if (key.length === 0) return sql<SqlBool>`1 = 1`;
     const [columns, values] = [key.map((column) => sql.ref(column)), key.map((column) => sql`${row[column]}`)];
     return sql<SqlBool>`(${sql.join(columns)}) ${sql.raw(operator)} (${sql.join(values)})`;
   }

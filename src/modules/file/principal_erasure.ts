@@ -8,5 +8,5 @@ export const erases: PrincipalErasure = {
     keeps: { name: "of what was shared; deleted with the last message or page that shows the file" },
   },
   file_link: { key: ["file_id", "owner"], keeps: { owner: "what shows the file, never a person" } },
-  member_usage: { key: ["owner_id"], renames: ["owner_id"] },
+  member_usage: { key: ["tenant_id", "owner_id"], renames: ["owner_id"] },
 };

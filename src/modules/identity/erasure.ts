@@ -26,7 +26,7 @@ type Deps = {
 
 export const IDENTITY_ERASURE: PrincipalErasure = {
   principal: {
-    key: ["id"],
+    key: ["tenant_id", "id"],
     renames: ["owner_id"],
     keeps: {
       id: "the row is removed when all else is done: until then, what is shown of the person elsewhere joins it",
@@ -45,7 +45,7 @@ export const IDENTITY_ERASURE: PrincipalErasure = {
     keeps: { name: "its principal's, and deleted with it" },
   },
   erased_principal: {
-    key: ["hash"],
+    key: ["tenant_id", "hash"],
     keeps: { hash: "a digest of the id, so that tokens issued before are refused" },
   },
 };

@@ -9,7 +9,7 @@ export const erases: PrincipalErasure = {
     json: ["recording_json"],
     keeps: { title: WORK_OF_ROOM },
   },
-  meeting_consent: { key: ["meeting_id", "recording_id", "principal_id"], renames: ["principal_id"] },
+  meeting_consent: { key: ["tenant_id", "meeting_id", "recording_id", "principal_id"], renames: ["principal_id"] },
   meeting_participant: {
     key: ["id"],
     renames: ["principal_id"],

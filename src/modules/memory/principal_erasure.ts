@@ -17,7 +17,7 @@ export const memoryErasure = (facts: Pick<MemoryErasure, "eraseFacts">): Princip
     keeps: { text: "what a room, an agent or another person remembers of others", text_key: "as the text" },
   },
   memory_subject: {
-    key: ["principal_id", "memory_id"],
+    key: ["tenant_id", "principal_id", "memory_id"],
     deletes: ["principal_id"],
     removal: {
       of: "principal_id",
@@ -25,7 +25,7 @@ export const memoryErasure = (facts: Pick<MemoryErasure, "eraseFacts">): Princip
     },
   },
   memory_version: {
-    key: ["memory_id", "version"],
+    key: ["tenant_id", "memory_id", "version"],
     renames: ["changed_by"],
     keeps: { text: "as the text of the fact" },
   },

@@ -2,6 +2,6 @@
 import type { PrincipalErasure } from "@/core/erasure.ts";
 
 export const erases: PrincipalErasure = {
-  plugin: { key: ["id"], renames: ["created_by"], keeps: { manifest_json: "an application" } },
-  plugin_filter: { key: ["room_id", "plugin_id"], renames: ["enabled_by"] },
+  plugin: { key: ["tenant_id", "id"], renames: ["created_by"], keeps: { manifest_json: "an application" } },
+  plugin_filter: { key: ["tenant_id", "room_id", "plugin_id"], renames: ["enabled_by"] },
 };

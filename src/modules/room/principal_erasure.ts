@@ -33,7 +33,7 @@ export const roomErasure = (deps: Deps): PrincipalErasure => ({
     },
   },
   ban: {
-    key: ["room_id", "principal_id"],
+    key: ["tenant_id", "room_id", "principal_id"],
     deletes: ["principal_id"],
     renames: ["created_by"],
     keeps: { reason: "deleted with the ban" },

@@ -3,7 +3,7 @@ import type { PrincipalErasure } from "@/core/erasure.ts";
 
 export const erases: PrincipalErasure = {
   scim_user: {
-    key: ["id"],
+    key: ["tenant_id", "id"],
     deletes: ["id"],
     keeps: Object.fromEntries(
       ["user_name", "user_name_key", "external_id", "email_key", "profile_json"].map((column) => [

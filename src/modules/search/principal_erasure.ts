@@ -3,5 +3,5 @@ import type { PrincipalErasure } from "@/core/erasure.ts";
 
 export const erases: PrincipalErasure = {
   search_document: { key: ["n"], renames: ["principal_id", "author_id"] },
-  search_reindex: { key: ["id"], renames: ["requested_by"] },
+  search_reindex: { key: ["tenant_id"], renames: ["requested_by"] },
 };

@@ -9,8 +9,8 @@ export const erases: PrincipalErasure = {
     json: ["metadata_json", "recurrence_json"],
     keeps: { title: WORK_OF_ROOM, description: WORK_OF_ROOM, labels_json: WORK_OF_ROOM, key: "of the room" },
   },
-  task_assignee: { key: ["principal_id", "task_id"], renames: ["principal_id"] },
-  task_relation: { key: ["task_id", "kind", "other_id"], renames: ["created_by"] },
-  task_activity: { key: ["task_id", "version"], renames: ["actor_id"], json: ["changes_json"] },
-  task_label: { key: ["label", "task_id"], keeps: { label: WORK_OF_ROOM } },
+  task_assignee: { key: ["tenant_id", "principal_id", "task_id"], renames: ["principal_id"] },
+  task_relation: { key: ["tenant_id", "task_id", "kind", "other_id"], renames: ["created_by"] },
+  task_activity: { key: ["tenant_id", "task_id", "version"], renames: ["actor_id"], json: ["changes_json"] },
+  task_label: { key: ["tenant_id", "label", "task_id"], keeps: { label: WORK_OF_ROOM } },
 };

@@ -6,5 +6,5 @@ const OF_PERSON = { column: "scope", text: principalScope };
 
 export const erases: PrincipalErasure = {
   vector_row: { key: ["n"], renames: [OF_PERSON] },
-  vector_scope: { key: ["space", "scope"], renames: [OF_PERSON] },
+  vector_scope: { key: ["tenant_id", "space", "scope"], renames: [OF_PERSON] },
 };

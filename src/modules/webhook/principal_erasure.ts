@@ -6,7 +6,7 @@ const OWN_STREAM = { column: "stream", text: principalStream };
 
 export const erases: PrincipalErasure = {
   webhook: {
-    key: ["id"],
+    key: ["tenant_id", "id"],
     renames: ["creator_id", "charged_id", "responsible_id"],
     keeps: {
       description: "about an address of another system",
@@ -14,16 +14,20 @@ export const erases: PrincipalErasure = {
       url: "an address of another system",
     },
   },
-  webhook_cursor: { key: ["webhook_id", "stream"], deletes: [OWN_STREAM] },
-  webhook_parked: { key: ["webhook_id", "id"], deletes: [OWN_STREAM], keeps: { error: "of an address" } },
-  webhook_delivery: { key: ["webhook_id", "slot"], deletes: [OWN_STREAM], keeps: { error: "of an address" } },
+  webhook_cursor: { key: ["tenant_id", "webhook_id", "stream"], deletes: [OWN_STREAM] },
+  webhook_parked: { key: ["tenant_id", "webhook_id", "id"], deletes: [OWN_STREAM], keeps: { error: "of an address" } },
+  webhook_delivery: {
+    key: ["tenant_id", "webhook_id", "slot"],
+    deletes: [OWN_STREAM],
+    keeps: { error: "of an address" },
+  },
   incoming_hook: {
-    key: ["id"],
+    key: ["tenant_id", "id"],
     renames: ["responsible_id"],
     keeps: { principal_id: "of the hook", display_name: "of the hook", description: "about another system" },
   },
   slash_command: {
-    key: ["id"],
+    key: ["tenant_id", "id"],
     renames: ["responsible_id"],
     keeps: {
       principal_id: "of the command",
