@@ -1,5 +1,6 @@
 // A whole module in small: bookmarks of a room. It shows what a module registers, and serves the test that hosts need no more.
 import { z } from "@zod/zod";
+import { WORK_OF_ROOM } from "@/core/erasure.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
@@ -26,6 +27,9 @@ export function bookmarkModule({ store, clock, cursors }: Platform, { roomAccess
   return {
     name: "bookmark",
     migrations,
+    erases: {
+      bookmark: { key: ["id"], renames: ["created_by"], keeps: { title: WORK_OF_ROOM, url: WORK_OF_ROOM } },
+    },
     ...bookmarkApi(bookmarks),
     jobs: [
       defineJob({
