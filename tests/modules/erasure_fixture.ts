@@ -12,6 +12,9 @@ export const ZOE = "zq-person7";
 export const TRACES = [ZOE, "Zq Persona", "zq.handle", "zqstatus", "zqtoken", "zqdevice"];
 /** In every text that the person wrote. */
 export const WRITTEN = "zqcontent";
+/** In those that nobody else may read, and in a document that another person reads. */
+export const PRIVATE = `${WRITTEN}-private`;
+export const SHARED = `${WRITTEN}-shared`;
 const DIRECT = { kind: "direct", memberIds: [ZOE] };
 const WHEN = { start: { dateTime: "2026-04-05T09:00:00", timeZone: "Europe/Vienna" }, durationMinutes: 30 };
 
@@ -85,8 +88,10 @@ async function workTogether(
 /** What nobody else sees. */
 async function keepPrivately(zoe: Caller): Promise<void> {
   ok(await zoe.post(`${BASE}/memory/items`, { scope: { type: "principal", id: ZOE }, text: WRITTEN }));
-  ok(await zoe.post(`${BASE}/calendar/events`, { title: WRITTEN, ...WHEN }));
-  ok(await zoe.post(`${BASE}/documents`, { title: WRITTEN, text: WRITTEN }));
+  ok(await zoe.post(`${BASE}/calendar/events`, { title: PRIVATE, ...WHEN }));
+  const parent = ok(await zoe.post(`${BASE}/documents`, { title: PRIVATE, text: PRIVATE }));
+  const shared = ok(await zoe.post(`${BASE}/documents`, { title: SHARED, text: SHARED, parentId: parent.id }));
+  ok(await zoe.put(`${BASE}/documents/${shared.id}/access/bob`, { role: "reader" }));
   ok(await zoe.post("/v1/rooms", { name: WRITTEN }, { "idempotency-key": crypto.randomUUID() }));
 }
 

@@ -12,7 +12,18 @@ import { testOnEngines } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { openResourceGateway } from "../resource_fixture.ts";
 import { assertProblem, createCaller, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
-import { DAY_MS, ERASURES, findTexts, leaveTraces, textColumns, TRACES, WRITTEN, ZOE } from "./erasure_fixture.ts";
+import {
+  DAY_MS,
+  ERASURES,
+  findTexts,
+  leaveTraces,
+  PRIVATE,
+  SHARED,
+  textColumns,
+  TRACES,
+  WRITTEN,
+  ZOE,
+} from "./erasure_fixture.ts";
 
 /** As in the API. */
 type Erasure = { id: string; state: string; pseudonymId: string; counts: { table: string }[] };
@@ -209,6 +220,8 @@ testOnEngines("erasure.create deletes what a person wrote", async (environment) 
   // What an agent was given, what describes a room, and the events about both.
   assert.deepEqual(undeclared.sort(), ["agent_step.result", "event.json", "room.metadata_json"]);
   assert.deepEqual(left.filter((column) => /^(?:message|document_comment|meeting_segment)/.test(column)), []);
+  assert.deepEqual(await findTexts(gateway, [PRIVATE]), {});
+  assert.equal(Object.keys(await findTexts(gateway, [SHARED])).length > 0, true);
   const { items } = ok(await (await gateway.as("bob")).get(`/v1/messages?roomId=${roomId}`));
   assert.equal(items.filter(({ deletedAt }: { deletedAt: string | null }) => deletedAt !== null).length, 1);
 });

@@ -19,7 +19,7 @@ import { CalendarFeeds, deleteFeedsJob, FEEDS_JOB, FEEDS_MAX } from "./feeds.ts"
 import { CalendarImports, IMPORT_JOB } from "./imports.ts";
 import { EventMeetings } from "./meetings.ts";
 import { migrations } from "./migrations.ts";
-import { erases } from "./principal_erasure.ts";
+import { calendarErasure } from "./principal_erasure.ts";
 import { REMINDER_JOB, ReminderSender } from "./reminders.ts";
 import {
   ATTENDEES_MAX,
@@ -33,7 +33,7 @@ import {
 } from "./limits.ts";
 import { EventId } from "./schema.ts";
 import { CalendarService } from "./service.ts";
-import { CalendarSearchable, purgeCalendar } from "./searchable.ts";
+import { CalendarSearchable, purgeCalendar, purgeUnshared } from "./searchable.ts";
 import { CHANGE_NOTIFICATIONS, EventWriter } from "./writer.ts";
 
 type Deps = {
@@ -67,7 +67,7 @@ export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: D
   return {
     name: "calendar",
     migrations,
-    erases,
+    erases: calendarErasure((...of) => purgeUnshared({ store, files, index }, ...of)),
     ...calendarApi({ calendar, updater, feeds, imports }),
     notificationKinds: { reminder: "reminders", ...CHANGE_NOTIFICATIONS },
     jobs: [

@@ -1,10 +1,19 @@
 // What becomes of the tables when a person is erased.
 import { type PrincipalErasure, WORK_OF_ROOM } from "@/core/erasure.ts";
 
-export const erases: PrincipalErasure = {
+/** Events are work of their rooms, or of those who attend them. */
+export const calendarErasure = (
+  purge: (tenantId: string, principalId: string, ids: readonly string[]) => Promise<void>,
+): PrincipalErasure => ({
   calendar_event: {
     key: ["id"],
     reads: ["room_id"],
+    removal: {
+      of: "created_by",
+      isContent: true,
+      isLeft: ({ room_id }) => room_id === null,
+      run: ({ tenantId, principalId }, rows) => purge(tenantId, principalId, rows.map(({ id }) => String(id))),
+    },
     renames: [
       "created_by",
       // As in `calendarOf`.
@@ -36,4 +45,4 @@ export const erases: PrincipalErasure = {
     deletes: ["principal_id"],
     keeps: { text: "deleted with the import of its principal", report_json: "as the text" },
   },
-};
+});

@@ -1,10 +1,11 @@
-// Events as searchables, and their deletion when a room is purged.
+// Events as searchables, and their deletion when a room is purged or a person erased.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import { CalendarAccess } from "./access.ts";
 import { eventFileOwner } from "./files.ts";
 import { presentEntry } from "./presenter.ts";
@@ -69,10 +70,37 @@ export async function purgeCalendar(
     removed = await store.write(async (tx) => {
       const calendar = new CalendarStore(tx.db);
       const ids = await calendar.idsOfRoom(tenantId, roomId, PURGE_BATCH);
-      for (const id of ids) await calendar.remove(tenantId, id);
-      await files.detach(tx, tenantId, ...ids.map(eventFileOwner));
+      await removeAll(tx, files, tenantId, ids);
       if (ids.length === 0) await calendar.purge(tenantId, roomId);
       return ids.length;
     });
   } while (removed > 0);
+}
+
+/** Deletes those of the events that are in no room, and that nobody but the principal attends. */
+export async function purgeUnshared(
+  { store, files, index }: { store: Store<CalendarTables>; files: NamedFiles; index: SearchIndex | undefined },
+  tenantId: string,
+  principalId: string,
+  ids: readonly string[],
+): Promise<void> {
+  await store.write(async (tx) => {
+    const events = await new CalendarStore(tx.db).lockAggregates(tenantId, ids);
+    const unshared = events.filter(({ row, attendees }) =>
+      row.room_id === null && attendees.every(({ principal_id: id }) => id === null || id === principalId)
+    ).map(({ row }) => row.id);
+    await index?.remove(tenantId, KIND, unshared);
+    await removeAll(tx, files, tenantId, unshared);
+  });
+}
+
+async function removeAll(
+  tx: Transaction<CalendarTables>,
+  files: NamedFiles,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<void> {
+  const calendar = new CalendarStore(tx.db);
+  for (const id of ids) await calendar.remove(tenantId, id);
+  await files.detach(tx, tenantId, ...ids.map(eventFileOwner));
 }

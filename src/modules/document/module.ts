@@ -82,7 +82,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   return {
     name: "document",
     migrations,
-    erases: documentErasure(comments),
+    erases: documentErasure(documents, comments),
     tags: {
       documents: "Documents: content, revisions, comments, sharing and live editing.",
     },

@@ -1,11 +1,23 @@
 // What becomes of the tables when a person is erased.
 import { type PrincipalErasure, WORK_OF_ROOM, WRITTEN } from "@/core/erasure.ts";
 import type { CommentService } from "./comment/service.ts";
+import type { DocumentService } from "./service.ts";
 
-/** Documents are work of their rooms, and so are their histories; comments are deleted as by their authors. */
-export const documentErasure = (comments: Pick<CommentService, "deleteMany">): PrincipalErasure => ({
+/** Documents are work of their rooms, or of those who read them; comments are deleted as by their authors. */
+export const documentErasure = (
+  documents: Pick<DocumentService, "purgeUnshared">,
+  comments: Pick<CommentService, "deleteMany">,
+): PrincipalErasure => ({
   document: {
     key: ["id"],
+    reads: ["room_id"],
+    removal: {
+      of: "created_by",
+      isContent: true,
+      isLeft: ({ room_id }) => room_id === null,
+      run: ({ tenantId, principalId }, rows) =>
+        documents.purgeUnshared(tenantId, principalId, rows.map(({ id }) => String(id))),
+    },
     renames: ["created_by", "edited_by"],
     json: ["metadata_json"],
     keeps: { title: WORK_OF_ROOM },

@@ -10,7 +10,7 @@ import { Document } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 
-const KIND = "document";
+export const KIND = "document";
 
 /** The part of the search index that documents use. */
 export type DocumentIndex = Pick<SearchIndex, "put" | "remove">;

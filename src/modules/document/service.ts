@@ -12,7 +12,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import { readerOf, RESTORE_WINDOW_MS } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type DocumentAccess, lockDocument } from "./access.ts";
+import { type DocumentAccess, lockDocument, lockTree } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
 import { applyChange, encode, openDocument, spliceText } from "./content/crdt.ts";
 import { parseContent, type ParsedContent } from "./content/input.ts";
@@ -24,7 +24,7 @@ import { richTooLarge } from "./rich/node.ts";
 import { extractTitle, normalizeMarkdown } from "./markdown.ts";
 import { presentDocument, publishDocumentCreated, publishDocumentEvent, publishDocumentUpdated } from "./presenter.ts";
 import type { Document, DocumentCreate, DocumentImport, DocumentList } from "./schema.ts";
-import { type DocumentIndex, indexDocument } from "./searchable.ts";
+import { type DocumentIndex, indexDocument, KIND } from "./searchable.ts";
 import { COMMENT_KIND } from "./comment/searchable.ts";
 import { CommentStore } from "./comment/store.ts";
 import { documentFileOwner } from "./files.ts";
@@ -212,6 +212,20 @@ export class DocumentService {
         return found;
       });
     }
+  }
+
+  /** Permanently deletes those of the documents that are private, and that nobody but the principal and its agents may read. */
+  async purgeUnshared(tenantId: string, principalId: string, ids: readonly string[]): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      // Others may read what is below such a document.
+      await lockTree(tx, tenantId);
+      for (const id of ids.toSorted()) await lockDocument(tx, tenantId, id);
+      const documents = new DocumentStore(tx.db);
+      const unshared = await documents.unshared(tenantId, principalId, ids);
+      await documents.endParents(tenantId, unshared);
+      await this.#deps.index?.remove(tenantId, KIND, unshared);
+      await this.#purge(tx, tenantId, unshared);
+    });
   }
 
   async #purge(tx: Transaction<DocumentTables>, tenantId: string, ids: readonly string[]): Promise<void> {

@@ -214,6 +214,34 @@ export class DocumentStore {
       .where("principal_id", "=", principalId).execute();
   }
 
+  /** Of these, private documents that nobody else reads, but agents of the principal. */
+  async unshared(tenantId: string, principalId: string, ids: readonly string[]): Promise<string[]> {
+    const rows = await this.#db.selectFrom("document").select("id").where(tenantIsUnindexed(tenantId))
+      .where("id", "in", ids).where("room_id", "is", null)
+      .where(({ not, exists, selectFrom }) =>
+        not(exists(
+          selectFrom("document_access as other")
+            .innerJoin("principal", (join) =>
+              join.onRef("principal.tenant_id", "=", "other.tenant_id").onRef(
+                "principal.id",
+                "=",
+                "other.principal_id",
+              ))
+            .select("other.principal_id").where("other.tenant_id", "=", tenantId)
+            .whereRef("other.document_id", "=", "document.id").where("other.principal_id", "<>", principalId)
+            .where("principal.owner_id", "is distinct from", principalId),
+        ))
+      ).execute();
+    return rows.map(({ id }) => id);
+  }
+
+  /** What was below these documents is below none. */
+  async endParents(tenantId: string, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    await this.#db.updateTable("document").set({ parent_id: null }).where("tenant_id", "=", tenantId)
+      .where("parent_id", "in", ids).execute();
+  }
+
   /** Deletes documents with all their dependents. */
   async purge(tenantId: string, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
