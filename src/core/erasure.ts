@@ -40,10 +40,10 @@ export type Removal = {
   of: string;
   /** Only if what the person wrote is deleted. */
   isContent?: true;
-  /** Whether a row stays as a tombstone, and which ones are none yet, by columns that `reads` has. */
-  isLeft?: (row: Row) => boolean;
-  /** Removes some rows, given by their keys, within the transaction of the caller; rows that no longer exist are ignored. */
-  run(person: ErasedPerson, rows: readonly Row[]): Promise<void>;
+  /** Which rows, by columns that `reads` has. What stays of them, such as a tombstone, is treated like any other row. */
+  applies?: (row: Row) => boolean;
+  /** Removes some rows, given by their keys, within the transaction of the caller; resolves to how many it found and removed. */
+  run(person: ErasedPerson, rows: readonly Row[]): Promise<number>;
 };
 
 /** What a module declares of all its tables, by their names. */
@@ -101,7 +101,7 @@ export function eraseRow(
 /** Whether the module itself removes the row. */
 export function isRemoved({ removal }: TableErasure, row: Row, person: ErasedPerson): boolean {
   if (removal === undefined || !isNamed(removal.of, row, person)) return false;
-  return (removal.isContent !== true || person.deletesContent) && (removal.isLeft?.(row) ?? true);
+  return (removal.isContent !== true || person.deletesContent) && (removal.applies?.(row) ?? true);
 }
 
 function isNamed(column: PrincipalColumn, row: Row, { principalId }: ErasedPerson): boolean {

@@ -3,7 +3,7 @@ import { type PrincipalErasure, WORK_OF_ROOM } from "@/core/erasure.ts";
 
 /** Events are work of their rooms, or of those who attend them. */
 export const calendarErasure = (
-  purge: (tenantId: string, principalId: string, ids: readonly string[]) => Promise<void>,
+  purge: (tenantId: string, principalId: string, ids: readonly string[]) => Promise<number>,
 ): PrincipalErasure => ({
   calendar_event: {
     key: ["id"],
@@ -11,7 +11,7 @@ export const calendarErasure = (
     removal: {
       of: "created_by",
       isContent: true,
-      isLeft: ({ room_id }) => room_id === null,
+      applies: ({ room_id }) => room_id === null,
       run: ({ tenantId, principalId }, rows) => purge(tenantId, principalId, rows.map(({ id }) => String(id))),
     },
     renames: [

@@ -78,19 +78,20 @@ export async function purgeCalendar(
 }
 
 /** Deletes those of the events that are in no room, and that nobody but the principal attends. */
-export async function purgeUnshared(
+export function purgeUnshared(
   { store, files, index }: { store: Store<CalendarTables>; files: NamedFiles; index: SearchIndex | undefined },
   tenantId: string,
   principalId: string,
   ids: readonly string[],
-): Promise<void> {
-  await store.write(async (tx) => {
+): Promise<number> {
+  return store.write(async (tx) => {
     const events = await new CalendarStore(tx.db).lockAggregates(tenantId, ids);
     const unshared = events.filter(({ row, attendees }) =>
       row.room_id === null && attendees.every(({ principal_id: id }) => id === null || id === principalId)
     ).map(({ row }) => row.id);
     await index?.remove(tenantId, KIND, unshared);
     await removeAll(tx, files, tenantId, unshared);
+    return unshared.length;
   });
 }
 

@@ -14,7 +14,7 @@ export const documentErasure = (
     removal: {
       of: "created_by",
       isContent: true,
-      isLeft: ({ room_id }) => room_id === null,
+      applies: ({ room_id }) => room_id === null,
       run: ({ tenantId, principalId }, rows) =>
         documents.purgeUnshared(tenantId, principalId, rows.map(({ id }) => String(id))),
     },

@@ -215,8 +215,8 @@ export class DocumentService {
   }
 
   /** Permanently deletes those of the documents that are private, and that nobody but the principal and its agents may read. */
-  async purgeUnshared(tenantId: string, principalId: string, ids: readonly string[]): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
+  purgeUnshared(tenantId: string, principalId: string, ids: readonly string[]): Promise<number> {
+    return this.#deps.store.write(async (tx) => {
       // Others may read what is below such a document.
       await lockTree(tx, tenantId);
       for (const id of ids.toSorted()) await lockDocument(tx, tenantId, id);
@@ -225,6 +225,7 @@ export class DocumentService {
       await documents.endParents(tenantId, unshared);
       await this.#deps.index?.remove(tenantId, KIND, unshared);
       await this.#purge(tx, tenantId, unshared);
+      return unshared.length;
     });
   }
 

@@ -44,7 +44,7 @@ export class Eraser {
         const rows = await this.#find(person, named, range);
         const removed = rows.filter((row) => isRemoved(named.table, row, person));
         // What a removal leaves of a row is counted as any other.
-        const left = named.table.removal?.isLeft === undefined ? rows.filter((row) => !removed.includes(row)) : rows;
+        const left = named.table.removal?.applies === undefined ? rows.filter((row) => !removed.includes(row)) : rows;
         changes.push({ table: named.name, changed: 0, deleted: removed.length });
         changes.push(tally(named.name, left.map((row) => eraseRow(named.table, row, person))));
       }
@@ -101,8 +101,8 @@ export class Eraser {
     for (let at = 0; at < rows.length; at += REMOVED_AT_ONCE) {
       const some = rows.slice(at, at + REMOVED_AT_ONCE);
       await store.write(async (tx) => {
-        await table.removal?.run(person, some);
-        await onChange(tx, person, { table: name, changed: 0, deleted: some.length });
+        const deleted = await table.removal?.run(person, some) ?? 0;
+        await onChange(tx, person, { table: name, changed: 0, deleted });
       });
       await nextSlice();
     }

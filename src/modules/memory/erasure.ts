@@ -67,9 +67,11 @@ export class MemoryErasure {
   }
 
   /** Erases facts in one transaction; those that are erased already are ignored. */
-  async eraseFacts(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
-      for (const fact of await this.#lock(tx, tenantId, ids)) await this.#deps.writer.erase(tx, undefined, fact);
+  eraseFacts(tenantId: string, ids: readonly string[]): Promise<number> {
+    return this.#deps.store.write(async (tx) => {
+      const facts = await this.#lock(tx, tenantId, ids);
+      for (const fact of facts) await this.#deps.writer.erase(tx, undefined, fact);
+      return facts.length;
     });
   }
 

@@ -11,7 +11,7 @@ export const memoryErasure = (facts: Pick<MemoryErasure, "eraseFacts">): Princip
     renames: ["created_by", "owner_id", "scope_id"],
     removal: {
       of: "scope_id",
-      isLeft: ({ scope_type, status }) => scope_type === "principal" && status !== "forgotten",
+      applies: ({ scope_type, status }) => scope_type === "principal" && status !== "forgotten",
       run: ({ tenantId }, rows) => facts.eraseFacts(tenantId, rows.map(({ id }) => String(id))),
     },
     keeps: { text: "what a room, an agent or another person remembers of others", text_key: "as the text" },

@@ -17,7 +17,7 @@ export const messageErasure = (
     removal: {
       of: "sender_id",
       isContent: true,
-      isLeft: ({ deleted_at }) => deleted_at === null,
+      applies: ({ deleted_at }) => deleted_at === null,
       run: ({ tenantId }, rows) => tombstones.replaceMany(tenantId, idsOf(rows)),
     },
     renames: ["sender_id"],

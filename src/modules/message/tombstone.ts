@@ -32,17 +32,18 @@ export class MessageTombstones {
   }
 
   /** Replaces several messages of any rooms, in one transaction; those that are deleted already are ignored. */
-  async replaceMany(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
+  replaceMany(tenantId: string, ids: readonly string[]): Promise<number> {
+    return this.#deps.store.write(async (tx) => {
       const messages = new MessageStore(tx.db);
       const streams = (await messages.findMany(tenantId, ids)).map(({ room_id }) => roomStream(room_id));
       await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
-      for (const { room_kind: kind, ...row } of await messages.findWithRooms(tenantId, ids)) {
-        if (row.deleted_at !== null) continue;
+      const rows = (await messages.findWithRooms(tenantId, ids)).filter((row) => row.deleted_at === null);
+      for (const { room_kind: kind, ...row } of rows) {
         const { room_id: roomId } = row;
         await this.#deps.holds.assertNotHeld("Its messages cannot be deleted", tx.db, tenantId, { roomId });
         await this.replace(tx, row, kind, undefined);
       }
+      return rows.length;
     });
   }
 

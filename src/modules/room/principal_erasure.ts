@@ -45,10 +45,11 @@ async function endMemberships(
   { store, members }: Deps,
   { tenantId, principalId, pseudonymId }: ErasedPerson,
   roomIds: readonly string[],
-): Promise<void> {
-  await store.write(async (tx) => {
+): Promise<number> {
+  return await store.write(async (tx) => {
     await tx.reserveAll(tenantId, new Map(roomIds.map((id) => [roomStream(id), 0])));
     const rooms = new RoomStore(tx.db);
+    let ended = 0;
     for (const roomId of roomIds) {
       const [room, [member]] = [
         await rooms.find(tenantId, roomId),
@@ -59,7 +60,9 @@ async function endMemberships(
       if (room.kind === "direct") await renameDirectRoom(tx, room, member.display_name);
       const data = { roomId, principalId, pseudonymId };
       await tx.emit(roomEvent({ tenantId }, roomId, "principal.erased", data));
+      ended++;
     }
+    return ended;
   });
 }
 

@@ -161,8 +161,8 @@ export class CommentService {
   }
 
   /** Deletes comments on any documents as their authors do, in one transaction; those that are deleted already are ignored. */
-  async deleteMany(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
+  deleteMany(tenantId: string, ids: readonly string[]): Promise<number> {
+    return this.#deps.store.write(async (tx) => {
       const [comments, documents] = [new CommentStore(tx.db), new DocumentStore(tx.db)];
       const documentIds = [...new Set((await comments.findByIds(tenantId, { ids })).map((row) => row.document_id))];
       const rows = new Map((await documents.findMany(tenantId, documentIds)).map((row) => [row.id, row]));
@@ -171,12 +171,16 @@ export class CommentService {
         ...room_id === null ? [] : [roomStream(room_id)],
       ]);
       await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+      let deleted = 0;
       for (const id of ids) {
         // A reply may have been deleted with its comment.
         const [comment] = await comments.findByIds(tenantId, { ids: [id] });
         const row = rows.get(comment?.document_id ?? "");
-        if (comment !== undefined && row !== undefined) await this.#remove({ tx, row }, comment);
+        if (comment === undefined || row === undefined) continue;
+        await this.#remove({ tx, row }, comment);
+        deleted++;
       }
+      return deleted;
     });
   }
 

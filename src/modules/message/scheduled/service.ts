@@ -147,13 +147,15 @@ export class ScheduledService {
     });
   }
 
-  /** Removes messages of any sender, in one transaction. */
-  async cancelMany(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
+  /** Removes messages of any sender, in one transaction; resolves to how many. */
+  cancelMany(tenantId: string, ids: readonly string[]): Promise<number> {
+    return this.#deps.store.write(async (tx) => {
+      let removed = 0;
       for (const id of ids) {
         const row = await new ScheduledStore(tx.db).find(tenantId, id);
-        if (row !== undefined) await this.#remove(tx, row);
+        if (row !== undefined && await this.#remove(tx, row)) removed++;
       }
+      return removed;
     });
   }
 
