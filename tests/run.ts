@@ -21,7 +21,7 @@ const entryDirectory = await Deno.makeTempDir({ prefix: "gateway-tests-" });
 try {
   const groups = requestedFiles.length > 0 ? [requestedFiles] : await writeEntries(await findTests(FOLDER));
   // Tests of faults and of real clients often wait, and so do those of PostgreSQL: more run at once than there are cores.
-  const jobs = navigator.hardwareConcurrency + (groups.length > 1 ? 0 : 1);
+  const jobs = navigator.hardwareConcurrency + (groups.length > 1 ? 0 : 2);
   const codes = await Promise.all(groups.map((entries) => runTests(entries, jobs)));
   Deno.exitCode = codes.find((code) => code !== 0) ?? 0;
 } finally {
