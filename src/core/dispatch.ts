@@ -282,12 +282,15 @@ class CallContext implements Context {
   }
 }
 
-/** Throws unless the caller's token and role in the tenant suffice for the operation. */
-export function authorize(operation: Operation, actor: Actor): void {
-  const { scope, tenant = "guest" } = operation.access;
+/** Throws unless the caller's token and role in the tenant suffice for an operation or a route. */
+export function authorize(
+  { name, access }: { name: string; access: Pick<Operation["access"], "scope" | "tenant"> },
+  actor: Actor,
+): void {
+  const { scope, tenant = "guest" } = access;
   if (!hasScope(actor, scope)) throw new Fault("scope_missing", `The token lacks the scope ${scope}`);
   if (!isAtLeast(TENANT_ROLES, actor.role, tenant)) {
-    throw new Fault("forbidden", `${operation.name} requires the tenant role ${tenant}, the caller has ${actor.role}`);
+    throw new Fault("forbidden", `${name} requires the tenant role ${tenant}, the caller has ${actor.role}`);
   }
 }
 

@@ -1,6 +1,6 @@
 // A route as a value: HTTP endpoints that are no operation, such as file contents, event streams and feeds.
 import { z } from "@zod/zod";
-import type { Actor } from "./actor.ts";
+import type { Actor, TenantRole } from "./actor.ts";
 import { parse } from "./dispatch.ts";
 import { Fault, type FaultCode } from "./fault.ts";
 import type { Rate } from "./operation.ts";
@@ -70,7 +70,7 @@ export type Route = {
   document: RouteDocument;
 } & RouteHandler;
 
-/** Who may call, and the handler. `scope` is checked before the handler runs. */
+/** Who may call, and the handler. `scope` and `tenant` are checked before the handler runs. */
 type RouteHandler =
   | {
     auth: "public";
@@ -82,6 +82,8 @@ type RouteHandler =
     auth: "bearer";
     /** Scope that the token needs; null: any token will do. */
     scope: string | null;
+    /** Lowest role in the tenant; default: guest. */
+    tenant?: TenantRole;
     /** Authenticates instead of the API, where other tokens are valid as well. */
     authenticate?: (token: string, request: Request) => Promise<Actor>;
     /** Parameters of `WWW-Authenticate` in a 401, besides an error code. */

@@ -1,5 +1,4 @@
 // Completions as server-sent events.
-import { isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { eventBody } from "@/core/event_body.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
@@ -43,6 +42,7 @@ export function completionRoute(completions: Completions, path: string, stallMs 
     path,
     auth: "bearer",
     scope: "ai.write",
+    tenant: "member",
     bodyMaxBytes: COMPLETION_MAX_BYTES,
     hasNoTimeout: true,
     faults: [...COMPLETION_FAULTS, "validation_failed", "unknown_field"],
@@ -64,9 +64,6 @@ export function completionRoute(completions: Completions, path: string, stallMs 
       },
     },
     async handle(_request, { actor, body, requestId, signal }) {
-      if (!isAtLeast(TENANT_ROLES, actor.role, "member")) {
-        throw new Fault("forbidden", `completion.stream requires the tenant role member, the caller has ${actor.role}`);
-      }
       const step = completions.stream(actor, parse(CompletionCreate, body), signal);
       // What fails before the first part has a status of its own.
       const first = await step.next();

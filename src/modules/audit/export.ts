@@ -1,7 +1,5 @@
 // The download of the audit log: a line of JSON for each entry, as API Activity of the Open Cybersecurity Schema Framework, which
 // security monitoring reads.
-import { isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
 import { clientOf } from "@/core/request.ts";
 import type { Route } from "@/core/route.ts";
 import type { Store } from "@/ports/store.ts";
@@ -35,6 +33,7 @@ export function exportRoute(store: Store<AuditTables>, audit: AuditLog): Route {
     hasNoTimeout: true,
     auth: "bearer",
     scope: "audit.read",
+    tenant: "admin",
     faults: ["forbidden"],
     document: {
       responses: {
@@ -42,9 +41,6 @@ export function exportRoute(store: Store<AuditTables>, audit: AuditLog): Route {
       },
     },
     async handle(request, { actor, requestId, ip }) {
-      if (!isAtLeast(TENANT_ROLES, actor.role, "admin")) {
-        throw new Fault("forbidden", `${NAME} requires the tenant role admin, the caller has ${actor.role}`);
-      }
       const client = clientOf(request, ip);
       await store.write((tx) => audit.recordOther(tx, { ...actor, operation: NAME, requestId, client }));
       return new Response(ReadableStream.from(linesOf(actor.tenantId, audit.readAll(actor))), {

@@ -34,8 +34,8 @@ export type Erasure = z.output<typeof Erasure>;
 export const ErasureCreate = z.strictObject({
   principalId: PrincipalRef,
   mode: ErasureMode.describe(
-    "`anonymize`: what the person wrote stays under a pseudonym; `delete_content`: messages, comments and what was said in " +
-      "meetings are deleted as well",
+    "`anonymize`: what the person wrote stays under a pseudonym; `delete_content`: messages, comments, what was said in " +
+      "meetings, and private documents and events that no other person could see are deleted as well",
   ),
   dryRun: z.boolean().default(false).describe("Only count the rows; nothing changes, and the person is not disabled"),
   confirm: PrincipalId.optional().describe("The id of the principal again; required unless it is a dry run"),

@@ -79,6 +79,8 @@ const shared = {
   countsWrites: "itself",
 } as const;
 
+const ofUsers = { ...shared, tenant: "admin" } as const;
+
 function discoveryRoutes(): Route[] {
   const documents = {
     ServiceProviderConfig: ["scim.config", "Get what is supported of SCIM", SERVICE_PROVIDER_CONFIG],
@@ -101,7 +103,7 @@ function readRoutes(deps: Deps): Route[] {
   const { users } = deps;
   return [
     {
-      ...shared,
+      ...ofUsers,
       name: "scim_user.list",
       summary: "List provisioned people",
       method: "GET",
@@ -122,7 +124,7 @@ function readRoutes(deps: Deps): Route[] {
       },
     },
     {
-      ...shared,
+      ...ofUsers,
       name: "scim_user.read",
       summary: "Get a provisioned person",
       method: "GET",
@@ -146,12 +148,12 @@ function readRoutes(deps: Deps): Route[] {
 
 function writeRoutes(deps: Deps): Route[] {
   const { users } = deps;
-  const change = { ...shared, path: USER_PATH, faults: ["not_found", "conflict", "version_mismatch"] } as const;
+  const change = { ...ofUsers, path: USER_PATH, faults: ["not_found", "conflict", "version_mismatch"] } as const;
   const requestBody = { required: true, content: { [TYPE]: { schema: { type: "object" } } } };
   const responses = { "200": success("The user", routeSchema(ShownUser)) };
   return [
     {
-      ...shared,
+      ...ofUsers,
       name: "scim_user.create",
       summary: "Provision a person",
       description:

@@ -1,7 +1,8 @@
 // Routes as endpoints, with the same authentication, limits, timeout and problems as operations.
-import { type Actor, chargedTo, hasScope } from "@/core/actor.ts";
+import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { chargeTo, currentAccount, runAsCaller } from "@/core/caller.ts";
+import { authorize } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
@@ -68,9 +69,7 @@ export function routeEndpoint(
     actor?: Actor,
   ): Promise<Response> {
     const { request } = context;
-    if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
-      throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
-    }
+    if (route.auth === "bearer" && actor !== undefined) authorize({ name: route.name, access: route }, actor);
     // Stores reject unsafe text, so no id contains it.
     if (actor !== undefined && !Object.values(params).every(isSafeText)) {
       throw new Fault("not_found", "No resource has this id");

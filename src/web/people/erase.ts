@@ -45,9 +45,10 @@ export function openErase({ id, displayName }: Person, onChange: () => void): vo
         erase(fields, { confirm: String(fields.get("confirm")).trim() })}>
         <p>The account is signed out and disabled at once. Some days later, name, profile, memberships, reactions and personal
           facts are deleted for good, and all else names a deleted user. Until then an administrator can cancel this.</p>
-        <label>Messages, comments and what was said in meetings <select name="mode">${Object.entries(MODES).map((
-          [mode, label],
-        ) => html`<option key=${mode} value=${mode}>${label}</option>`)}</select></label>
+        <label>Messages, comments, what was said in meetings, and what only this person sees <select name="mode">${Object
+          .entries(MODES).map((
+            [mode, label],
+          ) => html`<option key=${mode} value=${mode}>${label}</option>`)}</select></label>
         <label><span>Repeat the id, <b>${id}</b></span> <input name="confirm" required autocomplete="off" /></label>
         ${id === myId()
           ? null
