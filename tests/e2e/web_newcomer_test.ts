@@ -201,6 +201,38 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       assert.equal((await target.call(ada, "GET", path)).description, "Sow _peas_");
       await target.call(ada, "DELETE", path);
     });
+    await t.step("tasks are related, released, and changed together", async () => {
+      const tasks = [];
+      for (const title of ["Dig", "Fence", "Compost"]) {
+        tasks.push(await post(ada, "/v1/collaboration/tasks", { roomId, title }));
+      }
+      const [dig, fence] = tasks;
+      await post(bob, `/v1/collaboration/tasks/${dig.id}/claim`, {});
+      await open(`rooms/${roomId}/tasks`);
+      await page.locator(".task-card", { hasText: "Dig" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("button", { name: "release" }).click();
+      await untilGone(dialog.getByText("Claimed by"));
+      await dialog.getByRole("button", { name: "Add a relation" }).click();
+      await dialog.getByLabel("Other task").fill("fenc");
+      await dialog.getByRole("button", { name: fence.key }).click();
+      await dialog.getByText("Blocks, to do").waitFor();
+      await dialog.getByRole("link", { name: fence.key }).click();
+      await dialog.getByText("Is blocked by, to do").waitFor();
+      await dialog.getByRole("button", { name: `Remove the relation to ${dig.key}` }).click();
+      await untilGone(dialog.getByText("Is blocked by, to do"));
+      await dialog.getByRole("button", { name: "Close" }).click();
+      await page.getByRole("button", { name: "Select", exact: true }).click();
+      await page.locator(".task-card", { hasText: "Fence" }).click();
+      await page.locator(".task-card", { hasText: "Compost" }).click();
+      await page.getByText("2 tasks selected").waitFor();
+      await page.getByLabel("Status", { exact: true }).selectOption("done");
+      await page.getByText("Changed 2 tasks").waitFor();
+      await page.getByRole("button", { name: "Done" }).click();
+      const { items } = await target.call(ada, "GET", `/v1/collaboration/tasks?roomId=${roomId}&status=done`);
+      assert.deepEqual(items.map(({ title }: { title: string }) => title).toSorted(), ["Compost", "Fence"]);
+      for (const { id } of tasks) await target.call(ada, "DELETE", `/v1/collaboration/tasks/${id}`);
+    });
     await t.step("the editor has no border of its own", async () => {
       await open(`documents/${documentId}`);
       await page.locator(".cm-content").click();

@@ -132,8 +132,10 @@ export const SCRIPTS: Sources = {
   "search/page.ts": () => import("@/web/search/page.ts", { with: { type: "text" } }),
   "sign_in.ts": () => import("@/web/sign_in.ts", { with: { type: "text" } }),
   "task/board.ts": () => import("@/web/task/board.ts", { with: { type: "text" } }),
+  "task/bulk.ts": () => import("@/web/task/bulk.ts", { with: { type: "text" } }),
   "task/detail.ts": () => import("@/web/task/detail.ts", { with: { type: "text" } }),
   "task/page.ts": () => import("@/web/task/page.ts", { with: { type: "text" } }),
+  "task/relations.ts": () => import("@/web/task/relations.ts", { with: { type: "text" } }),
   "task/tasks.ts": () => import("@/web/task/tasks.ts", { with: { type: "text" } }),
 };
 

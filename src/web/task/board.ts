@@ -6,12 +6,21 @@ import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { Avatar } from "../part/avatar.ts";
+import { roomName, rooms } from "../room/rooms.ts";
 import { openTask } from "./detail.ts";
 import { columnOf, type Status, STATUSES, type Task, updateTask } from "./tasks.ts";
 
 type Place = { status: Status; before: string | undefined };
 
-export function Board({ tasks, isEditable }: { tasks: readonly Task[]; isEditable: boolean }): VNode {
+/** While tasks are selected, a click selects instead of opening. */
+export function Board({ tasks, isEditable, hasRoom, selected, onSelect }: {
+  tasks: readonly Task[];
+  isEditable: boolean;
+  /** Whether cards say in which room they are. */
+  hasRoom: boolean;
+  selected: ReadonlySet<string> | undefined;
+  onSelect: (id: string) => void;
+}): VNode {
   const [dragged, setDragged] = useState<string>();
   const [place, setPlace] = useState<Place>();
   const board = useRef<HTMLDivElement>(null);
@@ -62,7 +71,9 @@ export function Board({ tasks, isEditable }: { tasks: readonly Task[]; isEditabl
             <h2>${title} <span class="dim">${column.length}</span></h2>
             ${column.map((task) =>
               html`
-                <${Card} key=${task.id} task=${task} isDragged=${task.id === dragged}
+                <${Card} key=${task.id} task=${task} hasRoom=${hasRoom} isDragged=${task.id === dragged}
+                  isSelected=${selected?.has(task.id)} onOpen=${() =>
+                    selected === undefined ? openTask(task.id) : onSelect(task.id)}
                   isTarget=${dragged !== undefined && place?.before === task.id} isEditable=${isEditable}
                   onDragStart=${() => setDragged(task.id)} onKeyDown=${(event: KeyboardEvent) => onKey(event, task)} />
               `
@@ -74,25 +85,31 @@ export function Board({ tasks, isEditable }: { tasks: readonly Task[]; isEditabl
   `;
 }
 
-function Card({ task, isDragged, isTarget, isEditable, onDragStart, onKeyDown }: {
+function Card({ task, hasRoom, isSelected, isDragged, isTarget, isEditable, onOpen, onDragStart, onKeyDown }: {
   task: Task;
+  hasRoom: boolean;
+  /** `undefined`: nothing is being selected. */
+  isSelected: boolean | undefined;
   isDragged: boolean;
   isTarget: boolean;
   isEditable: boolean;
+  onOpen: () => void;
   onDragStart: () => void;
   onKeyDown: (event: KeyboardEvent) => void;
 }): VNode {
   const isLate = task.dueAt !== null && task.status !== "done" && Date.parse(task.dueAt) < Date.now();
+  const room = hasRoom ? rooms.value.get(task.roomId) : undefined;
   return html`
-    <button type="button" data-task=${task.id} draggable=${isEditable} class=${classes(
+    <button type="button" data-task=${task.id} draggable=${isEditable} aria-pressed=${isSelected} class=${classes(
       "task-card",
       isDragged && "dragged",
       isTarget && "target",
     )}
-      onDragStart=${onDragStart} onKeyDown=${onKeyDown} onClick=${() => openTask(task.id)}>
+      onDragStart=${onDragStart} onKeyDown=${onKeyDown} onClick=${onOpen}>
       <span class="task-title" dir="auto">${task.title}</span>
       <span class="task-facts">
         <small class="dim">${task.key}</small>
+        ${room === undefined ? null : html`<small class="dim clip" dir="auto">${roomName(room)}</small>`}
         ${task.priority === "none"
           ? null
           : html`<small class=${`tag priority-${task.priority}`}>${task.priority}</small>`}

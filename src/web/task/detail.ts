@@ -15,10 +15,30 @@ import { LineForm } from "../part/line_form.ts";
 import { Placeholder } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
 import { canWriteIn, roomName, rooms } from "../room/rooms.ts";
-import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
+import { Claim, Relations } from "./relations.ts";
+import {
+  createTask,
+  deleteTask,
+  PRIORITIES,
+  STATUSES,
+  statusText,
+  type Task,
+  type TaskDetail as Detail,
+  updateTask,
+} from "./tasks.ts";
 
 type Activity = { id: string; type: string; actorId: string; at: string; changes: Change[] };
 type Change = { field: string; to?: unknown };
+
+const ACTIVITY_WORDS: Readonly<Record<string, string>> = {
+  created: "created this task",
+  completed: "completed it",
+  deleted: "deleted it",
+  restored: "restored it",
+  updated: "changed",
+  related: "added a relation",
+  unrelated: "removed a relation",
+};
 
 export function openTask(id: string): void {
   openDialog(() =>
@@ -31,7 +51,7 @@ export function openTask(id: string): void {
 }
 
 function TaskDetail({ id }: { id: string }): VNode {
-  const [task, setTask] = useState<Task>();
+  const [task, setTask] = useState<Detail>();
   const [activity, setActivity] = useState<readonly Activity[]>([]);
   const [subtasks, setSubtasks] = useState<readonly Task[]>([]);
   const read = useLatest(() => readTask(id), ([task, activity, subtasks]) => {
@@ -66,14 +86,15 @@ function TaskDetail({ id }: { id: string }): VNode {
           <${Description} text=${task.description ?? ""} isEditable=${isEditable} onSave=${(description: string) =>
             save({ description })} />
           <${Subtasks} task=${task} subtasks=${subtasks} onChange=${read} />
+          <${Relations} task=${task} isEditable=${isEditable} onOpen=${openTask} />
           <h3>Activity</h3>
           <ul class="activity">${activity.map((one) =>
-            html`<li key=${one.id}><b dir="auto">${nameOf(one.actorId)}</b> ${one.type}${
+            html`<li key=${one.id}><b dir="auto">${nameOf(one.actorId)}</b> ${ACTIVITY_WORDS[one.type] ?? one.type}${
               one.type === "updated" ? ` ${one.changes.map(textOf).join(", ")}` : ""
             } <time title=${fullTimeOf(one.at)}>${shortTimeOf(one.at)}</time></li>`
           )}</ul>
         </div>
-        <${Side} task=${task} onSave=${save} />
+        <${Side} task=${task} onSave=${save} onRead=${read} />
       </fieldset>
   `;
 }
@@ -116,9 +137,9 @@ function Description({ text, isEditable, onSave }: {
   `;
 }
 
-async function readTask(id: string): Promise<[Task, Activity[], Task[]]> {
+async function readTask(id: string): Promise<[Detail, Activity[], Task[]]> {
   const path = `v1/collaboration/tasks/${encodeURIComponent(id)}`;
-  const task = get<Task>(path).catch((error) => {
+  const task = get<Detail>(path).catch((error) => {
     // A dialog without a task has nothing to offer.
     if (!(error instanceof ApiError && error.isTemporary)) closeDialog();
     throw error;
@@ -133,11 +154,15 @@ function textOf({ field, to }: Change): string {
   if (to === undefined || field === "parentId") return name;
   if (to === null || Array.isArray(to) && to.length === 0) return `${name} to nothing`;
   if (Array.isArray(to)) return `${name} to ${to.map((one) => field === "assigneeIds" ? nameOf(one) : one).join(", ")}`;
-  if (field === "status") return `status to ${STATUSES.find(([value]) => value === to)?.[1] ?? to}`;
+  if (field === "status") return `status to ${statusText(String(to))}`;
   return typeof to === "string" ? `${name} to ${field.endsWith("At") ? fullTimeOf(to) : to}` : name;
 }
 
-function Side({ task, onSave }: { task: Task; onSave: (change: Record<string, unknown>) => Promise<boolean> }): VNode {
+function Side({ task, onSave, onRead }: {
+  task: Detail;
+  onSave: (change: Record<string, unknown>) => Promise<boolean>;
+  onRead: () => void;
+}): VNode {
   const [members, setMembers] = useState<readonly Member[]>([]);
   useEffect(() => {
     void attempt(async () => setMembers(await readMembers(task.roomId)));
@@ -163,6 +188,7 @@ function Side({ task, onSave }: { task: Task; onSave: (change: Record<string, un
       ) => onSave({ labels: text.split(",").map((one) => one.trim()).filter((one) => one !== "") })} /></label>
       <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) =>
         void onSave({ assigneeIds })} />
+      <${Claim} task=${task} onRelease=${onRead} />
       <p class="dim">In <a href=${`#/rooms/${task.roomId}/tasks`} onClick=${closeDialog}>${room === undefined
         ? "a room"
         : roomName(room)}</a>${task.sourceMessageId === null

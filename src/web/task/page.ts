@@ -13,6 +13,7 @@ import { openTrash } from "../part/trash.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { canWrite, canWriteIn } from "../room/rooms.ts";
 import { Board } from "./board.ts";
+import { BulkBar } from "./bulk.ts";
 import { openTask } from "./detail.ts";
 import { createTask, openTasks, readTasks, type Scope, TASKS } from "./tasks.ts";
 
@@ -34,6 +35,7 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   const list = useMemo(() => openTasks(scope), [room?.id]);
   const [label, setLabel] = useState("");
   const [assignee, setAssignee] = useState("");
+  const [selected, setSelected] = useState<ReadonlySet<string>>();
   useEffect(() => list.close, [list]);
   // Events change the list by themselves.
   const read = useLatest(() => list.read(), () => {});
@@ -45,6 +47,11 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   const shown = (tasks ?? []).filter((task) =>
     (label === "" || task.labels.includes(label)) && (assignee === "" || task.assigneeIds.includes(assignee))
   );
+  const toggle = (id: string): void => {
+    const next = new Set(selected);
+    if (!next.delete(id)) next.add(id);
+    setSelected(next);
+  };
   return html`
     <div class="board-page">
       <div class="board-bar">
@@ -69,13 +76,22 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
             )}</select>
         `}
         ${canWriteIn(room) ? html`<button type="button" onClick=${() => openDeleted(scope)}>Deleted</button>` : null}
+        ${canWriteIn(room) && shown.length > 1
+          ? html`<button type="button" aria-pressed=${selected !== undefined} onClick=${() =>
+            setSelected(selected === undefined ? new Set() : undefined)}>Select</button>`
+          : null}
       </div>
+      ${selected === undefined ? null : html`
+        <${BulkBar} roomId=${room?.id} all=${shown} selected=${selected}
+          onSelect=${(ids: readonly string[]) => setSelected(new Set(ids))} onClose=${() => setSelected(undefined)} />
+      `}
       <${Placeholder} items=${tasks} read=${read} text=${room === undefined
         ? "No task is assigned to you."
         : "No tasks yet. Write the first one above."} />
-      ${tasks === undefined || tasks.length === 0
-        ? null
-        : html`<${Board} tasks=${shown} isEditable=${canWriteIn(room)} />`}
+      ${tasks === undefined || tasks.length === 0 ? null : html`
+        <${Board} tasks=${shown} isEditable=${canWriteIn(room)} hasRoom=${room === undefined} selected=${selected}
+          onSelect=${toggle} />
+      `}
     </div>
   `;
 }

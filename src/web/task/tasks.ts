@@ -1,6 +1,7 @@
 // Tasks on the screen: read once, then changed by events.
 import { type Signal, signal } from "@preact/signals";
 import { call, get, listAll, post } from "../core/api.ts";
+import { capitalized } from "../core/format.ts";
 import { onEvent, readAmidEvents } from "../core/live.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
@@ -25,6 +26,12 @@ export type Task = {
   createdBy: string;
   createdAt: string;
   deletedAt: string | null;
+  claim: { principalId: string; expiresAt: string } | null;
+};
+export type RelationKind = "blocks" | "blocked_by" | "duplicates" | "duplicated_by" | "related";
+/** A task by itself, with what it is related to. */
+export type TaskDetail = Task & {
+  relations: { kind: RelationKind; taskId: string; key: string; title: string; status: Status }[];
 };
 
 export const STATUSES: readonly (readonly [Status, string])[] = [
@@ -34,6 +41,11 @@ export const STATUSES: readonly (readonly [Status, string])[] = [
   ["blocked", "Blocked"],
   ["done", "Done"],
 ];
+/** The name of a status, also of those that have no column. */
+export function statusText(status: string): string {
+  return STATUSES.find(([value]) => value === status)?.[1] ?? capitalized(status);
+}
+
 export const PRIORITIES: readonly Priority[] = ["none", "low", "medium", "high", "urgent"];
 
 /** Which tasks are shown: those of a room, or the caller's own. */
@@ -42,6 +54,8 @@ export type Scope = { roomId: string } | { assigneeId: "me" };
 export const TASKS = "v1/collaboration/tasks";
 /** As many as a board shows. */
 const TASKS_MAX = 2000;
+/** As many as the gateway changes by one call. */
+const BULK_MAX = 100;
 type Tasks = readonly Task[];
 type Change = (tasks: Tasks) => Tasks;
 /** `missed` has what changed while the tasks are read, which may or may not be in what is read. */
@@ -92,6 +106,23 @@ export async function updateTask(
     put(task);
     throw error;
   }
+}
+
+/** Changes several; returns why some of them failed. */
+export async function updateTasks(tasks: Tasks, patch: Record<string, unknown>): Promise<string[]> {
+  const failed: string[] = [];
+  for (let at = 0; at < tasks.length; at += BULK_MAX) {
+    const part = tasks.slice(at, at + BULK_MAX);
+    const { results } = await post<{ results: { id: string; task: Task | null; error: { detail: string } | null }[] }>(
+      `${TASKS}/bulk`,
+      { ids: part.map(({ id }) => id), patch },
+    );
+    for (const { id, task, error } of results) {
+      if (task !== null) put(task);
+      else failed.push(`${part.find((one) => one.id === id)?.key ?? id}: ${error?.detail ?? ""}`);
+    }
+  }
+  return failed;
 }
 
 export async function deleteTask({ id }: Task): Promise<void> {
