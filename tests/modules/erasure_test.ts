@@ -361,6 +361,47 @@ testOnEngines("a legal hold refuses an erasure, and delays one that waits until 
   assert.deepEqual([valid, erased > 0], [true, true]);
 });
 
+testOnEngines(
+  "a hold on whom the person shares a room with refuses an erasure, and interrupts one",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const holds = "/v1/collaboration/holds";
+    const owner = await createCaller(gateway, "boss", { role: "owner" });
+    const zoe = await createCaller(gateway, ZOE);
+    const bob = await createCaller(gateway, "bob");
+    for (const roomId of [await createRoom(owner, [ZOE]), await createRoom(bob, [ZOE])]) {
+      await sendMessage(zoe, roomId, WRITTEN);
+    }
+    const input = { principalId: ZOE, mode: "delete_content", confirm: ZOE };
+    const first = ok(await owner.post(holds, { principalId: "bob", reason: "case 7" })).id;
+    assertProblem(await owner.post(ERASURES, input), 409, "legal_hold");
+    ok(await owner.post(`${holds}/${first}/release`));
+
+    const { id } = ok(await owner.post(ERASURES, input));
+    gateway.clock.advance(7 * DAY_MS + 1000);
+    const [run, cutAfter] = [jobOf(gateway), cuttingCommits(gateway)];
+    // It has begun, and ended the memberships.
+    assert.ok(await cutAfter(2, () => run(id)));
+    const countWritten = async (): Promise<number> => {
+      const { "message.text zqcontent": found = "0" } = await findTexts(gateway, [WRITTEN]);
+      return parseInt(found);
+    };
+    for (const held of ["bob", ZOE]) {
+      const again = await gateway.as("boss");
+      const hold = ok(await again.post(holds, { principalId: held, reason: "case 8" })).id;
+      const before = await countWritten();
+      await gateway.runJobs();
+      gateway.clock.advance(DAY_MS + 1000);
+      const { state } = ok(await (await gateway.as("boss")).get(`${ERASURES}/${id}`));
+      assert.deepEqual([state, await countWritten()], ["running", before], held);
+      ok(await (await gateway.as("boss")).post(`${holds}/${hold}/release`));
+    }
+    await gateway.runJobs();
+    assert.equal(ok(await (await gateway.as("boss")).get(`${ERASURES}/${id}`)).state, "done");
+    assert.deepEqual(await findTexts(gateway, [ZOE, WRITTEN]), {});
+  },
+);
+
 Deno.test("the rows of every table are read by its primary key", async () => {
   await using gateway = await openGateway();
   const db = gateway.app.store.db as unknown as Kysely<unknown>;

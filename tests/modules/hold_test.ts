@@ -85,6 +85,39 @@ testOnEngines("what is under a hold stays until the hold is released", async (en
   for (const tenant of holds.keys()) assert.deepEqual(await countRows(gateway, tenant), nothing, tenant);
 });
 
+testOnEngines(
+  "a hold that is created while a room is purged or retention deletes keeps what is there",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { olga } = await callersOf(gateway, "default");
+    const retained = await createRoom(olga, ["bob"], { retentionDays: 7 });
+    const purged = await createRoom(olga, ["bob"]);
+    for (const roomId of [retained, purged]) await sendMessage(olga, roomId, "First");
+    ok(await olga.delete(`/v1/rooms/${purged}`));
+    gateway.clock.advance(40 * DAY_MS);
+    const jobs = gateway.app.modules.flatMap(({ jobs = [] }) => jobs);
+    const { store } = gateway.app;
+    const write = store.write.bind(store);
+    // The write that decides comes first in a purge; in retention, what is deleted was read before.
+    for (const [kind, roomId, writesBefore] of [["room.purge", purged, 1], ["message.expire", retained, 0]] as const) {
+      const { olga } = await callersOf(gateway, "default");
+      let left = writesBefore;
+      store.write = async (work) => {
+        if (!store.isInTransaction && left-- === 0) ok(await olga.post(HOLDS, { roomId, reason: "Case 1" }));
+        return await write(work);
+      };
+      const run = async (): Promise<void> =>
+        await jobs.find((job) => job.kind === kind)?.run({ tenantId: "default", payload: { roomId }, attempt: 1 });
+      // Tried again as any job that fails.
+      await run().catch((error) => assert.equal(error.code, "legal_hold"));
+      store.write = write;
+      assert.ok(left < 0);
+      await run();
+    }
+    assert.equal((await countRows(gateway, "default"))["message"], 2);
+  },
+);
+
 testOnEngines("revisions of a document under a hold, and the audit log of its tenant, stay", async (environment) => {
   await using gateway = await openGateway({ ...environment, SVC_LIMIT_AUDIT_DAYS: "10" });
   const revisions: Record<string, number> = {};

@@ -9,7 +9,7 @@ import { erasureApi } from "./api.ts";
 import { addCount } from "./counts.ts";
 import { Eraser } from "./eraser.ts";
 import { erases, migrations } from "./migrations.ts";
-import { ERASE_JOB, ErasureService } from "./service.ts";
+import { assertNotHeld, ERASE_JOB, ErasureService } from "./service.ts";
 
 type Deps = { principals: ErasedPrincipals; days: number };
 
@@ -18,7 +18,10 @@ export function erasureModule({ store, clock, cursors, metrics, holds, modules }
     store,
     // The store last: its log has the events of what is done before.
     erasures: () => [...modules.flatMap((module) => [module.erases ?? {}]), storeErasure],
-    onChange: addCount,
+    async onChange(tx, person, change) {
+      await assertNotHeld(holds, tx.db, person);
+      await addCount(tx, person, change);
+    },
   });
   const onDone = (mode: string): void => metrics.erasures.inc({ mode });
   const erasures = new ErasureService({ store, clock, cursors, holds, eraser, onDone, ...deps });

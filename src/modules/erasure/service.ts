@@ -9,7 +9,7 @@ import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type ErasedPrincipals, resolvePrincipalId } from "@/modules/identity/mod.ts";
-import { type Store, UniqueViolation } from "@/ports/store.ts";
+import { type AnyDatabase, type Store, UniqueViolation } from "@/ports/store.ts";
 import { summed } from "./counts.ts";
 import type { Eraser } from "./eraser.ts";
 import type { Erasure, ErasureCreate, ErasureList } from "./schema.ts";
@@ -53,7 +53,7 @@ export class ErasureService {
       return await store.write(async (tx) => {
         const isEnabled = await principals.assertMayErase(tx, actor, principalId);
         if (!dryRun) {
-          await holds.assertNotHeld("The principal cannot be erased", tx.db, tenantId, { principalId });
+          await assertNotHeld(holds, tx.db, { tenantId, principalId });
           await principals.setDisabled(actor, principalId, true);
         }
         const row: ErasureRow = {
@@ -128,9 +128,15 @@ export class ErasureService {
     if (pseudonymId === undefined) return;
     const person = await this.#personOf(row, pseudonymId);
     if (person === undefined) return;
-    await eraser.runRemovals(person);
-    for (let pass = 1; await eraser.runTables(person); pass++) {
-      if (pass === PASSES_MAX) throw new Fault("unavailable", "Others still write about the principal");
+    try {
+      await eraser.runRemovals(person);
+      for (let pass = 1; await eraser.runTables(person); pass++) {
+        if (pass === PASSES_MAX) throw new Fault("unavailable", "Others still write about the principal");
+      }
+    } catch (thrown) {
+      // A hold that was created meanwhile, on the person or on a room: the rest is done after its release.
+      if (!(thrown instanceof Fault) || thrown.code !== "legal_hold") throw thrown;
+      return await store.write((tx) => tx.enqueue({ ...jobOf(row), runAt: this.#deps.clock.now() + DAY_MS }));
     }
     await this.#finish(id, person);
   }
@@ -190,6 +196,14 @@ export class ErasureService {
 
 function jobOf({ tenant_id: tenantId, id }: ErasureRow): JobDraft {
   return { tenantId, kind: ERASE_JOB, payload: { id }, key: id };
+}
+
+export async function assertNotHeld(
+  holds: Holds,
+  db: AnyDatabase,
+  { tenantId, principalId }: Pick<ErasedPerson, "tenantId" | "principalId">,
+): Promise<void> {
+  await holds.assertNotHeld("The principal cannot be erased", db, tenantId, { principalId });
 }
 
 function isAdmin({ role }: Actor): boolean {

@@ -85,7 +85,8 @@ export class HoldService {
     const principals = holds.flatMap((hold) => hold.principal_id ?? []);
     return "roomId" in subject
       ? rooms.includes(subject.roomId) || await store.areIn(tenantId, principals, [subject.roomId])
-      : principals.includes(subject.principalId) || await store.areIn(tenantId, [subject.principalId], rooms);
+      : principals.includes(subject.principalId) || await store.areIn(tenantId, [subject.principalId], rooms) ||
+        await store.sharesRoom(tenantId, subject.principalId, principals);
   };
 }
 

@@ -78,6 +78,16 @@ export class HoldStore {
     return message !== undefined;
   }
 
+  /** Whether the principal is a member of a room where one of the others is. */
+  async sharesRoom(tenantId: string, principalId: string, others: readonly string[]): Promise<boolean> {
+    if (others.length === 0) return false;
+    const row = await this.#db.selectFrom("member as own").select("own.room_id")
+      .innerJoin("member as other", "other.room_id", "own.room_id")
+      .where("own.tenant_id", "=", tenantId).where("own.principal_id", "=", principalId)
+      .where("other.tenant_id", "=", tenantId).where("other.principal_id", "in", others).limit(1).executeTakeFirst();
+    return row !== undefined;
+  }
+
   /** Whether there is such a room, deleted or not. */
   async hasRoom(tenantId: string, id: string): Promise<boolean> {
     const row = await this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId).where("id", "=", id)

@@ -72,7 +72,7 @@ export class RetentionService {
     const isMore = expired.length === BATCH || await scheduled.deleteFailed(tenantId, roomId, limit, BATCH) === BATCH;
     // In a transaction of its own, before the deletion: one message may have thousands of notifications.
     if (expired.length > 0) await notifications.withdraw(tenantId, "message_id", ...expired.map((row) => row.id));
-    await this.#remove(tenantId, roomId, expired);
+    if (!await this.#remove(tenantId, roomId, expired)) return;
     // Events about a message may be younger than it; they are deleted when they expire themselves.
     const upTo = (oldest[firstRetained]?.seq ?? Infinity) - 1;
     await store.log.trimStream(tenantId, roomStream(roomId), limitMs, upTo);
@@ -81,21 +81,23 @@ export class RetentionService {
     }
   }
 
+  /** Resolves to whether it may: a legal hold may have been created meanwhile. */
   async #remove(
     tenantId: string,
     roomId: string,
     rows: readonly { id: string; seq: number; files_json: string }[],
-  ): Promise<void> {
+  ): Promise<boolean> {
     const upToSeq = rows.at(-1)?.seq;
-    if (upToSeq === undefined) return;
-    const { store, files, unindex, eraseDerived } = this.#deps;
+    if (upToSeq === undefined) return true;
+    const { store, files, holds, unindex, eraseDerived } = this.#deps;
     const stream = roomStream(roomId);
     const ids = rows.map((row) => row.id);
     const owners = rows.filter((row) => row.files_json !== "[]").map((row) => fileOwner(row.id));
-    await store.write(async (tx) => {
+    return await store.write(async (tx) => {
       // The lock of the stream keeps others from replying or reacting to the messages that are deleted.
       await tx.reserve(tenantId, stream, 0);
-      if (await new MessageStore(tx.db).remove(tenantId, ids) === 0) return;
+      if (await holds.isHeld(tx.db, tenantId, { roomId })) return false;
+      if (await new MessageStore(tx.db).remove(tenantId, ids) === 0) return true;
       await files.detach(tx, tenantId, ...owners);
       await unindex(tenantId, roomId, ids);
       await eraseDerived(tenantId, roomId, ids);
@@ -106,6 +108,7 @@ export class RetentionService {
         data: { roomId, upToSeq },
         effect: { kind: "concerns", seq: upToSeq },
       });
+      return true;
     });
   }
 }

@@ -219,9 +219,11 @@ export class MessageService {
 
   /** Deletes the messages of a purged room in batches, so that no transaction is long. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    const { store, holds } = this.#deps;
     let removed: number;
     do {
-      removed = await this.#deps.store.write(async (tx) => {
+      removed = await store.write(async (tx) => {
+        await holds.assertNotHeld("The room cannot be purged", tx.db, tenantId, { roomId });
         const messages = new MessageStore(tx.db);
         const rows = await messages.oldest(tenantId, roomId, PURGE_BATCH);
         await messages.remove(tenantId, rows.map((row) => row.id));

@@ -113,13 +113,33 @@ export class RoomDeletion {
   /** Purges a deleted room, unless it was restored meanwhile; not under legal hold. */
   async purge(tenantId: string, roomId: string): Promise<void> {
     const { store, holds, purgeHooks } = this.#deps;
-    const row = await new RoomStore(store.db).find(tenantId, roomId);
-    if (row === undefined || row.state !== "deleted") return;
-    if (await store.write((tx) => holds.postpones(tx, purgeJob(tenantId, roomId), { roomId }))) return;
-    for (const remove of purgeHooks()) await remove(tenantId, roomId);
-    // Events contain messages. The stream itself remains, so that its positions are never assigned again.
-    await store.log.trimStream(tenantId, roomStream(roomId), Infinity, Infinity);
-    await store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId));
+    if (!await this.#beginPurge(tenantId, roomId)) return;
+    const steps = [
+      ...purgeHooks(),
+      // Events contain messages. The stream itself remains, so that its positions are never assigned again.
+      () => store.log.trimStream(tenantId, roomStream(roomId), Infinity, Infinity),
+      () => store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId)),
+    ];
+    for (const remove of steps) {
+      // A hold may be created meanwhile: the job fails, and its next attempt is postponed.
+      await holds.assertNotHeld("The room cannot be purged", store.db, tenantId, { roomId });
+      await remove(tenantId, roomId);
+    }
+  }
+
+  /** Ends the restore window, on every node, if the room may be purged. */
+  #beginPurge(tenantId: string, roomId: string): Promise<boolean> {
+    const { store, clock, holds } = this.#deps;
+    return store.write(async (tx) => {
+      await tx.reserve(tenantId, roomStream(roomId), 0);
+      const rooms = new RoomStore(tx.db);
+      const row = await rooms.find(tenantId, roomId);
+      if (row?.state !== "deleted" || await holds.postpones(tx, purgeJob(tenantId, roomId), { roomId })) return false;
+      if (!this.#isPurged(row)) {
+        await rooms.update(tenantId, roomId, { deleted_at: iso(clock.now() - RESTORE_WINDOW_MS) });
+      }
+      return true;
+    });
   }
 
   /**
