@@ -202,6 +202,7 @@ testOnEngines("erasure.create replaces a person by a pseudonym in every column o
   gateway.clock.advance(1000);
   const fresh = await gateway.as(ZOE);
   assert.deepEqual(ok(await fresh.get("/v1/rooms")).items, []);
+  assertProblem(await old.get("/v1/collaboration/me"), 401, "token_revoked");
 });
 
 /** The logs have the erasure itself, and what belongs to a fact is removed with it. */

@@ -13,7 +13,7 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import { assertMayOwnAgent } from "./principal_rules.ts";
 import { familyIdOf, isStoredTokenId } from "./refresh_tokens/signer.ts";
-import { assertNotErased } from "./erased_token.ts";
+import { assertNotErased, isIssuedAfter } from "./erased_token.ts";
 import { addWithHandle } from "./handle.ts";
 import type { Claims } from "./schema.ts";
 import { presentPrincipal } from "./presenter.ts";
@@ -173,8 +173,9 @@ export class Authenticator {
   /** Creates the principal of these claims, or updates it where they are newer. */
   async #byClaims(claims: Claims): Promise<Actor> {
     const tenantId = tenantOf(claims);
-    const identities = new IdentityStore(this.#deps.store.db);
-    const row = await identities.principal(tenantId, claims.sub);
+    const { db } = this.#deps.store;
+    const row = await new IdentityStore(db).principal(tenantId, claims.sub);
+    if (row !== undefined && !isIssuedAfter(claims, row.created_at)) await assertNotErased(db, tenantId, claims);
     const isCurrent = row !== undefined && Object.keys(claimedChanges(claims, row)).length === 0;
     const principal = isCurrent ? row : await this.#upsertFromToken(tenantId, claims);
     return await this.#actor(principal, claims.role, {

@@ -4,15 +4,18 @@ import { Fault } from "@/core/fault.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import { IdentityStore } from "./store.ts";
 
+type Token = { sub: string; iat?: number | undefined };
+
 /** Throws for a token that was issued before its subject was erased. A later one makes a new principal, which has nothing of the old one. */
-export async function assertNotErased(
-  db: AnyDatabase,
-  tenantId: string,
-  { sub, iat }: { sub: string; iat?: number | undefined },
-): Promise<void> {
-  const erasedAt = await new IdentityStore(db).erasedAt(tenantId, digestOfErased(tenantId, sub));
-  if (erasedAt === undefined || (iat !== undefined && iat * 1000 > Date.parse(erasedAt))) return;
+export async function assertNotErased(db: AnyDatabase, tenantId: string, token: Token): Promise<void> {
+  const erasedAt = await new IdentityStore(db).erasedAt(tenantId, digestOfErased(tenantId, token.sub));
+  if (erasedAt === undefined || isIssuedAfter(token, erasedAt)) return;
   throw new Fault("token_revoked", "The principal was erased after the token was issued");
+}
+
+/** Whether the token says that it was issued after a time, such as that when its principal was created. */
+export function isIssuedAfter({ iat }: Pick<Token, "iat">, at: string): boolean {
+  return iat !== undefined && iat * 1000 > Date.parse(at);
 }
 
 /** What remains of the id of somebody who was erased. */
