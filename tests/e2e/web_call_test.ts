@@ -332,6 +332,60 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
       );
       await assertNoReports(first);
     });
+    await t.step("who waits in the lobby agrees to a recording, is admitted, muted and removed", async () => {
+      const hall = await target.call(ada, "POST", "/v1/rooms", { name: "Hall", memberIds: ["bob"] });
+      const path = "/v1/collaboration/meetings";
+      const meeting = await target.call(ada, "POST", path, { roomId: hall.id, kind: "video", lobby: true });
+      await visit(first, `rooms/${hall.id}/call`);
+      await button(first, "Join").click();
+      const page = await signIn(browser, target, bob);
+      // Only a media server records.
+      await page.route("**/meetings/*/join", async (route) => {
+        const response = await route.fetch();
+        const joined = await response.json();
+        joined.meeting.recording = {
+          state: "requested",
+          consentText: "For Dora",
+          requestedBy: "ada",
+          startedAt: null,
+          pendingIds: ["bob"],
+        };
+        // What others do meanwhile says that there is none.
+        joined.meeting.version += 100;
+        await route.fulfill({ json: joined });
+      }, { times: 1 });
+      const answers: unknown[] = [];
+      await page.route("**/recording/consent", async (route) => {
+        answers.push(route.request().postDataJSON());
+        await route.fulfill({ json: {} });
+      });
+      await visit(page, `rooms/${hall.id}/call?meeting=${meeting.id}`);
+      await button(page, "Join").click();
+      await page.getByRole("alert").getByText("asks to record this call: For Dora").waitFor();
+      await button(page, "Agree").click();
+      await eventually(() => assert.deepEqual(answers, [{ consent: true }]));
+      await page.getByText("You are in the lobby").waitFor();
+      await button(first, "Admit bob").click();
+      for (const one of [first, page]) {
+        await eventually(async () => assert.equal((await pictures(one)).length, 2, "both see each other"));
+      }
+      const choose = async (item: string): Promise<void> => {
+        await button(first, "Menu of bob").click();
+        await first.getByRole("menuitem", { name: item }).click();
+      };
+      await choose("Mute");
+      await button(page, "Unmute").waitFor();
+      await choose("Remove from call");
+      const isRemoved = page.getByText("A moderator has removed you from the call").waitFor();
+      await allEnded([isRemoved, first.getByRole("dialog").getByRole("button", { name: "Remove" }).click()]);
+      await target.call(ada, "POST", `${path}/${meeting.id}/transcript`, {
+        segments: [{ startMs: 65_000, endMs: 66_000, speakerId: "bob", text: "Good morning." }],
+      });
+      await button(first, "End for all").click();
+      await button(first, "Transcript").click();
+      assert.match(await first.getByRole("dialog").locator("li").innerText(), /1:05\s+bob\s+Good morning\./);
+      await assertNoReports(page);
+    });
   } finally {
     await browser.close();
   }

@@ -1,5 +1,6 @@
 // Dialogs: what is shown only once can be copied, and notices are a part of the dialog that is open.
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { allEnded, eventually } from "../wait.ts";
@@ -141,7 +142,8 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
 
     await t.step("so are addresses of feeds and hooks, and secrets of slash commands", async () => {
       await visit(page, "calendar");
-      await page.getByRole("button", { name: "Feeds" }).click();
+      await page.getByRole("button", { name: "Calendar menu" }).click();
+      await page.getByRole("menuitem", { name: "Feeds" }).click();
       await dialog.getByRole("button", { name: "New feed" }).click();
       const feed = await fetch(await secretOf("Address"));
       assert.match(await feed.text(), /^BEGIN:VCALENDAR/);
@@ -184,8 +186,68 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await page.getByRole("button", { name: "Import" }).click();
       await dialog.getByLabel("From").selectOption("gateway");
       await dialog.getByLabel("Archive").setInputFiles(await file.path());
+      await page.route("**/imports/*/content", (route) => {
+        void dialog.getByRole("progressbar").waitFor().then(() => route.continue());
+      });
       await dialog.getByRole("button", { name: "Upload" }).click();
       await page.locator("li", { hasText: "Import: Another gateway" }).getByText("done", { exact: true }).waitFor();
+    });
+
+    await t.step("a calendar file is imported, and what was left out is said", async () => {
+      await visit(page, "calendar");
+      await page.getByRole("button", { name: "Calendar menu" }).click();
+      await page.getByRole("menuitem", { name: "Import a file" }).click();
+      const day = `${new Date().toISOString().slice(0, 10).replaceAll("-", "")}`;
+      const file = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Test//EN"];
+      for (const uid of ["1", "2"]) {
+        file.push("BEGIN:VEVENT", `UID:${uid}`, `DTSTAMP:${day}T000000Z`, `SUMMARY:Harvest ${uid}`);
+        file.push(...uid === "1" ? [`DTSTART:${day}T120000Z`] : [], "END:VEVENT");
+      }
+      await dialog.getByLabel("File", { exact: true }).setInputFiles({
+        name: "team.ics",
+        mimeType: "text/calendar",
+        buffer: Buffer.from([...file, "END:VCALENDAR", ""].join("\r\n")),
+      });
+      await dialog.getByRole("button", { name: "Import" }).click();
+      await dialog.getByText("1 event added").waitFor();
+      await dialog.getByText("DTSTART is missing").waitFor();
+      await dialog.getByRole("button", { name: "Close" }).click();
+      await page.locator(".event", { hasText: "Harvest 1" }).waitFor();
+    });
+
+    await t.step("what is stored about a person can be forgotten by them", async () => {
+      await target.call(ada, "POST", "/v1/collaboration/memory/items", {
+        scope: { type: "tenant" },
+        text: "Ada sows beans in May.",
+        subjectIds: ["ada"],
+      });
+      await visit(page, "profile");
+      await page.locator("li", { hasText: "Ada sows beans in May." }).getByRole("button").click();
+      await dialog.getByRole("button", { name: "Forget" }).click();
+      await page.getByText("Nothing is stored about you.").waitFor();
+    });
+
+    await t.step("a skill is attached and detached, and the index of the search rebuilt", async () => {
+      await target.call(ada, "POST", "/v1/rooms", { name: "Minutes" });
+      const content = "---\nname: minutes\ndescription: Writes minutes.\n---\n\nBe brief.\n";
+      await target.call(ada, "POST", "/v1/collaboration/skills", { files: [{ path: "SKILL.md", content }] });
+      await visit(page, "admin/skills");
+      await page.getByRole("button", { name: "Approve" }).click();
+      await untilGone(page.getByRole("button", { name: "Approve" }));
+      await page.getByRole("button", { name: "Show" }).click();
+      await dialog.getByText("Be brief.").waitFor();
+      assert.equal(await dialog.getByText("description:").count(), 0);
+      await dialog.getByLabel("Attach to").selectOption("room Minutes");
+      await dialog.getByRole("button", { name: "Detach Minutes" }).click();
+      await dialog.getByText("No agent or room has it yet.").waitFor();
+      await page.keyboard.press("Escape");
+      await visit(page, "admin/search");
+      await page.getByText("Your team has no embedding model.").waitFor();
+      await page.getByRole("button", { name: "Rebuild: Words" }).click();
+      await allEnded([
+        page.getByText("Rebuilding has started").waitFor(),
+        dialog.getByRole("button", { name: "Rebuild" }).click(),
+      ]);
     });
 
     await t.step("a hold is created, and released", async () => {

@@ -17,6 +17,7 @@ import { Operations } from "./operations.ts";
 import { Overview } from "./overview.ts";
 import { Plugins } from "./plugins.ts";
 import { Principals } from "./principals.ts";
+import { SearchAdmin } from "./search.ts";
 import { Skills } from "./skills.ts";
 import { Transfers } from "./transfers.ts";
 import { Webhooks } from "./webhooks.ts";
@@ -27,6 +28,7 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
   ["invitations", "Invitations", Invitations],
   ["agents", "Agents", Agents],
   ["connections", "Models and tools", Connections],
+  ["search", "Search", SearchAdmin],
   ["skills", "Skills", Skills],
   ["plugins", "Plugins", Plugins],
   ["webhooks", "Webhooks", Webhooks],

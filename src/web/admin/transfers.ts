@@ -1,6 +1,7 @@
 // Imports of archives of other services and gateways, and exports of this team.
 import type { VNode } from "preact";
-import { call, listAll, post } from "../core/api.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { listAll, post, upload } from "../core/api.ts";
 import { count, fullTimeOf, sizeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
@@ -118,27 +119,44 @@ function openReport(report: readonly Reported[]): void {
 }
 
 function openImport(onChange: () => void): void {
-  openDialog(() =>
-    html`
-      <${DialogForm} title="Import" action="Upload" onSubmit=${async (fields: FormData) => {
-        const { id } = await post<{ id: string }>(IMPORTS, { kind: fields.get("kind") });
-        await call("PUT", `${IMPORTS}/${id}/content`, fields.get("archive")).catch(async (error) => {
-          // Otherwise it waits for its archive, and ends after a day.
-          await post(`${IMPORTS}/${id}/cancel`).catch(() => undefined);
-          throw error;
-        });
-        notify("The import has started");
-        onChange();
-      }}>
-        <label>From <select name="kind">${Object.entries(SOURCES).map(([kind, label]) =>
-          html`<option key=${kind} value=${kind}>${label}</option>`
-        )}</select></label>
-        <label>Archive <input name="archive" type="file" required accept=".zip,.jsonl,.ndjson" /></label>
-        <p class="dim">Rooms, people and messages are added to your team. Importing the same again adds only what is
-          missing. Nobody is notified.</p>
-        <//>
-    `
-  );
+  openDialog(() => html`<${ImportForm} onChange=${onChange} />`);
+}
+
+/** Archives may be large: how much was sent is shown, and who closes the dialog ends the upload. */
+function ImportForm({ onChange }: { onChange: () => void }): VNode {
+  const [progress, setProgress] = useState<number>();
+  const end = useRef(new AbortController());
+  useEffect(() => () => end.current.abort(), []);
+  async function submit(fields: FormData): Promise<void> {
+    const { signal } = end.current;
+    setProgress(0);
+    let id = "";
+    try {
+      ({ id } = await post<{ id: string }>(IMPORTS, { kind: fields.get("kind") }));
+      await upload(`${IMPORTS}/${id}/content`, fields.get("archive") as File, setProgress, signal, "PUT");
+      notify("The import has started");
+    } catch (error) {
+      setProgress(undefined);
+      // Otherwise it waits for its archive, and ends after a day.
+      if (id !== "") await post(`${IMPORTS}/${id}/cancel`).catch(() => undefined);
+      if (!signal.aborted) throw error;
+    }
+    onChange();
+  }
+  return html`
+    <${DialogForm} title="Import" action="Upload" onSubmit=${submit}>
+      <label>From <select name="kind">${Object.entries(SOURCES).map(([kind, label]) =>
+        html`<option key=${kind} value=${kind}>${label}</option>`
+      )}</select></label>
+      <label>Archive <input name="archive" type="file" required accept=".zip,.jsonl,.ndjson" /></label>
+      <p class="dim">Rooms, people and messages are added to your team. Importing the same again adds only what is
+        missing. Nobody is notified.</p>
+      ${progress === undefined ? null : html`
+        <label>${progress < 1 ? `Uploading, ${Math.floor(progress * 100)} %` : "Uploaded, being checked"}
+          <progress value=${progress}></progress></label>
+      `}
+      <//>
+  `;
 }
 
 function openExport(onChange: () => void): void {

@@ -6,7 +6,7 @@ import { localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { nameOf, readMembers } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
-import { isGuest, myId } from "../core/session.ts";
+import { myId } from "../core/session.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
 import { useList } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
@@ -176,10 +176,10 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
   `;
 }
 
-/** Whom to invite: members of the room, or anybody if there is none. Guests see the people of their rooms only. */
-function Invitees({ roomId, attendees = [] }: { roomId: string; attendees?: Attendees }): VNode | null {
+/** Whom to invite: members of the room, or anybody if there is none. */
+function Invitees({ roomId, attendees = [] }: { roomId: string; attendees?: Attendees }): VNode {
   if (roomId !== "") return html`<${Members} key=${roomId} roomId=${roomId} attendees=${attendees} />`;
-  return isGuest() ? null : html`<${Anybody} attendees=${attendees} />`;
+  return html`<${Anybody} attendees=${attendees} />`;
 }
 
 function Members({ roomId, attendees }: { roomId: string; attendees: Attendees }): VNode {

@@ -7,10 +7,12 @@ import { attempt, useLatest } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
+import { Menu } from "../part/menu.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import { addDays, dateText, daysOfMonth, type Entry, readEntries, weekOf } from "./events.ts";
 import { openEvent } from "./event.ts";
 import { openFeeds } from "./feeds.ts";
+import { openImport } from "./import.ts";
 import { moveEvent, openNewEvent } from "./form.ts";
 import { Month } from "./month.ts";
 import { Week } from "./week.ts";
@@ -75,7 +77,10 @@ export default function CalendarPage({ room }: ViewProps): VNode {
           onClick=${() => move(1)}><${Icon} name="back" /></button>
         <h2 aria-live="polite">${isMonth ? month.format(day) : range.formatRange(monday, addDays(monday, 6))}</h2>
         <button type="button" aria-pressed=${isMonth} onClick=${() => show(day, !isMonth)}>Month</button>
-        <button type="button" onClick=${() => openFeeds(room)}>Feeds</button>
+        <${Menu} label="Calendar menu" items=${[
+          { label: "Feeds", icon: "link", onSelect: () => openFeeds(room) },
+          { label: "Import a file", icon: "down", onSelect: () => openImport(room, read) },
+        ]} />
         <button type="button" class="primary" onClick=${() => create()}><${Icon} name="add" />New event</button>
       </div>
       ${read.hasFailed.value ? html`<${Placeholder} read=${read} />` : null}

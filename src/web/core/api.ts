@@ -90,9 +90,10 @@ export async function upload<Result>(
   file: File,
   onProgress: (part: number) => void,
   signal: AbortSignal,
+  method: "POST" | "PUT" = "POST",
 ): Promise<Result> {
   const send = async (type: string): Promise<Result> => {
-    const response = await sendFile(path, file, type, onProgress, signal);
+    const response = await sendFile(method, path, file, type, onProgress, signal);
     if (!response.ok) throw await problemOf(response);
     return await read<Result>(response);
   };
@@ -106,6 +107,7 @@ export async function upload<Result>(
 }
 
 function sendFile(
+  method: Method,
   path: string,
   file: File,
   type: string,
@@ -115,7 +117,7 @@ function sendFile(
   return new Promise((resolve, reject) => {
     // `fetch` does not say how much was sent.
     const request = new XMLHttpRequest();
-    request.open("POST", addressOf(path));
+    request.open(method, addressOf(path));
     request.setRequestHeader("Accept", "application/json");
     request.setRequestHeader("Authorization", `Bearer ${token.value}`);
     request.setRequestHeader("Content-Type", type);

@@ -1,12 +1,12 @@
 // A call between browsers: REST to take part, `/ws` to signal, peer connections for the media.
 import { effect, signal } from "@preact/signals";
 import { call as send, createId, post } from "../core/api.ts";
-import { follow, onEvent, publishEphemeral, readAmidEvents, unfollow } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { follow, onEvent, type Published, publishEphemeral, readAmidEvents, unfollow } from "../core/live.ts";
+import { attempt, notify } from "../core/notice.ts";
 import type { LiveEvent } from "../core/resources.ts";
 import { callRoomId } from "./active.ts";
 import { type Kind, openMedia, type OwnMedia } from "./media.ts";
-import { type Meeting, type Participant, PATH } from "./meetings.ts";
+import { type Meeting, type Participant, PATH, readMeeting, type Recording } from "./meetings.ts";
 
 type Joined = {
   participantId: string;
@@ -49,11 +49,14 @@ export class Call {
   readonly media: OwnMedia;
   readonly mode: string;
   readonly participants = signal<readonly Participant[]>([]);
+  readonly recording = signal<Recording | null>(null);
+  readonly hostId = signal("");
   /** Whether the own camera is on. */
   readonly hasVideo = signal(true);
   readonly streams = signal<ReadonlyMap<string, MediaStream>>(new Map());
   /** Participants whose camera is off. */
   readonly hidden = signal<ReadonlySet<string>>(new Set());
+  #version = 0;
   readonly #iceServers: RTCIceServer[];
   readonly #peers = new Map<string, Peer>();
   readonly #ends: (() => void)[] = [];
@@ -68,6 +71,7 @@ export class Call {
     media.onChange = (kind) => this.#sendAgain(kind);
     this.#iceServers = joined.media.iceServers;
     this.participants.value = joined.participants;
+    this.#show(joined.meeting);
     const channel = `meeting:${joined.meeting.id}`;
     const subscription = follow({ channel });
     this.#ends.push(onEvent((event, from) => this.receive(event, from === channel)), () => unfollow(channel));
@@ -78,12 +82,17 @@ export class Call {
     this.#ends.push(() => clearInterval(timer));
     // A newcomer offers a connection to those who are there, unless it has left before.
     if (this.hasMedia) subscription?.ready().then(() => this.#offerAll(joined.participants), () => undefined);
-    else media.close();
+    else if (!this.isWaiting) media.close();
   }
 
   /** Whether this page takes part with pictures and sound: it connects people directly, and to no media server. */
   get hasMedia(): boolean {
     return this.mode === "relay";
+  }
+
+  /** In the lobby, until a moderator admits one. */
+  get isWaiting(): boolean {
+    return this.mode === "none";
   }
 
   /** Turns the microphone off or on; the others see that. */
@@ -127,11 +136,11 @@ export class Call {
     const [track] = (await navigator.mediaDevices.getDisplayMedia({ video: true })).getVideoTracks();
     if (track === undefined) return;
     this.#screen?.stop();
-    track.onended = () => this.#show(undefined);
-    this.#show(track);
+    track.onended = () => this.#showScreen(undefined);
+    this.#showScreen(track);
   }
 
-  #show(screen: MediaStreamTrack | undefined): void {
+  #showScreen(screen: MediaStreamTrack | undefined): void {
     this.#screen = screen;
     const [camera] = this.media.stream.getVideoTracks();
     // Without a camera there is no picture to replace: the connections are made again.
@@ -154,8 +163,13 @@ export class Call {
     return send("PATCH", `${PATH}/${this.meeting.id}/participants/${this.participantId}`, fields);
   }
 
+  /** Ends what this page does for it, but neither the participation nor the media. */
+  release(): void {
+    for (const end of this.#ends.splice(0)) end();
+  }
+
   leave(hasEnded = false): void {
-    for (const end of this.#ends) end();
+    this.release();
     for (const { connection } of this.#peers.values()) connection.close();
     this.#peers.clear();
     this.media.close();
@@ -175,6 +189,7 @@ export class Call {
     }
     if (!type.startsWith("meeting.") || data.meeting?.id !== this.meeting.id) return;
     if (type === "meeting.ended") return this.leave(true);
+    this.#show(data.meeting);
     if (data.participant === undefined) return;
     const known = this.participants.value.find(({ id }) => id === data.participant.id);
     // How one came says nothing of what was muted since.
@@ -184,9 +199,29 @@ export class Call {
     this.participants.value = participant.state === "left" ? others : [...others, participant];
     if (participant.state === "left") this.#close(participant.id);
     if (participant.id !== this.participantId) return;
-    if (participant.state === "left") this.leave();
-    // Moderators can mute others.
+    if (participant.state === "left") {
+      if (data.reason === "removed") {
+        notify(
+          this.isWaiting ? "You were not admitted to the call" : "A moderator has removed you from the call",
+          true,
+        );
+      }
+      this.leave();
+    } else if (this.isWaiting && participant.state === "joined") {
+      // The media of the call are given only now.
+      void attempt(() => enter(this));
+    } // Moderators can mute others.
     else this.media.enable("audio", !participant.muted);
+  }
+
+  #show({ id, recording, hostId, version }: Meeting): void {
+    // What came while the response to joining was on its way may be older.
+    if (version < this.#version) return;
+    this.#version = version;
+    this.hostId.value = hostId;
+    if (recording !== undefined) this.recording.value = recording;
+    // It was too long for the event.
+    else readMeeting(id).then(({ recording = null }) => this.recording.value = recording, () => undefined);
   }
 
   async #signal({ from, kind, payload }: Signal): Promise<void> {
@@ -294,26 +329,46 @@ export async function joinMeeting(
   id: string,
   isOn: Readonly<Record<Kind, boolean>>,
   opened?: OwnMedia,
+  recordingConsent = false,
 ): Promise<void> {
   call.value?.leave();
   const media = opened ?? await openMedia();
   try {
-    // Who joins or leaves after the call was executed, and before its response is here, is not in the response.
-    const [joined, missed] = await readAmidEvents(() =>
-      post<Joined>(`${PATH}/${id}/join`, {
-        deviceId: deviceId(),
-        capabilities: { audio: media.has("audio"), video: media.has("video") },
-      })
-    );
-    const current = new Call(joined, media);
-    if (!isOn.video) current.showCamera(false);
-    if (!isOn.audio) void attempt(() => current.mute(true));
-    call.value = current;
-    for (const [event] of missed) current.receive(event);
+    const [joined, missed] = await join(id, media, recordingConsent);
+    begin(new Call(joined, media), isOn, missed);
   } catch (error) {
     media.close();
     throw error;
   }
+}
+
+/** The same for who was admitted from the lobby, with what is open already. */
+async function enter(waiting: Call): Promise<void> {
+  const { meeting: { id }, media, participantId, hasVideo } = waiting;
+  const [joined, missed] = await join(id, media, waiting.recording.value !== null);
+  // One may have left meanwhile.
+  if (call.value !== waiting) return;
+  waiting.release();
+  const isMuted = joined.participants.some((one) => one.id === participantId && one.muted);
+  begin(new Call(joined, media), { audio: !isMuted, video: hasVideo.value }, missed);
+}
+
+/** Who joins or leaves after the call was executed, and before its response is here, is not in the response. */
+function join(id: string, media: OwnMedia, recordingConsent: boolean): Promise<[Joined, Published[]]> {
+  return readAmidEvents(() =>
+    post<Joined>(`${PATH}/${id}/join`, {
+      deviceId: deviceId(),
+      capabilities: { audio: media.has("audio"), video: media.has("video") },
+      recordingConsent,
+    })
+  );
+}
+
+function begin(current: Call, isOn: Readonly<Record<Kind, boolean>>, missed: readonly Published[]): void {
+  if (!isOn.video) current.showCamera(false);
+  if (!isOn.audio) void attempt(() => current.mute(true));
+  call.value = current;
+  for (const [event] of missed) current.receive(event);
 }
 
 /** The same for a tab, so that joining again replaces its earlier participation. */

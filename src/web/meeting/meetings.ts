@@ -7,9 +7,17 @@ export type Participant = {
   id: string;
   principalId: string;
   displayName: string;
+  role: "participant" | "moderator" | "host";
   state: "waiting" | "joined" | "left";
   muted: boolean;
   handRaisedAt: string | null;
+};
+export type Recording = {
+  state: "requested" | "starting" | "recording" | "stopping" | "stopped" | "failed";
+  consentText: string;
+  requestedBy: string;
+  startedAt: string | null;
+  pendingIds: string[];
 };
 export type Meeting = {
   id: string;
@@ -18,13 +26,23 @@ export type Meeting = {
   state: "scheduled" | "ringing" | "active" | "ended";
   hostId: string;
   participantCount: number;
+  /** Events may leave it out because of its length. */
+  recording?: Recording | null;
+  startedAt: string | null;
+  endedAt: string | null;
   createdBy: string;
+  createdAt: string;
+  version: number;
 };
 
 /** The current call of a room; `undefined` if there is none. */
 export async function findMeeting(roomId: string): Promise<Meeting | undefined> {
   const { items } = await get<{ items: Meeting[] }>(PATH, { roomId, state: ["active", "ringing"], limit: 1 });
   return items[0];
+}
+
+export function readMeeting(id: string): Promise<Meeting> {
+  return get<Meeting>(`${PATH}/${encodeURIComponent(id)}`);
 }
 
 export function startMeeting(roomId: string): Promise<Meeting> {

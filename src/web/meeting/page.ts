@@ -15,7 +15,9 @@ import type { ViewProps } from "../part/lazy.ts";
 import { canModerate, canWrite } from "../room/rooms.ts";
 import { type Call, call, joinMeeting } from "./call.ts";
 import { type Kind, openMedia, type OwnMedia } from "./media.ts";
-import { findMeeting, type Meeting, type Participant, PATH, startMeeting } from "./meetings.ts";
+import { findMeeting, type Meeting, type Participant, PATH, readMeeting, startMeeting } from "./meetings.ts";
+import { LobbyBanner, ModeratorMenu } from "./moderation.ts";
+import { isOpen, openRecord, PastCalls, RecordingBanner } from "./recording.ts";
 
 const KINDS = [["audio", "Microphone"], ["video", "Camera"]] as const;
 const AGAIN = "Once that is done, leave the call and join again. You still get the sound and pictures of the others.";
@@ -30,10 +32,11 @@ export default function CallPage({ room }: ViewProps): VNode {
 
 function Lobby({ room }: { room: Room }): VNode {
   const wanted = route.value.query.get("meeting") ?? undefined;
-  const [meeting, setMeeting] = useState<Meeting>();
+  const [found, setFound] = useState<{ meeting: Meeting | undefined }>();
+  const meeting = found?.meeting;
   const [isBusy, setBusy] = useState(false);
   const [isOn, setOn] = useState<Readonly<Record<Kind, boolean>>>({ audio: true, video: true });
-  const read = useLatest(() => findMeeting(room.id), setMeeting);
+  const read = useLatest(async () => ({ meeting: await findOpen(room.id, wanted) }), setFound);
   useLive(read, ({ type, data }) => type.startsWith("meeting.") && data.meeting?.roomId === room.id, [room.id]);
   const preview = usePreview();
   const during = async (work: () => Promise<unknown>): Promise<void> => {
@@ -42,8 +45,10 @@ function Lobby({ room }: { room: Room }): VNode {
     setBusy(false);
   };
   const join = (id: string | undefined): Promise<void> =>
-    during(async () => await joinMeeting(id ?? (await startMeeting(room.id)).id, isOn, preview.take()));
-  const id = wanted ?? meeting?.id;
+    during(async () =>
+      await joinMeeting(id ?? (await startMeeting(room.id)).id, isOn, preview.take(), isOpen(meeting?.recording))
+    );
+  const id = found === undefined ? wanted : meeting?.id;
   return html`
     <div class="welcome page">
       <div class="card">
@@ -53,6 +58,10 @@ function Lobby({ room }: { room: Room }): VNode {
             ? "Start one, and members of this room can join. Your browser will ask for your camera and microphone."
             : "Those who may write in this room can start one."
           : `${count(meeting.participantCount, "participant")} so far.`}</p>
+        ${isOpen(meeting?.recording)
+          ? html`<p role="status">This call is recorded: <span dir="auto">${meeting.recording.consentText}</span>${" "}
+            <b>You agree to that by joining.</b></p>`
+          : null}
         ${preview.media === undefined ? null : html`<${Preview} media=${preview.media} isOn=${isOn} />`}
         ${!canWrite(room) ? null : html`
           <p class="row" style=${{ columnGap: "20px" }} role="group" aria-label="On when you join">${KINDS.map((
@@ -71,9 +80,16 @@ function Lobby({ room }: { room: Room }): VNode {
                 void during(preview.open)}>Check microphone and camera</button>
             `}</p>
         `}
+        <${PastCalls} roomId=${room.id} />
       </div>
     </div>
   `;
+}
+
+/** The call that one was led to, or the current one of the room. */
+async function findOpen(roomId: string, wanted: string | undefined): Promise<Meeting | undefined> {
+  const meeting = wanted === undefined ? undefined : await readMeeting(wanted);
+  return meeting === undefined || meeting.state === "ended" ? await findMeeting(roomId) : meeting;
 }
 
 /** What others would see, and a choice of devices. */
@@ -127,24 +143,30 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
     id !== current.participantId && state === "joined"
   );
   const hasHand = (own?.handRaisedAt ?? null) !== null;
-  const isWaiting = own?.state === "waiting";
+  const { isWaiting } = current;
   const { media } = current;
-  const mayEnd = current.meeting.hostId === myId() || canModerate(room) || isAdmin();
+  const isHost = current.hostId.value === myId() || room.myRole === "owner";
+  const isModerator = isHost || canModerate(room) || own?.role === "moderator";
+  const mayEnd = isHost || canModerate(room) || isAdmin();
   return html`
     <div class="call">
       ${isWaiting ? html`<p class="banner">You are in the lobby until the host admits you.</p>` : null}
-      ${current.hasMedia ? null : html`
+      ${isModerator ? html`<${LobbyBanner} current=${current} />` : null}
+      <${RecordingBanner} current=${current} isModerator=${isModerator} />
+      ${current.hasMedia || isWaiting ? null : html`
         <p class="banner"
           role="status">Pictures and sound of this call go through a LiveKit server, which this page does not connect to. Here you see who takes part, raise your hand, and end the call; use an application with LiveKit to see and hear the others.</p>
       `}
       ${current.hasMedia && media.hint !== "" ? html`<p class="banner" role="status">${media.hint} ${AGAIN}</p>` : null}
       <div class=${classes("tiles-grid", others.length === 0 && "alone")}>
         <${Tile} name="You" principalId=${myId()} stream=${media.stream} isOwn isMuted=${own?.muted}
-          hasVideo=${current.hasMedia && current.hasVideo.value} />
+          hasVideo=${current.mode !== "livekit" && current.hasVideo.value} />
         ${others.map((one) =>
           html`
             <${RemoteTile} key=${one.id} participant=${one} stream=${current.streams.value.get(one.id)}
-              hasVideo=${!current.hidden.value.has(one.id)} />
+              hasVideo=${!current.hidden.value.has(one.id)} menu=${isModerator
+                ? html`<${ModeratorMenu} current=${current} participant=${one} isHost=${isHost} />`
+                : null} />
           `
         )}
       </div>
@@ -156,6 +178,9 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
           void attempt(() => current.raiseHand(!hasHand))}><${Icon} name="hand" />${hasHand
           ? "Lower hand"
           : "Raise hand"}</button>
+        ${current.mode === "livekit" && isModerator && !isOpen(current.recording.value)
+          ? html`<button type="button" onClick=${() => openRecord(current)}>Record</button>`
+          : null}
         <button type="button" class="danger" onClick=${() => current.leave()}><${Icon} name="phone" />Leave</button>
         ${mayEnd
           ? html`<button type="button" class="danger-text" onClick=${() =>
@@ -219,19 +244,20 @@ function Devices({ media }: { media: OwnMedia }): VNode {
   }`;
 }
 
-function RemoteTile({ participant, stream, hasVideo }: {
+function RemoteTile({ participant, stream, hasVideo, menu }: {
   participant: Participant;
   stream: MediaStream | undefined;
   hasVideo: boolean;
+  menu: VNode | null;
 }): VNode {
   return html`
     <${Tile} name=${participant.displayName} principalId=${participant
       .principalId} stream=${stream} hasVideo=${hasVideo} isMuted=${participant.muted}
-      hasHand=${participant.handRaisedAt !== null} />
+      hasHand=${participant.handRaisedAt !== null} menu=${menu} />
   `;
 }
 
-function Tile({ name, principalId, stream, isOwn = false, hasVideo, isMuted = false, hasHand = false }: {
+function Tile({ name, principalId, stream, isOwn = false, hasVideo, isMuted = false, hasHand = false, menu = null }: {
   name: string;
   principalId: string;
   stream: MediaStream | undefined;
@@ -239,6 +265,7 @@ function Tile({ name, principalId, stream, isOwn = false, hasVideo, isMuted = fa
   hasVideo: boolean;
   isMuted?: boolean;
   hasHand?: boolean;
+  menu?: VNode | null;
 }): VNode {
   const video = useRef<HTMLVideoElement>(null);
   useEffect(() => {
@@ -257,6 +284,7 @@ function Tile({ name, principalId, stream, isOwn = false, hasVideo, isMuted = fa
           <${Icon} name="hand" />
         `
         : null}</figcaption>
+      ${menu}
     </figure>
   `;
 }

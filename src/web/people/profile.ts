@@ -16,6 +16,7 @@ import { PlaceHead } from "../part/place.ts";
 import { provider } from "../sign_in.ts";
 import { Applications, Tokens } from "./access.ts";
 import { openErase } from "./erase.ts";
+import { Memories } from "./memories.ts";
 
 const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
   ["mentions", "Mentions"],
@@ -36,6 +37,7 @@ export default function ProfilePage(): VNode {
       <${Preferences} me=${current} />
       <${Tokens} />
       <${Applications} />
+      <${Memories} />
       <section class="card">
         <h2>Your account</h2>
         <p><button type="button" class="danger-text" onClick=${() =>

@@ -67,7 +67,7 @@ export function Sidebar(): VNode {
         <${Place} to="tasks" icon="task" label="Tasks" />
         <${Place} to="documents" icon="document" label="Documents" />
         <${Place} to="calendar" icon="calendar" label="Calendar" />
-        ${isGuest() ? null : html`<${Place} to="people" icon="people" label="People" />`}
+        <${Place} to="people" icon="people" label="People" />
         ${isAdmin() ? html`<${Place} to="admin" icon="shield" label="Admin" />` : null}
       </div>
       ${all.length > FILTER_FROM

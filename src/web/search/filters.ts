@@ -3,7 +3,6 @@ import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { nameOf } from "../core/people.ts";
-import { isGuest } from "../core/session.ts";
 import { usePrincipals } from "../room/create.ts";
 import { roomList, roomName } from "../room/rooms.ts";
 
@@ -33,9 +32,7 @@ export function FilterBar({ filters, onChange }: {
         <option value="">All rooms</option>
         ${byName.map((room) => html`<option key=${room.id} value=${room.id}>${roomName(room)}</option>`)}
       </select></label>
-      ${isGuest() ? null : html`
-        <${Sender} id=${filters.sender} onPick=${(sender: string | undefined) => onChange({ sender })} />
-      `}
+      <${Sender} id=${filters.sender} onPick=${(sender: string | undefined) => onChange({ sender })} />
       <label>Kind <select value=${filters.type ?? ""} onChange=${set("type")}>
         <option value="">Everything</option>
         ${Object.entries(TYPES).map(([type, label]) => html`<option key=${type} value=${type}>${label}</option>`)}
