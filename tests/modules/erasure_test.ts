@@ -11,6 +11,7 @@ import { storeErasure } from "@/ports/store_erasure.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { openResourceGateway } from "../resource_fixture.ts";
+import { exportTenant, importArchive, withOwner } from "./transfer_fixture.ts";
 import { assertProblem, createCaller, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 import {
   DAY_MS,
@@ -402,6 +403,32 @@ testOnEngines(
     assert.deepEqual(await findTexts(gateway, [ZOE, WRITTEN]), {});
   },
 );
+
+testOnEngines("an import restores nothing of a person who was erased since the export", async (environment) => {
+  await withOwner(async (gateway, boss) => {
+    ok(await boss.get("/v1/collaboration/me"));
+    await createCaller(gateway, ZOE, { name: "Zq Persona" });
+    const bob = await createCaller(gateway, "bob");
+    await sendMessage(await gateway.as(ZOE), await createRoom(bob, [ZOE]), WRITTEN);
+    const archive = await exportTenant(gateway, boss);
+    ok(await boss.post(ERASURES, { principalId: ZOE, mode: "delete_content", confirm: ZOE }));
+    gateway.clock.advance(7 * DAY_MS + 1000);
+    await gateway.runJobs();
+    gateway.clock.advance(1000);
+    const importAll = async (): Promise<unknown> => {
+      const { state, report } = await importArchive(gateway, await gateway.as("boss"), "gateway", archive);
+      return [state, report.map(({ code, count }: { code: string; count: number }) => [code, count])];
+    };
+    assert.deepEqual(await importAll(), ["done", [["principal_erased", 2]]]);
+    assert.deepEqual(await findTexts(gateway, [ZOE, "Zq Persona"]), {});
+
+    // Nor does somebody new with the same id get it.
+    const fresh = await gateway.as(ZOE);
+    ok(await fresh.get("/v1/rooms"));
+    assert.deepEqual(await importAll(), ["done", [["principal_erased", 2]]]);
+    assert.deepEqual(ok(await fresh.get("/v1/rooms")).items, []);
+  }, environment);
+});
 
 Deno.test("the rows of every table are read by its primary key", async () => {
   await using gateway = await openGateway();

@@ -63,6 +63,7 @@ export const CORE_SKIP_CODES: Readonly<Record<string, SkipReporting>> = {
   unknown_room: "each_run",
   unknown_author: "once",
   unknown_principal: "once",
+  principal_erased: "each_run",
   room_deleted: "each_run",
   thread_root_missing: "once",
   reply_target_missing: "once",

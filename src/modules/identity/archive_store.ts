@@ -2,6 +2,7 @@
 import type { Kysely } from "kysely";
 import { queryInChunks } from "@/core/page.ts";
 import type { Transaction } from "@/ports/store.ts";
+import { digestOfErased } from "./erased_token.ts";
 import type { IdentityTables, PrincipalRow } from "./store.ts";
 
 type Db = Kysely<IdentityTables>;
@@ -28,6 +29,18 @@ export class PrincipalArchiveStore {
     const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
       .where("handle", "in", handles).execute();
     return new Set(rows.map((row) => row.handle ?? ""));
+  }
+
+  /** Those of these ids that are of people who were erased, each with when. */
+  async erased(tenantId: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const idOf = new Map(ids.map((id) => [digestOfErased(tenantId, id), id]));
+    const rows = await queryInChunks(
+      [...idOf.keys()],
+      (some) =>
+        this.#db.selectFrom("erased_principal").select(["hash", "at"]).where("tenant_id", "=", tenantId)
+          .where("hash", "in", some).execute(),
+    );
+    return new Map(rows.map(({ hash, at }) => [idOf.get(hash) ?? "", at]));
   }
 
   principalsAfter(tenantId: string, after: string, limit: number): Promise<PrincipalRow[]> {

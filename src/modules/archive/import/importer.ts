@@ -152,8 +152,8 @@ export class Importer implements ImportRun {
 
   /**
    * Adds members, after the room's history: each gets one event for the room, with everything in it read. A room without an
-   * owner gets one. Not added: those banned here, those who have left since an earlier import, and third members of a direct
-   * room.
+   * owner gets one. Not added: those banned here, those who have left since an earlier import or were erased since they joined, and
+   * third members of a direct room.
    */
   async closeRoom(room: OpenRoom, drafts: readonly SourceMember[]): Promise<void> {
     const { tenant_id: tenantId } = this.#row;
@@ -170,7 +170,11 @@ export class Importer implements ImportRun {
       const before = new Set(present.map((member) => member.principal_id));
       const isComplete = row.kind === "direct" && present.length > 0;
       const free = this.#deps.membersMax - present.length;
-      const absent = wanted.filter(({ principalId }) => !before.has(principalId) && !banned.has(principalId));
+      const absent = await this.#withoutErased(
+        tx,
+        wanted.filter(({ principalId }) => !before.has(principalId) && !banned.has(principalId)),
+        row.name,
+      );
       const history = new ImportHistory(tx, tenantId);
       const part = ({ principalId }: SourceMember) => partOf.member(room.id, principalId);
       const fresh = isComplete ? [] : await history.filterNew(absent, (draft) => [part(draft)]);
@@ -224,6 +228,18 @@ export class Importer implements ImportRun {
     });
     this.principals.commit();
     return result;
+  }
+
+  /** A new principal with the id of a person who was erased has nothing of that person. */
+  async #withoutErased(tx: Tx, members: readonly SourceMember[], room: string): Promise<readonly SourceMember[]> {
+    const ids = members.map(({ principalId }) => principalId);
+    const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, ids);
+    const left = members.filter(({ principalId, joinedAt }) => {
+      const erasedAt = erased.get(principalId);
+      return erasedAt === undefined || (joinedAt !== null && joinedAt > erasedAt);
+    });
+    if (left.length < members.length) this.report.skip("principal_erased", room, members.length - left.length);
+    return left;
   }
 
   /** The new members, among them a person as owner if the room would have none. */

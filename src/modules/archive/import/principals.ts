@@ -1,6 +1,7 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
 import { findTimeZone } from "@/core/clock.ts";
+import { DELETED_NAME } from "@/core/erasure.ts";
 import { addPrincipals, newPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { plainPrincipal, type SourcePrincipal } from "../format/model.ts";
@@ -56,14 +57,24 @@ export class ImportedPrincipals {
     await this.load(tx, wanted);
     const missing = wanted.filter((id) => !this.#kinds.has(id));
     for (const id of missing) this.#report.skip("unknown_author", id);
-    await this.importPrincipals(tx, missing.map((id) => ({ ...plainPrincipal(id, id), isDisabled: true })), at);
+    const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, missing);
+    const nameOf = (id: string): string => erased.has(id) ? DELETED_NAME : id;
+    await this.#add(tx, missing.map((id) => ({ ...plainPrincipal(id, nameOf(id)), isDisabled: true })), at);
   }
 
+  /** Not those who were erased here. */
   async importPrincipals(
     tx: Transaction<TransferTables>,
     drafts: readonly SourcePrincipal[],
     at: string,
   ): Promise<void> {
+    const ids = drafts.map(({ id }) => id);
+    const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, ids);
+    if (erased.size > 0) this.#report.skip("principal_erased", DELETED_NAME, erased.size);
+    await this.#add(tx, drafts.filter(({ id }) => !erased.has(id)), at);
+  }
+
+  async #add(tx: Transaction<TransferTables>, drafts: readonly SourcePrincipal[], at: string): Promise<void> {
     const { tenant_id, requester_role } = this.#row;
     await this.load(tx, drafts.map((draft) => draft.id));
     const fresh = new Map(drafts.filter(({ id }) => !this.#kinds.has(id)).map((draft) => [draft.id, draft]));
