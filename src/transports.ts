@@ -190,21 +190,14 @@ function openMcp(
  * outage of Redis would take away all nodes at once.
  */
 async function checkReadiness(
-  { store, bus, modules }: Platform,
+  { store, bus }: Platform,
   hub: Hub,
   isLeaving: boolean,
 ): Promise<Readiness> {
-  const [database, canary, ...own] = await Promise.all([
-    isHealthy(store.checkHealth()),
-    isHealthy(hub.probeBus()),
-    ...modules.flatMap((module) => Object.entries(module.readiness ?? {})).map(async ([name, check]) =>
-      [name, await isHealthy(Promise.try(check))] as const
-    ),
-  ]);
-  const deciding = { store: database, migrations: true, ...Object.fromEntries(own) };
+  const [database, canary] = await Promise.all([isHealthy(store.checkHealth()), isHealthy(hub.probeBus())]);
   return {
-    isReady: Object.values(deciding).every(Boolean) && !isLeaving,
-    checks: { ...deciding, bus: bus.isHealthy, canary, draining: isLeaving },
+    isReady: database && !isLeaving,
+    checks: { store: database, migrations: true, bus: bus.isHealthy, canary, draining: isLeaving },
   };
 }
 

@@ -35,7 +35,7 @@ export type TableErasure = {
 };
 
 /** Rows of the person that the module removes by itself, with the events that clients expect. */
-export type Removal = {
+type Removal = {
   /** The column that names the person. */
   of: string;
   /** Only if what the person wrote is deleted. */

@@ -16,18 +16,14 @@ export const DELETED_NAME = "Deleted user";
 
 /** Fields whose text is an id. A value elsewhere that happens to be the same text is no reference. */
 const ID_FIELD = /(?:^id|Ids?|By|_ids?|_by)$/;
-const PERSON_FIELDS: ReadonlySet<string> = new Set([
-  ...["actor", "user", "owner", "principal", "author", "client", "sub", "added", "removed"],
-]);
+const PERSON_FIELDS = ["actor", "user", "owner", "principal", "author", "client", "sub", "added", "removed"];
 /** Fields of an object that has the person's id, which describe it. */
-const DESCRIBING: ReadonlySet<string> = new Set([
-  ...["avatarFileId", "externalId", "timezone", "locale", "email"],
-]);
-const DEVICE = "deviceId";
-const NAMES: ReadonlySet<string> = new Set(["displayName", "senderName", "actorName"]);
+const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timezone", "locale", "email"];
+const DEVICE_FIELD = "deviceId";
+const NAME_FIELDS = ["displayName", "senderName", "actorName"];
 
 /** Fields that name who wrote the `text` beside them. */
-const AUTHORS = ["authorId", "speakerId"];
+const AUTHOR_FIELDS = ["authorId", "speakerId"];
 
 /**
  * The text of a JSON value with the person replaced by the pseudonym, and without what describes the person; the same text if it has
@@ -64,7 +60,7 @@ function replace(value: unknown, person: ErasedPerson, isId: boolean): unknown {
 
 function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, isId: boolean): unknown {
   const describes = value.principalId === person.principalId || value.id === person.principalId;
-  const isText = person.deletesContent && AUTHORS.some((field) => value[field] === person.principalId);
+  const isText = person.deletesContent && AUTHOR_FIELDS.some((field) => value[field] === person.principalId);
   let isChanged = false;
   const entries = Object.entries(value).map(([field, before]) => {
     const name = field === person.principalId ? person.pseudonymId : field;
@@ -83,18 +79,19 @@ function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, i
 
 /** Whether the texts of a field are ids, of principals among others. */
 export function namesPrincipal(field: string): boolean {
-  return ID_FIELD.test(field) || PERSON_FIELDS.has(field);
+  return ID_FIELD.test(field) || PERSON_FIELDS.includes(field);
 }
 
 /** The status of a principal is an object, that of other resources a word. */
 function isDescription(field: string, value: unknown): boolean {
-  return DESCRIBING.has(field) || NAMES.has(field) || field === "handle" || field === DEVICE ||
+  return DESCRIBING_FIELDS.includes(field) || NAME_FIELDS.includes(field) || field === "handle" ||
+    field === DEVICE_FIELD ||
     (field === "status" && typeof value === "object");
 }
 
 function described(field: string, before: unknown, { pseudonymId }: ErasedPerson): unknown {
   if (before === null || before === undefined) return before;
-  if (NAMES.has(field)) return DELETED_NAME;
-  if (field === DEVICE) return "";
+  if (NAME_FIELDS.includes(field)) return DELETED_NAME;
+  if (field === DEVICE_FIELD) return "";
   return field === "handle" ? pseudonymId : null;
 }

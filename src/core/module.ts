@@ -83,8 +83,6 @@ export type Module = ModuleApi & {
   drain?: () => void | Promise<void>;
   /** Ends background work; called after the last job. */
   stop?: () => void | Promise<void>;
-  /** Whether the module can serve, by name of the check, for `GET /v1/collaboration/ready`. */
-  readiness?: Readonly<Record<string, () => boolean | Promise<boolean>>>;
   /** Entry of the module in `GET /v1/collaboration/capabilities`. */
   capability?: () => Record<string, unknown>;
 };

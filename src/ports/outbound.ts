@@ -29,7 +29,7 @@ export type OutboundOptions = {
 export type JsonBounds = { bytesMax: number; depthMax: number; valuesMax: number };
 
 /** Options of `fetch`; others than these are ignored. */
-export type OutboundInit = { [Name in "method" | "headers" | "body" | "signal"]?: RequestInit[Name] | undefined };
+type OutboundInit = { [Name in "method" | "headers" | "body" | "signal"]?: RequestInit[Name] | undefined };
 
 /** A `fetch` with bounds. */
 export interface Outbound {

@@ -90,7 +90,7 @@ const Failure = z.object({ code: z.enum(ARCHIVE_FAULTS), detail: z.string() }).m
 export type Failure = z.output<typeof Failure>;
 
 /** What is counted, and a description of it. Sections of other modules add theirs. */
-export const CORE_COUNTS = {
+const CORE_COUNTS = {
   principals: "Principals",
   rooms: "Rooms",
   members: "Memberships",

@@ -32,7 +32,7 @@ export type AuditRow = {
 /** The last entry that was deleted from the old end of a chain. */
 export type CutRow = { tenant_id: string; seq: number; hash: string; signature: string };
 export type AuditTables = { audit_entry: AuditRow; audit_cut: CutRow };
-export type HeadRow = { tenant_id: string; seq: number; hash: string; at: string | null };
+type HeadRow = { tenant_id: string; seq: number; hash: string; at: string | null };
 export type AuditFilter = {
   actorId?: string | undefined;
   /** Its name, or the noun of its name. */

@@ -31,7 +31,7 @@ const Name = z.object({
 });
 /** What is stored as it was given. */
 const Profile = z.object({ displayName: Text.optional(), name: Name.optional(), email: Text.optional() });
-export type Profile = z.output<typeof Profile>;
+type Profile = z.output<typeof Profile>;
 
 /** What is read of a user; there may be much more. */
 const Given = z.object({

@@ -70,7 +70,7 @@ async function readNamed({ text, mentions }: Message): Promise<readonly Principa
 }
 
 /** The names after an @ in a Markdown text, in lower case; none of code. */
-export function namesIn(text: string): string[] {
+function namesIn(text: string): string[] {
   const names = new Set<string>();
   marked.walkTokens(marked.lexer(text, { gfm: true, breaks: true }), (token) => {
     if (token.type !== "text" || token.tokens !== undefined) return;

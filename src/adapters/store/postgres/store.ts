@@ -12,19 +12,17 @@ type PostgresStoreOptions = StoreOptions & {
   writeConnections?: number;
   /** Connections that read; default 4. */
   readConnections?: number;
-  /** Default 3000. */
-  connectTimeoutMs?: number;
 };
 
 /** Connections to the database at `url` that only read. */
-export function openPostgresPool(url: string, max: number, connectTimeoutMs = CONNECT_TIMEOUT_MS): PostgresPool {
-  return new PostgresPool({ url, connectTimeoutMs, responseTimeoutMs: RESPONSE_TIMEOUT_MS }, max);
+export function openPostgresPool(url: string, max: number): PostgresPool {
+  return new PostgresPool(settingsOf(url), max);
 }
 
 /** Opens a store on the database at `url`; connections are opened when they are first needed. */
 export function openPostgresStore<Tables>(url: string, options: PostgresStoreOptions): SqlStore<Tables> {
-  const { writeConnections = 4, readConnections = 4, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
-  const settings = { url, connectTimeoutMs, responseTimeoutMs: RESPONSE_TIMEOUT_MS };
+  const { writeConnections = 4, readConnections = 4 } = options;
+  const settings = settingsOf(url);
   let known: string | undefined;
   const onSession = (connection: PostgresConnection): Promise<boolean> =>
     resetAfterFailover(connection, (serverId) => {
@@ -40,8 +38,12 @@ export function openPostgresStore<Tables>(url: string, options: PostgresStoreOpt
     ),
     // A writer that waits for a lock delays those before it in the batch; it runs first in the next one instead.
     rules: { isExclusive: false, beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
-    reads: openPostgresPool(url, readConnections, connectTimeoutMs),
+    reads: new PostgresPool(settings, readConnections),
     migrationWriter: () => new PostgresConnection({ ...settings, responseTimeoutMs: MIGRATION_TIMEOUT_MS }),
   }, options);
   return store;
+}
+
+function settingsOf(url: string) {
+  return { url, connectTimeoutMs: CONNECT_TIMEOUT_MS, responseTimeoutMs: RESPONSE_TIMEOUT_MS };
 }

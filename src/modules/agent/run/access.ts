@@ -40,13 +40,10 @@ export class RunAccess {
   }
 
   /** Ids of those of the runs whose texts the actor may read: it can see all that the run has read. */
-  async readable(
-    actor: Actor,
-    runs: readonly RunRow[],
-    db: AnyDatabase = this.#deps.store.db,
-  ): Promise<ReadonlySet<string>> {
+  async readable(actor: Actor, runs: readonly RunRow[]): Promise<ReadonlySet<string>> {
+    const { roomAccess } = this.#deps;
     const reads = runs.map((run) => ({ id: run.id, read: roomsReadBy(run) }));
-    const grants = await this.#deps.roomAccess.findMany(actor, reads.flatMap(({ read }) => [...read.keys()]), db);
+    const grants = await roomAccess.findMany(actor, reads.flatMap(({ read }) => [...read.keys()]));
     return new Set(reads.filter(({ read }) => showAll(grants, read)).map(({ id }) => id));
   }
 

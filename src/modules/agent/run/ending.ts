@@ -77,11 +77,11 @@ export class RunEnding {
   }
 
   /** Ends the run with an error, and posts it in the room if a person waits for the run. Throws `LeaseLost`. */
-  async fail(run: RunRow, error: RunFailure, set: Partial<RunRow> = {}): Promise<void> {
+  async fail(run: RunRow, error: RunFailure): Promise<void> {
     const { store, lifecycle } = this.#deps;
     await store.enclose(async (tx) => {
       const outputMessageId = await this.#tellAskers(tx, run, error);
-      await lifecycle.end(tx, run, "failed", { error, outputMessageId, set });
+      await lifecycle.end(tx, run, "failed", { error, outputMessageId });
     });
   }
 

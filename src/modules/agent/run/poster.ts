@@ -13,7 +13,7 @@ import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
 type Said = { text: string; type?: "notice" };
-export type Content = Said & { fileIds?: string[]; metadata?: Message["metadata"] };
+type Content = Said & { fileIds?: string[]; metadata?: Message["metadata"] };
 /** What is prepared for the transaction that posts it. */
 export type PreparedPost = { content: Content; preparation: Preparation | undefined };
 

@@ -19,18 +19,18 @@ const WORKER = new URL("./worker.ts", import.meta.url);
 const slots = new Slots({ total: 1 });
 
 /** Throws `validation_failed` for a file that is invalid or exceeds the timeout. */
-export async function parseFile(request: ParseRequest, timeoutMs = PARSE_TIMEOUT_MS): Promise<ParsedFile> {
+export async function parseFile(request: ParseRequest): Promise<ParsedFile> {
   const result = request.text.length <= INLINE_MAX_CHARS
     ? await (await import("./grouping.ts")).parseGroups(request)
-    : await parseInWorker(request, timeoutMs);
+    : await parseInWorker(request);
   if ("batches" in result) return result;
   throw new Fault(result.code, result.detail);
 }
 
-async function parseInWorker(request: ParseRequest, timeoutMs: number): Promise<ParseResult> {
+async function parseInWorker(request: ParseRequest): Promise<ParseResult> {
   // A dependency reads this variable when it is loaded.
   const permissions = { env: ["NODE_ENV"] };
   const owner = currentAccount()?.key ?? "";
   using _slot = await slots.acquire([tenantOfCharged(owner), owner]);
-  return await runInWorker(WORKER, "calendar", request, { timeoutMs, permissions });
+  return await runInWorker(WORKER, "calendar", request, { timeoutMs: PARSE_TIMEOUT_MS, permissions });
 }
