@@ -99,7 +99,7 @@ export type Extensions = {
   models?: Models;
   openStore?: typeof openStore;
   createOutbound?: typeof createOutbound;
-  patience?: number;
+  timeoutFactor?: number;
 };
 
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
@@ -165,7 +165,7 @@ async function openPlatform(
   { settings, s3, jwtSecrets }: Config,
   limits: Limits,
   time: TimeOptions,
-  { models, openStore: open = openStore, createOutbound: outboundOf = createOutbound, patience = 1 }: Omit<
+  { models, openStore: open = openStore, createOutbound: outboundOf = createOutbound, timeoutFactor = 1 }: Omit<
     Extensions,
     "modules"
   >,
@@ -207,7 +207,7 @@ async function openPlatform(
     limiter,
     blobs: await openBlobs(s3, `${settings.SVC_DATA_DIR}/files`, outbound),
     outbound,
-    patience,
+    timeoutFactor,
     models: models ?? new AiSdkModels(outbound),
     vectors: await openVectors(settings.SVC_DATABASE_URL, store, settings.SVC_LIMIT_VECTOR_MEMORY_BYTES),
     metrics,

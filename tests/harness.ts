@@ -210,7 +210,7 @@ export async function openGateway(
     createApp(config, { clock }, {
       models: new ScriptedModels(),
       createOutbound: createPatientOutbound,
-      patience: PLUGIN_PATIENCE,
+      timeoutFactor: PLUGIN_TIMEOUT_FACTOR,
       ...store,
       ...extensions,
     })
@@ -225,14 +225,14 @@ export async function openGateway(
 }
 
 /** Calls may last so many times as long as in production: after a failure, the next attempt waits for the clock of the test. */
-const PATIENCE = 4;
+const TIMEOUT_FACTOR = 4;
 /** The same of plugins and endpoints: what they do not say in time is passed by or refused. */
-const PLUGIN_PATIENCE = 10;
+const PLUGIN_TIMEOUT_FACTOR = 10;
 
 function createPatientOutbound(deps: OutboundDeps): Outbound {
   const call = createOutbound({ ...deps, connectMs: WAIT_MS });
   const patient = (...[url, init, { totalMs = TOTAL_MS, ...options } = {}]: Parameters<Outbound>) =>
-    call(url, init, { ...options, totalMs: PATIENCE * totalMs });
+    call(url, init, { ...options, totalMs: TIMEOUT_FACTOR * totalMs });
   return Object.assign(patient, { assertAllowed: call.assertAllowed });
 }
 

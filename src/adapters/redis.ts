@@ -64,7 +64,7 @@ export class RedisConnection {
   #isClosed = false;
   #silentChecks = 0;
   /** When the last command was sent that the server responded to. */
-  #heardAt = -Infinity;
+  #respondedAt = -Infinity;
   readonly #isSubscriber: boolean;
   /** Whether the server accepted a write over this connection, and has rejected none since. */
   #isUsable = false;
@@ -140,7 +140,7 @@ export class RedisConnection {
 
   /** How old what was received may be: a subscription has everything that was published before its last check was sent. */
   get silentMs(): number {
-    return performance.now() - this.#heardAt;
+    return performance.now() - this.#respondedAt;
   }
 
   /** Replaces the connection, if there is one, by a new one to the server that the name resolves to now. */
@@ -206,7 +206,7 @@ export class RedisConnection {
 
   #onResponse(sentAt: number): void {
     this.#silentChecks = 0;
-    this.#heardAt = sentAt;
+    this.#respondedAt = sentAt;
   }
 
   /** Any other rejection, such as missing memory or permissions, is a response of a live master. */

@@ -27,7 +27,7 @@ export type Platform = {
   blobs: Blobs;
   outbound: Outbound;
   /** How many times as long as it should the gateway waits for plugins and endpoints: 1, but more in tests on a busy machine. */
-  patience: number;
+  timeoutFactor: number;
   models: Models;
   vectors: VectorEngines;
   metrics: Metrics;

@@ -171,7 +171,7 @@ Deno.test("who installed a plugin learns that the delivery of its events ended, 
 });
 
 Deno.test("a plugin that is not connected finds the commands that it missed, and responds later", async () => {
-  await using gateway = await openGateway({}, { patience: 1 });
+  await using gateway = await openGateway({}, { timeoutFactor: 1 });
   const { admin, alice, roomId, run } = await openFixture(gateway);
   const installed = await installPlugin(admin, manifestOf(), [[alice, roomId]]);
   const first = new PluginSocket(gateway);

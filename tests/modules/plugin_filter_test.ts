@@ -284,7 +284,7 @@ Deno.test("a filter that hangs delays the messages of its room, in their order, 
 
 Deno.test("a message is sent unfiltered after the deadline of a filter that never responds", async () => {
   await using server = new PluginServer();
-  await using gateway = await openGateway(ALLOW, { patience: 1 });
+  await using gateway = await openGateway(ALLOW, { timeoutFactor: 1 });
   const { alice, roomId } = await openFixture(gateway, filterManifest(server));
   server.respond = () => server.hang();
   const late = await sendMessage(alice, roomId, "Late");

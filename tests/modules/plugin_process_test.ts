@@ -10,7 +10,7 @@ import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fix
 import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
 
 /** So many times as long as it should, a response is waited for. */
-const PATIENCE = 10;
+const TIMEOUT_FACTOR = 10;
 
 const CODE = `
 const respond = (id: string, response: unknown) => console.log(id + " " + JSON.stringify(response));
@@ -45,7 +45,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 
 slowTest("a plugin in a process responds, may do nothing else, and is stopped when it misbehaves", async () => {
   // One call ends by this time: it is not as long as for the others.
-  await using gateway = await openGateway({}, { patience: 3 });
+  await using gateway = await openGateway({}, { timeoutFactor: 3 });
   const admin = await gateway.as("admin", { role: "admin" });
   const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
@@ -91,7 +91,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 slowTest(
   "idle processes release their slots; those that hoard, read files or write unasked end",
   async () => {
-    const transport = new ProcessTransport({ processesMax: 1, patience: PATIENCE });
+    const transport = new ProcessTransport({ processesMax: 1, timeoutFactor: TIMEOUT_FACTOR });
     let n = 0;
     const call = async (id: string, text: string, deadlineMs = 60_000, code = COUNTING): Promise<unknown> => {
       const plugin = { tenantId: "t", id, manifest: { code }, row: { version: 1 } } as unknown as ActivePlugin;
@@ -149,7 +149,7 @@ for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream(
 `;
 
 Deno.test("a plugin in a process computes only while a call waits for it", async () => {
-  const transport = new ProcessTransport({ patience: PATIENCE });
+  const transport = new ProcessTransport({ timeoutFactor: TIMEOUT_FACTOR });
   const plugin = {
     tenantId: "t",
     id: "p",

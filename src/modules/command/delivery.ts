@@ -86,8 +86,8 @@ export class ResponseDelivery {
       metadata: {},
       elements,
     };
-    const said = { ...content, text: filtered?.text ?? text, metadata: filtered?.metadata ?? {} };
-    const { message } = await sender.send(context, said, content);
+    const allowed = { ...content, text: filtered?.text ?? text, metadata: filtered?.metadata ?? {} };
+    const { message } = await sender.send(context, allowed, content);
     return { kind: "message", messageId: message.id };
   }
 

@@ -31,7 +31,7 @@ type Tx = Transaction<InteractionTables>;
 type Deps = {
   store: Store<InteractionTables>;
   clock: Clock;
-  patience: number;
+  timeoutFactor: number;
   roomAccess: RoomAccess;
   delivery: ResponseDelivery;
 };
@@ -71,7 +71,7 @@ export class Interactions {
     const { actor } = context;
     const { row, isCalled } = await this.#claim(context, draft);
     if (isCalled) return resultOf(row);
-    const late = AbortSignal.timeout(CALL_MS * this.#deps.patience);
+    const late = AbortSignal.timeout(CALL_MS * this.#deps.timeoutFactor);
     const interaction: Interaction = {
       id: row.id,
       tenantId: actor.tenantId,

@@ -27,13 +27,13 @@ type Deps = {
 type CommandModule = Module & { interactions: Interactions };
 
 export function commandModule(
-  { store, clock, metrics, modules, patience }: Platform,
+  { store, clock, metrics, modules, timeoutFactor }: Platform,
   { roomAccess, identity, sender, messages, filter }: Deps,
 ): CommandModule {
   const interactions = new Interactions({
     store,
     clock,
-    patience,
+    timeoutFactor,
     roomAccess,
     delivery: new ResponseDelivery({ identity, roomAccess, sender, messages, filter }),
   });

@@ -18,7 +18,7 @@ type Deps = {
   registry: PluginRegistry;
   caller: PluginCaller;
   roomAccess: RoomAccess;
-  patience: number;
+  timeoutFactor: number;
 };
 
 export class MessageFilters implements MessageFilter {
@@ -88,7 +88,7 @@ export class MessageFilters implements MessageFilter {
     message: FilteredMessage & { text: string },
     { plugins, failed }: { plugins: readonly ActivePlugin[]; failed: Set<string> },
   ): Promise<string> {
-    const until = performance.now() + TOTAL_MS * this.#deps.patience;
+    const until = performance.now() + TOTAL_MS * this.#deps.timeoutFactor;
     let { text } = message;
     for (const plugin of plugins.slice(0, FILTERS_MAX)) {
       if (failed.has(plugin.id)) continue;
@@ -108,7 +108,7 @@ export class MessageFilters implements MessageFilter {
     { text, format, threadId }: FilteredMessage,
     until: number,
   ): Promise<Decision | undefined> {
-    const { caller, patience } = this.#deps;
+    const { caller, timeoutFactor } = this.#deps;
     const [hook] = plugin.manifest.hooks;
     if (hook === undefined) return { kind: "pass" };
     const leftMs = Math.floor(until - performance.now());
@@ -125,7 +125,7 @@ export class MessageFilters implements MessageFilter {
         id: newId("call"),
         kind: "message.before_send",
         data,
-        deadlineMs: Math.min(hook.deadlineMs * patience, leftMs),
+        deadlineMs: Math.min(hook.deadlineMs * timeoutFactor, leftMs),
       }) as Decision; // the transport has checked what this kind of call expects
     } catch (thrown) {
       if (!(thrown instanceof Fault)) throw thrown;

@@ -21,7 +21,7 @@ import type { CallKind } from "./schema.ts";
 const DEADLINE_MS = 9000;
 const KIND = "plugin";
 
-type Deps = { store: Store<RoomTables>; registry: PluginRegistry; caller: PluginCaller; patience: number };
+type Deps = { store: Store<RoomTables>; registry: PluginRegistry; caller: PluginCaller; timeoutFactor: number };
 
 export class PluginInteractions implements CommandSource, ActionTarget {
   readonly kind = KIND;
@@ -92,12 +92,12 @@ export class PluginInteractions implements CommandSource, ActionTarget {
   ): Promise<InteractionResponse> {
     const callerKey = chargedTo({ tenantId, principalId: callerId, ownerId: null });
     const data = { ...own, roomId, callerId, callerName, threadRootId, expiresAt };
-    const { caller, patience } = this.#deps;
+    const { caller, timeoutFactor } = this.#deps;
     const response = await caller.call(plugin, callerKey, {
       id,
       kind,
       data,
-      deadlineMs: DEADLINE_MS * patience,
+      deadlineMs: DEADLINE_MS * timeoutFactor,
       signal,
     });
     return response as InteractionResponse; // the transport has checked what this kind of call expects

@@ -40,20 +40,20 @@ type Deps = {
 export type PluginModule = Module & { filters: MessageFilters };
 
 export function pluginModule(
-  { store, clock, bus, presence, outbound, metrics, modules, patience }: Platform,
+  { store, clock, bus, presence, outbound, metrics, modules, timeoutFactor }: Platform,
   { roomAccess, interactions, principals, webhooks, secrets }: Deps,
 ): PluginModule {
   const encryptor = new Encryptor(secrets, "plugin");
   const registry = new PluginRegistry({ store, clock, bus });
-  const socket = new SocketTransport({ store, clock, bus, patience });
-  const processes = new ProcessTransport({ patience });
+  const socket = new SocketTransport({ store, clock, bus, timeoutFactor });
+  const processes = new ProcessTransport({ timeoutFactor });
   const transports = {
     http: httpTransport({ clock, outbound, encryptor }),
     socket: socket.call,
     process: processes.call,
   };
   const caller = new PluginCaller({ store, clock, metrics, transports });
-  const offered = new PluginInteractions({ store, registry, caller, patience });
+  const offered = new PluginInteractions({ store, registry, caller, timeoutFactor });
   const roomFilters = new RoomFilters({ store, clock, roomAccess, registry });
   return {
     name: "plugin",
@@ -92,7 +92,7 @@ export function pluginModule(
       filtersPerRoom: FILTERS_MAX,
       deadlineMs: DEADLINE_MAX_MS,
     }),
-    filters: new MessageFilters({ store, registry, caller, roomAccess, patience }),
+    filters: new MessageFilters({ store, registry, caller, roomAccess, timeoutFactor }),
   };
 }
 

@@ -53,9 +53,9 @@ export class ProcessTransport {
   readonly #processesMax: number;
   readonly #responseMs: number;
 
-  constructor({ processesMax = PROCESSES_MAX, patience = 1 } = {}) {
+  constructor({ processesMax = PROCESSES_MAX, timeoutFactor = 1 } = {}) {
     this.#processesMax = processesMax;
-    this.#responseMs = RESPONSE_MS * patience;
+    this.#responseMs = RESPONSE_MS * timeoutFactor;
   }
 
   readonly call: PluginTransport = async (plugin, call) => {

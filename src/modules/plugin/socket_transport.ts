@@ -11,7 +11,7 @@ import { type Call, checkResponse, type PluginResponse, type PluginTransport, ti
 /** How long a call waits for its response; later ones are events. */
 const EARLY_MS = 3000;
 
-type Deps = { store: Store<unknown>; clock: Clock; bus: Bus; patience: number };
+type Deps = { store: Store<unknown>; clock: Clock; bus: Bus; timeoutFactor: number };
 type Pending = {
   kind: Call["kind"];
   plugin: string;
@@ -41,7 +41,7 @@ export class SocketTransport {
     const isFilter = call.kind === "message.before_send";
     const timer = setTimeout(
       () => isFilter ? waiting.reject(timedOut()) : waiting.resolve({ kind: "accepted" }),
-      isFilter ? call.deadlineMs : Math.min(EARLY_MS * this.#deps.patience, call.deadlineMs),
+      isFilter ? call.deadlineMs : Math.min(EARLY_MS * this.#deps.timeoutFactor, call.deadlineMs),
     );
     const onAbort = (): void => waiting.reject(timedOut());
     call.signal.addEventListener("abort", onAbort, { once: true });

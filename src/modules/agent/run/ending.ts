@@ -67,10 +67,10 @@ export class RunEnding {
       if (ended instanceof Fault) {
         const error = { code: ended.code, detail: `The response could not be posted: ${ended.message}` };
         // The text stays readable in the run.
-        const outputMessageId = await this.#tellAskers(tx, run, error);
+        const outputMessageId = await this.#postFailure(tx, run, error);
         await lifecycle.end(tx, run, "failed", { error, outputMessageId, set: { ...set, text } });
       } else {
-        const outputMessageId = ended?.id ?? await this.#tellNothing(tx, run);
+        const outputMessageId = ended?.id ?? await this.#postEmptyNotice(tx, run);
         await lifecycle.end(tx, run, "succeeded", { outputMessageId, set: { ...set, text: "" } });
       }
     });
@@ -80,19 +80,19 @@ export class RunEnding {
   async fail(run: RunRow, error: RunFailure): Promise<void> {
     const { store, lifecycle } = this.#deps;
     await store.enclose(async (tx) => {
-      const outputMessageId = await this.#tellAskers(tx, run, error);
+      const outputMessageId = await this.#postFailure(tx, run, error);
       await lifecycle.end(tx, run, "failed", { error, outputMessageId });
     });
   }
 
   /** Ends a run that waits and cannot continue, as `fail`; part of the transaction. */
   async abandon(tx: AnyTransaction, run: RunRow, error: RunFailure): Promise<void> {
-    const outputMessageId = await this.#tellAskers(tx, run, error);
+    const outputMessageId = await this.#postFailure(tx, run, error);
     await this.#deps.lifecycle.stop(tx, run, "failed", { error, outputMessageId });
   }
 
   /** People learn of an empty response as well, unless the agent has sent a message meanwhile. */
-  async #tellNothing(tx: AnyTransaction, run: RunRow): Promise<string | null> {
+  async #postEmptyNotice(tx: AnyTransaction, run: RunRow): Promise<string | null> {
     const steps = await new RunStore(tx.db).steps(run.tenant_id, run.id);
     const hasSent = steps.some(({ tool, status }) => tool === "message.send" && status === "succeeded");
     if (hasSent || !isWaitedFor(run)) return null;
@@ -100,13 +100,13 @@ export class RunEnding {
   }
 
   /** Posts why there is no response, if a person waits for it; returns the id of the message. */
-  async #tellAskers(tx: AnyTransaction, run: RunRow, error: RunFailure): Promise<string | null> {
+  async #postFailure(tx: AnyTransaction, run: RunRow, error: RunFailure): Promise<string | null> {
     const { actors, poster } = this.#deps;
     // If one of several has left, the others learn why they get no response.
     const askers = error.code === "not_found" ? await actors.remainingAskers(run, tx.db) : askersOf(run);
     if (askers.length === 0 || !isWaitedFor(run) || QUIET.has(error.code)) return null;
-    const told = { ...run, asker_ids_json: JSON.stringify(askers) };
-    return idOf(await poster.post(told, noticeOf(`I could not finish this: ${error.detail}`)));
+    const addressed = { ...run, asker_ids_json: JSON.stringify(askers) };
+    return idOf(await poster.post(addressed, noticeOf(`I could not finish this: ${error.detail}`)));
   }
 
   /** Prepares what a run of an agent outside posts: as the caller, or as the run if it ends without a call. */

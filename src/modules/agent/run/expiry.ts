@@ -45,9 +45,9 @@ export class RunExpiry {
   }
 
   #nextCheck(run: RunRow): JobDraft {
-    const heardAt = Date.parse(run.heartbeat_at);
+    const heartbeatAt = Date.parse(run.heartbeat_at);
     // An agent outside is not silent while there is no gateway to speak to.
-    return expiryJob(run, run.is_external === 1 ? Math.max(heardAt, this.#startedAt) : heardAt);
+    return expiryJob(run, run.is_external === 1 ? Math.max(heartbeatAt, this.#startedAt) : heartbeatAt);
   }
 
   /** What it wrote is posted, if it still may be, and filters of the room allow it now. */

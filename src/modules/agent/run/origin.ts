@@ -10,14 +10,14 @@ import { RunStore } from "./store.ts";
 export const CHAIN_MAX = 3;
 
 type Origin = { askerIds: readonly string[]; chainDepth: number };
-type Said = Pick<AgentTrigger["message"], "id" | "senderId" | "senderKind">;
+type TriggerMessage = Pick<AgentTrigger["message"], "id" | "senderId" | "senderKind">;
 
 /** On whose behalf a message speaks: a person for itself, an agent for those who asked it, and for its owner as well if it was edited. */
 export async function originOf(
   tx: AnyTransaction,
   identity: Pick<IdentityService, "findEnabled">,
   tenantId: string,
-  { id, senderId, senderKind, isEdit }: Said & { isEdit?: boolean },
+  { id, senderId, senderKind, isEdit }: TriggerMessage & { isEdit?: boolean },
 ): Promise<Origin> {
   if (senderKind !== "agent") return { askerIds: [senderId], chainDepth: 1 };
   const runs = new RunStore(tx.db);
@@ -34,7 +34,7 @@ export async function originOf(
 async function depthAfter(
   tx: AnyTransaction,
   tenantId: string,
-  { id, sender_kind }: { id: string; sender_kind: Said["senderKind"] },
+  { id, sender_kind }: { id: string; sender_kind: TriggerMessage["senderKind"] },
   causesLeft = CHAIN_MAX,
 ): Promise<number> {
   if (sender_kind !== "agent") return 1;

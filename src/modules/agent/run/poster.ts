@@ -12,8 +12,8 @@ import type { CallOperation } from "./context.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
-type Said = { text: string; type?: "notice" };
-type Content = Said & { fileIds?: string[]; metadata?: Message["metadata"] };
+type Reply = { text: string; type?: "notice" };
+type Content = Reply & { fileIds?: string[]; metadata?: Message["metadata"] };
 /** What is prepared for the transaction that posts it. */
 export type PreparedPost = { content: Content; preparation: Preparation | undefined };
 
@@ -34,31 +34,31 @@ export class RunPoster {
   }
 
   /** Prepares what a run posts, outside of the transaction that does. What fails here, or filters refuse, fails when it is posted. */
-  async prepare(run: RunRow, said: Said, external?: Actor): Promise<PreparedPost> {
+  async prepare(run: RunRow, reply: Reply, external?: Actor): Promise<PreparedPost> {
     const { store, actors, filter, callOperation } = this.#deps;
     const isFiltered = filter.appliesTo(run.tenant_id, run.room_id);
-    const isLong = !fitsMessage(said.text);
-    if (said.text === "" || !isFiltered && !isLong) return { content: said, preparation: undefined };
+    const isLong = !fitsMessage(reply.text);
+    if (reply.text === "" || !isFiltered && !isLong) return { content: reply, preparation: undefined };
     try {
       const actor = external ?? await actors.ofPost(run, store.db);
-      if (isLong) return await this.#prepareLong(run, said, actor, isFiltered);
-      const preparation = await callOperation.prepare(actor, "message.send", draftOf(run, said), run.id);
-      return { content: said, preparation };
+      if (isLong) return await this.#prepareLong(run, reply, actor, isFiltered);
+      const preparation = await callOperation.prepare(actor, "message.send", draftOf(run, reply), run.id);
+      return { content: reply, preparation };
     } catch (thrown) {
-      return { content: said, preparation: { thrown } };
+      return { content: reply, preparation: { thrown } };
     }
   }
 
   /** Of a text that is too long for a message, its beginning and a file with all of it, as filters let it through. */
-  async #prepareLong(run: RunRow, said: Said, actor: Actor, isFiltered: boolean): Promise<PreparedPost> {
+  async #prepareLong(run: RunRow, reply: Reply, actor: Actor, isFiltered: boolean): Promise<PreparedPost> {
     const { filter, files } = this.#deps;
     const filtered: Content = isFiltered
-      ? await filter.apply(sendContext(actor, run.id), run.room_id, { ...said, ...placeOf(run) })
-      : said;
+      ? await filter.apply(sendContext(actor, run.id), run.room_id, { ...reply, ...placeOf(run) })
+      : reply;
     const { text, metadata } = filtered;
     const content = await contentOfText(files, actor, { text, roomId: run.room_id, fileName: "answer.md" });
     return {
-      content: { ...said, ...content, ...metadata === undefined ? {} : { metadata } },
+      content: { ...reply, ...content, ...metadata === undefined ? {} : { metadata } },
       preparation: isFiltered ? NOTHING_PREPARED : undefined,
     };
   }

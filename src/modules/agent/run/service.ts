@@ -213,8 +213,8 @@ export class RunService {
         if (run.finished_at !== null) throw runFinished();
         throw new Fault("conflict", "The run has no open question");
       }
-      const said = hasScope(actor, REPLY_SCOPE) ? await this.#postReply(tx, context, run, text, preparation) : text;
-      await lifecycle.reply(tx, run, { text: said, scopes: actor.scopes });
+      const reply = hasScope(actor, REPLY_SCOPE) ? await this.#postReply(tx, context, run, text, preparation) : text;
+      await lifecycle.reply(tx, run, { text: reply, scopes: actor.scopes });
       const after = await new RunStore(tx.db).find(run.tenant_id, id);
       return presentRun(after ?? run);
     });

@@ -72,12 +72,12 @@ function repliesOf(steps: readonly StepRow[]): ModelMessage[] {
       }];
     }
     const calls = callsOf(step);
-    const said: ModelMessage = {
+    const response: ModelMessage = {
       role: "assistant",
       text: step.text ?? "",
       ...calls.length === 0 ? {} : { toolCalls: calls },
     };
-    return step.reason === "length" && calls.length === 0 ? [said, { role: "user", text: CONTINUE }] : [said];
+    return step.reason === "length" && calls.length === 0 ? [response, { role: "user", text: CONTINUE }] : [response];
   });
 }
 

@@ -23,8 +23,8 @@ const FULL: RunFailure = {
   detail: `The agent has ${QUEUED_MAX} runs that have not started`,
 };
 /** As the agent says it. */
-const SAID_FULL = { ...FULL, detail: `${QUEUED_MAX} requests are waiting already. Please ask again later.` };
-const SAID_PAUSED: RunFailure = { code: "agent_paused", detail: "I am paused." };
+const FULL_NOTICE = { ...FULL, detail: `${QUEUED_MAX} requests are waiting already. Please ask again later.` };
+const PAUSED_NOTICE: RunFailure = { code: "agent_paused", detail: "I am paused." };
 
 type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle; refusals: RunRefusals };
 /** Of a token whose message starts a run: an agent reads the message that it responds to, and those before it. */
@@ -79,7 +79,7 @@ export class RunTriggers {
       chain_depth: chainDepth,
     });
     if (agent.is_paused === 1) {
-      await this.#postRefusal(row, message, SAID_PAUSED);
+      await this.#postRefusal(row, message, PAUSED_NOTICE);
       return;
     }
     const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
@@ -105,8 +105,8 @@ export class RunTriggers {
     const error = refusal ?? (isFull ? FULL : undefined);
     if (error === undefined) tx.signal(runChanged.create(tenantId, row.id));
     else {
-      const said = error === FULL ? SAID_FULL : error.code === "scope_missing" ? error : undefined;
-      const outputMessageId = said === undefined ? undefined : await this.#postRefusal(row, message, said);
+      const notice = error === FULL ? FULL_NOTICE : error.code === "scope_missing" ? error : undefined;
+      const outputMessageId = notice === undefined ? undefined : await this.#postRefusal(row, message, notice);
       await lifecycle.stop(tx, row, "failed", { error, outputMessageId: outputMessageId ?? null });
     }
   }

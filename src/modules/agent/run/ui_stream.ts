@@ -133,8 +133,8 @@ export class UiStream {
     if (steps.length === STEPS_AT_ONCE) return { parts, hasMore: true, isEnded: false };
     const isEnded = run.finished_at !== null;
     // Also what was said until it was cancelled.
-    const isSaid = run.status === "running" || isEnded;
-    if (isSaid && run.step === this.#step) parts.push(...this.#writeUpTo(run.text, false));
+    const isShown = run.status === "running" || isEnded;
+    if (isShown && run.step === this.#step) parts.push(...this.#writeUpTo(run.text, false));
     return { parts: isEnded ? [...parts, ...this.#end(run)] : parts, hasMore: false, isEnded };
   }
 

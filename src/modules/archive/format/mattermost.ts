@@ -246,8 +246,8 @@ export class MattermostReader {
   }
 
   async #enqueue(room: string, line: number, { post: { props, ...post }, ...ids }: NumberedPost): Promise<void> {
-    const said: StagedPost = { ...ids, post, attached: new SlackMarkup().attachments(props) };
-    const json = JSON.stringify(said);
+    const staged: StagedPost = { ...ids, post, attached: new SlackMarkup().attachments(props) };
+    const json = JSON.stringify(staged);
     if (json.length > LINE_MAX_UNITS) return this.#importer.report.skip("line_too_long", whereOf(line));
     this.#staged.push({
       tenant_id: this.#row.tenant_id,

@@ -38,7 +38,7 @@ function readMessage(headers: Headers, raw: string): HookMessage {
     const event = headers.get(name)?.toLowerCase();
     return event !== undefined && EVENT_NAME.test(event) ? event : undefined;
   };
-  const said = (source: HookMessage["source"], text: string | undefined, id?: string | null): HookMessage => ({
+  const messageOf = (source: HookMessage["source"], text: string | undefined, id?: string | null): HookMessage => ({
     source,
     text,
     mentionsAll: false,
@@ -48,18 +48,18 @@ function readMessage(headers: Headers, raw: string): HookMessage {
   const gitea = eventOf("x-forgejo-event") ?? eventOf("x-gitea-event") ?? eventOf("x-gogs-event");
   if (gitea !== undefined) {
     const id = headers.get("x-forgejo-delivery") ?? headers.get("x-gitea-delivery");
-    return said("gitea", githubText(gitea, body), id);
+    return messageOf("gitea", githubText(gitea, body), id);
   }
   const github = eventOf("x-github-event");
-  if (github !== undefined) return said("github", githubText(github, body), headers.get("x-github-delivery"));
+  if (github !== undefined) return messageOf("github", githubText(github, body), headers.get("x-github-delivery"));
   if (headers.has("x-gitlab-event")) {
     const id = headers.get("idempotency-key") ?? headers.get("x-gitlab-webhook-uuid") ?? headers.get("webhook-id");
-    return said("gitlab", gitlabText(body), id);
+    return messageOf("gitlab", gitlabText(body), id);
   }
   const sentry = eventOf("sentry-hook-resource");
-  if (sentry !== undefined) return said("sentry", sentryText(sentry, body), headers.get("request-id"));
-  if (isAlerts(body)) return said(at(body, "orgId") === undefined ? "alerts" : "grafana", alertsText(body));
-  if (isOldGrafanaAlert(body)) return said("grafana", oldGrafanaText(body));
+  if (sentry !== undefined) return messageOf("sentry", sentryText(sentry, body), headers.get("request-id"));
+  if (isAlerts(body)) return messageOf(at(body, "orgId") === undefined ? "alerts" : "grafana", alertsText(body));
+  if (isOldGrafanaAlert(body)) return messageOf("grafana", oldGrafanaText(body));
   const slack = slackText(body);
   if (slack.text.trim() === "") {
     throw new Fault("validation_failed", "/text: expected a text, attachments, blocks, or an event of a known sender");

@@ -95,11 +95,11 @@ export class HookReceiver {
     return hookActor(row);
   }
 
-  async #post(row: HookRow, actor: Actor, said: HookMessage, text: string, requestId: string): Promise<string> {
+  async #post(row: HookRow, actor: Actor, received: HookMessage, text: string, requestId: string): Promise<string> {
     const { sender, filter, files, metrics } = this.#deps;
     const context = sendContext(actor, requestId);
     const roomId = row.room_id;
-    const threadId = MessageId.safeParse(said.threadId);
+    const threadId = MessageId.safeParse(received.threadId);
     const startedAt = performance.now();
     metrics.messagesReceived.inc();
     try {
@@ -108,9 +108,9 @@ export class HookReceiver {
         text,
         type: "text",
         format: "markdown",
-        metadata: { hook: row.id, source: said.source },
+        metadata: { hook: row.id, source: received.source },
         ...(threadId.success ? { threadId: threadId.data } : {}),
-        clientMessageId: said.deliveryId,
+        clientMessageId: received.deliveryId,
       } as const;
       const isFiltered = filter.appliesTo(actor.tenantId, roomId);
       const whole = isFiltered ? await filter.apply(context, roomId, given) : given;
@@ -120,7 +120,7 @@ export class HookReceiver {
         // A repeated delivery has the same text, and another file.
         return sender.send(context, { ...whole, ...content, mentions }, { ...given, mentions });
       };
-      const mentionsAll = said.mentionsAll && row.may_mention_all === 1;
+      const mentionsAll = received.mentionsAll && row.may_mention_all === 1;
       const { message, isNew } = await send(mentionsAll).catch((thrown) => {
         // In a large room only moderators may mention everybody.
         if (!mentionsAll || !(thrown instanceof Fault) || thrown.code !== "forbidden") throw thrown;
