@@ -165,6 +165,7 @@ function uploadRoute(imports: ImportService): Route {
     hasNoTimeout: true,
     auth: "bearer",
     scope: "transfer.manage",
+    tenant: "admin",
     faults: ["not_found", "conflict", "payload_too_large", "bad_request"],
     document: {
       requestBody: {

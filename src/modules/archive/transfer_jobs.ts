@@ -1,7 +1,7 @@
 // The state machines of imports and exports: rows that move from state to state, each move published to its requester, and the
 // jobs that work on them. A job whose process died runs again; one that was taken over by another node stops.
 import { z } from "@zod/zod";
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -9,10 +9,11 @@ import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import { logOf } from "@/core/log.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "@/modules/file/mod.ts";
+import { type QuotaHolder, QuotaStore, withQuota } from "@/modules/file/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { ArchiveFault, Cancelled } from "./fault.ts";
+import type { ModuleArchives } from "./format/content_records.ts";
 import type { Failure, TransferList } from "./schema.ts";
 import { type ExportRow, type JobTable, TransferJobStore, type TransferTables } from "./store.ts";
 
@@ -31,17 +32,22 @@ export type TransferJobDeps = {
   clock: Clock;
   cursors: Cursors;
   blobs: Blobs;
+  archives: ModuleArchives;
   isStopping: () => boolean;
 };
-
-/** What they need besides: how much space their contents may take. */
-type TransferJobNeeds = TransferJobDeps & { quota: QuotaLimits };
 
 /** What is particular to one of the two. */
 type TransferJobRules<Table extends JobTable, Shown> = {
   table: Table;
   name: "import" | "export";
   present: (row: Row<Table>) => Shown;
+  /** Claims the transfer for a run; nothing if there is nothing to do. */
+  start: (tenantId: string, id: string) => Promise<Row<Table> | undefined>;
+  run: (row: Row<Table>) => Promise<void>;
+  /** Records that a run failed finally. */
+  fail: (row: Row<Table>, failure_json: string) => Promise<void>;
+  /** Called at the time of a job of `expireKind`. */
+  expire: (tenantId: string, id: string) => Promise<unknown>;
   /** Runs with each move, in its transaction. */
   onTransition: (tx: Tx, row: Row<Table>) => Promise<void>;
 };
@@ -49,10 +55,10 @@ type TransferJobRules<Table extends JobTable, Shown> = {
 const log = logOf("transfer");
 
 export class TransferJobs<Table extends JobTable, Shown> {
-  readonly #deps: TransferJobNeeds;
+  readonly #deps: TransferJobDeps;
   readonly #rules: TransferJobRules<Table, Shown>;
 
-  constructor(deps: TransferJobNeeds, rules: TransferJobRules<Table, Shown>) {
+  constructor(deps: TransferJobDeps, rules: TransferJobRules<Table, Shown>) {
     this.#deps = deps;
     this.#rules = rules;
   }
@@ -138,10 +144,10 @@ export class TransferJobs<Table extends JobTable, Shown> {
 
   /** A content on its way in, for which space is taken as it comes; throws `quota_exceeded` where there is none. */
   withQuota(row: Row<Table>, source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-    const { store, quota } = this.#deps;
+    const { store, archives: { writer } } = this.#deps;
     const reserve = (bytes: number): Promise<void> =>
       store.write(async (tx) => {
-        await new QuotaStore(tx.db).reserveQuota(quotaHolderOf(row), bytes, quota);
+        await new QuotaStore(tx.db).reserveQuota(quotaHolderOf(row), bytes, writer.limits);
         if (await this.rows(tx).chargeBytes(row, bytes)) return;
         throw new Cancelled(`The content of the ${this.#rules.name} was replaced`);
       });
@@ -151,12 +157,32 @@ export class TransferJobs<Table extends JobTable, Shown> {
   /** Throws `quota_exceeded` when a principal has no space left at all. */
   async assertQuota(tx: Tx, row: Pick<ExportRow, "tenant_id" | "charged_id">): Promise<void> {
     const space = new QuotaStore(tx.db);
-    await space.reserveQuota(quotaHolderOf(row), 1, this.#deps.quota);
+    await space.reserveQuota(quotaHolderOf(row), 1, this.#deps.archives.writer.limits);
     await space.releaseQuota(quotaHolderOf(row), 1);
   }
 
-  /** A job about one transfer. */
-  job(kind: string, run: (tenantId: string, id: string) => Promise<unknown>): JobKind {
+  /** The job that does the work of a transfer, that of its expiry, and that which deletes contents that no row names any more. */
+  get kinds(): JobKind[] {
+    return [
+      this.#workJob(),
+      this.#job(this.expireKind, this.#rules.expire),
+      this.#job(this.#discardKind, (_tenantId, key) => this.#deps.blobs.delete(key)),
+    ];
+  }
+
+  get workKind(): string {
+    return `transfer.${this.#rules.name}`;
+  }
+
+  get expireKind(): string {
+    return `transfer.expire_${this.#rules.name}`;
+  }
+
+  get #discardKind(): string {
+    return `transfer.discard_${this.#rules.name}`;
+  }
+
+  #job(kind: string, run: (tenantId: string, id: string) => Promise<unknown>): JobKind {
     return defineJob({
       kind,
       payload: JobPayload,
@@ -164,21 +190,10 @@ export class TransferJobs<Table extends JobTable, Shown> {
     });
   }
 
-  /** Deletes contents that no row names any more. */
-  get discardJob(): JobKind {
-    return this.job(this.#discardKind, (_tenantId, key) => this.#deps.blobs.delete(key));
-  }
-
-  /**
-   * The job that does the work of a transfer. `start` claims the transfer; it resolves to nothing if there is nothing to do.
-   * A gateway that stops leaves it to the next one. What fails is retried, and finally marked as failed by `fail`.
-   */
-  workJob(
-    kind: string,
-    start: (tenantId: string, id: string) => Promise<Row<Table> | undefined>,
-    work: (row: Row<Table>) => Promise<void>,
-    fail: (row: Row<Table>, failure: Failure) => Promise<unknown>,
-  ): JobKind {
+  /** A gateway that stops leaves the work to the next one. What fails is retried, and finally marked as failed. */
+  #workJob(): JobKind {
+    const { start, run, fail } = this.#rules;
+    const kind = this.workKind;
     return defineJob({
       kind,
       payload: JobPayload,
@@ -189,7 +204,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
         if (row === undefined) return;
         try {
           if (attempt > OUTAGE_ATTEMPTS_MAX) throw new Error("recording a failure failed");
-          await work(row);
+          await run(row);
         } catch (error) {
           if (error instanceof Cancelled) {
             if (this.#deps.isStopping()) await this.#deps.store.write((tx) => tx.enqueue({ tenantId, kind, payload }));
@@ -201,7 +216,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
           const failure: Failure = error instanceof ArchiveFault
             ? error.failure
             : { code: "internal", detail: `The ${this.#rules.name} failed too often` };
-          await fail(row, failure);
+          await fail(row, JSON.stringify(failure));
           if (!(error instanceof ArchiveFault)) {
             log.error("job failed permanently", { kind, tenant: tenantId, cause: String(error) });
           }
@@ -212,24 +227,20 @@ export class TransferJobs<Table extends JobTable, Shown> {
         const detail = reason === "interrupted"
           ? `The gateway stopped twice while running this ${this.#rules.name}`
           : `The ${this.#rules.name} failed too often`;
-        if (row !== undefined) await fail(row, { code: "internal", detail });
+        const failure: Failure = { code: "internal", detail };
+        if (row !== undefined) await fail(row, JSON.stringify(failure));
       },
     });
   }
+}
 
-  get #discardKind(): string {
-    return `transfer.discard_${this.#rules.name}`;
-  }
+/** Whether there is work to do: it waits for its first run, or for the next one. */
+export function isUnfinished({ state }: Pick<Row<JobTable>, "state">): boolean {
+  return state === "queued" || state === "running";
 }
 
 function quotaHolderOf(
   { tenant_id: tenantId, charged_id: ownerId }: Pick<ExportRow, "tenant_id" | "charged_id">,
 ): QuotaHolder {
   return { tenantId, ownerId };
-}
-
-/** Throws unless the caller runs the tenant. */
-export function assertAdmin(actor: Actor): void {
-  if (isAtLeast(TENANT_ROLES, actor.role, "admin")) return;
-  throw new Fault("forbidden", `Requires the tenant role admin, the caller has ${actor.role}`);
 }

@@ -9,7 +9,6 @@ import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/
 import type { Page } from "@/core/page.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import { ArchiveFault } from "../fault.ts";
-import type { ModuleArchives } from "../format/content_records.ts";
 import {
   type Export,
   EXPORT_RETENTION_HOURS,
@@ -19,11 +18,9 @@ import {
   zeroCounts,
 } from "../schema.ts";
 import type { ExportRow } from "../store.ts";
-import { assertAdmin, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { isUnfinished, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Exporter } from "./exporter.ts";
 
-const JOB = "transfer.export";
-const EXPIRE_JOB = "transfer.expire_export";
 /** Of exports; a direct room has no owner, and each member can read all of it. Nothing is written in the room. */
 export const EXPORT_ACCESS: Access = {
   scope: "transfer.manage",
@@ -35,7 +32,6 @@ export const EXPORT_ACCESS: Access = {
 
 type ExportDeps = TransferJobDeps & {
   roomAccess: RoomAccess;
-  archives: ModuleArchives;
   sections: readonly AnyArchiveSection[];
 };
 
@@ -45,29 +41,23 @@ export class ExportService {
 
   constructor(deps: ExportDeps) {
     this.#deps = deps;
-    this.#jobs = new TransferJobs({ ...deps, quota: deps.archives.writer.limits }, {
+    this.#jobs = new TransferJobs(deps, {
       table: "transfer_export",
       name: "export",
       present: (row) => this.#present(row),
-      async onTransition(tx, { tenant_id: tenantId, id, state, expires_at }) {
+      start: (tenantId, id) => this.#start(tenantId, id),
+      run: (row) => this.#run(row),
+      fail: (row, failure_json) => this.#end(row, { state: "failed", blob_key: null, failure_json }),
+      expire: (tenantId, id) => this.#expire(tenantId, id),
+      onTransition: async (tx, { tenant_id: tenantId, id, state, expires_at }) => {
         if (state !== "done" || expires_at === null) return;
-        await tx.enqueue({ tenantId, kind: EXPIRE_JOB, payload: { id }, runAt: Date.parse(expires_at) });
+        await tx.enqueue({ tenantId, kind: this.#jobs.expireKind, payload: { id }, runAt: Date.parse(expires_at) });
       },
     });
   }
 
   get jobs(): JobKind[] {
-    const transfers = this.#jobs;
-    return [
-      transfers.workJob(
-        JOB,
-        (tenantId, id) => this.#start(tenantId, id),
-        (row) => this.#run(row),
-        (row, failure) => this.#end(row, { state: "failed", blob_key: null, failure_json: JSON.stringify(failure) }),
-      ),
-      transfers.job(EXPIRE_JOB, (tenantId, id) => this.#expire(tenantId, id)),
-      transfers.discardJob,
-    ];
+    return this.#jobs.kinds;
   }
 
   create(context: Context, { kind, roomId, files, revisions }: ExportCreate): Promise<Export> {
@@ -77,7 +67,7 @@ export class ExportService {
       throw new Fault("validation_failed", "/roomId: required with kind room, not allowed otherwise");
     }
     return store.write(async (tx) => {
-      if (kind === "tenant") assertAdmin(actor);
+      if (kind === "tenant") assertMayExportTenant(actor);
       const grant = roomId === undefined ? undefined : await roomAccess.require(asReadOnly(context), roomId, { tx });
       const exports = await this.#jobs.lockRows(tx, actor.tenantId);
       if (await exports.countUnfinished(actor.tenantId, chargedId(actor)) > 0) {
@@ -109,7 +99,7 @@ export class ExportService {
         await this.#expire(actor.tenantId, id);
       }
       await this.#jobs.assertQuota(tx, row);
-      await tx.enqueue({ tenantId: row.tenant_id, kind: JOB, payload: { id: row.id } });
+      await tx.enqueue({ tenantId: row.tenant_id, kind: this.#jobs.workKind, payload: { id: row.id } });
       return this.#present(row);
     });
   }
@@ -139,7 +129,7 @@ export class ExportService {
   async content(actor: Actor, id: string): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
     const { archives, blobs, roomAccess, clock } = this.#deps;
     const row = await this.#row(actor, id);
-    if (row.kind === "tenant") assertAdmin(actor);
+    if (row.kind === "tenant") assertMayExportTenant(actor);
     else {
       const grant = await roomAccess.find(actor, row.room_id ?? "");
       const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS, actor) ?? "owner";
@@ -157,8 +147,7 @@ export class ExportService {
   }
 
   async #start(tenantId: string, id: string): Promise<ExportRow | undefined> {
-    const isOpen = ({ state }: ExportRow): boolean => state === "queued" || state === "running";
-    return (await this.#jobs.assignContent(tenantId, id, isOpen, { state: "running" }))?.row;
+    return (await this.#jobs.assignContent(tenantId, id, isUnfinished, { state: "running" }))?.row;
   }
 
   async #run(row: ExportRow): Promise<void> {
@@ -215,4 +204,9 @@ export class ExportService {
       expiresAt: row.expires_at,
     };
   }
+}
+
+function assertMayExportTenant({ role }: Actor): void {
+  if (isAtLeast(TENANT_ROLES, role, "admin")) return;
+  throw new Fault("forbidden", `Exporting the tenant requires the tenant role admin, the caller has ${role}`);
 }

@@ -8,7 +8,6 @@ import type { JobKind } from "@/core/job.ts";
 import type { Page } from "@/core/page.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { ArchiveFault } from "../fault.ts";
-import type { ModuleArchives } from "../format/content_records.ts";
 import { JsonReader } from "../format/json_reader.ts";
 import { MattermostReader } from "../format/mattermost.ts";
 import { MattermostFiles } from "../format/mattermost_files.ts";
@@ -24,16 +23,12 @@ import {
   zeroCounts,
 } from "../schema.ts";
 import { ArchiveStore, type ImportRow } from "../store.ts";
-import { assertAdmin, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { isUnfinished, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Importer } from "./importer.ts";
 import { Report } from "./report.ts";
 
-const JOB = "transfer.import";
-const EXPIRE_JOB = "transfer.expire_import";
-
 type ImportDeps = TransferJobDeps & {
   membersMax: number;
-  archives: ModuleArchives;
   sections: readonly AnyArchiveSection[];
 };
 
@@ -43,10 +38,14 @@ export class ImportService {
 
   constructor(deps: ImportDeps) {
     this.#deps = deps;
-    this.#jobs = new TransferJobs({ ...deps, quota: deps.archives.writer.limits }, {
+    this.#jobs = new TransferJobs(deps, {
       table: "transfer_import",
       name: "import",
       present: (row) => this.#present(row),
+      start: (tenantId, id) => this.#start(tenantId, id),
+      run: (row) => this.#run(row),
+      fail: (row, failure_json) => this.#end(row, { state: "failed", failure_json }),
+      expire: (tenantId, id) => this.#cancel(tenantId, id, ["waiting"]),
       async onTransition(tx, { tenant_id: tenantId, id, finished_at }) {
         if (finished_at !== null) await new ArchiveStore(tx.db).removeLines(tenantId, id);
       },
@@ -54,17 +53,7 @@ export class ImportService {
   }
 
   get jobs(): JobKind[] {
-    const transfers = this.#jobs;
-    return [
-      transfers.workJob(
-        JOB,
-        (tenantId, id) => this.#start(tenantId, id),
-        (row) => this.#run(row),
-        (row, failure) => this.#end(row, { state: "failed", failure_json: JSON.stringify(failure) }),
-      ),
-      transfers.job(EXPIRE_JOB, (tenantId, id) => this.#cancel(tenantId, id, ["waiting"])),
-      transfers.discardJob,
-    ];
+    return this.#jobs.kinds;
   }
 
   create(actor: Actor, { kind, namespace, principalMap }: ImportCreate): Promise<Import> {
@@ -104,14 +93,13 @@ export class ImportService {
       };
       await imports.add(row);
       const runAt = now + UPLOAD_WITHIN_HOURS * HOUR_MS;
-      await tx.enqueue({ tenantId: row.tenant_id, kind: EXPIRE_JOB, payload: { id: row.id }, runAt });
+      await tx.enqueue({ tenantId: row.tenant_id, kind: this.#jobs.expireKind, payload: { id: row.id }, runAt });
       return this.#present(row);
     });
   }
 
   /** Stores the archive and starts the import. Of two concurrent uploads, the one that began last counts. */
   async upload(actor: Actor, id: string, content: AsyncIterable<Uint8Array>): Promise<Import> {
-    assertAdmin(actor);
     const { tenantId } = actor;
     const { store, blobs } = this.#deps;
     const { requester_role } = await this.#jobs.row(tenantId, id);
@@ -145,7 +133,7 @@ export class ImportService {
         size,
         requester_role: lowerOf(TENANT_ROLES, requester_role, actor.role),
       });
-      if (moved !== undefined) await tx.enqueue({ tenantId, kind: JOB, payload: { id } });
+      if (moved !== undefined) await tx.enqueue({ tenantId, kind: this.#jobs.workKind, payload: { id } });
       return moved;
     });
     if (queued !== undefined) return this.#present(queued);
@@ -179,8 +167,8 @@ export class ImportService {
   }
 
   #start(tenantId: string, id: string): Promise<ImportRow | undefined> {
-    const isOpen = ({ state }: ImportRow): boolean => state === "queued" || state === "running";
-    return this.#jobs.transition(tenantId, id, isOpen, { state: "running", started_at: iso(this.#deps.clock.now()) });
+    const started_at = iso(this.#deps.clock.now());
+    return this.#jobs.transition(tenantId, id, isUnfinished, { state: "running", started_at });
   }
 
   async #run(row: ImportRow): Promise<void> {
