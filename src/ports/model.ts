@@ -94,18 +94,16 @@ export type ModelStepEnd = {
   usage: ModelUsage;
 };
 
-const MODEL_ERROR_CODES = [
-  "rate_limited",
-  "overloaded",
-  "bad_key",
-  "context_too_long",
-  "request_refused",
-  "unreachable",
-  "timed_out",
-  "stream_broken",
-  "cancelled",
-] as const;
-export type ModelErrorCode = (typeof MODEL_ERROR_CODES)[number];
+export type ModelErrorCode =
+  | "rate_limited"
+  | "overloaded"
+  | "bad_key"
+  | "context_too_long"
+  | "request_refused"
+  | "unreachable"
+  | "timed_out"
+  | "stream_broken"
+  | "cancelled";
 
 export class ModelError extends Error {
   readonly code: ModelErrorCode;

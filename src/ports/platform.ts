@@ -26,7 +26,7 @@ export type Platform = {
   presence: Presence;
   blobs: Blobs;
   outbound: Outbound;
-  /** How many times as long as it should the gateway waits for plugins and endpoints: 1, but more in tests on a busy machine. */
+  /** Factor of the timeouts of plugins and endpoints: 1, or more in tests, since their machine may be busy. */
   timeoutFactor: number;
   models: Models;
   vectors: VectorEngines;

@@ -58,11 +58,11 @@ export class Catalog {
     id: string | undefined,
   ): Promise<[Candidate, ...Candidate[]]> {
     const all = (await this.#candidates(tenantId)).filter(({ model }) => model.kind === kind);
-    const chosen = id ?? all[0]?.model.id;
-    if (chosen === undefined) throw new Fault("ai_not_configured", "No AI provider is configured for this tenant");
+    const [any] = all;
+    if (any === undefined) throw new Fault("ai_not_configured", "No AI provider is configured for this tenant");
+    const chosen = id ?? any.model.id;
     const [first, ...more] = all.filter(({ model }) => model.id === chosen);
     if (first !== undefined) return [first, ...more];
-    if (all.length === 0) throw new Fault("ai_not_configured", "No AI provider is configured for this tenant");
     const hint = suggestionFor(chosen, all.map(({ model }) => model.id));
     throw new Fault("model_unknown", `No provider offers the model ${chosen.slice(0, 100)}${hint}`);
   }

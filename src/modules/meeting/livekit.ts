@@ -148,12 +148,11 @@ function codeOf(text: string): string | undefined {
   }
 }
 
-/** A failure of the media server as a fault without its details. */
 async function orUnavailable<Result>(call: Promise<Result>): Promise<Result> {
   try {
     return await call;
   } catch (cause) {
-    throw new Fault("unavailable", "The media server rejected the request or did not respond", { cause });
+    throw serverFailed(cause);
   }
 }
 
@@ -164,6 +163,11 @@ async function unlessAbsent<Result>(call: Promise<Result>): Promise<Result | und
   } catch (cause) {
     const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;
     if (code === "not_found" || code === "failed_precondition") return undefined;
-    throw new Fault("unavailable", "The media server rejected the request or did not respond", { cause });
+    throw serverFailed(cause);
   }
+}
+
+/** A failure of the media server as a fault without its details. */
+function serverFailed(cause: unknown): Fault {
+  return new Fault("unavailable", "The media server rejected the request or did not respond", { cause });
 }

@@ -54,6 +54,16 @@ const sharedFields = {
   cursor: pageInput.cursor,
 };
 
+const conditions = {
+  has: list(SearchMark).optional().describe("All of these properties"),
+  mentions: Principals.optional().describe(
+    "Messages that mention one of these principals, or everybody; `me` is the caller",
+  ),
+  pinned: z.literal(true).optional().describe("Only pinned messages"),
+  from: From.optional(),
+  to: To.optional(),
+};
+
 /** Input of `GET /v1/search`. */
 // The return type is inferred, because it carries the fields.
 // deno-lint-ignore explicit-module-boundary-types
@@ -65,13 +75,7 @@ export function searchQuerySchema(sources: readonly Searchable[]) {
     excludeSenderId: Principals.optional().describe("No messages of these senders"),
     threadId: list(MessageId).optional(),
     type: list(MessageType).optional().describe("Kinds of message"),
-    has: list(SearchMark).optional().describe("All of these properties"),
-    mentions: Principals.optional().describe(
-      "Messages that mention one of these principals, or everybody; `me` is the caller",
-    ),
-    pinned: z.literal(true).optional().describe("Only pinned messages"),
-    from: From.optional(),
-    to: To.optional(),
+    ...conditions,
     types: typesOf(sources),
     ...sharedFields,
   });
@@ -89,13 +93,7 @@ export function searchRequestSchema(sources: readonly Searchable[]) {
       threadIds: list(MessageId).optional().describe("Only messages of these threads"),
       types: typesOf(sources),
       messageTypes: list(MessageType).optional().describe("Only messages of these types"),
-      has: list(SearchMark).optional().describe("All of these properties"),
-      mentions: Principals.optional().describe(
-        "Messages that mention one of these principals, or everybody; `me` is the caller",
-      ),
-      pinned: z.literal(true).optional().describe("Only pinned messages"),
-      from: From.optional(),
-      to: To.optional(),
+      ...conditions,
     }).prefault({}).describe("Conditions for results"),
     ...sharedFields,
   });

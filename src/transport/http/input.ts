@@ -1,6 +1,6 @@
 // The input of an operation: path, query, body and If-Match merged into one object, which its schema validates.
 import { Fault } from "@/core/fault.ts";
-import { canonicalJson } from "@/core/json.ts";
+import { canonicalJson, isObject } from "@/core/json.ts";
 import type { Operation } from "@/core/operation.ts";
 import { isSafeText, unsafeTextFault } from "@/core/text.ts";
 import { parseIfMatch } from "./etag.ts";
@@ -12,7 +12,7 @@ type ReadInput = (context: RequestContext, params: Readonly<Record<string, strin
 
 export function createReadInput({ name, http }: Operation, fields: ReadonlyMap<string, QueryField>): ReadInput {
   return function readInput(context, params, body) {
-    const input = objectOf(body);
+    const input = requireObject(body);
     for (const name in params) {
       if (Object.hasOwn(input, name)) throw unknownField(name);
     }
@@ -50,13 +50,11 @@ export function createReadInput({ name, http }: Operation, fields: ReadonlyMap<s
   };
 }
 
-function objectOf(body: unknown): Record<string, unknown> {
+function requireObject(body: unknown): Record<string, unknown> {
   if (body === undefined) return {};
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    const detail = "The body must be a JSON object";
-    throw new Fault("validation_failed", detail, { errors: [{ pointer: "", code: "invalid_type", detail }] });
-  }
-  return body as Record<string, unknown>; // an object of JSON, as just checked
+  if (isObject(body)) return body;
+  const detail = "The body must be a JSON object";
+  throw new Fault("validation_failed", detail, { errors: [{ pointer: "", code: "invalid_type", detail }] });
 }
 
 /** A condition that is ignored would change what its caller wants unchanged. */
