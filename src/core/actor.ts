@@ -66,6 +66,11 @@ export function isAtLeast<Role extends string>(ladder: readonly Role[], role: Ro
   return ladder.indexOf(role) >= ladder.indexOf(least);
 }
 
+/** Whether a principal is an admin of the tenant or, with more rights, one of its owners. */
+export function isAdmin({ role }: Pick<Actor, "role">): boolean {
+  return isAtLeast(TENANT_ROLES, role, "admin");
+}
+
 /** Whether a principal sees only the rooms it was invited to. */
 export function isGuest({ role }: Pick<Actor, "role">): boolean {
   return role === "guest";

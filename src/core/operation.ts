@@ -1,6 +1,6 @@
 // An operation is a value: one definition of a use case, read by HTTP, OpenAPI, `/ws` rpc, limits, access checks and metrics.
 import type { z } from "@zod/zod";
-import { type Actor, isAtLeast, type RoomRole, TENANT_ROLES, type TenantRole } from "./actor.ts";
+import { type Actor, isAdmin, type RoomRole, type TenantRole } from "./actor.ts";
 import type { Fault, FaultCode } from "./fault.ts";
 
 /** Who may call: token scope ∧ tenant role ∧ room role. Read by dispatch, `RoomAccess` and `permission.check`. */
@@ -29,10 +29,10 @@ export type Access = {
 export function requiredRoomRole(
   kind: string | undefined,
   { room, namedRoom, namedRoomForAdmins = namedRoom, direct }: Access,
-  { role }: Pick<Actor, "role">,
+  actor: Pick<Actor, "role">,
 ): RoomRole | undefined {
   if (kind === "direct" && direct !== undefined) return direct;
-  return room ?? (isAtLeast(TENANT_ROLES, role, "admin") ? namedRoomForAdmins : namedRoom);
+  return room ?? (isAdmin(actor) ? namedRoomForAdmins : namedRoom);
 }
 
 /**

@@ -1,5 +1,5 @@
 // Budgets that admins set, and reports of usage.
-import { type Actor, chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, isAdmin } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -92,7 +92,7 @@ export class BudgetService {
   /** Sums of usage: of the caller and its agents, or for admins of the tenant. */
   async usage({ actor }: Context, { of, groupBy, from, to, limit }: UsageRead): Promise<Usage> {
     const { store, clock } = this.#deps;
-    if (of === "tenant" && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
+    if (of === "tenant" && !isAdmin(actor)) {
       throw new Fault("forbidden", "Usage of the tenant requires the tenant role admin");
     }
     const now = clock.now();

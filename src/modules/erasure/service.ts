@@ -1,5 +1,5 @@
 // Erasures of people: created with a delay, cancelled, and done by a job that may stop anywhere and run again.
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, isAdmin } from "@/core/actor.ts";
 import { runOutsideCalls } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import type { ErasedPerson } from "@/core/erasure.ts";
@@ -204,10 +204,6 @@ export async function assertNotHeld(
   { tenantId, principalId }: Pick<ErasedPerson, "tenantId" | "principalId">,
 ): Promise<void> {
   await holds.assertNotHeld("The principal cannot be erased", db, tenantId, { principalId });
-}
-
-function isAdmin({ role }: Actor): boolean {
-  return isAtLeast(TENANT_ROLES, role, "admin");
 }
 
 function present(row: ErasureRow): Erasure {

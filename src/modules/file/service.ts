@@ -1,6 +1,6 @@
 // Access to files: for their uploader, for members of rooms that show them, for readers of documents, tasks and events that name
 // them, and for all who can see the principal of an avatar.
-import { type Actor, chargedId, chargedTo, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, chargedTo, isAdmin } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -115,8 +115,7 @@ export class FileService {
     await this.#deps.store.write(async (tx) => {
       const files = new FileStore(tx.db);
       const row = await this.#requireReadable(actor, id, tx.db);
-      const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
-      if (row.uploader_id !== principalId && !isAdmin) {
+      if (row.uploader_id !== principalId && !isAdmin(actor)) {
         throw new Fault("forbidden", "A file can be deleted by its uploader, or with the message that shows it");
       }
       const isDeleted = await files.updateInState(tenantId, id, ["unlinked", "linked"], { state: "deleted" });
@@ -126,7 +125,7 @@ export class FileService {
       // Locks the rooms before membership is checked, so that the caller cannot be removed in between.
       await tx.reserveAll(tenantId, new Map(rooms.map(({ room_id }) => [roomStream(room_id), 0])));
       const owners = await this.#ownersWithoutRoom(tx.db, actor, row);
-      if (!isAdmin && (owners.readable < owners.all || !await this.#isMemberOfAll(tx.db, actor, rooms))) {
+      if (!isAdmin(actor) && (owners.readable < owners.all || !await this.#isMemberOfAll(tx.db, actor, rooms))) {
         const detail =
           "The file is shown in a room that the caller is no longer in, or in a document, task or event that it cannot read";
         throw new Fault("forbidden", detail);

@@ -1,5 +1,5 @@
 // What a caller may do to other principals and their tokens, and how many agents it may own.
-import { type Actor, hasScope, isAtLeast, outranks, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAdmin, outranks, TENANT_ROLES } from "@/core/actor.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
@@ -17,7 +17,7 @@ const OWNERS_LOCK = "tenant:owners";
 /** Whether the caller is a principal, its owner, or an admin above it. */
 export function canManage(actor: Actor, target: Pick<PrincipalRow, "id" | "owner_id" | "role">): boolean {
   if (target.id === actor.principalId || target.owner_id === actor.principalId) return true;
-  return isAtLeast(TENANT_ROLES, actor.role, "admin") && outranks(TENANT_ROLES, actor.role, target.role);
+  return isAdmin(actor) && outranks(TENANT_ROLES, actor.role, target.role);
 }
 
 /** Throws unless the caller is a principal, its owner, or an admin above it. */

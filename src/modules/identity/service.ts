@@ -1,5 +1,14 @@
 // Principals of a tenant, and the tokens that the gateway issues.
-import { type Actor, isAtLeast, isGuest, lowerOf, outranks, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
+import {
+  type Actor,
+  isAdmin,
+  isAtLeast,
+  isGuest,
+  lowerOf,
+  outranks,
+  TENANT_ROLES,
+  type TenantRole,
+} from "@/core/actor.ts";
 import { type Clock, DAY_MS, DAY_SECONDS, iso } from "@/core/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event.ts";
@@ -135,13 +144,12 @@ export class IdentityService {
 
   /** Admins create anyone up to their own role; members create agents of their own. */
   create(actor: Actor, input: PrincipalCreate): Promise<Principal> {
-    const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
     const ownerId = input.kind === "agent" ? resolvePrincipalId(actor, input.ownerId ?? "me") : null;
-    if (!isAdmin && ownerId !== actor.principalId) {
+    if (!isAdmin(actor) && ownerId !== actor.principalId) {
       throw new Fault("forbidden", "Members can only create agents of their own; others require the tenant role admin");
     }
     // A person whose tokens use this id later would become an agent, owned by its creator.
-    if (!isAdmin && input.id !== undefined) {
+    if (!isAdmin(actor) && input.id !== undefined) {
       throw new Fault("forbidden", "/id: only admins can choose it; ids of agents created by members are generated");
     }
     // The caller's own agent never has more rights than the caller.

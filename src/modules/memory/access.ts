@@ -1,5 +1,5 @@
 // Who may read and change a fact: the right on its scope and, where it has sources, on one of them, as rights are now.
-import { type Actor, isAtLeast, isGuest, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, isAdmin, isAtLeast, isGuest, ROOM_ROLES } from "@/core/actor.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -117,7 +117,7 @@ export class MemoryAccess {
 
   async #assertMayWrite({ db }: Tx, actor: Actor, { type, id }: MemoryScope): Promise<void> {
     if (type === "tenant") {
-      if (isAtLeast(TENANT_ROLES, actor.role, "admin")) return;
+      if (isAdmin(actor)) return;
       throw new Fault("forbidden", "Changing facts of the tenant requires the tenant role admin");
     }
     if (id === actor.principalId && (type === "agent") === (actor.kind === "agent")) return;

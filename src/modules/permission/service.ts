@@ -1,5 +1,5 @@
 // Checks permissions by the operations' own access declarations: tenant role, room role, token scope, state of the room.
-import { type Actor, hasScope, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAdmin, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
@@ -35,7 +35,7 @@ export class PermissionService {
     const { scope, tenant = "guest", room: defaultRole = null } = operation.access;
     const needs = { scope, tenantRole: tenant, roomRole: defaultRole };
     const isSelf = check.principalId === "me" || check.principalId === actor.principalId;
-    if (!isSelf && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
+    if (!isSelf && !isAdmin(actor)) {
       throw new Fault("forbidden", "Checking the permissions of others requires the tenant role admin");
     }
     const subject = isSelf ? actor : await this.#deps.subject(actor.tenantId, check.principalId);

@@ -1,5 +1,5 @@
 // Deleted rooms: restorable for 30 days, then purged.
-import { isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { isAdmin } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -37,7 +37,7 @@ export class RoomDeletion {
   /** Deletes the room and purges it after 30 days. `purge` purges it now, deleted or not, and requires a tenant admin. */
   async delete(context: Context, id: string, purge: boolean): Promise<void> {
     const { actor } = context;
-    if (purge && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
+    if (purge && !isAdmin(actor)) {
       throw new Fault("forbidden", "Purging requires the tenant role admin and being owner of the room");
     }
     const { store, clock, roomAccess, holds } = this.#deps;

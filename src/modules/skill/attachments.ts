@@ -1,5 +1,5 @@
 // To which agents and rooms skills are attached, and what an agent may therefore read.
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, isAdmin } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
@@ -91,11 +91,12 @@ export class SkillAttachments {
   async visible({ actor }: Context, name: string): Promise<Skill["attachments"]> {
     const { store, roomAccess, identity } = this.#deps;
     const rows = await new SkillStore(store.db).attachments(actor.tenantId, name);
-    const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
     const ofKind = (kind: string) => rows.filter((row) => row.kind === kind).map(({ subject_id }) => subject_id);
     // An admin knows of no room that it is not in.
     const rooms = await roomAccess.findMany(actor, ofKind("room"));
-    const agents = new Set(isAdmin ? ofKind("agent") : await identity.agentsOf(actor.tenantId, actor.principalId));
+    const agents = new Set(
+      isAdmin(actor) ? ofKind("agent") : await identity.agentsOf(actor.tenantId, actor.principalId),
+    );
     return rows.filter(({ kind, subject_id }) =>
       kind === "room" ? rooms.has(subject_id) : agents.has(subject_id) || subject_id === actor.principalId
     ).map(({ kind, subject_id: subjectId, digest }) => ({ kind, subjectId, digest }));
@@ -128,7 +129,7 @@ export class SkillAttachments {
   async #assertMayManage(db: AnyDatabase, actor: Actor, agentId: string): Promise<void> {
     const found = (await this.#deps.identity.findEnabledFor(actor, [agentId], db)).get(agentId);
     if (found?.kind !== "agent") throw notFound("agent");
-    if (found.owner_id === actor.principalId || isAtLeast(TENANT_ROLES, actor.role, "admin")) return;
+    if (found.owner_id === actor.principalId || isAdmin(actor)) return;
     throw new Fault("forbidden", "Skills of an agent are attached by its owner or an admin");
   }
 }

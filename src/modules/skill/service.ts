@@ -1,5 +1,5 @@
 // Skills of a tenant: each import is a version by its digest, which an admin approves before agents read it.
-import { type Actor, chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, isAdmin } from "@/core/actor.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
@@ -59,10 +59,8 @@ export class SkillService {
       const skills = new SkillStore(tx.db);
       const existing = await skills.find(tenantId, name);
       if (existing !== undefined) assertMayChange(actor, existing);
-      const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
-      if (
-        await writer.add(tx, { tenantId, principalId, chargedId: chargedId(actor), isAdmin }, skill) === "limit_reached"
-      ) {
+      const author = { tenantId, principalId, chargedId: chargedId(actor), isAdmin: isAdmin(actor) };
+      if (await writer.add(tx, author, skill) === "limit_reached") {
         throw new Fault(
           "limit_reached",
           `A tenant has at most ${SKILLS_MAX} skills with ${TENANT_MAX_BYTES} bytes, a member with their agents ` +
@@ -184,8 +182,8 @@ export class SkillService {
 }
 
 /** Who imported a skill first, and admins, change it. */
-function assertMayChange({ role, principalId }: Actor, { created_by }: SkillRow): void {
-  if (created_by === principalId || isAtLeast(TENANT_ROLES, role, "admin")) return;
+function assertMayChange(actor: Actor, { created_by }: SkillRow): void {
+  if (created_by === actor.principalId || isAdmin(actor)) return;
   throw new Fault("forbidden", "The skill belongs to another principal; changing it requires the tenant role admin");
 }
 

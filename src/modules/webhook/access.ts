@@ -1,5 +1,5 @@
 // Who may do what with a webhook. Its creator manages it; admins of the tenant list, disable and delete all.
-import { type Actor, hasScope, isAtLeast, scopesOf, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAdmin, scopesOf } from "@/core/actor.ts";
 import type { EventType } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -7,13 +7,9 @@ import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { WebhookRow } from "./tables.ts";
 
-export function isTenantAdmin({ role }: Actor): boolean {
-  return isAtLeast(TENANT_ROLES, role, "admin");
-}
-
 /** The webhook, if the caller may see it. */
 export function requireVisible(actor: Actor, row: WebhookRow | undefined): WebhookRow {
-  if (row === undefined || row.creator_id !== actor.principalId && !isTenantAdmin(actor)) throw notFound("webhook");
+  if (row === undefined || row.creator_id !== actor.principalId && !isAdmin(actor)) throw notFound("webhook");
   return row;
 }
 
@@ -51,7 +47,7 @@ export async function assertMayFollow(
   roomIds: readonly string[] | null,
 ): Promise<void> {
   if (roomIds === null) {
-    if (isTenantAdmin(context.actor)) return;
+    if (isAdmin(context.actor)) return;
     throw new Fault("forbidden", "A webhook of all rooms requires the tenant role admin; name rooms in roomIds");
   }
   // In the order of their ids, as rooms are locked everywhere.

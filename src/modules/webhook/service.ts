@@ -1,5 +1,5 @@
 // Webhooks of a tenant: created, changed, rotated and deleted.
-import { type Actor, chargedId, textOfScopes } from "@/core/actor.ts";
+import { type Actor, chargedId, isAdmin, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventType, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -10,7 +10,7 @@ import { assertVersion, jsonOf, patchedOr } from "@/core/patch.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { assertMayFollow, isTenantAdmin, requireDirectable, requireOwn, requireVisible } from "./access.ts";
+import { assertMayFollow, requireDirectable, requireOwn, requireVisible } from "./access.ts";
 import { DeliveryStore } from "./delivery/store.ts";
 import { assertKnown } from "./event_patterns.ts";
 import { presentWebhook } from "./presenter.ts";
@@ -95,7 +95,7 @@ export class WebhookService {
     const { tenantId, principalId } = context.actor;
     const bind = ["webhook.list", tenantId, principalId];
     const after = cursors.decode(cursor, bind)?.[0]?.toString();
-    const creatorId = isTenantAdmin(context.actor) ? undefined : principalId;
+    const creatorId = isAdmin(context.actor) ? undefined : principalId;
     const rows = await new WebhookStore(store.db).list(tenantId, creatorId, after, limit + 1);
     const present = await this.#presenter(context, rows, store.db);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);

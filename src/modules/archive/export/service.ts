@@ -1,5 +1,5 @@
 // Exports: asked for, written as a job, downloaded for 72 hours.
-import { type Actor, chargedId, chargedTo, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, chargedId, chargedTo, isAdmin, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import type { AnyArchiveSection } from "@/core/archive.ts";
 import { HOUR_MS, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -110,7 +110,7 @@ export class ExportService {
   }
 
   async list(actor: Actor, page: TransferList): Promise<Page<Export>> {
-    const whose = isAtLeast(TENANT_ROLES, actor.role, "admin") ? undefined : actor.principalId;
+    const whose = isAdmin(actor) ? undefined : actor.principalId;
     const shown = await this.#jobs.list(actor, page, whose);
     return { ...shown, items: await this.#withoutHiddenRooms(actor, shown.items) };
   }
@@ -181,7 +181,7 @@ export class ExportService {
 
   async #row(actor: Actor, id: string): Promise<ExportRow> {
     const row = await this.#jobs.row(actor.tenantId, id);
-    if (row.requested_by === actor.principalId || isAtLeast(TENANT_ROLES, actor.role, "admin")) return row;
+    if (row.requested_by === actor.principalId || isAdmin(actor)) return row;
     throw this.#jobs.notFound();
   }
 
@@ -206,7 +206,7 @@ export class ExportService {
   }
 }
 
-function assertMayExportTenant({ role }: Actor): void {
-  if (isAtLeast(TENANT_ROLES, role, "admin")) return;
-  throw new Fault("forbidden", `Exporting the tenant requires the tenant role admin, the caller has ${role}`);
+function assertMayExportTenant(actor: Actor): void {
+  if (isAdmin(actor)) return;
+  throw new Fault("forbidden", `Exporting the tenant requires the tenant role admin, the caller has ${actor.role}`);
 }
