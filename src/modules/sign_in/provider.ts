@@ -93,6 +93,7 @@ export class IdentityProvider {
       const signed: ProviderClaims = { ...tokens.claims() };
       const all = { ...await userInfoOf(configuration, tokens.access_token, signed), ...signed };
       this.#assertRequired(all);
+      this.#assertVerified(all);
       const claims = { ...all, sub: all[this.#deps.config.subject], name: all.name ?? all.preferred_username };
       return { claims, idToken: tokens.id_token ?? "" };
     } catch (thrown) {
@@ -115,6 +116,12 @@ export class IdentityProvider {
       "forbidden",
       `The identity provider does not say ${required.claim}=${required.value} of this person`,
     );
+  }
+
+  /** At many providers, people may enter any address as theirs. */
+  #assertVerified({ email_verified: verified }: ProviderClaims): void {
+    if (this.#deps.config.subject !== "email" || String(verified) !== "false") return;
+    throw new Fault("forbidden", "The identity provider has not verified the address of this person");
   }
 
   /** Read when it is needed, so that the gateway starts without its provider, and once an hour. */

@@ -104,7 +104,9 @@ export function signInRoutes(deps: Deps): Route[] {
         sendOn(deps, request, async (provider, base) => {
           const idToken = unseal(deps, SESSION_COOKIE, request);
           const location = idToken === undefined ? undefined : await provider.end(idToken, `${base}/`);
-          return { location: location ?? `${base}/`, cookies: [SESSION_COOKIE.remove(base)] };
+          // A link of another site has no cookie with it, and ends none: signing out later would leave the session at the provider.
+          const isSent = SESSION_COOKIE.read(request) !== undefined;
+          return { location: location ?? `${base}/`, cookies: isSent ? [SESSION_COOKIE.remove(base)] : [] };
         }),
     },
   ];
