@@ -135,10 +135,12 @@ function addAccounts(
 ) {
   const { settings, jwtSecrets } = config;
   add(gatewayModule(platform, { version, commit: settings.SVC_COMMIT, limits: limits.publicLimits }));
-  const { audit } = add(auditModule(platform, { days: settings.SVC_LIMIT_AUDIT_DAYS, secrets: jwtSecrets }));
+  const auditDays = settings.SVC_LIMIT_AUDIT_DAYS;
+  const tenant = add(tenantModule(platform, { auditDays }));
+  const { retention } = tenant;
+  const { audit } = add(auditModule(platform, { retention, days: auditDays, secrets: jwtSecrets }));
   add(usageModule(platform, { stored: (actor) => later.file().files.usage(actor, limits.files) }));
   add(jobModule(platform));
-  const tenant = add(tenantModule(platform));
   const identity = add(identityModule(platform, {
     ...identitySettings(config, limits),
     tenants: tenant.tenants,
@@ -183,6 +185,7 @@ function addAccounts(
     named: { tenant, identity, oauth, invitation },
     shared: { roomAccess, identity: identities, notify, index, toolSources },
     tenants: tenant.tenants,
+    retention,
     identity: identities,
     servicePrincipals: identity.servicePrincipals,
     authenticator,
@@ -197,13 +200,14 @@ function addAccounts(
 /** Rooms, and what is said in them. */
 function addConversation(
   { platform, config, limits, roomAccess, filter, add }: Foundation,
-  { tenants, identity, visibility, credentials, notifications, revalidate }: Accounts,
+  { tenants, retention, identity, visibility, credentials, notifications, revalidate }: Accounts,
   later: { agents: () => AgentModule; search: () => SearchModule },
 ) {
   const { store } = platform;
   const unreads = new UnreadCounter(store);
   const { people, views, members } = add(roomModule(platform, {
     roomAccess,
+    retention,
     identity,
     visibility,
     notifications,
@@ -217,12 +221,14 @@ function addConversation(
     identity,
     visibility,
     revalidate,
+    retention,
     limits: limits.files,
     signer: new Signer(config.jwtSecrets, "file link"),
   }));
   const { messages, sender } = add(messageModule(platform, {
     roomAccess,
     tenants,
+    retention,
     identity,
     credentials,
     notifications,
@@ -257,7 +263,7 @@ function filterOf(plugins: () => PluginModule): MessageFilter {
 /** Models, and the agents that use them. */
 function addAgents(
   { platform, config, limits, version, roomAccess, filter, toolSources, add }: Foundation,
-  { identity, notifications, revalidate }: Accounts,
+  { identity, retention, notifications, revalidate }: Accounts,
   { file, messages }: Conversation,
   later: { vector: () => VectorModule; contexts: Parameters<typeof runContext>[0] },
 ) {
@@ -273,6 +279,7 @@ function addAgents(
   const agents = add(agentModule(platform, {
     roomAccess,
     identity,
+    retention,
     ai,
     notifications,
     files: file.writer,

@@ -5,10 +5,10 @@ import { plainLanguageRule } from "./wording.ts";
 /** A module may import only the `mod.ts` of those before it. */
 const MODULE_ORDER = [
   "gateway",
+  "tenant",
   "audit",
   "job",
   "usage",
-  "tenant",
   "permission",
   "identity",
   "erasure",

@@ -71,6 +71,11 @@ export class Metrics {
   readonly roomsActive = this.#gauge("svc_rooms_active", "Rooms with at least one subscriber on this node");
   readonly roomsCreated = this.#counter("svc_rooms_created_total", "Rooms created since start");
   readonly erasures = this.#counter("svc_erasures_total", "People erased, by what became of their contents", ["mode"]);
+  readonly retentionDeleted = this.#counter(
+    "svc_retention_deleted_total",
+    "Messages, files, runs and audit entries deleted because of their age",
+    ["kind"],
+  );
   readonly roomMembers = this.#gauge(
     "svc_room_members",
     "Members of the 100 largest rooms; all other rooms are summed up as _other",

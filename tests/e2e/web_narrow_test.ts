@@ -61,6 +61,7 @@ browserTest("every page fits a narrow screen", async () => {
     ["admin/transfers", "Nothing was imported"],
     ["admin/erasures", "No person was erased."],
     ["admin/holds", "No hold is in force."],
+    ["admin/retention", "Rooms may store messages for fewer days."],
     ["admin/connections", "No servers."],
     ["admin/audit", "webhook.create"],
     ["admin/api", "action.invoke"],

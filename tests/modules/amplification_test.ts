@@ -20,6 +20,7 @@ const STORED_RESPONSE_BYTES = 65_536;
  */
 const SMALL: ReadonlySet<string> = new Set([
   "tenant.update",
+  "retention.put",
   "me.update",
   "principal.create",
   "principal.update",

@@ -170,5 +170,13 @@ const makers: Migration = {
   },
 };
 
+/** Each tenant has its own retention. */
+const age: Migration = {
+  name: "0005_age",
+  async up(db) {
+    await sql`create index agent_run_age on agent_run (tenant_id, finished_at) where is_trimmed = 1`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, scopes, readers, makers];
+export const migrations: readonly Migration[] = [baseline, scopes, readers, makers, age];

@@ -2,7 +2,6 @@
 import { z } from "@zod/zod";
 import type { Gauge } from "prom-client";
 import type { Actor } from "@/core/actor.ts";
-import { DAY_MS, iso } from "@/core/clock.ts";
 import type { Dispatcher } from "@/core/dispatch.ts";
 import { defineJob } from "@/core/job.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
@@ -13,6 +12,7 @@ import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageFilter, RunMessages, TriggerAgents } from "@/modules/message/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { agentOperations } from "./api.ts";
 import { agentArchive } from "./archive/section.ts";
@@ -46,6 +46,7 @@ import { AgentScheduler, SCHEDULE_JOB } from "./run/schedule.ts";
 import { RUN_EVENTS } from "./run/schema.ts";
 import { type FindMessage, RunService } from "./run/service.ts";
 import { RunSignals } from "./run/signals.ts";
+import { RunRetention } from "./run/retention.ts";
 import { RunStore } from "./run/store.ts";
 import { RunStreams } from "./run/stream_route.ts";
 import { ScheduleTakeover } from "./run/takeover.ts";
@@ -58,10 +59,6 @@ import { AgentService } from "./service.ts";
 import type { ToolSource } from "./tool/tool.ts";
 import { ToolNames } from "./tool/names.ts";
 
-/** How long runs stay readable after their end, and messages are known to be theirs. */
-const RUN_DAYS = 90;
-/** How long their texts are: messages that they quote may be deleted meanwhile. */
-const TEXT_DAYS = 1;
 const BATCH = 200;
 /** As capabilities show them. */
 const LIMITS = {
@@ -77,6 +74,7 @@ const LIMITS = {
 type Deps = {
   roomAccess: RoomAccess;
   identity: IdentityService;
+  retention: RetentionService;
   ai: AiService;
   files: Pick<FileWriter, "write">;
   filter: MessageFilter;
@@ -97,9 +95,10 @@ export type AgentModule = Module & {
 };
 
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
-  const { store, clock, metrics } = platform;
+  const { store, clock, metrics, holds } = platform;
   const { agents, scheduler, triggers, takeover, ...parts } = createParts(platform, deps);
   const { runner, runs, outside, approvals, streams, expiry, waiter, waiting, signals, access, actors } = parts;
+  const retention = new RunRetention({ store, clock, holds, retention: deps.retention });
   return {
     name: "agent",
     leases: runner.leases,
@@ -137,7 +136,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     channels: [runChannel(access)],
     gauges: [{ gauge: metrics.aiRunsActive, collect: (gauge) => countRuns(gauge, store) }],
     onCommit: (events) => waiting.onCommit(events),
-    maintenance: { agentRuns: () => removeOldRuns({ store, clock }), waitingRuns: () => waiting.checkAll() },
+    maintenance: { agentRuns: () => retention.removeOldRuns(), waitingRuns: () => waiting.checkAll() },
     async purgeRoom(tenantId, roomId) {
       await store.write((tx) => new ApprovalStore(tx.db).removeGrants(tenantId, { roomId }));
       while (await store.write((tx) => new RunStore(tx.db).removeOfRoom(tenantId, roomId, BATCH)) === BATCH);
@@ -249,17 +248,4 @@ function createCallOperation(dispatch: Dispatcher, operations: () => ReadonlyMap
 async function countRuns(gauge: Gauge<string>, store: Platform["store"]): Promise<void> {
   gauge.reset();
   for (const { status, count } of await new RunStore(store.db).countByStatus()) gauge.set({ state: status }, count);
-}
-
-async function removeOldRuns({ store, clock }: Pick<Platform, "store" | "clock">): Promise<void> {
-  const trimBefore = iso(clock.now() - TEXT_DAYS * DAY_MS);
-  while (await store.write((tx) => new RunStore(tx.db).trimFinishedBefore(trimBefore, BATCH)) === BATCH);
-  const before = iso(clock.now() - RUN_DAYS * DAY_MS);
-  // A message that is sent later needs its run, also when it is late.
-  const sendingAfter = iso(clock.now() - DAY_MS);
-  while (await store.write((tx) => new RunStore(tx.db).removeFinishedBefore(before, sendingAfter, BATCH)) === BATCH);
-  await store.write(async (tx) => {
-    await new RunStore(tx.db).forgetMessagesBefore(before);
-    await new ApprovalStore(tx.db).removeExpiredGrants(iso(clock.now()));
-  });
 }

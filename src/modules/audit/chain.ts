@@ -15,7 +15,7 @@ import { type AuditRow, AuditStore, type AuditTables, type CutRow } from "./stor
 /** The stream whose lock lets one entry of a tenant follow another, on all nodes. */
 const LOCK = "audit";
 const PAGE = 500;
-const CUT_AT_ONCE = 1000;
+export const CUT_AT_ONCE = 1000;
 const SALT_BYTES = 12;
 
 type Seal = "seq" | "hash" | "who_salt" | "who_digest" | "what_salt" | "what_digest";
@@ -47,8 +47,8 @@ export class AuditChain {
     await tx.insertMany("audit_entry", [{ ...unsigned, hash: this.#signer.sign(linkText(unsigned, hash)) }]);
   }
 
-  /** Deletes the oldest entries of a tenant, as far as they are from before `at`; returns whether there may be more of them. */
-  cut(tenantId: string, at: string): Promise<boolean> {
+  /** Deletes the oldest entries of a tenant, as far as they are from before `at`; returns how many; `CUT_AT_ONCE`: there may be others. */
+  cut(tenantId: string, at: string): Promise<number> {
     return this.#store.write(async (tx) => {
       await tx.reserve(tenantId, LOCK, 0);
       const entries = new AuditStore(tx.db);
@@ -56,7 +56,7 @@ export class AuditChain {
       const firstKept = oldest.findIndex((row) => row.at >= at);
       const old = firstKept < 0 ? oldest : oldest.slice(0, firstKept);
       const last = old.at(-1);
-      if (last === undefined) return false;
+      if (last === undefined) return 0;
       const { seq, hash } = last;
       const cut = await entries.cut(tenantId);
       // Those from before the chain are below its first cut.
@@ -65,7 +65,7 @@ export class AuditChain {
         await entries.moveCut({ tenant_id: tenantId, seq, hash, signature });
       }
       await entries.removeUpTo(tenantId, seq);
-      return old.length === CUT_AT_ONCE;
+      return old.length;
     });
   }
 

@@ -2,6 +2,7 @@
 import type { Module } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
+import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { AuditChain } from "./chain.ts";
 import { exportRoute } from "./export.ts";
@@ -16,10 +17,10 @@ type AuditModule = Module & { audit: AuditLog };
 
 export function auditModule(
   { store, clock, cursors, metrics, holds }: Platform,
-  { days, secrets }: { days: number; secrets: readonly Uint8Array[] },
+  { retention, days, secrets }: { retention: RetentionService; days: number; secrets: readonly Uint8Array[] },
 ): AuditModule {
   const chain = new AuditChain(store, secrets);
-  const audit = new AuditLog({ store, clock, cursors, chain, holds, days });
+  const audit = new AuditLog({ store, clock, cursors, chain, holds, retention, days });
   return {
     name: "audit",
     migrations,

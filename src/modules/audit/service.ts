@@ -8,8 +8,9 @@ import { logOf } from "@/core/log.ts";
 import { type Client, isReadOnly, Outcome, type RecordedCall } from "@/core/operation.ts";
 import { type Cursors, type Page, paginate } from "@/core/page.ts";
 import { truncateText } from "@/core/text.ts";
+import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { type AuditChain, headOf, type NewEntry } from "./chain.ts";
+import { type AuditChain, CUT_AT_ONCE, headOf, type NewEntry } from "./chain.ts";
 import type { AuditEntry, AuditList, AuditVerification } from "./schema.ts";
 import { type AuditFilter, type AuditRow, AuditStore, type AuditTables } from "./store.ts";
 
@@ -19,6 +20,8 @@ type Deps = {
   cursors: Cursors;
   chain: AuditChain;
   holds: Holds;
+  retention: RetentionService;
+  /** Of tenants that have not set any. */
   days: number;
 };
 
@@ -104,11 +107,16 @@ export class AuditLog {
 
   /** Deletes what is older than the days of retention, of tenants that are not under legal hold. */
   async purge(): Promise<void> {
-    const { store, clock, chain, holds, days } = this.#deps;
-    const at = iso(clock.now() - days * DAY_MS);
-    for (const tenantId of await new AuditStore(store.db).tenantsBefore(at)) {
-      if (await holds.isHeld(store.db, tenantId)) continue;
-      while (await chain.cut(tenantId, at));
+    const { store, clock, chain, holds, retention, days } = this.#deps;
+    const own = await retention.daysByTenant("audit");
+    for (const { id, at } of await new AuditStore(store.db).oldestOfTenants()) {
+      const before = iso(clock.now() - Math.min(days, own.get(id) ?? days) * DAY_MS);
+      if (at >= before || await holds.isHeld(store.db, id)) continue;
+      let cut: number;
+      do {
+        cut = await chain.cut(id, before);
+        retention.recordDeleted("audit", id, cut);
+      } while (cut === CUT_AT_ONCE);
     }
   }
 

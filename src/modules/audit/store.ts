@@ -120,11 +120,12 @@ export class AuditStore {
     await this.#db.deleteFrom("audit_entry").where("tenant_id", "=", tenantId).where("seq", "<=", seq).execute();
   }
 
-  /** Tenants that have entries from before `at`. */
-  async tenantsBefore(at: string): Promise<string[]> {
-    const { rows } = await sql<{ id: string }>`${TENANTS} select id from tenants
-      where (select at from audit_entry where tenant_id = tenants.id order by seq limit 1) < ${at}`.execute(this.#db);
-    return rows.map((row) => row.id);
+  /** When the oldest entry of each tenant was written. */
+  async oldestOfTenants(): Promise<{ id: string; at: string }[]> {
+    const { rows } = await sql<{ id: string; at: string }>`${TENANTS} select id,
+      (select at from audit_entry where tenant_id = tenants.id order by seq limit 1) as at from tenants
+      where id is not null`.execute(this.#db);
+    return rows;
   }
 
   /** The newest entry of each tenant that has one from `at` on. */

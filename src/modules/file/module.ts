@@ -6,6 +6,7 @@ import type { CanRead, Module } from "@/core/module.ts";
 import type { Signer } from "@/core/crypto.ts";
 import type { CredentialSnapshot, IdentityService, PrincipalVisibility } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { fileApi } from "./api.ts";
 import { LinkService } from "./link_service.ts";
@@ -20,6 +21,7 @@ type Deps = {
   identity: IdentityService;
   visibility: PrincipalVisibility;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
+  retention: RetentionService;
   limits: FileLimits;
   /** Signs links to contents. */
   signer: Signer;
@@ -28,11 +30,21 @@ type Deps = {
 export type FileModule = Module & { files: FileService; writer: FileWriter; attachments: FileAttachments };
 
 export function fileModule({ store, clock, cursors, blobs, holds, modules }: Platform, deps: Deps): FileModule {
-  const { roomAccess, identity, visibility, revalidate, limits, signer } = deps;
+  const { roomAccess, identity, visibility, revalidate, retention, limits, signer } = deps;
   const attachments = new FileAttachments();
   const readCheckFor = (kind: string): CanRead | undefined =>
     modules.map(({ canRead }) => canRead?.[kind]).find((found) => found !== undefined);
-  const files = new FileService({ store, clock, cursors, roomAccess, visibility, blobs, holds, readCheckFor });
+  const files = new FileService({
+    store,
+    clock,
+    cursors,
+    roomAccess,
+    visibility,
+    blobs,
+    holds,
+    retention,
+    readCheckFor,
+  });
   const writer = new FileWriter({ store, clock, blobs, limits });
   const contentLinks = new LinkService({ clock, signer, files, identity, revalidate });
   return {

@@ -1,7 +1,7 @@
 // Access to files: for their uploader, for members of rooms that show them, for readers of documents, tasks and events that name
 // them, and for all who can see the principal of an avatar.
 import { type Actor, chargedId, chargedTo, isAdmin } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
@@ -11,6 +11,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { changeProfile, type PrincipalVisibility } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, profileJob, type RoomAccess } from "@/modules/room/mod.ts";
+import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { deleteFiles, deleteUnreferenced, type FileAttachments, HIDDEN_SEQ, roomDeletedEvent } from "./attachments.ts";
@@ -20,7 +21,7 @@ import { presentFile } from "./presenter.ts";
 import type { FileList, StoredFile } from "./schema.ts";
 import { type QuotaLimits, QuotaStore } from "./quota_store.ts";
 import { type FileRow, FileStore, type FileTables } from "./store.ts";
-import { UNLINKED_TTL_MS } from "./writer.ts";
+import { sweepJob, UNLINKED_TTL_MS } from "./writer.ts";
 
 const SWEEP_BATCH = 200;
 
@@ -32,6 +33,7 @@ type Deps = {
   visibility: PrincipalVisibility;
   blobs: Blobs;
   holds: Holds;
+  retention: RetentionService;
   /** Decides who reads a kind of owners. */
   readCheckFor: (kind: string) => CanRead | undefined;
 };
@@ -146,23 +148,30 @@ export class FileService {
     return new QuotaStore(this.#deps.store.db).usage(holder, limits);
   }
 
-  /** Deletes incomplete and unattached uploads that are older than `UNLINKED_TTL_MS`, unless a legal hold is on them. */
+  /** Deletes incomplete and unattached uploads that are older than the tenant keeps them, unless a legal hold is on them. */
   async deleteStaleUploads(tenantId: string): Promise<void> {
-    const { store, clock, holds } = this.#deps;
-    const before = iso(clock.now() - UNLINKED_TTL_MS);
+    const { store, clock, holds, retention } = this.#deps;
+    const now = clock.now();
+    const days = await retention.days(tenantId, "files");
+    const before = iso(now - (days === undefined ? UNLINKED_TTL_MS : days * DAY_MS));
     const held = new Set<string>();
-    for (let count = 1; count > 0;) {
-      count = await store.write(async (tx) => {
+    for (let isMore = true; isMore;) {
+      const [found, deleted] = await store.write(async (tx) => {
         const stale = await new FileStore(tx.db).stale(tenantId, before, [...held], SWEEP_BATCH);
-        let found = 0;
+        let count = 0;
         for (const [principalId, files] of Map.groupBy(stale, (row) => row.uploader_id)) {
           const isHeld = await holds.isHeld(tx.db, tenantId, { principalId });
           if (isHeld) held.add(principalId);
-          found += isHeld ? files.length : await deleteUnreferenced(tx, tenantId, files.map(({ id }) => id));
+          else count += await deleteUnreferenced(tx, tenantId, files.map(({ id }) => id));
         }
-        return found;
+        return [stale.length, count];
       });
+      retention.recordDeleted("files", tenantId, deleted);
+      isMore = found === SWEEP_BATCH;
     }
+    // Those that are under a hold, or that the tenant stores longer, are found again in a day.
+    const [left] = await new FileStore(store.db).stale(tenantId, iso(now - UNLINKED_TTL_MS), [], 1);
+    if (left !== undefined) await store.write((tx) => tx.enqueue(sweepJob(tenantId, now)));
   }
 
   async deleteBlobs(keys: readonly string[]): Promise<void> {

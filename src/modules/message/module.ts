@@ -7,7 +7,7 @@ import type { FileAttachments } from "@/modules/file/mod.ts";
 import type { CredentialGuard, IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RoomAccess, RoomPeople } from "@/modules/room/mod.ts";
-import type { TenantService } from "@/modules/tenant/mod.ts";
+import type { RetentionService as TenantRetention, TenantService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { countCommitted, messageApi } from "./api.ts";
 import type { MessageFilter } from "./filter.ts";
@@ -28,6 +28,7 @@ import { type EraseDerived, MessageTombstones } from "./tombstone.ts";
 type Deps = {
   roomAccess: RoomAccess;
   tenants: TenantService;
+  retention: TenantRetention;
   identity: IdentityService;
   credentials: CredentialGuard;
   notifications: NotificationService;
@@ -72,6 +73,7 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
     files,
     scheduled,
     holds,
+    retention: deps.retention,
     unindex,
     eraseDerived,
   });

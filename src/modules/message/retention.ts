@@ -1,4 +1,4 @@
-// Retention: permanently deletes messages older than a room's retention period, in batches.
+// Retention: permanently deletes messages older than the retention period of their room or tenant, in batches.
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import type { Holds } from "@/core/hold.ts";
@@ -6,14 +6,14 @@ import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
-import { RoomStore } from "@/modules/room/mod.ts";
+import type { RetentionService as TenantRetention, RetentionTables } from "@/modules/tenant/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { ScheduledService } from "./scheduled/service.ts";
 import type { ScheduledTables } from "./scheduled/store.ts";
 import { fileOwner } from "./sender.ts";
 import type { EraseDerived } from "./tombstone.ts";
 import { MessageStore } from "./store.ts";
-import { type RetentionRoom, RetentionStore } from "./retention_store.ts";
+import { daysOf, type RetentionRoom, RetentionStore } from "./retention_store.ts";
 
 export const EXPIRE_JOB = "message.expire";
 
@@ -23,12 +23,13 @@ const PAUSE_MS = 100;
 const ROOMS_PER_PAGE = 500;
 
 export type RetentionDeps = {
-  store: Store<ScheduledTables>;
+  store: Store<ScheduledTables & RetentionTables>;
   clock: Clock;
   notifications: NotificationService;
   files: FileAttachments;
   scheduled: ScheduledService;
   holds: Holds;
+  retention: Pick<TenantRetention, "recordDeleted">;
   /** Removes messages from the search index, within the current transaction. */
   unindex: (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
   eraseDerived: EraseDerived;
@@ -60,11 +61,11 @@ export class RetentionService {
 
   /** Deletes a batch of the expired messages of a room, by its current retention period, unless under legal hold. Idempotent. */
   async expire(tenantId: string, roomId: string): Promise<void> {
-    const { store, clock, notifications, scheduled, holds } = this.#deps;
-    const room = await new RoomStore(store.db).find(tenantId, roomId);
-    if (room === undefined || room.retention_days === null) return;
+    const { store, clock, notifications, scheduled, holds, retention } = this.#deps;
+    const days = await new RetentionStore(store.db).days(tenantId, roomId);
+    if (days === undefined) return;
     if (await holds.isHeld(store.db, tenantId, { roomId })) return;
-    const limitMs = clock.now() - room.retention_days * DAY_MS;
+    const limitMs = clock.now() - days * DAY_MS;
     const limit = iso(limitMs);
     const oldest = await new MessageStore(store.db).oldest(tenantId, roomId, BATCH + 1);
     const firstRetained = oldest.findIndex((row, index) => index === BATCH || row.created_at >= limit);
@@ -72,7 +73,9 @@ export class RetentionService {
     const isMore = expired.length === BATCH || await scheduled.deleteFailed(tenantId, roomId, limit, BATCH) === BATCH;
     // In a transaction of its own, before the deletion: one message may have thousands of notifications.
     if (expired.length > 0) await notifications.withdraw(tenantId, "message_id", ...expired.map((row) => row.id));
-    if (!await this.#remove(tenantId, roomId, expired)) return;
+    const deleted = await this.#remove(tenantId, roomId, expired);
+    if (deleted === undefined) return;
+    retention.recordDeleted("messages", tenantId, deleted);
     // Events about a message may be younger than it; they are deleted when they expire themselves.
     const upTo = (oldest[firstRetained]?.seq ?? Infinity) - 1;
     await store.log.trimStream(tenantId, roomStream(roomId), limitMs, upTo);
@@ -81,14 +84,14 @@ export class RetentionService {
     }
   }
 
-  /** Resolves to whether it may: a legal hold may have been created meanwhile. */
+  /** Resolves to how many there were; `undefined` if a legal hold was created meanwhile. */
   async #remove(
     tenantId: string,
     roomId: string,
     rows: readonly { id: string; seq: number; files_json: string }[],
-  ): Promise<boolean> {
+  ): Promise<number | undefined> {
     const upToSeq = rows.at(-1)?.seq;
-    if (upToSeq === undefined) return true;
+    if (upToSeq === undefined) return 0;
     const { store, files, holds, unindex, eraseDerived } = this.#deps;
     const stream = roomStream(roomId);
     const ids = rows.map((row) => row.id);
@@ -96,8 +99,9 @@ export class RetentionService {
     return await store.write(async (tx) => {
       // The lock of the stream keeps others from replying or reacting to the messages that are deleted.
       await tx.reserve(tenantId, stream, 0);
-      if (await holds.isHeld(tx.db, tenantId, { roomId })) return false;
-      if (await new MessageStore(tx.db).remove(tenantId, ids) === 0) return true;
+      if (await holds.isHeld(tx.db, tenantId, { roomId })) return undefined;
+      const removed = await new MessageStore(tx.db).remove(tenantId, ids);
+      if (removed === 0) return 0;
       await files.detach(tx, tenantId, ...owners);
       await unindex(tenantId, roomId, ids);
       await eraseDerived(tenantId, roomId, ids);
@@ -108,13 +112,13 @@ export class RetentionService {
         data: { roomId, upToSeq },
         effect: { kind: "concerns", seq: upToSeq },
       });
-      return true;
+      return removed;
     });
   }
 }
 
-function hasExpired({ retention_days, message_at, event_at, failed_at }: RetentionRoom, nowMs: number): boolean {
-  const limit = iso(nowMs - retention_days * DAY_MS);
+function hasExpired({ message_at, event_at, failed_at, ...of }: RetentionRoom, nowMs: number): boolean {
+  const limit = iso(nowMs - (daysOf(of) ?? Infinity) * DAY_MS);
   return [message_at, event_at, failed_at].some((at) => at !== null && at < limit);
 }
 

@@ -4,6 +4,7 @@ import { defineJob } from "@/core/job.ts";
 import type { Module, ModuleGauge } from "@/core/module.ts";
 import { type IdentityService, PrincipalId, type PrincipalVisibility } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
+import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { roomApi } from "./api.ts";
 import { PURGE_JOB, RoomDeletion } from "./room_deletion.ts";
@@ -26,6 +27,7 @@ const LARGEST_ROOMS = 100;
 
 type Deps = {
   roomAccess: RoomAccess;
+  retention: RetentionService;
   identity: IdentityService;
   visibility: PrincipalVisibility;
   notifications: NotificationService;
@@ -51,6 +53,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
     clock,
     cursors,
     roomAccess,
+    retention: deps.retention,
     members,
     identity,
     notifications,

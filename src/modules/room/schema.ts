@@ -53,7 +53,8 @@ export type AgentPolicy = z.output<typeof AgentPolicy>;
 
 const RETENTION =
   "Days that messages are stored, including pinned ones. Older messages are deleted permanently about once " +
-  "an hour, with their reactions, files and mentions, and removed from stored events. null: unlimited";
+  "an hour, with their reactions, files and mentions, and removed from stored events. The tenant may have fewer days, " +
+  "which then apply. null: those of the tenant, or unlimited";
 
 const Name = nameSchema(NAME_MAX);
 /** Unique among the public rooms of a tenant. */

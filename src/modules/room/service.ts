@@ -10,6 +10,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion, jsonOf, patchedOr, withoutUndefined } from "@/core/patch.ts";
 import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
+import type { RetentionService } from "@/modules/tenant/mod.ts";
 import { type AnyDatabase, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { assertDirectRoom, assertDirectUpdate, directKeyOf, directRoomName } from "./direct_room.ts";
 import {
@@ -52,6 +53,7 @@ type Deps = {
   clock: Clock;
   cursors: Cursors;
   roomAccess: RoomAccess;
+  retention: RetentionService;
   members: RoomMembers;
   identity: IdentityService;
   notifications: NotificationService;
@@ -86,6 +88,7 @@ export class RoomService {
       if (existingId !== undefined) return { id: existingId, isNew: false };
       const known = await this.#requirePrincipals(tx.db, actor, others);
       await this.#assertAgentsVisible(tx.db, actor, input.agentPolicy);
+      await this.#deps.retention.assertMayKeepMessages(tx.db, actor.tenantId, input.retentionDays);
       const name = input.name ??
         directRoomName([actor.displayName, ...others.map((id) => known.get(id)?.display_name ?? id)]);
       const row = this.#newRow(actor, { ...input, name }, directKey, others.length + 1);
@@ -159,6 +162,7 @@ export class RoomService {
       assertVersion("room", room.version, version);
       if (Object.values(given).every((value) => value === undefined)) return;
       if (agentPolicy !== undefined) await this.#assertAgentsVisible(tx.db, actor, agentPolicy);
+      await this.#deps.retention.assertMayKeepMessages(tx.db, actor.tenantId, input.retentionDays);
       const { name, topic, description, visibility, metadata } = input;
       const set: Partial<RoomRow> = withoutUndefined({
         name,

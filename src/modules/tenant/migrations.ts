@@ -1,4 +1,4 @@
-// The table of tenants.
+// The tables of tenants.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
 
@@ -17,5 +17,19 @@ const baseline: Migration = {
   },
 };
 
+const retention: Migration = {
+  name: "0002_retention",
+  async up(db) {
+    await sql`create table tenant_retention (
+      tenant_id text primary key,
+      messages_days integer,
+      files_days integer,
+      runs_days integer,
+      audit_days integer,
+      updated_at text not null
+    )`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, retention];

@@ -6,4 +6,5 @@ export const erases: PrincipalErasure = {
     key: ["id"],
     keeps: { name: "names the tenant", settings_json: "of the tenant", allowed_origins_json: "of the tenant" },
   },
+  tenant_retention: { key: ["tenant_id"] },
 };

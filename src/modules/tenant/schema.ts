@@ -35,6 +35,39 @@ export const TenantUpdate = z.strictObject({
 });
 export type TenantUpdate = z.output<typeof TenantUpdate>;
 
+/** Days that runs of agents are stored after their end, unless a tenant has fewer. */
+export const RUN_DAYS = 90;
+const AUDIT_DAYS_MIN = 90;
+
+const retentionDays = {
+  messagesDays: z.int().min(1).max(36_500).nullable().describe(
+    "Days that messages are stored; rooms may have fewer, see `retentionDays` of a room. null: unlimited",
+  ),
+  filesDays: z.int().min(1).max(90).nullable().describe(
+    "Days that uploads are stored while nothing shows them; what a message or another resource shows is deleted with the last " +
+      "that shows it. null: 1",
+  ),
+  runsDays: z.int().min(1).max(RUN_DAYS).nullable().describe(
+    `Days that runs of agents are stored after their end; their texts are stored for a day. null: ${RUN_DAYS}`,
+  ),
+  auditDays: z.int().min(AUDIT_DAYS_MIN).max(36_500).nullable().describe(
+    "Days that entries of the audit log are stored, at most `auditDaysMax`. null: `auditDaysMax`",
+  ),
+};
+
+export const RetentionPut = z.strictObject(retentionDays);
+export type RetentionPut = z.output<typeof RetentionPut>;
+
+export const Retention = z.object({
+  ...retentionDays,
+  auditDaysMax: z.int().describe("Days that the gateway stores entries of the audit log"),
+  legalHold: z.boolean().describe(
+    "Whether a legal hold on the tenant keeps all of it; holds on rooms and people keep theirs",
+  ),
+  updatedAt: z.iso.datetime().nullable().describe("null: never set"),
+}).meta({ id: "Retention" });
+export type Retention = z.output<typeof Retention>;
+
 /** Only scheme, host and port; http only for localhost. */
 function isOrigin(text: string): boolean {
   const url = URL.parse(text);

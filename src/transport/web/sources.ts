@@ -17,6 +17,7 @@ export const SCRIPTS: Sources = {
   "admin/page.ts": () => import("@/web/admin/page.ts", { with: { type: "text" } }),
   "admin/plugins.ts": () => import("@/web/admin/plugins.ts", { with: { type: "text" } }),
   "admin/principals.ts": () => import("@/web/admin/principals.ts", { with: { type: "text" } }),
+  "admin/retention.ts": () => import("@/web/admin/retention.ts", { with: { type: "text" } }),
   "admin/search.ts": () => import("@/web/admin/search.ts", { with: { type: "text" } }),
   "admin/skills.ts": () => import("@/web/admin/skills.ts", { with: { type: "text" } }),
   "admin/transfers.ts": () => import("@/web/admin/transfers.ts", { with: { type: "text" } }),

@@ -17,6 +17,7 @@ import { Operations } from "./operations.ts";
 import { Overview } from "./overview.ts";
 import { Plugins } from "./plugins.ts";
 import { Principals } from "./principals.ts";
+import { Retention } from "./retention.ts";
 import { SearchAdmin } from "./search.ts";
 import { Skills } from "./skills.ts";
 import { Transfers } from "./transfers.ts";
@@ -36,6 +37,7 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
   ["transfers", "Import and export", Transfers],
   ["erasures", "Erasures", Erasures],
   ["holds", "Legal holds", Holds],
+  ["retention", "Retention", Retention],
   ["audit", "Audit", Audit],
   ["api", "Any operation", Operations],
 ];

@@ -234,25 +234,36 @@ export class RunStore {
     return ids.length;
   }
 
-  /** Deletes a batch of old runs with their steps, without those that send a message after a time; resolves to how many. */
-  async removeFinishedBefore(at: string, sendingAfter: string, limit: number): Promise<number> {
-    const rows = await this.#db.selectFrom("agent_run").select("id").where("is_trimmed", "=", 1)
-      .where("finished_at", "is not", null).where("finished_at", "<", at)
+  /** Tenants with runs that ended before, and whose texts were removed. */
+  async tenantsFinishedBefore(at: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("agent_run").select("tenant_id").distinct().where("is_trimmed", "=", 1)
+      .where("finished_at", "is not", null).where("finished_at", "<", at).execute();
+    return rows.map((row) => row.tenant_id);
+  }
+
+  /** Some of those of a tenant, without those that send a message after a time, or are in one of these rooms. */
+  finishedBefore(
+    tenantId: string,
+    at: string,
+    { sendingAfter, exceptRooms }: { sendingAfter: string; exceptRooms: readonly string[] },
+    limit: number,
+  ): Promise<Pick<RunRow, "id" | "room_id">[]> {
+    let query = this.#db.selectFrom("agent_run").select(["id", "room_id"]).where("tenant_id", "=", tenantId)
+      .where(sql.ref("is_trimmed"), "=", sql.lit(1)).where("finished_at", "<", at)
       .where(
         "id",
         "not in",
         (run) => run.selectFrom("agent_sent").select("run_id").where("created_at", ">", sendingAfter),
-      )
-      .limit(limit).execute();
-    await this.#remove(rows.map(({ id }) => id));
-    return rows.length;
+      );
+    if (exceptRooms.length > 0) query = query.where("room_id", "not in", exceptRooms);
+    return query.orderBy("finished_at").limit(limit).execute();
   }
 
   /** Deletes a batch of the runs of a room. */
   async removeOfRoom(tenantId: string, roomId: string, limit: number): Promise<number> {
     const rows = await this.#db.selectFrom("agent_run").select("id").where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).limit(limit).execute();
-    await this.#remove(rows.map(({ id }) => id));
+    await this.remove(rows.map(({ id }) => id));
     return rows.length;
   }
 
@@ -262,7 +273,8 @@ export class RunStore {
     await this.#db.deleteFrom("agent_trigger").where("created_at", "<", at).execute();
   }
 
-  async #remove(ids: readonly string[]): Promise<void> {
+  /** Deletes runs with their steps. */
+  async remove(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await this.#db.deleteFrom("agent_step").where("run_id", "in", ids).execute();
     await this.#db.deleteFrom("agent_approval").where("run_id", "in", ids).execute();
