@@ -96,6 +96,11 @@ export class Cursors {
     return JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(body, { alphabet: "base64url" })));
   }
 
+  /** The same where the sort key is an id. */
+  decodeId(cursor: string | undefined, bind: unknown): string | undefined {
+    return this.decode(cursor, bind)?.[0]?.toString();
+  }
+
   /** A cursor of `key`, valid with the same `bind`. */
   encode(key: CursorKey, bind: unknown): string {
     const body = new TextEncoder().encode(JSON.stringify(key)).toBase64({ alphabet: "base64url", omitPadding: true });

@@ -78,8 +78,8 @@ export class BookmarkService {
     const { tenantId, principalId } = context.actor;
     await roomAccess.require(context, roomId);
     const bind = ["bookmark.list", tenantId, principalId, roomId];
-    const [after = ""] = cursors.decode(cursor, bind) ?? [];
-    const rows = await new BookmarkStore(store.db).listByRoom(tenantId, roomId, String(after), limit + 1);
+    const after = cursors.decodeId(cursor, bind) ?? "";
+    const rows = await new BookmarkStore(store.db).listByRoom(tenantId, roomId, after, limit + 1);
     return cursors.page(rows, limit, bind, ({ id }) => [id], presentBookmark);
   }
 

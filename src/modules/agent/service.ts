@@ -76,7 +76,7 @@ export class AgentService {
   async list({ actor }: Context, { limit, cursor, ownerId }: AgentList): Promise<Page<Agent>> {
     const { cursors, store } = this.#deps;
     const bind = ["agent.list", actor.tenantId, actor.principalId, ownerId ?? null];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const owner = ownerId === undefined ? undefined : resolvePrincipalId(actor, ownerId);
     const rows = await new AgentStore(store.db).list(actor.tenantId, { ownerId: owner }, after, limit + 1);
     const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);

@@ -89,7 +89,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
   async list(actor: Actor, { limit, cursor }: TransferList, whose?: string): Promise<Page<Shown>> {
     const { cursors } = this.#deps;
     const bind = [`${this.#rules.name}.list`, actor.tenantId, actor.principalId, whose ?? null];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const rows = await this.rows().page(actor.tenantId, whose, before, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], this.#rules.present);
   }

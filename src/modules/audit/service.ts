@@ -82,7 +82,7 @@ export class AuditLog {
   async list(actor: Actor, { limit, cursor, ...filter }: AuditList): Promise<Page<AuditEntry>> {
     const { store, cursors } = this.#deps;
     const bind = ["audit.list", actor.tenantId, filter];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const rows = await findInPieces(new AuditStore(store.db), actor.tenantId, filter, before, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }

@@ -92,7 +92,7 @@ export class ErasureService {
     const { store, cursors } = this.#deps;
     const about = isAdmin(actor) ? undefined : actor.principalId;
     const bind = ["erasure.list", actor.tenantId, about ?? null];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const rows = await new ErasureStore(store.db).page(actor.tenantId, about, before, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }

@@ -97,7 +97,7 @@ export class FileService {
     const { cursors, store, roomAccess } = this.#deps;
     const { tenantId, principalId } = context.actor;
     const bind = ["file.list", tenantId, principalId, roomId ?? null];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const files = new FileStore(store.db);
     const rows = roomId === undefined
       ? await files.listByUploader(tenantId, principalId, before, limit + 1)

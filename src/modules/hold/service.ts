@@ -59,7 +59,7 @@ export class HoldService {
   async list({ tenantId }: Actor, { limit, cursor, released }: HoldList): Promise<Page<Hold>> {
     const { store, cursors } = this.#deps;
     const bind = ["hold.list", tenantId, released ?? null];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const rows = await new HoldStore(store.db).list(tenantId, released, before, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }

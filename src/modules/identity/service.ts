@@ -137,7 +137,7 @@ export class IdentityService {
       throw new Fault("forbidden", "Guests of the tenant cannot list principals; they can get them by id");
     }
     const bind = ["principal.list", actor.tenantId, actor.principalId, filter];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const rows = await new IdentityStore(store.db).list(actor.tenantId, filter, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], (row) => this.#present(row));
   }
@@ -277,7 +277,7 @@ export class IdentityService {
     const principalId = resolvePrincipalId(actor, ref);
     assertCanManage(actor, await this.#requireVisible(actor, principalId));
     const bind = ["token.list", actor.tenantId, principalId];
-    const after = this.#deps.cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = this.#deps.cursors.decodeId(cursor, bind);
     const rows = await new IdentityStore(this.#deps.store.db).tokens(
       actor.tenantId,
       principalId,

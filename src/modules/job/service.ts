@@ -21,7 +21,7 @@ export class JobService {
   async list(actor: Actor, { limit, cursor, ...filter }: JobList): Promise<Page<Job>> {
     const { store, cursors } = this.#deps;
     const bind = ["job.list", actor.tenantId, filter];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString() ?? "";
+    const after = cursors.decodeId(cursor, bind) ?? "";
     const rows = await new JobStore(store.db).list(actor.tenantId, filter, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }

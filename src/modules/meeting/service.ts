@@ -91,7 +91,7 @@ export class MeetingService {
     const { store, cursors, roomAccess } = this.#deps;
     if (filter.roomId !== undefined) await roomAccess.require(context, filter.roomId, { least: "observer" });
     const bind = ["meeting.list", actor.tenantId, actor.principalId, filter];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const meetings = new MeetingStore(store.db);
     const rows = await meetings.list(
       actor.tenantId,

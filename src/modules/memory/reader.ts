@@ -51,7 +51,7 @@ export class MemoryReader {
     const { scopeType, subjectId: ref, ...rest } = input;
     const { cursors, identity } = this.#deps;
     const bind = ["memory.list", actor.tenantId, actor.principalId, scopeId ?? null, input];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const id = scopeId === "me" ? actor.principalId : scopeId;
     const filter = {
       ...rest,
@@ -75,7 +75,7 @@ export class MemoryReader {
   async mine({ actor }: Context, { limit, cursor, ...input }: MemoryMine): Promise<Page<Memory>> {
     const { cursors, store } = this.#deps;
     const bind = ["memory.mine", actor.tenantId, actor.principalId, input];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const filter = { ...input, now: this.#now() };
     const facts = await this.#readable(
       actor,

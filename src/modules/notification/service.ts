@@ -114,7 +114,7 @@ export class NotificationService {
     const { cursors, store } = this.#deps;
     const notifications = new NotificationStore(store.db);
     const bind = ["notification.list", tenantId, principalId, filter];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const rows = await notifications.list(tenantId, principalId, filter, before, limit + 1);
     const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);
     const [seen, texts] = await Promise.all([

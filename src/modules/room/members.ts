@@ -44,7 +44,7 @@ export class RoomMembers {
     const { roomAccess, store, cursors } = this.#deps;
     await roomAccess.require(asReadOnly(context), id, { least: "observer" });
     const bind = ["member.list", actor.tenantId, actor.principalId, id, filter];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const [rows, shared] = await Promise.all([
       new RoomStore(store.db).members(actor.tenantId, id, filter, after, limit + 1),
       this.#membersSharingReads(store.db, actor, id),
@@ -138,7 +138,7 @@ export class RoomMembers {
     const { actor } = context;
     await this.#deps.roomAccess.require(context, id);
     const bind = ["ban.list", actor.tenantId, actor.principalId, id];
-    const after = this.#deps.cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = this.#deps.cursors.decodeId(cursor, bind);
     const rows = await new RoomStore(this.#deps.store.db).bans(actor.tenantId, id, after, limit + 1);
     return this.#deps.cursors.page(rows, limit, bind, (row) => [row.principal_id], (row) => ({
       principalId: row.principal_id,

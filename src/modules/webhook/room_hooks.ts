@@ -64,7 +64,7 @@ export class RoomHooks<Row extends AnyRow> {
     const { tenantId, principalId } = context.actor;
     await roomAccess.require(context, roomId);
     const bind = [this.#kind.listOperation, tenantId, principalId, roomId];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const rows = await this.#kind.rowsIn(store.db).list(tenantId, roomId, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }

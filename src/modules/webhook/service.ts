@@ -94,7 +94,7 @@ export class WebhookService {
     const { store, cursors } = this.#deps;
     const { tenantId, principalId } = context.actor;
     const bind = ["webhook.list", tenantId, principalId];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const creatorId = isAdmin(context.actor) ? undefined : principalId;
     const rows = await new WebhookStore(store.db).list(tenantId, creatorId, after, limit + 1);
     const present = await this.#presenter(context, rows, store.db);

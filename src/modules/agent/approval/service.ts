@@ -42,7 +42,7 @@ export class ApprovalService {
     const { tenantId, principalId } = context.actor;
     const grant = await roomAccess.require(context, filter.roomId);
     const bind = ["approval.list", tenantId, principalId, filter];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const query = { ...filter, hiddenUpTo: hiddenUpTo(grant) };
     const rows = await new ApprovalStore(store.db).list(tenantId, query, before, limit + 1);
     const runs = await new RunStore(store.db).findMany(tenantId, [...new Set(rows.map(({ run_id }) => run_id))]);
@@ -96,7 +96,7 @@ export class ApprovalService {
     const { tenantId, principalId } = context.actor;
     await roomAccess.require(context, roomId);
     const bind = ["grant.list", tenantId, principalId, roomId, agentId ?? null];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const filter = { roomId, agentId, now: iso(clock.now()) };
     const rows = await new ApprovalStore(store.db).listGrants(tenantId, filter, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], presentGrant);

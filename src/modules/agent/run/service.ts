@@ -151,7 +151,7 @@ export class RunService {
     const { store, cursors, roomAccess } = this.#deps;
     const grant = await roomAccess.require(context, roomId);
     const bind = ["run.list", actor.tenantId, actor.principalId, roomId, agentId ?? null, status ?? null];
-    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const before = cursors.decodeId(cursor, bind);
     const filter = { roomId, agentId, status, hiddenUpTo: hiddenUpTo(grant) };
     const rows = await new RunStore(store.db).list(actor.tenantId, filter, before, limit + 1);
     const readable = await this.#deps.access.readable(actor, rows);

@@ -121,7 +121,7 @@ export class ScheduledService {
   async list(actor: Actor, { limit, cursor, roomId }: ScheduledList): Promise<Page<ScheduledMessage>> {
     const { cursors, store } = this.#deps;
     const bind = ["scheduled_message.list", actor.tenantId, actor.principalId, roomId ?? null];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const rows = await new ScheduledStore(store.db).list(
       actor.tenantId,
       actor.principalId,

@@ -52,7 +52,7 @@ export class WebhookDeliveryService {
     const { tenantId, principalId } = context.actor;
     const webhooks = await this.#own(context, id);
     const bind = ["parked_event.list", tenantId, principalId, id];
-    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const after = cursors.decodeId(cursor, bind);
     const rows = await webhooks.parked(tenantId, id, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], presentParked);
   }
