@@ -34,8 +34,7 @@ export interface Transaction<Tables> {
   emit(...drafts: EventDraft[]): Promise<StoredEvent[]>;
   /**
    * Reserves the next `count` seqs of a stream; the caller must `append` events for all of them in the same `work`.
-   * Only for rows that store their seq; all others call `emit`.
-   * Reserving 0 locks the stream until the commit.
+   * Only for rows that store their seq; all others call `emit`. Reserving 0 locks the stream, and reads its position.
    */
   reserve(tenantId: string, stream: string, count: number): Promise<SeqRange>;
   /**
@@ -47,6 +46,8 @@ export interface Transaction<Tables> {
     counts: ReadonlyMap<string, number>,
     options?: { begins?: boolean },
   ): Promise<Map<string, SeqRange>>;
+  /** Locks streams of a tenant until the commit, in the order of their names. */
+  lock(tenantId: string, ...streams: string[]): Promise<void>;
   /** Writes events whose seqs were reserved. */
   append(events: readonly StoredEvent[]): Promise<void>;
   enqueue(...drafts: JobDraft[]): Promise<void>;

@@ -47,9 +47,9 @@ Deno.test("a restore that was killed before its last step is finished by the nex
     const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
     const held = (at: string) => streamsOf(`sqlite:${at}`, clock);
     const store = await openMigratedStore(`sqlite:${path}`, clock);
-    await store.write((tx) => tx.reserve("acme", "room:1", 0));
+    await store.write((tx) => tx.lock("acme", "room:1"));
     await createBackup(`sqlite:${path}`, copy);
-    await store.write((tx) => tx.reserve("acme", "room:2", 0));
+    await store.write((tx) => tx.lock("acme", "room:2"));
     // As a gateway that was killed leaves it: with its last writes in the log only.
     for (const end of ["", "-wal"]) await Deno.copyFile(`${path}${end}`, `${folder}/killed${end}`);
     await store.close();
@@ -83,7 +83,7 @@ Deno.test("a database stays in its place, with what it has, for as long as not a
   const [path, copy, clock] = [`${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
   const store = await openMigratedStore(`sqlite:${path}`, clock);
   await createBackup(`sqlite:${path}`, copy);
-  await store.write((tx) => tx.reserve("acme", "room:1", 0));
+  await store.write((tx) => tx.lock("acme", "room:1"));
   await Deno.mkdir(`${path}.replaced-20260301T120000Z-wal`);
   await assert.rejects(restore(`sqlite:${path}`, copy, clock));
   await store.close();

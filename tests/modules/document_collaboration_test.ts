@@ -516,7 +516,7 @@ testOnPostgres(
     ]);
     const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const holding = documents.gateway.app.store.write(async (tx) => {
-      await tx.reserve("default", `room:${documents.roomId}`, 0);
+      await tx.lock("default", `room:${documents.roomId}`);
       await tx.db.updateTable("member").set({ role: "observer" }).where("principal_id", "=", "member").execute();
       isHeld.resolve();
       await isOver.promise;

@@ -19,7 +19,7 @@ testOnPostgres("of two changes of a principal that are based on one version, one
   };
   const answers = await callConcurrently(
     gateway,
-    (tx) => tx.reserve("default", principalStream("alice"), 0),
+    (tx) => tx.lock("default", principalStream("alice")),
     () => boss.patch(`${PRINCIPALS}/alice`, { displayName: "One", version: 1 }),
     () => alice.patch("/v1/collaboration/me", { timezone: "Europe/Vienna", version: 1 }),
   );
@@ -50,7 +50,7 @@ testOnPostgres("of two owners who lower each other concurrently, one remains", a
   const answers = await callConcurrently(
     gateway,
     async (tx) => {
-      for (const name of ["ann", "ben"]) await tx.reserve("default", principalStream(name), 0);
+      for (const name of ["ann", "ben"]) await tx.lock("default", principalStream(name));
     },
     () => ann.patch(`${PRINCIPALS}/ben`, { role: "member" }),
     () => ben.patch(`${PRINCIPALS}/ann`, { disabled: true }),
@@ -69,7 +69,7 @@ testOnPostgres("of two concurrent tokens with a role, the newer one wins", async
   const answers = await callConcurrently(
     gateway,
     async (tx) => {
-      await tx.reserve("default", principalStream("alice"), 0);
+      await tx.lock("default", principalStream("alice"));
       await tx.db.updateTable("principal").set({ id: "alice" }).where("id", "=", "alice").execute();
     },
     () => newer.get(TENANT),

@@ -255,7 +255,7 @@ testOnPostgres(
       bob.patch(`/v1/collaboration/notifications/${id}`, { readAt: `2026-03-01T11:0${minute}:00.000Z`, version });
     const answers = await callConcurrently(
       gateway,
-      (tx) => tx.reserve("default", principalStream("bob"), 0),
+      (tx) => tx.lock("default", principalStream("bob")),
       read(1),
       read(2),
     );

@@ -122,6 +122,12 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, SqlSession {
     return reserved;
   }
 
+  async lock(tenantId: string, ...streams: string[]): Promise<void> {
+    const [only, ...others] = streams;
+    if (only !== undefined && others.length === 0) await this.reserve(tenantId, only, 0);
+    else await this.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+  }
+
   #markLocked(key: string): void {
     this.#batch.markLocked(key);
     this.#scope().locked.add(key);

@@ -142,7 +142,7 @@ export class AgentService {
   async #requireForUpdate(tx: Tx, actor: Actor, id: string): Promise<NamedAgentRow> {
     const agents = new AgentStore(tx.db);
     if (await agents.find(actor.tenantId, id) === undefined) throw notVisible("agent");
-    await tx.reserve(actor.tenantId, principalStream(id), 0);
+    await tx.lock(actor.tenantId, principalStream(id));
     const row = await agents.find(actor.tenantId, id);
     if (row === undefined) throw notVisible("agent");
     if (!canManage(actor, row)) throw new Fault("forbidden", "Only the owner of an agent and admins may change it");

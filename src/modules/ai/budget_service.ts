@@ -64,7 +64,7 @@ export class BudgetService {
     // Rooms are not looked up: an admin may bound the cost of those that it does not see, and learns nothing of them.
     if (subjectId !== null && scope !== "room") await identity.read(actor, subjectId);
     return await store.write(async (tx) => {
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      await tx.lock(tenantId, CHANGES_LOCK);
       const budgets = new BudgetStore(tx.db);
       const key = { scope, subject_id: subjectId ?? "", period };
       const now = clock.now();

@@ -51,7 +51,7 @@ export class ProviderService {
     const baseUrl = this.#checkAddress(input.baseUrl);
     assertDistinct(input);
     return await store.write(async (tx) => {
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      await tx.lock(tenantId, CHANGES_LOCK);
       const providers = new ProviderStore(tx.db);
       const before = await providers.find(tenantId, input.id);
       assertVersion("provider", before?.version ?? 0, input.version);

@@ -71,7 +71,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
   /** The rows, of which nobody else makes one until the transaction ends. */
   async lockRows(tx: Tx, tenantId: string): Promise<TransferJobStore<Table>> {
     // A stream that never has an event.
-    await tx.reserve(tenantId, this.#rules.table, 0);
+    await tx.lock(tenantId, this.#rules.table);
     return this.rows(tx);
   }
 

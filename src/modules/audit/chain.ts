@@ -33,7 +33,7 @@ export class AuditChain {
 
   /** Adds an entry to the end. The lock of a chain is the last one that a call takes. */
   async append(tx: AnyTransaction, entry: NewEntry): Promise<void> {
-    await tx.reserve(entry.tenant_id, LOCK, 0);
+    await tx.lock(entry.tenant_id, LOCK);
     const { seq, hash } = await new AuditStore(tx.db).head(entry.tenant_id) ?? { seq: 0, hash: "" };
     const [who_salt, what_salt] = [newSecret(SALT_BYTES), newSecret(SALT_BYTES)];
     const unsigned = {
@@ -50,7 +50,7 @@ export class AuditChain {
   /** Deletes the oldest entries of a tenant, as far as they are from before `at`; returns how many; `CUT_AT_ONCE`: there may be others. */
   cut(tenantId: string, at: string): Promise<number> {
     return this.#store.write(async (tx) => {
-      await tx.reserve(tenantId, LOCK, 0);
+      await tx.lock(tenantId, LOCK);
       const entries = new AuditStore(tx.db);
       const oldest = await entries.after(tenantId, 0, CUT_AT_ONCE);
       const firstKept = oldest.findIndex((row) => row.at >= at);

@@ -163,7 +163,7 @@ export class CalendarService {
       const event = await events.lockAggregate(actor.tenantId, id);
       if (event === undefined) throw notVisible("event");
       const roomId = event.row.room_id;
-      if (roomId !== null) await tx.reserve(actor.tenantId, roomStream(roomId), 0);
+      if (roomId !== null) await tx.lock(actor.tenantId, roomStream(roomId));
       const level = await this.#deps.access.level(actor, event, tx.db);
       if (level === undefined) throw notVisible("event");
       const isMember = roomId === null || await this.#isMember(tx, context, roomId);

@@ -213,5 +213,5 @@ export function lockStreamOf(id: string): string {
 
 /** Locks the tree of a tenant's documents; to be acquired before documents. */
 export async function lockTree(tx: Transaction<DocumentTables>, tenantId: string): Promise<void> {
-  await tx.reserve(tenantId, TREE_LOCK, 0);
+  await tx.lock(tenantId, TREE_LOCK);
 }

@@ -125,7 +125,7 @@ export class FileService {
       // The update locks the file, so it cannot be attached elsewhere.
       const rooms = await files.rooms(tenantId, id);
       // Locks the rooms before membership is checked, so that the caller cannot be removed in between.
-      await tx.reserveAll(tenantId, new Map(rooms.map(({ room_id }) => [roomStream(room_id), 0])));
+      await tx.lock(tenantId, ...rooms.map(({ room_id }) => roomStream(room_id)));
       const owners = await this.#ownersWithoutRoom(tx.db, actor, row);
       if (!isAdmin(actor) && (owners.readable < owners.all || !await this.#isMemberOfAll(tx.db, actor, rooms))) {
         const detail =

@@ -43,9 +43,9 @@ export class HoldService {
     await this.#deps.store.write(async (tx) => {
       const holds = new HoldStore(tx.db);
       // A stream without events: its lock serializes creations, which must not exceed the limit together.
-      await tx.reserve(tenantId, "holds", 0);
+      await tx.lock(tenantId, "holds");
       // Who purges the room has it locked.
-      if (roomId !== undefined) await tx.reserve(tenantId, roomStream(roomId), 0);
+      if (roomId !== undefined) await tx.lock(tenantId, roomStream(roomId));
       if (roomId !== undefined && !await holds.hasRoom(tenantId, roomId)) throw notFound("room");
       if (principalId !== undefined && !await holds.hasPrincipal(tenantId, principalId)) throw notFound("principal");
       if ((await holds.active(tenantId)).length >= HOLDS_MAX) {

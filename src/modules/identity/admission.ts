@@ -46,7 +46,7 @@ export class Admission {
     await tenants.ensure(tx, candidate.tenantId);
     const identities = new IdentityStore(tx.db);
     const id = candidate.principalId ?? newId("prn");
-    await tx.reserve(candidate.tenantId, principalStream(id), 0);
+    await tx.lock(candidate.tenantId, principalStream(id));
     const known = await identities.principal(candidate.tenantId, id);
     const principal = known ?? await this.#create(tx, candidate, id);
     await effectiveTenantRole(identities, principal);

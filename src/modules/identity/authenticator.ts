@@ -228,7 +228,7 @@ export class Authenticator {
       // As in every change of a principal: of two concurrent tokens, each sees what the other changed.
       if (!isNew) {
         await lockCredential(tx, store, principalLock(tenantId, claims.sub));
-        await tx.reserve(tenantId, principalStream(claims.sub), 0);
+        await tx.lock(tenantId, principalStream(claims.sub));
       }
       const row = await identities.principal(tenantId, claims.sub);
       if (row === undefined) throw new Error("Expected the principal just written, received none");

@@ -81,7 +81,7 @@ export class ErasedPrincipals {
     const { store, clock } = this.#deps;
     const now = clock.now();
     await lockCredential(tx, store, principalLock(tenantId, id));
-    await tx.reserve(tenantId, principalStream(id), 0);
+    await tx.lock(tenantId, principalStream(id));
     const identities = new IdentityStore(tx.db);
     const before = await identities.principal(tenantId, id);
     if (before === undefined) throw principalNotFound(id);

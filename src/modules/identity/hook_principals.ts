@@ -36,7 +36,7 @@ export async function changeProfile(
 ): Promise<void> {
   const identities = new IdentityStore(tx.db);
   // What is read next stays the newest version until the commit.
-  await tx.reserve(tenantId, principalStream(id), 0);
+  await tx.lock(tenantId, principalStream(id));
   const before = await identities.principal(tenantId, id);
   if (before === undefined) return;
   const set = {

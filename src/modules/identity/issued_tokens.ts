@@ -40,7 +40,7 @@ export class IssuedTokens {
   ): Promise<string> {
     const identities = new IdentityStore(tx.db);
     // Locks the principal: concurrent creations must not exceed the limit together.
-    await tx.reserve(tenantId, principalStream(principalId), 0);
+    await tx.lock(tenantId, principalStream(principalId));
     const now = iso(this.#deps.clock.now());
     const existing = await identities.tokens(tenantId, principalId, now, undefined, TOKENS_MAX);
     if (existing.length >= TOKENS_MAX) throw new Fault("limit_reached", `A principal has at most ${TOKENS_MAX} tokens`);

@@ -41,7 +41,7 @@ export async function assertCanChange(
   }
   const losesOwner = target.role === "owner" && (disabled === true || (role !== undefined && role !== "owner"));
   if (!losesOwner) return;
-  await tx.reserve(target.tenant_id, OWNERS_LOCK, 0);
+  await tx.lock(target.tenant_id, OWNERS_LOCK);
   if (await new IdentityStore(tx.db).countOtherOwners(target.tenant_id, target.id) === 0) {
     throw new Fault("forbidden", "The tenant needs at least one owner");
   }
@@ -70,7 +70,7 @@ export async function assertMayOwnAgent(
   ownerId: string,
   agentsMax: number,
 ): Promise<void> {
-  await tx.reserve(tenantId, principalStream(ownerId), 0);
+  await tx.lock(tenantId, principalStream(ownerId));
   const identities = new IdentityStore(tx.db);
   const owner = await identities.principal(tenantId, ownerId);
   if (owner === undefined) throw principalNotFound(ownerId);

@@ -227,7 +227,7 @@ export class IdentityService {
     const created = await this.#deps.store.write(async (tx): Promise<NewToken | Rotation> => {
       const identities = new IdentityStore(tx.db);
       // Locks the principal: concurrent creations must not exceed the limit together.
-      await tx.reserve(actor.tenantId, principalStream(principalId), 0);
+      await tx.lock(actor.tenantId, principalStream(principalId));
       const target = await this.#requireVisible(actor, principalId, tx.db);
       assertCanManage(actor, target);
       const now = this.#deps.clock.now();
@@ -366,7 +366,7 @@ export class IdentityService {
     return this.#write(async (tx) => {
       if (endsRights) await lockCredential(tx, this.#deps.store, principalLock(tenantId, id));
       // Changes of one principal are serialized: what is read next stays the newest version until the commit.
-      await tx.reserve(tenantId, principalStream(id), 0);
+      await tx.lock(tenantId, principalStream(id));
       const before = await this.#requireVisible(actor, id, tx.db);
       assertVersion("principal", before.version, version);
       const values = await set(before, tx);

@@ -54,7 +54,7 @@ export class ServicePrincipals {
     const { store, clock } = this.#deps;
     const identities = new IdentityStore(tx.db);
     await lockCredential(tx, store, principalLock(tenantId, id));
-    await tx.reserve(tenantId, principalStream(id), 0);
+    await tx.lock(tenantId, principalStream(id));
     const before = await identities.principal(tenantId, id);
     if (before === undefined) throw new Error("Expected the principal of the service, received none");
     const { displayName = before.display_name, scopes = before.scope_limit?.split(" ") ?? [] } = change;

@@ -65,7 +65,7 @@ export class InvitationService {
     await store.write(async (tx) => {
       const invitations = new InvitationStore(tx.db);
       // A stream without events: its lock serializes creations, which must not exceed the limit together.
-      await tx.reserve(actor.tenantId, "invitations", 0);
+      await tx.lock(actor.tenantId, "invitations");
       const existing = await invitations.list(actor.tenantId, iso(now), "", INVITATIONS_MAX);
       if (existing.length >= INVITATIONS_MAX) {
         throw new Fault("limit_reached", `A tenant has at most ${INVITATIONS_MAX} invitations`);

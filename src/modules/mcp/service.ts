@@ -45,7 +45,7 @@ export class ServerService {
       throw Fault.forField("/id", "reserved", "expected another id: operations have names like this");
     }
     return await store.write(async (tx) => {
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      await tx.lock(tenantId, CHANGES_LOCK);
       const servers = new ServerStore(tx.db);
       const before = await servers.find(tenantId, input.id);
       assertVersion("server", before?.version ?? 0, input.version);

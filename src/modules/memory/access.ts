@@ -93,7 +93,7 @@ export class MemoryAccess {
     if (scope.type === "room") return void await roomAccess.requireForUpdate(tx, context, scope.id);
     await this.#assertMayWrite(tx, actor, scope);
     const streams = [...new Set(roomIds)].map(roomStream);
-    await tx.reserveAll(actor.tenantId, new Map([...streams, lockOf(scope)].map((stream) => [stream, 0])));
+    await tx.lock(actor.tenantId, ...streams, lockOf(scope));
   }
 
   /** Throws unless the caller may erase a fact that it may read: its creator, a moderator of the room, or its subject. */
@@ -101,7 +101,7 @@ export class MemoryAccess {
     const { actor } = context;
     const scope = { type: row.scope_type, id: row.scope_id };
     // A person who may read what is known about them may erase it; whether they may is read again under the lock.
-    if (subjectIds.includes(actor.principalId)) return void await tx.reserve(actor.tenantId, lockOf(scope), 0);
+    if (subjectIds.includes(actor.principalId)) return void await tx.lock(actor.tenantId, lockOf(scope));
     const isOwn = row.created_by === actor.principalId;
     if (scope.type === "room") {
       const { role } = await this.#deps.roomAccess.requireForUpdate(tx, context, scope.id);
@@ -112,7 +112,7 @@ export class MemoryAccess {
       );
     }
     if (!isOwn) await this.#assertMayWrite(tx, actor, scope);
-    await tx.reserve(actor.tenantId, lockOf(scope), 0);
+    await tx.lock(actor.tenantId, lockOf(scope));
   }
 
   async #assertMayWrite({ db }: Tx, actor: Actor, { type, id }: MemoryScope): Promise<void> {

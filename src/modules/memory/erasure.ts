@@ -122,7 +122,7 @@ export class MemoryErasure {
     const memories = new MemoryStore(tx.db);
     const found = await memories.findMany(tenantId, ids);
     const streams = found.map(({ row }) => lockOf({ type: row.scope_type, id: row.scope_id }));
-    await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+    await tx.lock(tenantId, ...streams);
     return (await memories.findMany(tenantId, ids)).filter(({ row }) => row.status !== "forgotten");
   }
 }

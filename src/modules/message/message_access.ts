@@ -60,7 +60,7 @@ export class MessageAccess {
   /** Like `require`, checked and read again under the lock of the room's stream, so that the result is valid until the commit. */
   async requireForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
     const { row } = await this.require(context, id, tx);
-    await tx.reserve(context.actor.tenantId, roomStream(row.room_id), 0);
+    await tx.lock(context.actor.tenantId, roomStream(row.room_id));
     return await this.require(context, id, tx);
   }
 

@@ -98,7 +98,7 @@ export class RetentionService {
     const owners = rows.filter((row) => row.files_json !== "[]").map((row) => fileOwner(row.id));
     return await store.write(async (tx) => {
       // The lock of the stream keeps others from replying or reacting to the messages that are deleted.
-      await tx.reserve(tenantId, stream, 0);
+      await tx.lock(tenantId, stream);
       if (await holds.isHeld(tx.db, tenantId, { roomId })) return undefined;
       const removed = await new MessageStore(tx.db).remove(tenantId, ids);
       if (removed === 0) return 0;

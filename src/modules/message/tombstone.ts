@@ -36,7 +36,7 @@ export class MessageTombstones {
     return this.#deps.store.write(async (tx) => {
       const messages = new MessageStore(tx.db);
       const streams = (await messages.findMany(tenantId, ids)).map(({ room_id }) => roomStream(room_id));
-      await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+      await tx.lock(tenantId, ...streams);
       const rows = (await messages.findWithRooms(tenantId, ids)).filter((row) => row.deleted_at === null);
       for (const { room_kind: kind, ...row } of rows) {
         const { room_id: roomId } = row;

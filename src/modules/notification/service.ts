@@ -133,7 +133,7 @@ export class NotificationService {
     return this.#deps.store.write(async (tx) => {
       const notifications = new NotificationStore(tx.db);
       // Changes of the notifications of one principal are serialized, so that the version read next is the current one.
-      await tx.reserve(tenantId, principalStream(principalId), 0);
+      await tx.lock(tenantId, principalStream(principalId));
       const found = await notifications.find(tenantId, principalId, id);
       const [row] = await redactInvisible(this.#deps.visibility, actor, found === undefined ? [] : [found], tx.db);
       if (row === undefined) throw notFound("notification");

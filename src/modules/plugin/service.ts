@@ -76,7 +76,7 @@ export class PluginService {
     const { tenantId } = actor;
     this.#assertUsable(manifest);
     return await store.write(async (tx) => {
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      await tx.lock(tenantId, CHANGES_LOCK);
       const plugins = new PluginStore(tx.db);
       const existing = await plugins.list(tenantId);
       if (existing.some(({ id }) => id === manifest.id)) throw new Fault("conflict", `${manifest.id} is installed`);
@@ -182,7 +182,7 @@ export class PluginService {
     const { store, principals, webhooks, registry } = this.#deps;
     const { tenantId } = actor;
     await store.write(async (tx) => {
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      await tx.lock(tenantId, CHANGES_LOCK);
       const plugins = new PluginStore(tx.db);
       const row = await requirePlugin(plugins, tenantId, id);
       await plugins.remove(tenantId, id);
@@ -198,7 +198,7 @@ export class PluginService {
     const { store, clock, principals, webhooks, registry, caller } = this.#deps;
     const { tenantId } = actor;
     const after = await store.write(async (tx) => {
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      await tx.lock(tenantId, CHANGES_LOCK);
       const plugins = new PluginStore(tx.db);
       const before = await requirePlugin(plugins, tenantId, id);
       const { row, event } = change(before);

@@ -46,7 +46,7 @@ export class OwnershipTransfer {
   async #transferRoom(tenantId: string, roomId: string, formerId: string): Promise<void> {
     await this.#store.write(async (tx) => {
       // With the stream locked, members and roles do not change until the commit.
-      await tx.reserve(tenantId, roomStream(roomId), 0);
+      await tx.lock(tenantId, roomStream(roomId));
       const rooms = new RoomStore(tx.db);
       const room = await rooms.find(tenantId, roomId);
       if (room === undefined || room.state === "deleted") return;
@@ -78,7 +78,7 @@ async function lockNextOwner(
   while (true) {
     const nextId = await ownership.nextOwner(tenantId, roomId);
     if (nextId === undefined || nextId === lockedId) return nextId;
-    await tx.reserve(tenantId, principalStream(nextId), 0);
+    await tx.lock(tenantId, principalStream(nextId));
     lockedId = nextId;
   }
 }

@@ -47,7 +47,7 @@ async function endMemberships(
   roomIds: readonly string[],
 ): Promise<number> {
   return await store.write(async (tx) => {
-    await tx.reserveAll(tenantId, new Map(roomIds.map((id) => [roomStream(id), 0])));
+    await tx.lock(tenantId, ...roomIds.map(roomStream));
     const rooms = new RoomStore(tx.db);
     let ended = 0;
     for (const roomId of roomIds) {

@@ -44,7 +44,7 @@ export class MemberProfileSync {
   async #propagateTo(tenantId: string, roomId: string, principalId: string): Promise<void> {
     await this.#store.write(async (tx) => {
       // With the stream locked, what is read now stays the newest until the commit, and the membership does not end.
-      await tx.reserve(tenantId, roomStream(roomId), 0);
+      await tx.lock(tenantId, roomStream(roomId));
       const profiles = new ProfileStore(tx.db);
       const profile = await profiles.pending(tenantId, principalId, roomId);
       if (profile === undefined) return;

@@ -81,7 +81,7 @@ export class RoomAccess {
     tx.checkBeforeCommit(
       `${stream} ${least ?? ""}`,
       isLocked ? undefined : async (tx) => {
-        await Promise.all([tx.reserve(tenantId, stream, 0), this.#authorize(context, roomId, least, tx.db)]);
+        await Promise.all([tx.lock(tenantId, stream), this.#authorize(context, roomId, least, tx.db)]);
       },
     );
   }
@@ -134,7 +134,7 @@ export class RoomAccess {
     least?: RoomRole,
   ): Promise<RoomGrant> {
     await this.#authorize(context, roomId, least, tx.db);
-    await tx.reserve(context.actor.tenantId, roomStream(roomId), 0);
+    await tx.lock(context.actor.tenantId, roomStream(roomId));
     return await this.#authorize(context, roomId, least, tx.db);
   }
 

@@ -131,7 +131,7 @@ export class RoomDeletion {
   #beginPurge(tenantId: string, roomId: string): Promise<boolean> {
     const { store, clock, holds } = this.#deps;
     return store.write(async (tx) => {
-      await tx.reserve(tenantId, roomStream(roomId), 0);
+      await tx.lock(tenantId, roomStream(roomId));
       const rooms = new RoomStore(tx.db);
       const row = await rooms.find(tenantId, roomId);
       if (row?.state !== "deleted" || await holds.postpones(tx, purgeJob(tenantId, roomId), { roomId })) return false;
@@ -148,7 +148,7 @@ export class RoomDeletion {
   async #abandonedForUpdate(tx: Transaction<RoomTables>, tenantId: string, id: string): Promise<RoomRow | undefined> {
     const rooms = new RoomStore(tx.db);
     if (await rooms.find(tenantId, id) === undefined) return undefined;
-    await tx.reserve(tenantId, roomStream(id), 0);
+    await tx.lock(tenantId, roomStream(id));
     const room = await rooms.find(tenantId, id);
     if (room === undefined || this.#isPurged(room)) return undefined;
     return await this.#deps.ownership.isAbandoned(tx, tenantId, id) ? room : undefined;
@@ -163,7 +163,7 @@ export class RoomDeletion {
   /** The room, deleted or not, locked; for its owner. */
   async #ownedForUpdate(tx: Transaction<RoomTables>, context: Context, id: string): Promise<RoomRow> {
     const isOwned = await this.#findOwned(tx, context, id) !== undefined;
-    if (isOwned) await tx.reserve(context.actor.tenantId, roomStream(id), 0);
+    if (isOwned) await tx.lock(context.actor.tenantId, roomStream(id));
     const room = isOwned ? await this.#findOwned(tx, context, id) : undefined;
     if (room === undefined) throw notVisible("room");
     return room;

@@ -144,7 +144,7 @@ export class ScimUsers {
   async #write<Result>({ actor }: ScimCall, work: (tx: Transaction<ScimTables>) => Promise<Result>): Promise<Result> {
     try {
       return await this.#deps.store.write(async (tx) => {
-        await tx.reserve(actor.tenantId, LOCK, 0);
+        await tx.lock(actor.tenantId, LOCK);
         return await work(tx);
       });
     } catch (thrown) {

@@ -147,7 +147,7 @@ export class SkillService {
 
   #change<Result>(actor: Actor, name: string, work: (tx: Tx, row: SkillRow) => Promise<Result>): Promise<Result> {
     return this.#deps.store.write(async (tx) => {
-      await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
+      await tx.lock(actor.tenantId, CHANGES_LOCK);
       const row = await new SkillStore(tx.db).find(actor.tenantId, name);
       if (row === undefined) throw notFound("skill");
       return await work(tx, row);

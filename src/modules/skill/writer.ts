@@ -28,7 +28,7 @@ export class SkillWriter {
   ): Promise<"added" | "present" | "limit_reached"> {
     const { tenantId, principalId, chargedId } = author;
     const { name } = frontmatter;
-    await tx.reserve(tenantId, CHANGES_LOCK, 0);
+    await tx.lock(tenantId, CHANGES_LOCK);
     const skills = new SkillStore(tx.db);
     const existing = await skills.find(tenantId, name);
     if (existing !== undefined && await skills.version(tenantId, name, digest) !== undefined) return "present";

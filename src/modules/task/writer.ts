@@ -231,12 +231,12 @@ async function assertMayOpen(tasks: TaskStore, { tenant_id, room_id }: TaskRow):
 
 /** Locks the tasks of a room until the commit. Their events need the lock of the room's stream anyway. */
 export async function lockRoom(tx: Transaction<TaskTables>, tenantId: string, roomId: string): Promise<void> {
-  await tx.reserve(tenantId, roomStream(roomId), 0);
+  await tx.lock(tenantId, roomStream(roomId));
 }
 
 /** Locks the relations of a tenant; to be acquired before rooms. */
 export async function lockRelations(tx: Transaction<TaskTables>, tenantId: string): Promise<void> {
-  await tx.reserve(tenantId, RELATIONS_LOCK, 0);
+  await tx.lock(tenantId, RELATIONS_LOCK);
 }
 
 type Reminder = JobDraft & { payload: { taskId: string; dueAt: string }; runAt: number };

@@ -41,7 +41,7 @@ export class TenantService {
   update(tenantId: string, { version, settings, name, allowedOrigins }: TenantUpdate): Promise<Tenant> {
     return this.#deps.store.write(async (tx) => {
       const tenants = new TenantStore(tx.db);
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      await tx.lock(tenantId, CHANGES_LOCK);
       const before = await this.read(tenantId, tx.db);
       assertVersion("tenant", before.version, version);
       await tenants.update(

@@ -74,7 +74,7 @@ export class Spaces {
     const model = await ai.embeddingModel(tenantId);
     if (model === undefined) return;
     await store.write(async (tx) => {
-      await tx.reserve(tenantId, SPACES_LOCK, 0);
+      await tx.lock(tenantId, SPACES_LOCK);
       const { building, active } = await new SpaceStore(tx.db).current(tenantId);
       const isCurrent = (space: SpaceRow | undefined) =>
         space?.model === model.id && space.engine === engines.preferred.engine;
@@ -95,7 +95,7 @@ export class Spaces {
     const model = await ai.embeddingModel(tenantId);
     if (model === undefined) throw new Fault("ai_not_configured", "No embedding model is configured for this tenant");
     await store.write(async (tx) => {
-      await tx.reserve(tenantId, SPACES_LOCK, 0);
+      await tx.lock(tenantId, SPACES_LOCK);
       const { building } = await new SpaceStore(tx.db).current(tenantId);
       if (building?.model === model.id) {
         throw new Fault("already_running", `Vectors have been built since ${building.created_at}`);
@@ -109,7 +109,7 @@ export class Spaces {
     const { tenant_id: tenantId, model } = space;
     log.info("embedding model changed its dimensions", { tenant: tenantId, model });
     await this.#deps.store.write(async (tx) => {
-      await tx.reserve(tenantId, SPACES_LOCK, 0);
+      await tx.lock(tenantId, SPACES_LOCK);
       const { building } = await new SpaceStore(tx.db).current(tenantId);
       if (building !== undefined && building.id !== space.id && building.model === model) return;
       await this.#begin(tx, tenantId, model, building);
@@ -229,7 +229,7 @@ export class Spaces {
     }
     await engines.of(space)?.optimize(vectorSpaceOf(space));
     await store.write(async (tx) => {
-      await tx.reserve(tenantId, SPACES_LOCK, 0);
+      await tx.lock(tenantId, SPACES_LOCK);
       const spaces = new SpaceStore(tx.db);
       const { active } = await spaces.current(tenantId);
       const isBuilding = (await spaces.find(tenantId, id))?.state === "building";

@@ -61,7 +61,7 @@ export class WebhookService {
     assertKnown(input.events, this.#deps.roomEvents(), "/events");
     const roomIds = distinct(input.roomIds);
     return await store.write(async (tx) => {
-      await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
+      await tx.lock(actor.tenantId, CHANGES_LOCK);
       await assertMayFollow(tx, roomAccess, context, roomIds);
       const now = iso(clock.now());
       const id = newId("webhook");
@@ -114,7 +114,7 @@ export class WebhookService {
     if (input.url !== undefined) assertAddressAllowed(this.#deps.outbound, input.url, "/url");
     if (input.events !== undefined) assertKnown(input.events, this.#deps.roomEvents(), "/events");
     const webhook = await store.write(async (tx) => {
-      await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
+      await tx.lock(actor.tenantId, CHANGES_LOCK);
       const webhooks = new WebhookStore(tx.db);
       const found = await webhooks.find(actor.tenantId, id);
       const row = this.#requireUpdatable(actor, found, input);
@@ -167,7 +167,7 @@ export class WebhookService {
     const { store, clock, secrets } = this.#deps;
     const { actor } = context;
     return await store.write(async (tx) => {
-      await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
+      await tx.lock(actor.tenantId, CHANGES_LOCK);
       const webhooks = new WebhookStore(tx.db);
       const row = requireDirectable(actor, await webhooks.find(actor.tenantId, id), this.#deps.roomEvents());
       const { secret, columns } = secrets.rotate(row, clock.now());

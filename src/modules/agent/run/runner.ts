@@ -120,7 +120,7 @@ export class Runner {
     if (chosen.length === 0) return [];
     return await store.write(async (tx) => {
       for (const tenantId of [...new Set(chosen.map(({ tenant_id }) => tenant_id))].sort()) {
-        await tx.reserve(tenantId, CLAIM_LOCK, 0);
+        await tx.lock(tenantId, CLAIM_LOCK);
       }
       const queue = new RunQueueStore(tx.db);
       // Another node may have claimed some meanwhile.

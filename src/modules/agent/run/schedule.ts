@@ -68,7 +68,7 @@ export class AgentScheduler {
       const canSeeRoom = await this.#canSee(tx, tenantId, agentId, roomId);
       const head = canSeeRoom ? await tx.reserve(tenantId, roomStream(roomId), 0) : undefined;
       // A concurrent change of the agent either comes first, and its schedule counts, or finds the next job and this run.
-      await tx.reserve(tenantId, principalStream(agentId), 0);
+      await tx.lock(tenantId, principalStream(agentId));
       const agent = await new AgentStore(tx.db).find(tenantId, agentId);
       if (agent === undefined || agent.schedule_json === null) return;
       const next = scheduleJob(agent, Math.max(clock.now(), Date.parse(at)));

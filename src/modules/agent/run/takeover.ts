@@ -31,7 +31,7 @@ export class ScheduleTakeover {
   /** The same for what else decides what an agent does, such as its skills. */
   async take(tx: AnyTransaction, actor: Actor, agentId: string): Promise<void> {
     const agents = new AgentStore(tx.db);
-    await tx.reserve(actor.tenantId, principalStream(agentId), 0);
+    await tx.lock(actor.tenantId, principalStream(agentId));
     const agent = await agents.find(actor.tenantId, agentId);
     if (agent === undefined) return;
     await agents.update(actor.tenantId, agentId, { schedule_json: await this.#take(tx, actor, agent) });

@@ -162,7 +162,7 @@ export class Importer implements ImportRun {
       const rooms = new RoomStore(tx.db);
       const store = new RoomArchiveStore(tx.db);
       // While the stream is locked, no one joins or leaves.
-      await tx.reserve(tenantId, roomStream(room.id), 0);
+      await tx.lock(tenantId, roomStream(room.id));
       const [row] = await store.rooms(tenantId, [room.id]);
       if (row === undefined || row.state === "deleted") return;
       const present = await store.members(tenantId, room.id);

@@ -170,7 +170,7 @@ export class CommentService {
         lockStreamOf(id),
         ...room_id === null ? [] : [roomStream(room_id)],
       ]);
-      await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+      await tx.lock(tenantId, ...streams);
       let deleted = 0;
       for (const id of ids) {
         // A reply may have been deleted with its comment.

@@ -110,7 +110,7 @@ export class MemoryImporter implements SectionImporter {
     );
     // Locked, so that none of them is deleted before the commit.
     const roomIds = new Set([...located.values()].flatMap(({ roomId }) => roomId ?? []));
-    await tx.reserveAll(tenantId, new Map([...roomIds].map((roomId) => [roomStream(roomId), 0])));
+    await tx.lock(tenantId, ...[...roomIds].map(roomStream));
     const messages = await new MemoryStore(tx.db).sourceMessages(tenantId, [...located.values()].map(({ id }) => id));
     const missing: { where: string; fact: Fact }[] = [];
     for (const { where, record, scope } of pending) {

@@ -65,7 +65,7 @@ export class ScheduledService {
     return store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
       // Serializes calls of one sender, so that a repeat finds the message it repeats.
-      await tx.reserve(tenantId, principalStream(principalId), 0);
+      await tx.lock(tenantId, principalStream(principalId));
       // Sending checks the same later; checking now reports mistakes to the caller.
       await sender.check(tx, context, input);
       const message_json = JSON.stringify(input);
