@@ -20,6 +20,8 @@ const PERSON_FIELDS = ["actor", "user", "owner", "principal", "author", "client"
 /** Fields of an object that has the person's id, which describe it. */
 const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timezone", "locale", "email"];
 const DEVICE_FIELD = "deviceId";
+/** Of a response to an event. */
+const COMMENT_FIELD = "comment";
 const NAME_FIELDS = ["displayName", "senderName", "actorName"];
 
 /** Fields that name who wrote the `text` beside them. */
@@ -82,11 +84,11 @@ export function namesPrincipal(field: string): boolean {
   return ID_FIELD.test(field) || PERSON_FIELDS.includes(field);
 }
 
-/** The status of a principal is an object, that of other resources a word. */
+/** The status of a principal is an object, that of other resources a word; a comment on a document is an object. */
 function isDescription(field: string, value: unknown): boolean {
   return DESCRIBING_FIELDS.includes(field) || NAME_FIELDS.includes(field) || field === "handle" ||
     field === DEVICE_FIELD ||
-    (field === "status" && typeof value === "object");
+    (field === "status" && typeof value === "object") || (field === COMMENT_FIELD && typeof value === "string");
 }
 
 function described(field: string, before: unknown, { pseudonymId }: ErasedPerson): unknown {

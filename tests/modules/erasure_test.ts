@@ -193,8 +193,12 @@ testOnEngines("erasure.create replaces a person by a pseudonym in every column o
   assert.deepEqual([text, senderId], [`${WRITTEN} second`, pseudonymId]);
   assert.equal(ok(await again.get(`/v1/collaboration/principals/${pseudonymId}`)).displayName, "Deleted user");
   assert.equal((await again.get(`/v1/collaboration/principals/${ZOE}`)).status, 404);
-  const types = (await readRoomEvents(again, roomId)).map(({ type }) => type);
+  const events = await readRoomEvents(again, roomId);
+  const types = events.map(({ type }) => type);
   assert.ok(types.includes("member.left") && types.includes("principal.erased"));
+  // Rows of responses have no comment any more, nor have the events about them.
+  const responses = events.filter(({ type }) => type === "calendar.event.rsvp");
+  assert.deepEqual(responses.map(({ data }) => [data.principalId, data.comment]), [[pseudonymId, null]]);
 
   // A token of before is refused; a later one makes somebody new.
   assertProblem(await zoe.get("/v1/collaboration/me"), 401, "token_expired");
