@@ -408,6 +408,23 @@ testOnEngines(
   },
 );
 
+Deno.test("a direct room keeps no former name of a person who was erased", async () => {
+  await using gateway = await openGateway();
+  await createCaller(gateway, "boss", { role: "owner" });
+  const zoe = await createCaller(gateway, ZOE, { name: "Zq Persona" });
+  const bob = await createCaller(gateway, "bob");
+  await createCaller(gateway, "carol");
+  const createDirect = async (...memberIds: string[]): Promise<string> =>
+    ok(await bob.post("/v1/rooms", { kind: "direct", memberIds: [ZOE, ...memberIds] })).id;
+  const ids = [await createDirect(), await createDirect("carol"), await createDirect("boss")];
+  ok(await bob.patch(`/v1/rooms/${ids[2]}`, { name: "Lunch" }));
+  ok(await zoe.patch("/v1/collaboration/me", { displayName: "Zq Other" }));
+  await erase(gateway, "anonymize");
+  const again = await gateway.as("bob");
+  const names = await Promise.all(ids.map(async (id) => ok(await again.get(`/v1/rooms/${id}`)).name));
+  assert.deepEqual(names, ["bob, Deleted user", "bob, carol, Deleted user", "Lunch"]);
+});
+
 testOnEngines("an import restores nothing of a person who was erased since the export", async (environment) => {
   await withOwner(async (gateway, boss) => {
     ok(await boss.get("/v1/collaboration/me"));

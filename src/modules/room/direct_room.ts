@@ -4,6 +4,9 @@ import { Fault } from "@/core/fault.ts";
 import { truncateText } from "@/core/text.ts";
 import { DIRECT_MEMBERS_MAX, NAME_MAX, type RoomCreate, type RoomUpdate } from "./schema.ts";
 
+/** Between the names of members. */
+export const SEPARATOR = ", ";
+
 /** Throws unless a direct room can be created with this input. */
 export function assertDirectRoom(input: RoomCreate, others: readonly string[]): void {
   if (input.visibility === "public") throw new Fault("validation_failed", "/visibility: a direct room is private");
@@ -26,7 +29,7 @@ function notInDirectRoom(field: string): Fault {
 
 /** The default name of a direct room. */
 export function directRoomName(names: readonly string[]): string {
-  return truncateText(names.join(", "), NAME_MAX).trim();
+  return truncateText(names.join(SEPARATOR), NAME_MAX).trim();
 }
 
 /** Identifies the set of members of a direct room. */

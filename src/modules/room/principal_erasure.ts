@@ -4,8 +4,9 @@ import { roomStream } from "@/core/event.ts";
 import { truncateText } from "@/core/text.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { RoomMembers } from "./members.ts";
+import { directRoomName, SEPARATOR } from "./direct_room.ts";
 import { roomChanges, roomEvent } from "./presenter.ts";
-import { NAME_MAX } from "./schema.ts";
+import { DIRECT_MEMBERS_MAX, NAME_MAX } from "./schema.ts";
 import { type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 
 type Deps = { store: Store<RoomTables>; members: Pick<RoomMembers, "end"> };
@@ -66,12 +67,22 @@ async function endMemberships(
   });
 }
 
-/** A direct room has the names of its members, unless it was renamed. */
+/** A direct room has the names that its members had when it was created, unless it was renamed. */
 async function renameDirectRoom(tx: Transaction<RoomTables>, room: RoomRow, displayName: string): Promise<void> {
   const { tenant_id: tenantId, id } = room;
-  const name = truncateText(room.name.replaceAll(displayName, DELETED_NAME), NAME_MAX);
+  const others = await new RoomStore(tx.db).members(tenantId, id, {}, undefined, DIRECT_MEMBERS_MAX);
+  const name = nameWithout(displayName, room.name, others.map((member) => member.display_name));
   if (name === room.name) return;
   const set = { name, version: room.version + 1 };
   await new RoomStore(tx.db).update(tenantId, id, set);
   await tx.emit(roomEvent({ tenantId }, id, "room.updated", roomChanges(room, { ...room, ...set })));
+}
+
+/** Without the present name of the person; if it may have a former one instead, it is rebuilt from the names of the others. */
+function nameWithout(displayName: string, name: string, others: readonly string[]): string {
+  if (name.includes(displayName)) return truncateText(name.replaceAll(displayName, DELETED_NAME), NAME_MAX);
+  const parts = name.split(SEPARATOR);
+  const isOfMembers = parts.length > others.length || parts.some((part) => others.includes(part));
+  const erased = Array.from({ length: Math.max(1, parts.length - others.length) }, () => DELETED_NAME);
+  return isOfMembers && parts.length > 1 ? directRoomName([...others, ...erased]) : name;
 }
