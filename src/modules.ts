@@ -13,6 +13,7 @@ import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
 import { erasureModule } from "@/modules/erasure/mod.ts";
 import { type FileModule, fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
+import { groupModule } from "@/modules/group/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
 import { scimModule } from "@/modules/scim/mod.ts";
 import { signInModule } from "@/modules/sign_in/mod.ts";
@@ -167,6 +168,7 @@ function addAccounts(
     publicUrl: settings.SVC_PUBLIC_URL,
     sessionHours: settings.SVC_LIMIT_TOKEN_HOURS,
   }));
+  const { groups } = add(groupModule(platform, { visibility }));
   add(scimModule(platform, { identity, publicUrl: settings.SVC_PUBLIC_URL }));
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
@@ -189,6 +191,7 @@ function addAccounts(
     identity: identities,
     servicePrincipals: identity.servicePrincipals,
     authenticator,
+    groups,
     visibility,
     credentials,
     notifications,
@@ -200,7 +203,7 @@ function addAccounts(
 /** Rooms, and what is said in them. */
 function addConversation(
   { platform, config, limits, roomAccess, filter, add }: Foundation,
-  { tenants, retention, identity, visibility, credentials, notifications, revalidate }: Accounts,
+  { tenants, retention, identity, groups, visibility, credentials, notifications, revalidate }: Accounts,
   later: { agents: () => AgentModule; search: () => SearchModule },
 ) {
   const { store } = platform;
@@ -209,6 +212,7 @@ function addConversation(
     roomAccess,
     retention,
     identity,
+    groups,
     visibility,
     notifications,
     membersMax: config.settings.SVC_LIMIT_ROOM_MEMBERS,

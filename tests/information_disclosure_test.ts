@@ -34,6 +34,7 @@ const REFERENCE_FIELDS: Record<string, string> = {
   around: "msg",
   before: "msg",
   fileIds: "file",
+  groupId: "grp",
   avatarFileId: "file",
   memberIds: "prn",
   agentId: "prn",
@@ -60,6 +61,7 @@ const ROUTE_KINDS: Record<string, string> = {
   transfer_import: "imp",
   transfer_export: "exp",
   scim_user: "prn",
+  scim_group: "grp",
 };
 const PARENTS: Record<string, string> = { task: "task", document: "doc", comment: "cmt" };
 const SCHEDULE = { rrule: "FREQ=WEEKLY;BYDAY=MO", startAt: "2026-03-02T09:00", timeZone: "UTC", input: "Sum up" };
@@ -96,6 +98,7 @@ Deno.test("every operation responds to an invisible resource as to a missing one
   await gateway.runJobs();
   hidden["job"] = ok(await boss.get(`${BASE}/jobs`)).items[0].id;
   hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;
+  hidden["grp"] = ok(await boss.post(`${BASE}/groups`, { name: "On call" })).id;
   hidden["hold"] = ok(await boss.post(`${BASE}/holds`, { principalId: "boss", reason: SECRET })).id;
   const erasure = { principalId: "alice", mode: "anonymize", dryRun: true };
   hidden["era"] = ok(await boss.post(`${BASE}/erasures`, erasure)).id;
@@ -115,6 +118,8 @@ Deno.test("every operation responds to an invisible resource as to a missing one
       const base = { ...withOwnIds(exampleOf(operation), own) as Input, ...NESTED_INPUTS[operation.name]?.(own) };
       if (method === "GET") assertNoLeak(await callOperation(caller, operation, base), `${operation.name} as ${name}`);
       for (const { input, path, kind } of findReferences(operation, base)) {
+        // Members see all groups.
+        if (kind === "grp" && caller === carol) continue;
         // Members see all principals but the hooks of rooms that they are not in.
         const isHook = kind === "prn" && caller === carol;
         for (const one of kind === "task" ? ["task", "key"] : isHook ? ["hook"] : [kind]) {

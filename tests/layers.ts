@@ -15,6 +15,7 @@ const MODULE_ORDER = [
   "oauth",
   "invitation",
   "sign_in",
+  "group",
   "scim",
   "notification",
   "room",

@@ -27,6 +27,11 @@ const SMALL: ReadonlySet<string> = new Set([
   "principal.disable",
   "erasure.create",
   "erasure.cancel",
+  "group.create",
+  "group.update",
+  "group.delete",
+  "group_member.add",
+  "group_member.remove",
   "token.create",
   "token.revoke",
   "session.end",
@@ -178,6 +183,11 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
   const { alice } = await createCallers(gateway, "alice");
   await createCallers(gateway, "bob", ...names);
   const roomId = await createRoom(alice, ["bob", ...names], { description: large("room").slice(0, 4000), metadata });
+  const grouped = ["design", "paint", "print"];
+  await createCallers(gateway, ...grouped);
+  const boss = await gateway.as("boss", { role: "admin" });
+  const group = ok(await boss.post("/v1/collaboration/groups", { name: "Design", description: "d".repeat(500) }));
+  ok(await boss.post(`/v1/collaboration/groups/${group.id}/members`, { principalIds: [...grouped, ...names] }));
   const TASKS = "/v1/collaboration/tasks";
   const DOCUMENTS = "/v1/collaboration/documents";
   const taskIds: string[] = [];
@@ -236,6 +246,7 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
     { operation: "pin.remove", resources: 1, input: { id: message.id } },
     { operation: "room.update", resources: 1, input: { id: roomId, name: "Renamed" } },
     { operation: "room_settings.update", resources: 1, input: { id: roomId, level: "mentions" } },
+    { operation: "member.add_group", resources: 2 * grouped.length, input: { id: roomId, groupId: group.id } },
     { operation: "member.put", resources: 2, input: { id: roomId, principalId: "bob", role: "moderator" } },
     { operation: "member.remove", resources: 2, input: { id: roomId, principalId: "bob" } },
     { operation: "room.create", resources: 2 * 30, input: { name: "Other", memberIds: names, metadata } },

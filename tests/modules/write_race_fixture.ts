@@ -13,7 +13,7 @@ export type WriteRaceFixture = { bob: Caller; roomId: string; inputs: Inputs; up
 
 /** Makes the room of alice and bob, both owners of it, with one of everything in it. */
 export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceFixture> {
-  const { alice, carol } = await createCallers(gateway, "alice", "carol", "dora");
+  const { alice, carol } = await createCallers(gateway, "alice", "carol", "dora", "eve");
   const bob = await gateway.as("bob", { jti: TOKEN_ID });
   ok(await bob.get(`${API}/me`));
   const { id: roomId } = ok(await alice.post("/v1/rooms", { name: "Team", memberIds: ["bob", "carol"] }));
@@ -32,6 +32,8 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   ok(await alice.put(`/v1/rooms/${roomId}/members/robot`, { role: "member" }));
   const { id: pressable } = await sendMessage(robot, roomId, "Go?", { elements });
   const admin = await gateway.as("admin", { role: "admin" });
+  const { id: groupId } = ok(await admin.post(`${API}/groups`, { name: "New here" }));
+  ok(await admin.post(`${API}/groups/${groupId}/members`, { principalIds: ["eve"] }));
   const skill = async (name: string): Promise<Record<string, unknown>> => {
     const files = [{ path: "SKILL.md", content: `---\nname: ${name}\ndescription: Does it.\n---\n` }];
     const { digest } = ok(await admin.post(`${API}/skills`, { files })).version;
@@ -85,6 +87,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   const inputs: Inputs = {
     "room.update": { id: roomId, topic: "New" },
     "room.delete": { id: roomId },
+    "member.add_group": { id: roomId, groupId },
     "member.put": { id: roomId, principalId: "carol", role: "observer" },
     "member.remove": { id: roomId, principalId: "carol" },
     "ban.remove": { id: roomId, principalId: "dora" },

@@ -84,7 +84,7 @@ export class Admission {
       ...nameSetByApi({ prefs_json: "{}" }, displayName),
       display_name: displayName,
     });
-    const added = await addWithHandle(identities, row, displayName) ?? await identities.principal(tenantId, id);
+    const added = await addWithHandle(tx, row, displayName) ?? await identities.principal(tenantId, id);
     if (added === undefined) throw new Error("Expected the principal just written, received none");
     return added;
   }

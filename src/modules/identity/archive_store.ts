@@ -24,13 +24,6 @@ export class PrincipalArchiveStore {
     );
   }
 
-  async takenHandles(tenantId: string, handles: readonly string[]): Promise<Set<string>> {
-    if (handles.length === 0) return new Set();
-    const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
-      .where("handle", "in", handles).execute();
-    return new Set(rows.map((row) => row.handle ?? ""));
-  }
-
   /** Those of these ids that are of people who were erased, each with when. */
   async erased(tenantId: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const idOf = new Map(ids.map((id) => [digestOfErased(tenantId, id), id]));

@@ -224,7 +224,7 @@ export class Authenticator {
       });
       // An id is a mention as it is; one that is an address would be a link as well.
       const name = claimedName(claims) ?? (claims.sub.includes("@") ? claims.sub : undefined);
-      const isNew = await addWithHandle(identities, draft, name) !== undefined;
+      const isNew = await addWithHandle(tx, draft, name) !== undefined;
       // As in every change of a principal: of two concurrent tokens, each sees what the other changed.
       if (!isNew) {
         await lockCredential(tx, store, principalLock(tenantId, claims.sub));

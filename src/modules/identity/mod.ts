@@ -5,6 +5,7 @@ export { adoptAgent } from "./agent_adoption.ts";
 export type { PrincipalVisibility } from "./principal_visibility.ts";
 export { type CredentialSnapshot } from "./authenticator.ts";
 export type { ErasedPrincipals } from "./erasure.ts";
+export { assertHandleFree, findTakenHandles, freeHandle } from "./handle.ts";
 export type { IssuedTokens } from "./issued_tokens.ts";
 export { type IdentityModule, identityModule, type IdentitySettings } from "./module.ts";
 export { presentPrincipal, presentStatus } from "./presenter.ts";

@@ -175,7 +175,7 @@ export class IdentityService {
     });
     return this.#write(async (tx) => {
       if (ownerId !== null) await assertMayOwnAgent(tx, actor.tenantId, ownerId, this.#deps.agentsPerOwner);
-      return this.#present(await addNew(new IdentityStore(tx.db), row));
+      return this.#present(await addNew(tx, row));
     });
   }
 
@@ -373,7 +373,7 @@ export class IdentityService {
       // Without a difference nothing is published: disabling is idempotent.
       if (isUnchanged(before, values)) return this.#present(before);
       const { handle = null } = values;
-      if (handle !== null && handle !== before.handle) await assertHandleFree(new IdentityStore(tx.db), before, handle);
+      if (handle !== null && handle !== before.handle) await assertHandleFree(tx, before, handle);
       const changed = { ...values, version: before.version + 1, updated_at: iso(this.#deps.clock.now()) };
       await new IdentityStore(tx.db).updatePrincipal(tenantId, id, changed);
       const after = { ...before, ...changed };

@@ -102,6 +102,8 @@ export type IdentityTables = {
   token_family: TokenFamilyRow;
   revoked_jti: { tenant_id: string; jti: string; expires_at: string };
   erased_principal: { tenant_id: string; hash: string; at: string };
+  /** As far as its handles are also those of principals. */
+  user_group: { tenant_id: string; id: string; handle: string | null };
 };
 
 const principalById = prepared((db: Kysely<IdentityTables>, value: Param<{ tenantId: string; id: string }>) =>
@@ -200,11 +202,13 @@ export class IdentityStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
-  /** Those of these names that are handles or ids of other principals than `id`. */
+  /** Those of these names that are handles of other principals or groups than `id`, or ids of other principals. */
   async takenNames(tenantId: string, names: readonly string[], id: string): Promise<ReadonlySet<string>> {
     const others = this.#db.selectFrom("principal").where("tenant_id", "=", tenantId).where("id", "<>", id);
+    const groups = this.#db.selectFrom("user_group").where("tenant_id", "=", tenantId).where("id", "<>", id);
     const rows = await others.select("handle as name").where("handle", "in", names)
-      .unionAll(others.select("id as name").where("id", "in", names)).execute();
+      .unionAll(others.select("id as name").where("id", "in", names))
+      .unionAll(groups.select("handle as name").where("handle", "in", names)).execute();
     return new Set(rows.flatMap(({ name }) => name ?? []));
   }
 

@@ -8,6 +8,7 @@ import { type Mentions, MENTIONS_MAX } from "./schema.ts";
 
 /** Above this many members only moderators may mention everybody. */
 const ROOM_MENTION_MEMBERS = 100;
+const NAMES_MAX = 50;
 /** The start or the end of a code block in Markdown. */
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 /**
@@ -45,8 +46,8 @@ export async function assertCanMention(
 }
 
 /**
- * Adds the mentions of the text: `@handle` or `@id` of members visible to the caller, and `@all` or `@here` where the caller
- * may use it. Unknown names remain text.
+ * Adds the mentions of the text: `@handle` or `@id` of members visible to the caller, `@handle` of a group for its members in the
+ * room, and `@all` or `@here` where the caller may use it. Unknown names remain text.
  */
 export async function addNamedMentions(
   db: AnyDatabase,
@@ -58,13 +59,18 @@ export async function addNamedMentions(
 ): Promise<Mentions> {
   const names = namesIn(text, format);
   if (names.length === 0) return { principalIds, room: everybody };
-  const members = await roomAccess.membersByName(actor, grant.room, names.flat(), db);
+  const found = await roomAccess.findMentioned(actor, grant.room, names.flat(), { max: MENTIONS_MAX, db });
   const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);
-  const meant = names.map((readings) => readings.find((one) => isForEverybody(one) || members.has(one)) ?? "");
-  const ids = meant.flatMap((reading) => isForEverybody(reading) ? [] : members.get(reading) ?? []);
+  const meant = names.map((readings) => readings.find((one) => isForEverybody(one) || found.has(one)) ?? "");
   const isForAll = meant.some(isForEverybody);
+  const mentioned = new Set(principalIds);
+  for (const reading of meant) {
+    const ids = isForEverybody(reading) ? [] : found.get(reading) ?? [];
+    // A group is mentioned as a whole, or not at all.
+    if (mentioned.union(new Set(ids)).size <= MENTIONS_MAX) { for (const id of ids) mentioned.add(id); }
+  }
   return {
-    principalIds: [...new Set([...principalIds, ...ids])].slice(0, Math.max(MENTIONS_MAX, principalIds.length)),
+    principalIds: [...mentioned],
     room: everybody || (isForAll && canMentionAll(grant)),
   };
 }
@@ -74,7 +80,7 @@ function canMentionAll({ room, role }: SendGrant): boolean {
 }
 
 /**
- * The distinct names in a text in the order of their first use, at most `MENTIONS_MAX`. Each is a list of possible
+ * The distinct names in a text in the order of their first use, at most `NAMES_MAX`. Each is a list of possible
  * readings: a dot or hyphen at the end may belong to the sentence, and only handles are the same in capitals.
  */
 export function namesIn(text: string, format: "markdown" | "plain"): string[][] {
@@ -86,7 +92,7 @@ export function namesIn(text: string, format: "markdown" | "plain"): string[][] 
       if (found.has(id)) continue;
       const readings = [id, name, name.toLowerCase()].flatMap((one) => [one, withoutEnd(one)]);
       found.set(id, [...new Set(readings)].filter((reading) => reading !== ""));
-      if (found.size >= MENTIONS_MAX) return [...found.values()];
+      if (found.size >= NAMES_MAX) return [...found.values()];
     }
   }
   return [...found.values()];

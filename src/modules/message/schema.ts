@@ -18,7 +18,8 @@ export const MESSAGE_TYPES = ["text", "notice", "system", "file", "custom"] as c
 export const MessageType = z.enum(MESSAGE_TYPES).meta({ id: "MessageType" });
 export const TEXT_MAX_CODE_POINTS = 16_000;
 export const TEXT_MAX_BYTES = 64_000;
-export const MENTIONS_MAX = 50;
+/** As many as `@all` mentions without a moderator. */
+export const MENTIONS_MAX = 100;
 /** How many principals a reaction of a message names. */
 export const REACTORS_SHOWN = 10;
 
@@ -106,8 +107,9 @@ export const Message = z.object({
 export type Message = z.output<typeof Message>;
 
 const ParseMentions = z.boolean().optional().describe(
-  `Also mention the members that the text names as \`@handle\` or \`@id\`, at most ${MENTIONS_MAX}, and everybody for ` +
-    "`@all` or `@here` if the caller may. Code and escaped @ are ignored; unknown names remain text",
+  "Also mention the members that the text names as `@handle` or `@id`, those of a group that it names by its handle, and everybody " +
+    `for \`@all\` or \`@here\` if the caller may. Of 50 names, ${MENTIONS_MAX} members at most: a group of which more are in the ` +
+    "room is not mentioned. Code and escaped @ are ignored; unknown names remain text",
 );
 
 const ELEMENTS = "Buttons, selects, links and forms below the text; only agents and services send others than links. " +

@@ -10,6 +10,8 @@ import { pageInput, pageSchema } from "@/core/page.ts";
 import { PrincipalRef } from "@/modules/identity/mod.ts";
 import type { RoomDeletion } from "./room_deletion.ts";
 import { assertCanReceiveEvents, hiddenUpTo, type RoomAccess } from "./room_access.ts";
+import type { RoomGroups } from "./group_members.ts";
+import { GroupAdd, GroupAdded } from "./group_schema.ts";
 import type { RoomMembers } from "./members.ts";
 import {
   Bans,
@@ -41,18 +43,23 @@ type Deps = {
   rooms: RoomService;
   deletion: RoomDeletion;
   members: RoomMembers;
+  groups: RoomGroups;
   settings: RoomSettingsService;
   roomAccess: RoomAccess;
   visibility: PresenceVisibility;
 };
 
 /** What clients see of rooms. */
-export function roomApi({ rooms, deletion, members, settings, roomAccess, visibility }: Deps): ModuleApi {
+export function roomApi({ rooms, deletion, members, groups, settings, roomAccess, visibility }: Deps): ModuleApi {
   return {
     tags: {
       rooms: "Rooms, their members and bans, and the event history of a room.",
     },
-    operations: [...roomOperations(rooms, deletion), ...memberOperations(members), ...settingOperations(settings)],
+    operations: [
+      ...roomOperations(rooms, deletion),
+      ...memberOperations(members, groups),
+      ...settingOperations(settings),
+    ],
     channels: [roomChannel(roomAccess, visibility)],
     events: ROOM_EVENTS,
   };
@@ -181,7 +188,7 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
   ];
 }
 
-function memberOperations(members: RoomMembers) {
+function memberOperations(members: RoomMembers, groups: RoomGroups) {
   return [
     defineOperation({
       name: "member.list",
@@ -212,6 +219,22 @@ function memberOperations(members: RoomMembers) {
         const { member, isNew } = await members.put(context, input);
         return new Outcome(member, { status: isNew ? 201 : 200 });
       },
+    }),
+    defineOperation({
+      name: "member.add_group",
+      summary: "Add the members of a group to a room",
+      description:
+        "Adds those who are in the group now, up to the limit of the room; later changes of the group change no room. Those who " +
+        "are members keep their role, and those who are banned stay out.",
+      access: { scope: "room.write", room: "moderator" },
+      audited: true,
+      http: { method: "POST", path: `${PATH}/:id/members`, status: 200 },
+      input: GroupAdd,
+      output: GroupAdded,
+      faults: ["not_found", "room_archived", "limit_reached", "conflict"],
+      example: { id: ROOM, groupId: exampleId("grp") },
+      rate: { human: { perSecond: 0.1, burst: 10 } },
+      run: (context, input) => groups.add(context, input),
     }),
     defineOperation({
       name: "member.remove",

@@ -75,6 +75,24 @@ export class RoomMembers {
     });
   }
 
+  /** Adds some principals as members, with one commit; returns how many. Those who are members or banned stay so. */
+  addSeveral(context: Context, id: string, principalIds: readonly string[], role: RoomRole): Promise<number> {
+    const { actor } = context;
+    return this.#deps.store.write(async (tx) => {
+      const rooms = new RoomStore(tx.db);
+      const grant = await this.#authorize(tx, context, id, false);
+      let added = 0;
+      for (const principalId of principalIds) {
+        const isBanned = await rooms.isBanned(actor.tenantId, id, principalId);
+        if (isBanned || await rooms.member(actor.tenantId, id, principalId) !== undefined) continue;
+        const room = { ...grant.room, member_count: grant.room.member_count + added };
+        await this.#add(tx, actor, { ...grant, room }, principalId, role);
+        added++;
+      }
+      return added;
+    });
+  }
+
   /** Adds a principal that the caller has just created, as a member; for a moderator. */
   async addCreated(tx: AnyTransaction, context: Context, id: string, principal: PrincipalRow): Promise<void> {
     const grant = await this.#authorize(tx, context, id, false);

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module, ModuleGauge } from "@/core/module.ts";
+import type { GroupService } from "@/modules/group/mod.ts";
 import { type IdentityService, PrincipalId, type PrincipalVisibility } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RetentionService } from "@/modules/tenant/mod.ts";
@@ -9,6 +10,7 @@ import type { Platform } from "@/ports/platform.ts";
 import { roomApi } from "./api.ts";
 import { PURGE_JOB, RoomDeletion } from "./room_deletion.ts";
 import type { RoomAccess } from "./room_access.ts";
+import { RoomGroups } from "./group_members.ts";
 import { RoomMembers } from "./members.ts";
 import { migrations } from "./migrations.ts";
 import { roomErasure } from "./principal_erasure.ts";
@@ -29,6 +31,7 @@ type Deps = {
   roomAccess: RoomAccess;
   retention: RetentionService;
   identity: IdentityService;
+  groups: GroupService;
   visibility: PrincipalVisibility;
   notifications: NotificationService;
   membersMax: number;
@@ -74,6 +77,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
       rooms,
       deletion,
       members,
+      groups: new RoomGroups({ store, roomAccess, identity, groups: deps.groups, members }),
       settings: new RoomSettingsService({ store, clock, roomAccess }),
       roomAccess,
       visibility,

@@ -3,9 +3,11 @@ import { type Actor, isAtLeast, isGuest, lowerOf, missingEventScope, ROOM_ROLES,
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { type Context, requiredRoomRole } from "@/core/operation.ts";
+import { viewerOf as viewerOfGroups } from "@/modules/group/mod.ts";
 import type { AnyDatabase, AnyTransaction, SeqRange, Store } from "@/ports/store.ts";
 import { AccessCache } from "./access_cache.ts";
 import { AccessStore, type RoomAccessRow } from "./access_store.ts";
+import { RoomGroupStore } from "./group_store.ts";
 import type { AgentPolicy } from "./schema.ts";
 import {
   canBrowsePublic,
@@ -19,6 +21,9 @@ import {
 
 /** `tx`: the write that the access is for. `least`: a room role instead of the one that the operation declares. */
 type AccessOptions = { tx?: AnyTransaction; least?: RoomRole };
+/** Groups that one text mentions: the members of each are looked up. */
+const GROUPS_MENTIONED_MAX = 5;
+
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind" | "bounds">;
 
 /** Granted access to a room. `role` is null for a caller that browses a public room without being a member. */
@@ -182,6 +187,35 @@ export class RoomAccess {
         handle !== null && members.has(id) ? [[handle, id]] : []
       ),
     ]);
+  }
+
+  /**
+   * The same for mentions: by each name its principals, of a group its other members in the room. Groups that the caller may not see, or
+   * of which more than `max` are in the room, have none.
+   */
+  async findMentioned(
+    actor: Pick<Actor, "tenantId" | "role" | "ownerId" | "principalId">,
+    room: Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">,
+    names: readonly string[],
+    { max, db }: { max: number; db: AnyDatabase },
+  ): Promise<Map<string, readonly string[]>> {
+    const { tenantId } = actor;
+    const groups = new RoomGroupStore(db);
+    const [members, named] = await Promise.all([
+      this.membersByName(actor, room, names, db),
+      groups.byHandle(tenantId, names, viewerOfGroups(actor), GROUPS_MENTIONED_MAX),
+    ]);
+    const found = new Map<string, readonly string[]>();
+    for (const { id, handle } of named) {
+      const ids = await groups.membersIn(tenantId, id, room.id, max + 1);
+      if (handle !== null && ids.length <= max) {
+        const viewers = await this.filterViewers(room, ids.filter((one) => one !== actor.principalId), db);
+        found.set(handle, [...viewers.keys()].sort());
+      }
+    }
+    // A principal whose id is the handle of a group came later.
+    for (const [name, id] of members) if (!found.has(name)) found.set(name, [id]);
+    return found;
   }
 
   /** Of these principals, those that share a room with the subject. */

@@ -2,7 +2,13 @@
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
 import { findTimeZone } from "@/core/clock.ts";
 import { DELETED_NAME } from "@/core/erasure.ts";
-import { addPrincipals, newPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
+import {
+  addPrincipals,
+  findTakenHandles,
+  newPrincipal,
+  PrincipalArchiveStore,
+  type PrincipalRow,
+} from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { plainPrincipal, type SourcePrincipal } from "../format/model.ts";
 import type { ImportRow, TransferTables } from "../store.ts";
@@ -80,7 +86,7 @@ export class ImportedPrincipals {
     const fresh = new Map(drafts.filter(({ id }) => !this.#kinds.has(id)).map((draft) => [draft.id, draft]));
     if (fresh.size === 0) return;
     const handles = [...fresh.values()].flatMap(({ handle }) => handle === null ? [] : [handle]);
-    const taken = await new PrincipalArchiveStore(tx.db).takenHandles(tenant_id, handles);
+    const taken = await findTakenHandles(tx, tenant_id, handles);
     const rows = [...fresh.values()].map((draft) =>
       newPrincipal(draft.createdAt ?? at, {
         tenant_id,

@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { namesIn } from "@/modules/message/mod.ts";
+import { MENTIONS_MAX, namesIn } from "@/modules/message/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
 import { type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
@@ -22,7 +22,7 @@ type Deps = {
 /** Who can read a document. */
 type Readers = {
   /** Ids by those of these names that are handles or ids. */
-  byName(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  byName(names: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>>;
   /** Those of these principals that can read it and want to be notified. */
   willing(ids: readonly string[], isMention: boolean): Promise<string[]>;
 };
@@ -43,8 +43,10 @@ export class CommentNotifier {
     const readers = row.room_id === null
       ? await this.#readersOf(row, tx.db)
       : await this.#viewersOf(actor, row.room_id, tx.db);
-    const byName = names.length === 0 ? new Map<string, string>() : await readers.byName(names.flat());
-    const mentioned = names.flatMap((readings) => readings.flatMap((name) => byName.get(name) ?? []).slice(0, 1));
+    const byName = names.length === 0 ? new Map<string, readonly string[]>() : await readers.byName(names.flat());
+    const mentioned = [
+      ...new Set(names.flatMap((readings) => byName.get(readings.find((name) => byName.has(name)) ?? "") ?? [])),
+    ];
     const others = involved.filter((id) => !mentioned.includes(id));
     const draftOf = (kind: string, principalIds: readonly string[]): NotificationDraft => ({
       tenantId: row.tenant_id,
@@ -68,7 +70,7 @@ export class CommentNotifier {
     const room = (await roomAccess.find(actor, roomId, db))?.room;
     if (room === undefined) throw notVisible("document");
     return {
-      byName: (names) => roomAccess.membersByName(actor, room, names, db),
+      byName: (names) => roomAccess.findMentioned(actor, room, names, { max: MENTIONS_MAX, db }),
       willing: async (ids, isMention) => {
         const viewers = [...(await roomAccess.filterViewers(room, ids, db)).values()];
         return viewers.filter((viewer) => wantsNotification(viewer, isMention, clock.now())).map(({ id }) => id);
@@ -82,9 +84,9 @@ export class CommentNotifier {
     return {
       byName: () =>
         Promise.resolve(
-          new Map([...readers.values()].flatMap((reader) => [
-            [reader.id, reader.id] as const,
-            ...reader.handle === null ? [] : [[reader.handle, reader.id] as const],
+          new Map([...readers.values()].flatMap(({ id, handle }) => [
+            [id, [id]] as const,
+            ...handle === null ? [] : [[handle, [id]] as const],
           ])),
         ),
       willing: (ids) => Promise.resolve(ids.filter((id) => readers.has(id))),
