@@ -18,6 +18,7 @@ import { SearchViewer } from "@/modules/search/search_viewer.ts";
 import { type Candidate, SearchStore } from "@/modules/search/store.ts";
 import { hashGrams } from "@/modules/search/tokenize.ts";
 import { openStore } from "@/adapters/open.ts";
+import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
 import { systemClock } from "@/core/clock.ts";
 import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { testOnPostgres } from "../engines.ts";
@@ -237,6 +238,38 @@ testSearch("purging a room removes it from the index", async (gateway) => {
   assert.equal((await alice.get("/v1/collaboration/search/status")).body.documents, 0);
   const { store } = gateway.app;
   assert.deepEqual(await new IndexProgressStore(store.db, store.dialect).laggingInAllTenants(10), []);
+});
+
+/** What the largest commit during `work` changes by itself, beyond the statements before it: FTS5 writes at the end. */
+async function largestCommit(work: () => Promise<unknown>): Promise<number> {
+  const { commit } = SqliteConnection.prototype;
+  let largest = 0;
+  SqliteConnection.prototype.commit = async function () {
+    const changes = async (): Promise<number> =>
+      Number((await this.run("select total_changes() as n", [])).rows[0]?.["n"]);
+    const before = await changes();
+    await commit.call(this);
+    largest = Math.max(largest, await changes() - before);
+  };
+  try {
+    await work();
+  } finally {
+    SqliteConnection.prototype.commit = commit;
+  }
+  return largest;
+}
+
+Deno.test("no commit of a purge merges much of the SQLite index, and nothing is left of the room", async () => {
+  await using gateway = await openGateway();
+  const { index, note } = registerNotes(gateway);
+  const words = (n: number): string => Array.from({ length: 40 }, (_, k) => `w${(n * 41 + k * k) % 9973}`).join(" ");
+  for (let from = 0; from < 3000; from += 100) {
+    await index.put(...Array.from({ length: 100 }, (_, n) => note(`${from + n}`, words(from + n), { roomId: "room" })));
+  }
+  const largest = await largestCommit(() => index.purgeRoom("default", "room"));
+  assert.ok(largest < 40, `${largest} rows`);
+  const { rows } = await sql`select 1 from search_terms limit 1`.execute(gateway.app.store.db);
+  assert.equal(rows.length, 0);
 });
 
 testSearch("search finds resources with times of any year", async (gateway) => {

@@ -5,6 +5,7 @@ import type { RoomTables } from "@/modules/room/mod.ts";
 import { inJsonList } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect, Transaction } from "@/ports/store.ts";
+import { mergeTerms } from "./term_store.ts";
 
 type SearchDocumentRow = {
   n: number;
@@ -102,6 +103,8 @@ export interface IndexEngine {
   matchingInParts(db: Db, tenantId: string, tokens: Tokens): DocumentQuery;
   /** The same query, newest first. */
   newestFirst(query: DocumentQuery): DocumentQuery;
+  /** Does a part of the work that writes leave behind; returns whether there may be more. Absent: there is none. */
+  merge?(tx: Tx): Promise<boolean>;
   /** How many of the newest documents to read before all with the tokens are, which takes long where most documents have them. */
   readonly newestRows: readonly number[];
 }
@@ -188,6 +191,10 @@ class SqliteEngine implements IndexEngine {
 
   newestFirst(query: DocumentQuery): DocumentQuery {
     return query.orderBy(sql.ref("f.rowid"), "desc");
+  }
+
+  merge({ db }: Tx): Promise<boolean> {
+    return mergeTerms(db);
   }
 }
 

@@ -212,7 +212,7 @@ export class SearchIndexer {
   #schedule(): void {
     // A set timer is not postponed by further commits: under a steady load indexing would never begin.
     const signal = this.#stopper?.signal;
-    if (signal === undefined || signal.aborted || this.#dirty.size === 0) return;
+    if (signal === undefined || signal.aborted || this.#dirty.size === 0 && !this.#deps.index.needsMerge) return;
     if (this.#running !== undefined || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
@@ -227,7 +227,9 @@ export class SearchIndexer {
     const waiting = [...this.#dirty.values()].sort((a, b) => a.roomId < b.roomId ? -1 : 1);
     this.#dirty.clear();
     try {
-      while (waiting.length > 0 && !signal.aborted) {
+      while (!signal.aborted) {
+        await this.#merge(signal);
+        if (waiting.length === 0) break;
         this.#throttle.beginStep();
         const indexed = await this.#step(waiting, BATCH, true);
         if (indexed === undefined) await this.#throttle.wait(BACKGROUND_AFTER_MS, signal);
@@ -240,6 +242,15 @@ export class SearchIndexer {
       warnOfFailure({ code: this.lastError });
       for (const room of waiting) this.#add(room);
     }
+  }
+
+  /** Merges what was written, in parts. */
+  async #merge(signal: AbortSignal): Promise<void> {
+    do {
+      this.#throttle.beginStep();
+      if (!await this.#deps.index.merge()) return;
+      await this.#throttle.restAfterStep(0, signal);
+    } while (!signal.aborted);
   }
 
   async #enqueueLagging(): Promise<void> {

@@ -1,6 +1,7 @@
 // The search index: documents, the inverted index of their tokens, and the progress of indexing.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
+import { disableMergesInCommits } from "./term_store.ts";
 
 /** Tokens are numbers in base 36; their positions and the text itself are not stored. */
 const TOKENS = "fts5(tokens, content='', contentless_delete=1, detail=none, tokenize='ascii')";
@@ -79,5 +80,12 @@ const indexNewest: Migration = {
   },
 };
 
+const mergeInParts: Migration = {
+  name: "0003_merge_in_parts",
+  async up(db, dialect) {
+    if (dialect === "sqlite") await disableMergesInCommits(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, indexNewest];
+export const migrations: readonly Migration[] = [baseline, indexNewest, mergeInParts];

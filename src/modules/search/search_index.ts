@@ -1,4 +1,5 @@
 // The search index for other modules: they put entries in the transaction that changes the resource.
+import { nextTick } from "@/core/clock.ts";
 import { normalizeText } from "@/core/normalize.ts";
 import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
 import {
@@ -19,7 +20,7 @@ export const UNITS_MAX = 16_000;
 export const PART_TOKENS = 4000;
 /** Indexes the rest of a long text, whose start was indexed in the transaction that wrote it. */
 export const LONG_TEXT_JOB = "search.long_text";
-const PURGE_BATCH = 500;
+const PURGE_BATCH = 200;
 /** Imports may have any year; times are clamped to this range, so that both engines store `n` exactly. */
 const [FIRST_MS, LAST_MS] = [Date.UTC(1700), Date.UTC(2240)];
 
@@ -44,6 +45,8 @@ export class SearchIndex {
   readonly #store: Store<SearchTables>;
   readonly #engine: IndexEngine;
   #follower: IndexFollower | undefined;
+  /** Whether there may be something to merge. It may be of an earlier run. */
+  #isMergeable = true;
 
   constructor(store: Store<SearchTables>) {
     this.#store = store;
@@ -55,9 +58,24 @@ export class SearchIndex {
     this.#follower = follower;
   }
 
+  /** Whether `merge` may have work to do. */
+  get needsMerge(): boolean {
+    return this.#isMergeable && this.#engine.merge !== undefined;
+  }
+
+  /** Does a part of what writes leave to be merged, in a transaction of its own; returns whether there may be more. */
+  async merge(): Promise<boolean> {
+    if (!this.needsMerge) return false;
+    this.#isMergeable = false;
+    // What is written meanwhile needs a merge as well.
+    if (await this.#store.write(async (tx) => await this.#engine.merge?.(tx))) this.#isMergeable = true;
+    return this.#isMergeable;
+  }
+
   /** Adds entries, or replaces older versions of them. */
   async put(...entries: readonly SearchEntry[]): Promise<void> {
     if (entries.length === 0) return;
+    this.#isMergeable = true;
     await this.#store.write(async (tx) => {
       for (const [tenantId, group] of Map.groupBy(entries, (entry) => entry.tenantId)) {
         const latest = new Map(group.map((entry) => [`${entry.kind} ${entry.id}`, entry]));
@@ -77,22 +95,25 @@ export class SearchIndex {
   /** Removes resources; unknown ids are ignored. */
   async remove(tenantId: string, kind: string, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
+    this.#isMergeable = true;
     await this.#store.write(async (tx) => {
       await this.#engine.remove(tx, tenantId, await documentsById(tx.db, tenantId, kind, ids));
       await this.#follower?.remove(tx, tenantId, ids.map((id) => ({ kind, id })));
     });
   }
 
-  /** Removes all resources of a room, in batches. */
+  /** Removes all resources of a room, in batches. What is deleted is merged before there is much of it. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     let removed: number;
     do {
+      this.#isMergeable = true;
       removed = await this.#store.write(async (tx) => {
         const rows = await documentsOfRoom(tx.db, tenantId, roomId, PURGE_BATCH);
         await this.#engine.remove(tx, tenantId, rows);
         await this.#follower?.remove(tx, tenantId, rows);
         return rows.length;
       });
+      while (await this.merge()) await nextTick();
     } while (removed > 0);
   }
 }
