@@ -1,9 +1,14 @@
 // Legal holds: what is under one is neither swept nor purged, users cannot delete it, and it ends as it would have after the release.
 import assert from "node:assert/strict";
+import { CompiledQuery } from "kysely";
+import { HoldStore } from "@/modules/hold/store.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { upload } from "./file_harness.ts";
+import { withAdminConnection } from "../temporary_database.ts";
 import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { prepareGeneric } from "./postgres_plan.ts";
+import { recordQueries } from "./query_log.ts";
 
 const API = "/v1/collaboration";
 const HOLDS = `${API}/holds`;
@@ -139,6 +144,46 @@ testOnEngines("revisions of a document under a hold, and the audit log of its te
   assert.deepEqual(revisions, { free: 1, held: 2 });
   assert.deepEqual(audited, { free: 2, held: 1 });
 });
+
+testOnEngines(
+  "whether a principal under a hold has written in a room is known without reading the room",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { olga } = await callersOf(gateway, "default");
+    const roomId = await createRoom(olga, []);
+    const { id } = await sendMessage(olga, roomId, "One of many");
+    const { store } = gateway.app;
+    await store.write(async (tx) => {
+      const row = await tx.db.selectFrom("message").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+      const copies = Array.from({ length: 2000 }, (_, n) => ({
+        ...row,
+        id: `${id}-${n}`,
+        room_id: n % 4 === 0 ? `room-${n % 50}` : roomId,
+        sender_id: `sender-${n % 30}`,
+        seq: 100 + n,
+      }));
+      await tx.insertMany("message", copies.map((copy, n) => ({ ...copy, client_message_id: n % 2 ? `${n}` : null })));
+    });
+    ok(await olga.post(HOLDS, { principalId: "bob", reason: "x" }));
+    const statements = await recordQueries(async () => {
+      assert.equal(await new HoldStore(store.db).areIn("default", ["bob"], [roomId]), false);
+    });
+    const searches = statements.filter(({ sql }) => sql.includes(`from "message"`));
+    assert.equal(searches.length, 2);
+    if (store.dialect === "sqlite") {
+      for (const { sql, parameters } of searches) {
+        const query = CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]);
+        const plan = await store.db.executeQuery<{ detail: string }>(query);
+        assert.match(plan.rows[0]?.detail ?? "", /\(room_id=\? AND sender_id=\?/);
+      }
+      return;
+    }
+    await withAdminConnection(environment["SVC_DATABASE_URL"] ?? "", async (sql) => {
+      await sql`analyze message`;
+      for (const search of searches) assert.equal(await (await prepareGeneric(sql, search))(), 0);
+    });
+  },
+);
 
 testOnEngines("administrators create, list and release holds", async (environment) => {
   await using gateway = await openGateway(environment);

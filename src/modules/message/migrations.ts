@@ -110,5 +110,13 @@ const givenInput: Migration = {
   },
 };
 
+/** With the index of client ids, who has written in a room is found without reading the room. */
+const senders: Migration = {
+  name: "0005_index_senders",
+  async up(db) {
+    await sql`create index message_sender on message (room_id, sender_id) where client_message_id is null`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, senderScopes, reactionTimes, givenInput];
+export const migrations: readonly Migration[] = [baseline, senderScopes, reactionTimes, givenInput, senders];
