@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { eventually } from "../wait.ts";
+import { recordQueries } from "./query_log.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const HOUR_MS = 3_600_000;
@@ -71,6 +72,43 @@ Deno.test("message.list names the second anchor in its fault, and filters the ca
   assert.deepEqual([answer.status, answer.body.errors[0].pointer], [422, "/around"]);
   const { items } = ok(await bob.get(`/v1/messages?roomId=${roomId}&senderId=me`));
   assert.deepEqual(items.map(({ text }: { text: string }) => text), ["two"]);
+});
+
+testOnEngines("message.list reads a room for the messages of one sender or type in steps", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  for (const head of [100, 4990, 23_000]) {
+    await gateway.app.store.write(({ db }) =>
+      db.updateTable("stream").set({ head }).where("name", "=", `room:${roomId}`).execute()
+    );
+    await sendMessage(bob, roomId, `of bob at ${head}`);
+    await sendMessage(alice, roomId, `of alice at ${head}`);
+  }
+  const all = [100, 4990, 23_000].map((head) => `of bob at ${head}`);
+  for (
+    const [query, expected, statementsMin] of [
+      ["senderId=bob", all, 5],
+      ["senderId=bob&limit=2", all.slice(1), 4],
+      ["senderId=bob&after=1", all, 5],
+      ["senderId=bob&after=1&limit=2", all.slice(0, 2), 1],
+      ["senderId=bob&before=4000", all.slice(0, 1), 1],
+      ["senderId=bob&around=5000", all, 5],
+      ["types=system", [], 5],
+      [`senderId=bob&before=${Number.MAX_SAFE_INTEGER}`, all, 5],
+    ] as const
+  ) {
+    const path = `/v1/messages?roomId=${roomId}&${query}`;
+    const statements = await recordQueries(async () => {
+      assert.deepEqual(ok(await alice.get(path)).items.map(({ text }: { text: string }) => text), expected, query);
+    });
+    const pages = statements.filter(({ sql }) => sql.startsWith(`select * from "message"`) && sql.includes(`"seq" > `));
+    assert.ok(pages.length >= statementsMin, `${query}: ${pages.length}`);
+    for (const { parameters } of pages) {
+      const [from, to] = parameters.filter((value) => typeof value === "number").map(Number);
+      assert.ok((to ?? NaN) - (from ?? NaN) <= 5001, `${query}: ${from} to ${to}`);
+    }
+  }
 });
 
 Deno.test("message.send refuses mentions of unknown principals and of those that cannot see the room, by pointer", async () => {

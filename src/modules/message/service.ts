@@ -1,5 +1,6 @@
 // Messages after sending: listed, read, edited with history, and deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
+import { createYielder } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
@@ -28,9 +29,11 @@ import {
   type MessageVersion,
 } from "./schema.ts";
 import type { MessageTombstones } from "./tombstone.ts";
-import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables, type SeqRange } from "./store.ts";
 
 const PURGE_BATCH = 500;
+/** Positions that are read at once for few messages. */
+const STEP_POSITIONS = 5000;
 const THREAD_MAX = 200;
 /** Versions returned with a message; each may have the maximum length of a text. */
 const VERSIONS_MAX = 50;
@@ -76,9 +79,13 @@ export class MessageService {
     const { tenantId } = context.actor;
     const floor = hiddenUpTo(grant);
     const store = new MessageStore(this.#deps.store.db);
-    const page = (from: number, to: number, isBackward: boolean, rows: number): Promise<MessageRow[]> =>
-      store.page(tenantId, roomId, { from: Math.max(from, floor), to, isBackward }, filter, rows);
-    const end = Number.MAX_SAFE_INTEGER;
+    const isSearched = filter.threadId === undefined && (filter.senderId ?? filter.types) !== undefined;
+    const end = isSearched ? (grant.room.head ?? 0) + 1 : Number.MAX_SAFE_INTEGER;
+    const page = (from: number, to: number, isBackward: boolean, rows: number): Promise<MessageRow[]> => {
+      const read = (range: SeqRange, limit: number) => store.page(tenantId, roomId, range, filter, limit);
+      const range = { from: Math.max(from, floor), to: Math.min(to, end), isBackward };
+      return isSearched ? readInSteps(read, range, rows) : read(range, rows);
+    };
     const position = { lastSeq: grant.room.head ?? 0, epoch: grant.room.epoch ?? "" };
 
     if (around !== undefined) {
@@ -278,6 +285,25 @@ export class MessageService {
     }
     assertVersion("message", row.version, version);
   }
+}
+
+/** A page of the messages in a range, of which few may match: others get their turn before all positions are read. */
+async function readInSteps(
+  read: (range: SeqRange, limit: number) => Promise<MessageRow[]>,
+  { from, to, isBackward }: SeqRange,
+  limit: number,
+): Promise<MessageRow[]> {
+  const yieldIfDue = createYielder();
+  const rows: MessageRow[] = [];
+  while (rows.length < limit && from + 1 < to) {
+    const border = isBackward ? Math.max(from, to - STEP_POSITIONS - 1) : Math.min(to, from + STEP_POSITIONS + 1);
+    const step = isBackward ? { from: border, to, isBackward } : { from, to: border, isBackward };
+    rows.push(...await read(step, limit - rows.length));
+    if (isBackward) to = border + 1;
+    else from = border - 1;
+    await yieldIfDue();
+  }
+  return rows;
 }
 
 /** The current version as an entry of the history. */

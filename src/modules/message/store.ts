@@ -127,6 +127,9 @@ const hasMessageAfter = prepared((db: Db, value: Param<RoomKey & { kind: Princip
     .where("sender_kind", "=", value("kind")).limit(sql.lit(1))
 );
 
+/** Positions between these two, newest first when `isBackward`. */
+export type SeqRange = { from: number; to: number; isBackward: boolean };
+
 type PageFilter = {
   threadId?: string | undefined;
   senderId?: string | undefined;
@@ -181,7 +184,7 @@ export class MessageStore {
   page(
     tenantId: string,
     roomId: string,
-    range: { from: number; to: number; isBackward: boolean },
+    range: SeqRange,
     filter: PageFilter,
     limit: number,
   ): Promise<MessageRow[]> {
