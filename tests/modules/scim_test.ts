@@ -321,6 +321,29 @@ Deno.test("a provider finds out what is supported", async () => {
   const attributes = schema.attributes.map(({ name }: Record<string, string>) => name);
   assert.deepEqual(attributes.toSorted(), shown.filter((name) => !["schemas", "id", "meta"].includes(name)).toSorted());
   assert.deepEqual(ok(await idp.get("/scim/v2/Groups?startIndex=1&count=100")).Resources, []);
+  for (const list of ["ResourceTypes", "Schemas"]) {
+    for (const resource of ok(await idp.get(`/scim/v2/${list}`)).Resources) {
+      assert.deepEqual(ok(await idp.get(resource.meta.location)), resource);
+    }
+    assertError(await idp.get(`/scim/v2/${list}/Robot`), 404);
+  }
+  const subAttributes = (name: string): Record<string, unknown>[] =>
+    schema.attributes.find((attribute: Record<string, unknown>) => attribute.name === name).subAttributes;
+  assert.deepEqual(subAttributes("roles")[0]?.canonicalValues, ["guest", "member", "admin", "owner"]);
+  assert.deepEqual(subAttributes("emails").map(({ mutability }) => mutability), ["readWrite", "readOnly", "readWrite"]);
+});
+
+Deno.test("the examples of requests of SCIM in the OpenAPI document work as they are", async () => {
+  await using gateway = await openGateway();
+  const { idp } = await openProvider(gateway);
+  const { paths } = ok(await idp.get("/openapi.json"));
+  const exampleOf = (operation: { requestBody: { content: Record<string, { example: unknown }> } }): unknown =>
+    operation.requestBody.content["application/scim+json"]?.example;
+  const created = await idp.post(USERS, exampleOf(paths[USERS].post), JSON_TYPE);
+  assert.equal(created.status, 201, JSON.stringify(created.body));
+  const user = `${USERS}/${created.body.id}`;
+  ok(await idp.put(user, exampleOf(paths[`${USERS}/{id}`].put), JSON_TYPE));
+  assert.equal(ok(await idp.patch(user, exampleOf(paths[`${USERS}/{id}`].patch), JSON_TYPE)).active, false);
 });
 
 Deno.test("calls of SCIM count against the limits of the service", async () => {

@@ -34,10 +34,10 @@ export async function assertCanChange(
   { role, disabled }: Omit<PrincipalUpdate, "id">,
 ): Promise<void> {
   if (target.id !== actor.principalId && !outranks(TENANT_ROLES, actor.role, target.role)) {
-    throw new Fault("forbidden", `A ${actor.role} cannot change a ${target.role}`);
+    throw new Fault("forbidden", `The role ${actor.role} cannot change a principal with the role ${target.role}`);
   }
   if (role !== undefined && role !== target.role && !outranks(TENANT_ROLES, actor.role, role)) {
-    throw new Fault("forbidden", `A ${actor.role} cannot grant the role ${role}`);
+    throw new Fault("forbidden", `The role ${actor.role} cannot grant the role ${role}`);
   }
   const losesOwner = target.role === "owner" && (disabled === true || (role !== undefined && role !== "owner"));
   if (!losesOwner) return;

@@ -155,7 +155,7 @@ export class IdentityService {
     // The caller's own agent never has more rights than the caller.
     const isOwn = ownerId === actor.principalId;
     if (!(isOwn ? isAtLeast : outranks)(TENANT_ROLES, actor.role, input.role)) {
-      throw new Fault("forbidden", `A ${actor.role} cannot grant the role ${input.role}`);
+      throw new Fault("forbidden", `The role ${actor.role} cannot grant the role ${input.role}`);
     }
     if (input.ownerId !== undefined && input.kind !== "agent") {
       throw new Fault("validation_failed", "/ownerId: only agents have an owner");

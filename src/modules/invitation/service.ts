@@ -44,7 +44,7 @@ export class InvitationService {
 
   async create(actor: Actor, { name, role, uses, expiresInSeconds }: InvitationCreate): Promise<NewInvitation> {
     if (!outranks(TENANT_ROLES, actor.role, role)) {
-      throw new Fault("forbidden", `A ${actor.role} cannot grant the role ${role}`);
+      throw new Fault("forbidden", `The role ${actor.role} cannot grant the role ${role}`);
     }
     const { store, clock } = this.#deps;
     const code = newSecret();

@@ -31,7 +31,9 @@ export function assertModerator(role: MeetingRole, what: string): void {
 /** Throws unless one role may act on a participant of another. */
 export function assertRank(role: MeetingRole, over: MeetingRole, what: string): void {
   assertModerator(role, what);
-  if (!isAtLeast(MEETING_ROLES, role, over)) throw new Fault("forbidden", `A ${role} cannot do this to a ${over}`);
+  if (!isAtLeast(MEETING_ROLES, role, over)) {
+    throw new Fault("forbidden", `The role ${role} cannot do this to a participant with the role ${over}`);
+  }
 }
 
 /** Throws for an agent that is not in `agentIds` of the meeting. */

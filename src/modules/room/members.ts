@@ -114,7 +114,7 @@ export class RoomMembers {
       );
       const target = await rooms.member(actor.tenantId, id, principalId);
       if (!isSelf && target !== undefined && !outranks(ROOM_ROLES, role ?? "observer", target.role)) {
-        throw new Fault("forbidden", `A ${role} cannot remove a ${target.role}`);
+        throw new Fault("forbidden", `The role ${role} cannot remove a member with the role ${target.role}`);
       }
       if (isSelf && ban) throw new Fault("validation_failed", "/ban: members cannot ban themselves");
       // A viewer of a public room may subscribe without being a member; a ban ends that subscription.
@@ -365,7 +365,7 @@ async function assertMayAdd(
   }
   // A caller that joins a public room becomes a member, or less.
   if (callerRole === null ? isAtLeast(ROOM_ROLES, role, "moderator") : !outranks(ROOM_ROLES, callerRole, role)) {
-    throw new Fault("forbidden", `/role: a ${callerRole ?? "new member"} cannot grant the role ${role}`);
+    throw new Fault("forbidden", `The role ${callerRole ?? "of new members"} cannot grant the role ${role}`);
   }
 }
 

@@ -1,7 +1,9 @@
 // What a provider can find out about this end of SCIM (RFC 7643, sections 5 to 7).
-import { LIST_SCHEMA, USER_SCHEMA } from "./schema.ts";
+import { TENANT_ROLES } from "@/core/actor.ts";
+import { type Json, LIST_SCHEMA, USER_SCHEMA } from "./schema.ts";
 
-type Json = Record<string, unknown>;
+/** What has an address of its own, besides its list. */
+type Resource = Json & { id: string };
 
 const CORE = "urn:ietf:params:scim:schemas:core:2.0";
 /** Users of one page. */
@@ -24,7 +26,7 @@ export const SERVICE_PROVIDER_CONFIG: Json = {
   meta: { resourceType: "ServiceProviderConfig", location: "/scim/v2/ServiceProviderConfig" },
 };
 
-export const RESOURCE_TYPES: Json = listOf([{
+export const RESOURCE_TYPES: readonly Resource[] = [{
   schemas: [`${CORE}:ResourceType`],
   id: "User",
   name: "User",
@@ -32,9 +34,9 @@ export const RESOURCE_TYPES: Json = listOf([{
   description: "A person",
   schema: USER_SCHEMA,
   meta: { resourceType: "ResourceType", location: "/scim/v2/ResourceTypes/User" },
-}]);
+}];
 
-export const SCHEMAS: Json = listOf([{
+export const SCHEMAS: readonly Resource[] = [{
   schemas: [`${CORE}:Schema`],
   id: USER_SCHEMA,
   name: "User",
@@ -47,17 +49,32 @@ export const SCHEMAS: Json = listOf([{
       type: "complex",
       subAttributes: ["formatted", "givenName", "familyName"].map((name) => attribute(name)),
     }),
-    attribute("emails", { type: "complex", multiValued: true, subAttributes: itemAttributes() }),
+    attribute("emails", {
+      type: "complex",
+      multiValued: true,
+      subAttributes: [
+        attribute("value"),
+        attribute("type", { mutability: "readOnly", canonicalValues: ["work"] }),
+        attribute("primary", { type: "boolean" }),
+      ],
+    }),
     attribute("active", { type: "boolean" }),
-    attribute("roles", { type: "complex", multiValued: true, subAttributes: itemAttributes() }),
+    attribute("roles", {
+      type: "complex",
+      multiValued: true,
+      subAttributes: [
+        attribute("value", { canonicalValues: TENANT_ROLES }),
+        attribute("primary", { type: "boolean" }),
+      ],
+    }),
   ],
   meta: { resourceType: "Schema", location: `/scim/v2/Schemas/${USER_SCHEMA}` },
-}]);
+}];
 
 /** The only groups of people are rooms, which people manage themselves. Some providers ask for groups with each import. */
-export const GROUPS: Json = listOf([]);
+export const GROUPS: readonly Resource[] = [];
 
-function listOf(resources: readonly Json[]): Json {
+export function listOf(resources: readonly Json[]): Json {
   const count = resources.length;
   return { schemas: [LIST_SCHEMA], totalResults: count, startIndex: 1, itemsPerPage: count, Resources: resources };
 }
@@ -74,8 +91,4 @@ function attribute(name: string, more: Json = {}): Json {
     uniqueness: "none",
     ...more,
   };
-}
-
-function itemAttributes(): Json[] {
-  return [attribute("value"), attribute("type"), attribute("primary", { type: "boolean" })];
 }

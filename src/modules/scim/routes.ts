@@ -2,14 +2,16 @@
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
+import { Fault } from "@/core/fault.ts";
 import { publicAddressOf } from "@/core/public_address.ts";
 import { clientOf, matchesIfNoneMatch } from "@/core/request.ts";
 import { type Route, type RouteCall, type RouteForm, routeSchema } from "@/core/route.ts";
-import { GROUPS, PAGE_MAX, RESOURCE_TYPES, SCHEMAS, SERVICE_PROVIDER_CONFIG } from "./discovery.ts";
+import { GROUPS, listOf, PAGE_MAX, RESOURCE_TYPES, SCHEMAS, SERVICE_PROVIDER_CONFIG } from "./discovery.ts";
 import { conditionOf, EVERYONE, FILTER_MAX_CHARS } from "./filter.ts";
 import {
   attributeOf,
   ERROR_SCHEMA,
+  GivenUser,
   type Json,
   LIST_SCHEMA,
   Patch,
@@ -84,19 +86,41 @@ const ofUsers = { ...shared, tenant: "admin" } as const;
 function discoveryRoutes(): Route[] {
   const documents = {
     ServiceProviderConfig: ["scim.config", "Get what is supported of SCIM", SERVICE_PROVIDER_CONFIG],
-    ResourceTypes: ["scim.types", "List the kinds of resources", RESOURCE_TYPES],
-    Schemas: ["scim.schemas", "List the attributes that are stored", SCHEMAS],
-    Groups: ["scim.groups", "List groups: there are none", GROUPS],
+    ResourceTypes: ["scim.types", "List the kinds of resources", listOf(RESOURCE_TYPES)],
+    Schemas: ["scim.schemas", "List the attributes that are stored", listOf(SCHEMAS)],
+    Groups: ["scim.groups", "List groups: there are none", listOf(GROUPS)],
   } as const;
-  return Object.entries(documents).map(([path, [name, summary, body]]) => ({
+  const resources = {
+    ResourceTypes: ["scim.type", "Get a kind of resource", RESOURCE_TYPES],
+    Schemas: ["scim.schema", "Get the attributes that are stored of a kind of resource", SCHEMAS],
+  } as const;
+  return [
+    ...Object.entries(documents).map(([path, [name, summary, body]]) =>
+      discoveryRoute({ path, name, summary }, () => body)
+    ),
+    ...Object.entries(resources).map(([path, [name, summary, known]]) => ({
+      ...discoveryRoute({ path: `${path}/:id`, name, summary }, (call) => {
+        const found = known.find(({ id }) => id === idOf(call));
+        if (found === undefined) throw new Fault("not_found", `Expected ${known.map(({ id }) => id).join(" or ")}`);
+        return found;
+      }),
+      faults: ["not_found"] as const,
+    })),
+  ];
+}
+
+function discoveryRoute(
+  { path, ...named }: { path: string; name: string; summary: string },
+  read: (call: Call) => Json,
+): Route {
+  return {
     ...shared,
-    name,
-    summary,
+    ...named,
     method: "GET",
     path: `/scim/v2/${path}`,
     document: { responses: { "200": success("The document", {}) } },
-    handle: () => Response.json(body, { headers: { "Content-Type": TYPE } }),
-  }));
+    handle: (_request: Request, call: Call) => Response.json(read(call), { headers: { "Content-Type": TYPE } }),
+  };
 }
 
 function readRoutes(deps: Deps): Route[] {
@@ -149,7 +173,14 @@ function readRoutes(deps: Deps): Route[] {
 function writeRoutes(deps: Deps): Route[] {
   const { users } = deps;
   const change = { ...ofUsers, path: USER_PATH, faults: ["not_found", "conflict", "version_mismatch"] } as const;
-  const requestBody = { required: true, content: { [TYPE]: { schema: { type: "object" } } } };
+  const requestBody = given(GivenUser, {
+    userName: "ada@example.com",
+    externalId: "ada",
+    name: { givenName: "Ada", familyName: "Lovelace" },
+    emails: [{ value: "ada@example.com", primary: true }],
+    active: true,
+    roles: [{ value: "member", primary: true }],
+  });
   const responses = { "200": success("The user", routeSchema(ShownUser)) };
   return [
     {
@@ -184,7 +215,10 @@ function writeRoutes(deps: Deps): Route[] {
       name: "scim_user.update",
       summary: "Change a provisioned person, or disable one with `active` false",
       method: "PATCH",
-      document: { requestBody, responses },
+      document: {
+        requestBody: given(Patch, { Operations: [{ op: "replace", path: "active", value: false }] }),
+        responses,
+      },
       async handle(request: Request, call: Call) {
         const { Operations } = parse(Patch, readJson(call.body));
         const user = await users.patch(callOf(call, request), idOf(call), Operations);
@@ -203,6 +237,10 @@ function writeRoutes(deps: Deps): Route[] {
       },
     },
   ];
+}
+
+function given(schema: z.ZodType, example: Json): Json {
+  return { required: true, content: { [TYPE]: { schema: routeSchema(schema), example } } };
 }
 
 function success(description: string, schema: Json): Json {

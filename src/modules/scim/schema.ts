@@ -59,10 +59,10 @@ export type WantedUser = {
 
 export const Patch = z.object({
   Operations: z.array(z.object({
-    op: z.string().toLowerCase().pipe(z.enum(["add", "replace", "remove"])),
-    path: z.string().max(TEXT_MAX).optional(),
-    value: z.unknown().optional(),
-  })).min(1).max(OPERATIONS_MAX),
+    op: z.string().toLowerCase().pipe(z.enum(["add", "replace", "remove"])).describe("add, replace or remove"),
+    path: z.string().max(TEXT_MAX).optional().describe("The attribute; without it, `value` is an object of attributes"),
+    value: z.unknown().optional().describe("Its value; none to remove it"),
+  })).min(1).max(OPERATIONS_MAX).describe("Done in their order, all or none"),
 });
 export type PatchOperation = z.output<typeof Patch>["Operations"][number];
 
@@ -91,6 +91,8 @@ export const User = z.object({
   }).describe("About the resource itself"),
 });
 export type User = z.output<typeof User>;
+/** What is stored of a given user, as the documents show it: `Given` reads other spellings as well. */
+export const GivenUser = User.omit({ id: true, meta: true }).partial().required({ userName: true });
 /** With the attributes that were asked for. */
 export const ShownUser = User.partial().required({ schemas: true, id: true });
 
