@@ -10,6 +10,8 @@ export type JobDraft = {
   runAt?: number;
   /** At most one waiting job of a kind has this key; a second draft moves its `runAt` and payload. */
   key?: string;
+  /** A key of `chargedTo`; absent: who is charged for the code that enqueues it. */
+  chargedTo?: string;
 };
 
 export type JobState = "waiting" | "running" | "dead";

@@ -1,10 +1,14 @@
 // Notifications through the API: who gets one, who does not, and how they are marked as read.
 import assert from "node:assert/strict";
+import type { Kysely } from "kysely";
 import { principalStream } from "@/core/event.ts";
+import type { JobRow } from "@/core/job.ts";
+import type { NotificationTables } from "@/modules/notification/store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { slowTest } from "../tier.ts";
 import { callConcurrently, sortedStatuses } from "./concurrency.ts";
+import { recordQueries } from "./query_log.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 /** Kinds of unread notifications, newest first. */
@@ -235,13 +239,34 @@ Deno.test("notifications are marked as read one by one, all together, and with t
   assert.deepEqual(ok(await bob.post("/v1/collaboration/notifications/read", {})), { readCount: 1, unreadCount: 0 });
 });
 
-slowTest("the newest 1000 notifications of a principal are stored", async () => {
+slowTest("about the newest 1000 notifications of a principal are stored", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const direct = await createRoom(alice, ["bob"], { kind: "direct" });
-  await Promise.all(Array.from({ length: 1005 }, (_, at) => sendMessage(alice, direct, `m${at}`)));
+  await Promise.all(Array.from({ length: 1060 }, (_, at) => sendMessage(alice, direct, `m${at}`)));
   await gateway.runJobs();
-  assert.equal(ok(await bob.get("/v1/collaboration/notifications?limit=1")).unreadCount, 1000);
+  const { unreadCount } = ok(await bob.get("/v1/collaboration/notifications?limit=1"));
+  assert.ok(unreadCount >= 1000 && unreadCount <= 1050, `${unreadCount}`);
+});
+
+Deno.test("a mention of everybody counts the notifications of few, and is charged to its sender", async () => {
+  await using gateway = await openGateway();
+  const db = gateway.app.store.db as unknown as Kysely<{ job: JobRow } & NotificationTables>;
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const names = Array.from({ length: 15 }, (_, n) => `member${n}`);
+  await createCallers(gateway, ...names);
+  const roomId = await createRoom(alice, ["bob", ...names]);
+  await clear(gateway, bob);
+  const mentions = { room: true };
+  await Promise.all([alice, bob].map((sender) => sendMessage(sender, roomId, "hello", { mentions })));
+  const jobs = await db.selectFrom("job").select("charged_to").where("kind", "=", "message.notify").execute();
+  assert.deepEqual(jobs.map((job) => job.charged_to).sort(), ["default/alice", "default/bob"]);
+  for (let n = 0; n < 8; n++) await sendMessage(alice, roomId, "hello", { mentions });
+  const queries = await recordQueries(() => gateway.runJobs());
+  const trims = queries.filter(({ sql }) => sql.includes(`from "notification"`) && sql.includes("offset"));
+  assert.ok(trims.length <= names.length + 2, `${trims.length}`);
+  const stored = await db.selectFrom("notification").select("id").where("kind", "=", "mention").execute();
+  assert.equal(stored.length, 10 * (names.length + 1));
 });
 
 testOnPostgres(

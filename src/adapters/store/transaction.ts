@@ -319,7 +319,7 @@ function encode({ type, actor, data }: EventDraft, at: string): string {
   return JSON.stringify({ id: newId("evt"), type, at, actor: who, data });
 }
 
-function jobRow({ tenantId, kind, payload, runAt, key }: JobDraft, now: number): JobRow {
+function jobRow({ tenantId, kind, payload, runAt, key, chargedTo }: JobDraft, now: number): JobRow {
   return {
     id: newId("job"),
     tenant_id: tenantId,
@@ -334,7 +334,7 @@ function jobRow({ tenantId, kind, payload, runAt, key }: JobDraft, now: number):
     lease_until: null,
     lease_owner: null,
     last_error: null,
-    charged_to: currentAccount()?.key ?? null,
+    charged_to: chargedTo ?? currentAccount()?.key ?? null,
     created_at: iso(now),
   };
 }

@@ -1,6 +1,7 @@
 // Notifications of messages: to mentioned principals, the members of a direct room, and the authors in a thread.
 import { z } from "@zod/zod";
-import { type Actor, scopesOf, textOfScopes } from "@/core/actor.ts";
+import { type Actor, chargedTo, scopesOf, textOfScopes } from "@/core/actor.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { type Clock, MINUTE_MS } from "@/core/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
@@ -20,8 +21,8 @@ import { Mentions, type Message } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 export const NOTIFY_JOB = "message.notify";
-/** Recipients per transaction. */
-const PAGE = 200;
+/** Recipients per transaction; others have their turns in between. */
+const PAGE = 100;
 /** How long a notification from one agent to another counts against `maxAgentTurns`. */
 const AGENT_TURNS_WINDOW_MS = 5 * MINUTE_MS;
 const NO_MENTIONS_JSON = JSON.stringify({ principalIds: [], room: false });
@@ -63,8 +64,14 @@ export function mentionJob(
   return jobOf(actor, { messageId: row.id, mentioned });
 }
 
-function jobOf({ tenantId, scopes }: Actor, payload: Omit<NotifyPayload, "scopes">): JobDraft {
-  return { tenantId, kind: NOTIFY_JOB, payload: { ...payload, scopes: textOfScopes(scopes) } };
+/** Charged to the sender: the batch that it is sent in has those of others. */
+function jobOf(actor: Actor, payload: Omit<NotifyPayload, "scopes">): JobDraft {
+  return {
+    tenantId: actor.tenantId,
+    kind: NOTIFY_JOB,
+    payload: { ...payload, scopes: textOfScopes(actor.scopes) },
+    chargedTo: chargedTo(actor),
+  };
 }
 
 type Kind = "mention" | "reply" | "direct_message";
@@ -114,6 +121,7 @@ export class MessageNotifier {
     if (mentions.room) await this.#notifyAllMembers(row, kinds, occasion);
     const rest = [...kinds];
     for (let at = 0; at < rest.length; at += PAGE) {
+      if (at > 0) await nextSlice();
       await this.#notify(row, new Map(rest.slice(at, at + PAGE)), occasion);
     }
     // A concurrent deletion withdrew only the notifications that existed by then.
@@ -133,6 +141,7 @@ export class MessageNotifier {
     const read = (last?: { principal_id: string }) =>
       rooms.members(row.tenant_id, row.room_id, {}, last?.principal_id, PAGE);
     for await (const page of paginate(PAGE, read)) {
+      await nextSlice();
       await this.#notify(row, new Map(page.map((member) => [member.principal_id, "mention"])), occasion);
       for (const member of page) kinds.delete(member.principal_id);
     }

@@ -19,7 +19,7 @@ export function notificationApi(notifications: NotificationService, kinds: () =>
       defineOperation({
         name: "notification.list",
         summary: "List the caller's notifications, newest first",
-        description: "Only the newest 1000 are stored.",
+        description: "About the newest 1000 are stored.",
         access: { scope: "notification.read" },
         http: { method: "GET", path: PATH, status: 200 },
         input: NotificationList,

@@ -4,10 +4,11 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { type EventActor, type EventDraft, principalStream } from "@/core/event.ts";
 import { notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import { LruMap } from "@/core/lru_map.ts";
 import type { Cursors } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { type IdentityService, type NotificationPrefs, prefsOf } from "@/modules/identity/mod.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import {
   type Notification,
   type NotificationList,
@@ -27,6 +28,10 @@ import {
 } from "./store.ts";
 
 const WITHDRAW_BATCH = 200;
+/** Notifications of a principal that are added between two trims, and principals that are trimmed in one write. */
+const UNTRIMMED_MAX = 50;
+const TRIMS_MAX = 10;
+const COUNTED_PRINCIPALS_MAX = 10_000;
 
 /** A notification for several principals. The actor is never notified. */
 export type NotificationDraft = {
@@ -64,6 +69,8 @@ type Recipient = Pick<Actor, "tenantId" | "principalId">;
 
 export class NotificationService {
   readonly #deps: Deps;
+  /** How many were added since the last trim, by principal; one that is not in it is trimmed with its next one. */
+  readonly #untrimmed = new LruMap<string, number>(COUNTED_PRINCIPALS_MAX);
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -86,11 +93,11 @@ export class NotificationService {
               (preference === null || enabled[preference]);
           }).map((id) => this.#row(draft, id));
         });
-        if (rows.length === 0) return;
-        const added = await notifications.add(rows);
-        const addedRows = rows.filter((row) => added.has(row.id));
+        const added = await this.#filterNew(tx, rows);
+        if (added.length === 0) return;
+        await tx.insertMany("notification", added);
         await tx.emit(
-          ...addedRows.map((row): EventDraft => ({
+          ...added.map((row): EventDraft => ({
             tenantId,
             stream: principalStream(row.principal_id),
             type: "notification.created",
@@ -100,9 +107,7 @@ export class NotificationService {
             data: { notification: presentReference(row) },
           })),
         );
-        const notified = new Set(addedRows.map((row) => row.principal_id));
-        if (notified.size === 0) return;
-        for (const principalId of await notifications.overLimit(tenantId, [...notified], NOTIFICATIONS_MAX)) {
+        for (const principalId of this.#dueForTrim(added)) {
           await notifications.trim(tenantId, principalId, NOTIFICATIONS_MAX);
         }
       });
@@ -226,6 +231,42 @@ export class NotificationService {
         return rows.length;
       });
     } while (removed > 0);
+  }
+
+  /** Without those whose principal has one from their source. The streams are locked, so that no other run adds it meanwhile. */
+  async #filterNew(
+    tx: Transaction<NotificationTables>,
+    rows: readonly NotificationRow[],
+  ): Promise<readonly NotificationRow[]> {
+    const [tenantId, bySource] = [rows[0]?.tenant_id, Map.groupBy(rows, ({ source }) => source)];
+    const isNew = new Set(rows);
+    for (const [source, own] of bySource) {
+      if (source === null || tenantId === undefined) continue;
+      const ids = [...new Set(own.map((row) => row.principal_id))];
+      await tx.reserveAll(tenantId, new Map(ids.map((id) => [principalStream(id), 0])));
+      const known = new Set(await new NotificationStore(tx.db).findNotified(tenantId, ids, source));
+      for (const row of own) {
+        if (known.has(row.principal_id)) isNew.delete(row);
+        known.add(row.principal_id);
+      }
+    }
+    return [...isNew];
+  }
+
+  /**
+   * Whose notifications are trimmed now: counting a thousand for each new one would cost more than all else about it. So each has at
+   * most `UNTRIMMED_MAX` more on each node, and what is due at once takes turns.
+   */
+  #dueForTrim(added: readonly NotificationRow[]): string[] {
+    const due: string[] = [];
+    for (const { tenant_id, principal_id } of added) {
+      const key = `${tenant_id}/${principal_id}`;
+      const untrimmed = (this.#untrimmed.get(key) ?? UNTRIMMED_MAX) + 1;
+      const isDue = untrimmed > UNTRIMMED_MAX && due.length < TRIMS_MAX;
+      if (isDue) due.push(principal_id);
+      this.#untrimmed.set(key, isDue ? 0 : untrimmed);
+    }
+    return due;
   }
 
   #presentTo(actor: Actor, row: NotificationRow): Notification {

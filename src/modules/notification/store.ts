@@ -1,6 +1,6 @@
 // SQL of notifications.
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { inJsonList, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 
@@ -38,8 +38,14 @@ export function unreadNotifications(
       and notification.read_at is null)`;
 }
 
-const INSERT_ROWS = 200;
-
+const notifiedOf = prepared((
+  db: Db,
+  value: Param<{ tenantId: string; principalIds: string; source: string }>,
+  dialect,
+) =>
+  db.selectFrom("notification").select("principal_id").where("tenant_id", "=", value("tenantId"))
+    .where(inJsonList(dialect, "principal_id", value("principalIds"))).where("source", "=", value("source"))
+);
 const unreadCount = prepared((db: Db, value: Param<{ tenantId: string; principalId: string }>) =>
   db.selectFrom("notification").select(({ fn }) => fn.countAll<number>().as("n"))
     .where("tenant_id", "=", value("tenantId")).where("principal_id", "=", value("principalId"))
@@ -73,16 +79,10 @@ export class NotificationStore {
     this.#db = db;
   }
 
-  /** Adds those whose source is new to their principal; returns the ids added. */
-  async add(rows: readonly NotificationRow[]): Promise<Set<string>> {
-    const added = new Set<string>();
-    for (let at = 0; at < rows.length; at += INSERT_ROWS) {
-      const inserted = await this.#db.insertInto("notification").values(rows.slice(at, at + INSERT_ROWS))
-        .onConflict((conflict) => conflict.columns(["tenant_id", "principal_id", "source"]).doNothing())
-        .returning("id").execute();
-      for (const { id } of inserted) added.add(id);
-    }
-    return added;
+  /** Those of these principals that have a notification from the source. */
+  async findNotified(tenantId: string, principalIds: readonly string[], source: string): Promise<string[]> {
+    const rows = await notifiedOf.all(this.#db, { tenantId, principalIds: JSON.stringify(principalIds), source });
+    return rows.map((row) => row.principal_id);
   }
 
   find(tenantId: string, principalId: string, id: string): Promise<NotificationRow | undefined> {
@@ -158,14 +158,6 @@ export class NotificationStore {
   /** Positions of messages with a notification after `after`, newest first. */
   async recentSeqs(filter: RecentFilter, after: string, limit: number): Promise<number[]> {
     return (await recentSeqs.all(this.#db, { ...filter, after, limit })).map(({ seq }) => seq);
-  }
-
-  /** Those of these principals that have more than `max` notifications. */
-  async overLimit(tenantId: string, principalIds: readonly string[], max: number): Promise<string[]> {
-    const rows = await this.#db.selectFrom("notification").select("principal_id").where("tenant_id", "=", tenantId)
-      .where("principal_id", "in", principalIds).groupBy("principal_id")
-      .having(({ fn }) => fn.countAll<number>(), ">", max).execute();
-    return rows.map((row) => row.principal_id);
   }
 
   /** Deletes all but the newest `max` notifications of a principal. */
