@@ -135,6 +135,19 @@ Deno.test("a blocked batch of BatchQueue delays only items of the same keys, and
   assert.deepEqual(await Promise.all(answers), ["a1", "b1", "a2", "c1", "b2", "d1", "a3", "a4", "d2"]);
 });
 
+Deno.test("BatchQueue leaves heavy items and what follows them in their keys to the next batch, and no others", async () => {
+  const batches: string[][] = [];
+  const weightOf = (item: string): number => item.endsWith("heavy") ? 60 : 0;
+  const queue = new BatchQueue<string, string>(async (items) => {
+    batches.push([...items]);
+    await nextTick();
+    return [...items];
+  }, { keyOf: (item) => item[0] ?? "", weightOf, weightMax: 100 });
+  const items = ["a heavy", "b heavy", "b", "a", "c", "d heavy", "b heavy"];
+  assert.deepEqual(await Promise.all(items.map((item) => queue.push(item))), items);
+  assert.deepEqual(batches, [["a heavy", "a", "c"], ["b heavy", "b"], ["d heavy"], ["b heavy"]]);
+});
+
 testOnPostgres(
   "two nodes that send for several tenants concurrently do not deadlock",
   async (environment) => {

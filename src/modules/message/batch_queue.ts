@@ -25,6 +25,10 @@ type QueuedItem<Item, Result> = {
 type BatchQueueOptions<Item> = {
   /** Items of one key are processed in order. */
   keyOf: (item: Item) => string;
+  /** What an item costs besides its place in the batch, if that is more than others; default 0. */
+  weightOf?: (item: Item) => number;
+  /** Heavy items wait for the next batch instead of making one heavier, so that others do not wait for all of them; default Infinity. */
+  weightMax?: number;
   /** Maximum number of concurrent batches; default 1. */
   shards?: number;
   /**
@@ -37,6 +41,8 @@ type BatchQueueOptions<Item> = {
 export class BatchQueue<Item, Result> {
   readonly #process: ProcessBatch<Item, Result>;
   readonly #keyOf: (item: Item) => string;
+  readonly #weightOf: (item: Item) => number;
+  readonly #weightMax: number;
   readonly #gatherRatio: number;
   readonly #shards: QueuedItem<Item, Result>[][];
   /** Shards with a batch in progress, or in the pause after it. */
@@ -45,9 +51,12 @@ export class BatchQueue<Item, Result> {
   readonly #blockedKeys = new Map<string, QueuedItem<Item, Result>[]>();
   #isGathering = false;
 
-  constructor(process: ProcessBatch<Item, Result>, { keyOf, shards = 1, gatherRatio = 0 }: BatchQueueOptions<Item>) {
+  constructor(process: ProcessBatch<Item, Result>, options: BatchQueueOptions<Item>) {
+    const { keyOf, weightOf = () => 0, weightMax = Infinity, shards = 1, gatherRatio = 0 } = options;
     this.#process = process;
     this.#keyOf = keyOf;
+    this.#weightOf = weightOf;
+    this.#weightMax = weightMax;
     this.#gatherRatio = gatherRatio;
     this.#shards = Array.from({ length: shards }, () => []);
   }
@@ -103,7 +112,7 @@ export class BatchQueue<Item, Result> {
   async #runBatch(shards: readonly number[]): Promise<void> {
     for (const at of shards) this.#busy.add(at);
     const startedAt = performance.now();
-    const batch = shards.flatMap((at) => this.#shards[at]?.splice(0, BATCH_MAX) ?? []);
+    const batch = shards.flatMap((at) => this.#take(at));
     const items = batch.map(({ item }) => item);
     const release = (): void => {
       for (const at of shards) this.#busy.delete(at);
@@ -134,6 +143,27 @@ export class BatchQueue<Item, Result> {
     const restMs = batch.length < LOADED_MIN ? 0 : Math.min(tookMs * this.#gatherRatio, GATHER_REST_MAX_MS);
     if (restMs < 1) release();
     else setTimeout(release, restMs);
+  }
+
+  /** Removes the items of a shard that are next: not those that would be too heavy together, nor what comes after them in their keys. */
+  #take(shard: number): QueuedItem<Item, Result>[] {
+    const items = this.#shards[shard]?.splice(0) ?? [];
+    const left: QueuedItem<Item, Result>[] = [];
+    const leftKeys = new Set<string>();
+    let weight = 0;
+    const taken = items.filter((queued, at) => {
+      const [key, own] = [this.#keyOf(queued.item), this.#weightOf(queued.item)];
+      const isTooHeavy = own > 0 && weight > 0 && weight + own > this.#weightMax;
+      if (at - left.length < BATCH_MAX && !isTooHeavy && !leftKeys.has(key)) {
+        weight += own;
+        return true;
+      }
+      leftKeys.add(key);
+      left.push(queued);
+      return false;
+    });
+    this.#shards[shard]?.push(...left);
+    return taken;
   }
 
   /** Retries a failed batch item by item, so that one item cannot fail the others. */

@@ -24,7 +24,10 @@ import { type MessageRow, MessageStore, type MessageTables, type ThreadCount } f
  * SQLite has one writer. On PostgreSQL batches of different rooms run concurrently, also those of other nodes; more shards
  * would overlap more but make smaller batches: two measured best.
  */
-const QUEUE = { sqlite: { shards: 1, gatherRatio: 0 }, postgres: { shards: 2, gatherRatio: 0.6 } } as const;
+const QUEUE = {
+  sqlite: { shards: 1, gatherRatio: 0, weightMax: 200 },
+  postgres: { shards: 2, gatherRatio: 0.6, weightMax: 50 },
+} as const;
 
 /** A message to send, now or later. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
@@ -67,6 +70,7 @@ export class MessageSender {
     const keyOf = ({ input }: Item): string => input.roomId;
     this.#queue = new BatchQueue((items) => runAsSystem(() => this.#commit(items)), {
       keyOf,
+      weightOf: ({ input: { mentions, fileIds = [] } }) => mentions.principalIds.length + fileIds.length,
       ...QUEUE[deps.store.dialect],
     });
   }
