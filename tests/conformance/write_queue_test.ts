@@ -197,6 +197,27 @@ Deno.test("write queue: one owner leaves connections to others", async () => {
   await queue.close();
 });
 
+Deno.test("write queue: the owners of one tenant leave a connection to other tenants", async () => {
+  const cpu = new CpuBudget({ percent: 10, tenantPercent: 50 });
+  const queue = queueOver(new FakeConnection(), new FakeConnection(), new FakeConnection());
+  const ran: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const writeFor = (owner: string, until?: Promise<void>): Promise<void> =>
+    chargeTo(cpu.accountOfKey(owner), () =>
+      queue.write(async () => {
+        ran.push(owner);
+        await until;
+      }));
+  const many = Array.from({ length: 5 }, (_, n) => writeFor(`large/member${n}`, gate.promise));
+  await writeFor("small/one");
+  await nextTick();
+  assert.deepEqual(ran, ["large/member0", "small/one", "large/member1"]);
+  gate.resolve();
+  await Promise.all(many);
+  assert.equal(ran.length, 6);
+  await queue.close();
+});
+
 Deno.test("write queue: writers of one owner share a commit, and those of others have their turn between them", async () => {
   const cpu = new CpuBudget({ percent: 10 });
   const connection = new FakeConnection();

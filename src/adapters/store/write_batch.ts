@@ -12,6 +12,7 @@
 // cycle; and meanwhile it has no locks for which another process could wait.
 import type { CpuAccount } from "@/core/cpu_budget.ts";
 import type { Signal, StoredEvent } from "@/core/event.ts";
+import type { TenantCpu } from "@/core/tenant_cpu.ts";
 import { type CommitResult, streamKey } from "@/ports/store.ts";
 import type { SavepointScope } from "./savepoint.ts";
 import { SerializationRetry } from "./sql_session.ts";
@@ -43,8 +44,8 @@ export class StreamLocks {
 }
 
 export class WriteBatch {
-  /** Of its writers. */
-  readonly owners = new Set<CpuAccount>();
+  /** The owners of its writers, and their tenants. */
+  readonly parties = new Set<CpuAccount | TenantCpu>();
   /** That of the writer that runs now. */
   priority: LockPriority | undefined;
   #events: StoredEvent[] = [];

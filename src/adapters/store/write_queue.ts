@@ -1,11 +1,13 @@
 // The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit. Owners take turns,
-// and the writers of one are in half of the batches at most: whatever it writes at once, others wait for one batch.
+// and the writers of one are in half of the batches at most, those of a tenant in all but one: whatever it writes at once, others
+// wait for one batch.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { beginCharge, currentAccount, ownAccount } from "@/core/caller.ts";
 import { delay } from "@/core/clock.ts";
 import type { CpuAccount } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
+import type { TenantCpu } from "@/core/tenant_cpu.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
 import { LockPriority, StreamLocks, WriteBatch, YieldToOther } from "./write_batch.ts";
 import { ConnectionLost, SerializationRetry, type SqlConnection } from "./sql_session.ts";
@@ -46,8 +48,8 @@ export type WriterRules = {
   isExclusive: boolean;
   /** Sent before each savepoint but a batch's first. */
   beforeSavepoint: string;
-  /** Lets input that has already arrived reach the queue before a batch begins. */
-  gather(): Promise<void> | undefined;
+  /** Lets input that has already arrived reach the queue before a batch begins. `tookMs`: how long that took which just ended. */
+  gather(tookMs: number): Promise<void> | undefined;
 };
 
 type QueueDeps<Tables> = TransactionDeps<Tables> & {
@@ -66,8 +68,8 @@ export class WriteQueue<Tables> {
   readonly #deps: QueueDeps<Tables>;
   readonly #waiting = new WaitingWriters<PendingWrite<Tables>>();
   readonly #idle: SqlConnection[];
-  /** In how many batches owners have writers. */
-  readonly #writing = new Map<CpuAccount, number>();
+  /** In how many batches owners have writers, and tenants. */
+  readonly #writing = new Map<CpuAccount | TenantCpu, number>();
   /** Connections that could not begin since one last could. */
   readonly #failing = new Set<SqlConnection>();
   readonly #locks = new StreamLocks();
@@ -130,36 +132,44 @@ export class WriteQueue<Tables> {
     if (connection !== undefined) this.#rootContext(() => this.#runBatches(connection));
   }
 
-  /** Whether a writer of an owner may begin a batch. */
-  readonly #mayBegin = ({ owner }: Pick<PendingWrite<Tables>, "owner">): boolean =>
-    owner === undefined || (this.#writing.get(owner) ?? 0) < Math.ceil(this.#deps.writers.length / 2);
+  /** Whether a writer of an owner may begin a batch: one connection is left to other tenants, whatever locks those of one wait for. */
+  readonly #mayBegin = ({ owner }: Pick<PendingWrite<Tables>, "owner">): boolean => this.#mayJoin(owner);
 
   #hasNext(): boolean {
     return this.#waiting.has(this.#mayBegin);
   }
 
-  #takeNext({ owners }: WriteBatch): PendingWrite<Tables> | undefined {
-    const writer = this.#waiting.take((one) => one.owner !== undefined && owners.has(one.owner) || this.#mayBegin(one));
-    const owner = writer?.owner;
-    if (owner !== undefined && !owners.has(owner)) {
-      owners.add(owner);
-      this.#writing.set(owner, (this.#writing.get(owner) ?? 0) + 1);
+  #mayJoin(owner: CpuAccount | undefined, batch?: WriteBatch): boolean {
+    const { length } = this.#deps.writers;
+    const isBelow = (party: CpuAccount | TenantCpu | undefined, most: number): boolean =>
+      party === undefined || batch?.parties.has(party) === true || (this.#writing.get(party) ?? 0) < most;
+    return isBelow(owner, Math.ceil(length / 2)) && isBelow(owner?.tenant, Math.max(1, length - 1));
+  }
+
+  #takeNext(batch: WriteBatch): PendingWrite<Tables> | undefined {
+    const writer = this.#waiting.take(({ owner }) => this.#mayJoin(owner, batch));
+    for (const party of [writer?.owner, writer?.owner?.tenant]) {
+      if (party === undefined || batch.parties.has(party)) continue;
+      batch.parties.add(party);
+      this.#writing.set(party, (this.#writing.get(party) ?? 0) + 1);
     }
     return writer;
   }
 
-  #endTurns({ owners }: WriteBatch): void {
-    for (const owner of owners) {
-      const left = (this.#writing.get(owner) ?? 0) - 1;
-      if (left > 0) this.#writing.set(owner, left);
-      else this.#writing.delete(owner);
+  #endTurns({ parties }: WriteBatch): void {
+    for (const party of parties) {
+      const left = (this.#writing.get(party) ?? 0) - 1;
+      if (left > 0) this.#writing.set(party, left);
+      else this.#writing.delete(party);
     }
   }
 
   async #runBatches(connection: SqlConnection): Promise<void> {
+    let tookMs = 0;
     while (this.#hasNext()) {
-      const gathered = this.#deps.rules.gather();
+      const gathered = this.#deps.rules.gather(tookMs);
       if (gathered !== undefined) await gathered;
+      const startedAt = performance.now();
       this.#running++;
       const batch = new WriteBatch(this.#locks);
       await this.#runBatch(connection, batch);
@@ -169,6 +179,7 @@ export class WriteQueue<Tables> {
       const reads = this.#waitingReads;
       this.#waitingReads = [];
       for (const read of reads) read();
+      tookMs = performance.now() - startedAt;
     }
     this.#idle.push(connection);
   }

@@ -3,6 +3,15 @@
 import { Fault } from "@/core/fault.ts";
 import { fnv1a } from "@/core/hash.ts";
 
+/**
+ * SQLite has one writer. On PostgreSQL batches of different rooms run concurrently, also those of other nodes; more shards
+ * would overlap more but make smaller batches: two measured best.
+ */
+export const QUEUE_OPTIONS = {
+  sqlite: { shards: 1, gatherRatio: 0, weightMax: 200 },
+  postgres: { shards: 2, gatherRatio: 0.6, weightMax: 50 },
+} as const;
+
 const BATCH_MAX = 1000;
 /** From this batch size on the queue is under load: the next batch waits a little for more items, as a commit costs the same. */
 const LOADED_MIN = 8;

@@ -12,22 +12,13 @@ import type { Attachment, FileAttachments } from "@/modules/file/mod.ts";
 import type { CredentialGuard } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
 import type { AnyDatabase, SeqRange, Store, Transaction } from "@/ports/store.ts";
-import { BatchQueue } from "./batch_queue.ts";
+import { BatchQueue, QUEUE_OPTIONS } from "./batch_queue.ts";
 import { addNamedMentions, assertCanMention } from "./mentions.ts";
 import { notifyJob } from "./notifier.ts";
 import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
 import type { Mentions, Message, MessageSend } from "./schema.ts";
 import { reserveSeqs } from "./seq_reservation.ts";
 import { type MessageRow, MessageStore, type MessageTables, type ThreadCount } from "./store.ts";
-
-/**
- * SQLite has one writer. On PostgreSQL batches of different rooms run concurrently, also those of other nodes; more shards
- * would overlap more but make smaller batches: two measured best.
- */
-const QUEUE = {
-  sqlite: { shards: 1, gatherRatio: 0, weightMax: 200 },
-  postgres: { shards: 2, gatherRatio: 0.6, weightMax: 50 },
-} as const;
 
 /** A message to send, now or later. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
@@ -71,7 +62,7 @@ export class MessageSender {
     this.#queue = new BatchQueue((items) => runAsSystem(() => this.#commit(items)), {
       keyOf,
       weightOf: ({ input: { mentions, fileIds = [] } }) => mentions.principalIds.length + fileIds.length,
-      ...QUEUE[deps.store.dialect],
+      ...QUEUE_OPTIONS[deps.store.dialect],
     });
   }
 

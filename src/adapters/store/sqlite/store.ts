@@ -1,7 +1,7 @@
 // The store on SQLite, the embedded default. One connection writes, another reads committed state.
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import { nextTick } from "@/core/clock.ts";
+import { delay, nextTick } from "@/core/clock.ts";
 import { SqlStore, type StoreOptions } from "../sql_store.ts";
 import { SqliteConnection } from "./connection.ts";
 import { FILE_MODE } from "./lock.ts";
@@ -9,6 +9,8 @@ import { QueryCache } from "./query_cache.ts";
 
 /** Two batches closer than this mean that more writers are about to arrive. */
 const BUSY_MS = 2;
+/** Longest pause after a batch that others waited for. */
+const REST_MAX_MS = 8;
 
 /**
  * Opens the database file at `path`, created with its folder when missing; `:memory:` stores nothing on disk, and starts as a copy
@@ -38,16 +40,18 @@ export function openSqliteStore<Tables>(
 /**
  * SQLite runs synchronously within a tick, so writers whose requests have arrived would each commit alone. Under load a batch
  * therefore waits one tick; a single writer never does. For the same reason a writer that starts again as soon as it is done, as
- * for the next page of a long list, would delay all others until its end.
+ * for the next page of a long list, would delay all others until its end. After a batch for whose end others waited, as much time
+ * is left to reads, whose ticks would each wait for a commit; meanwhile more writers arrive for the next one.
  */
-function gatherWhenBusy(): () => Promise<void> | undefined {
+function gatherWhenBusy(): (tookMs: number) => Promise<void> | undefined {
   let last = -Infinity;
   let isTurnOver = true;
   const begin = (): void => {
     isTurnOver = false;
     setImmediate(() => isTurnOver = true);
   };
-  return () => {
+  return (tookMs) => {
+    if (tookMs >= BUSY_MS) return delay(Math.min(tookMs, REST_MAX_MS)).then(begin);
     const now = performance.now();
     const mustWait = now - last < BUSY_MS || !isTurnOver;
     last = now;
