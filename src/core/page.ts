@@ -43,6 +43,11 @@ export async function* paginate<Row>(
 /** Items of one statement: ids, or rows of few columns. */
 const CHUNK_SIZE = 1000;
 
+/** The items, `size` at a time. */
+export function* inChunks<Item>(items: readonly Item[], size: number): Generator<Item[], undefined> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
+}
+
 /** Runs `query` with `size` of the items at a time; resolves to the rows of all. */
 export async function queryInChunks<Item, Row>(
   items: readonly Item[],
@@ -50,7 +55,7 @@ export async function queryInChunks<Item, Row>(
   size = CHUNK_SIZE,
 ): Promise<Row[]> {
   const rows: Row[] = [];
-  for (let at = 0; at < items.length; at += size) rows.push(...await query(items.slice(at, at + size)));
+  for (const chunk of inChunks(items, size)) rows.push(...await query(chunk));
   return rows;
 }
 

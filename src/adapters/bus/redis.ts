@@ -1,5 +1,6 @@
 // The bus of many nodes: Redis pub/sub, one connection to send and one to listen.
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
+import { inChunks } from "@/core/page.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { inThisContext } from "@/runtime/root_context.ts";
 import { RedisConnection } from "../redis.ts";
@@ -164,9 +165,7 @@ export class RedisBus implements Bus {
   async #resubscribe(): Promise<void> {
     const channels = [this.#lossChannel, ...[...this.#topics.keys()].map((topic) => this.#topicPrefix + topic)];
     try {
-      for (let start = 0; start < channels.length; start += CHANNELS_PER_COMMAND) {
-        await this.#subscriber.client.subscribe(...channels.slice(start, start + CHANNELS_PER_COMMAND));
-      }
+      for (const some of inChunks(channels, CHANNELS_PER_COMMAND)) await this.#subscriber.client.subscribe(...some);
     } catch {
       return; // Disconnected again; the next reconnect starts over.
     }

@@ -1,6 +1,7 @@
 // Models by the provider packages of the AI SDK. Each package is loaded with the first call of its protocol.
 import type { AnthropicProvider } from "@ai-sdk/anthropic";
 import type { OpenAICompatibleProviderSettings } from "@ai-sdk/openai-compatible";
+import { inChunks } from "@/core/page.ts";
 import { estimateTokens } from "@/core/tokens.ts";
 import { trimTrailing } from "@/core/text.ts";
 import {
@@ -114,8 +115,7 @@ export class AiSdkModels implements Models {
     try {
       const bounds = embeddingBounds(texts.length);
       const model = await embeddingModel(endpoint, this.#settingsOf(endpoint, timer.signal, bounds));
-      for (let at = 0; at < texts.length; at += EMBEDDINGS_PER_CALL) {
-        const values = texts.slice(at, at + EMBEDDINGS_PER_CALL);
+      for (const values of inChunks(texts, EMBEDDINGS_PER_CALL)) {
         const { embeddings, usage } = await model.doEmbed({ values, abortSignal: timer.signal });
         if (embeddings.length !== values.length) throw new StreamBroken();
         vectors.push(...embeddings);

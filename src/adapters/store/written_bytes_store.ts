@@ -1,4 +1,5 @@
 // Bytes written per day and principal, summed over all nodes.
+import { queryInChunks } from "@/core/page.ts";
 import type { AddWrittenBytes } from "@/core/write_budget.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
@@ -14,19 +15,15 @@ export function createAddWrittenBytes(store: Pick<Store<CoreTables>, "write">): 
       day,
       bytes: Math.round(bytes),
     })).sort((a, b) => a.tenant_id < b.tenant_id || a.tenant_id === b.tenant_id && a.owner_id < b.owner_id ? -1 : 1);
-    const sums = [];
-    for (let at = 0; at < rows.length; at += ROWS) {
-      sums.push(
-        ...await store.write(({ db }) =>
-          db.insertInto("written").values(rows.slice(at, at + ROWS))
-            .onConflict((conflict) =>
-              conflict.columns(["day", "tenant_id", "owner_id"]).doUpdateSet((row) => ({
-                bytes: row("written.bytes", "+", row.ref("excluded.bytes")),
-              }))
-            ).returning(["tenant_id", "owner_id", "day", "bytes"]).execute()
-        ),
-      );
-    }
+    const sums = await queryInChunks(rows, (some) =>
+      store.write(({ db }) =>
+        db.insertInto("written").values(some)
+          .onConflict((conflict) =>
+            conflict.columns(["day", "tenant_id", "owner_id"]).doUpdateSet((row) => ({
+              bytes: row("written.bytes", "+", row.ref("excluded.bytes")),
+            }))
+          ).returning(["tenant_id", "owner_id", "day", "bytes"]).execute()
+      ), ROWS);
     return sums.map(({ tenant_id, owner_id, day, bytes }) => ({
       tenantId: tenant_id,
       ownerId: owner_id,

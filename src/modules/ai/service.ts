@@ -127,26 +127,14 @@ export class AiService {
         const stopwatch = this.#startTry(candidate);
         try {
           const parts = this.#deps.models.step(candidate.endpoint, request, { signal });
-          let result = await parts.next();
-          while (!result.done) {
-            const part = result.value;
+          const end = yield* passOn(parts, (part) => {
             if (output === "") stopwatch.firstPart();
             output += part.kind === "tool" ? part.input : part.text;
-            let isRead = false;
-            try {
-              yield part;
-              isRead = true;
-            } finally {
-              // The caller stops reading here.
-              if (!isRead) {
-                use = { candidate, usage: { ...NOTHING, inputTokens, outputTokens: estimateTokens(output) } };
-                stopwatch.succeed(use.usage);
-                await parts.return({ reason: "stop", usage: use.usage });
-              }
-            }
-            result = await parts.next();
-          }
-          const end = result.value;
+          }, () => {
+            use = { candidate, usage: { ...NOTHING, inputTokens, outputTokens: estimateTokens(output) } };
+            stopwatch.succeed(use.usage);
+            return { reason: "stop", usage: use.usage };
+          });
           use = { candidate, usage: end.usage };
           this.#breakers.succeed(candidate.breakerKey, ownerOf(charge));
           stopwatch.succeed(end.usage);
@@ -351,4 +339,24 @@ function priceOf(model: ModelConfig, usage: ModelUsage): number | undefined {
   return Math.ceil(
     (inputTokens - cachedTokens) * inputPrice + cachedTokens * cachedInputPrice + outputTokens * outputPrice,
   );
+}
+
+/** Passes the parts of a step on. If the caller stops reading, the step ends as `onStop` returns. */
+async function* passOn(
+  parts: AsyncGenerator<ModelPart, ModelStepEnd>,
+  onPart: (part: ModelPart) => void,
+  onStop: () => ModelStepEnd,
+): AsyncGenerator<ModelPart, ModelStepEnd> {
+  let isRead = true;
+  try {
+    for (let result = await parts.next();; result = await parts.next()) {
+      if (result.done) return result.value;
+      onPart(result.value);
+      isRead = false;
+      yield result.value;
+      isRead = true;
+    }
+  } finally {
+    if (!isRead) await parts.return(onStop());
+  }
 }

@@ -1,5 +1,5 @@
 // SQL of calendars.
-import { queryInChunks, type RowSelection } from "@/core/page.ts";
+import { inChunks, queryInChunks, type RowSelection } from "@/core/page.ts";
 import type { Kysely } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
 import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
@@ -252,8 +252,8 @@ export class CalendarStore {
     if (rsvps !== undefined) {
       await this.#clear("calendar_rsvp", tenantId, eventId);
       // A long series with many attendees has more than one statement can insert.
-      for (let at = 0; at < rsvps.length; at += ROWS_PER_INSERT) {
-        await this.#db.insertInto("calendar_rsvp").values(rsvps.slice(at, at + ROWS_PER_INSERT)).execute();
+      for (const rows of inChunks(rsvps, ROWS_PER_INSERT)) {
+        await this.#db.insertInto("calendar_rsvp").values(rows).execute();
       }
     }
   }

@@ -9,6 +9,7 @@ import {
   type Row,
   type TableErasure,
 } from "@/core/erasure.ts";
+import { inChunks } from "@/core/page.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { ErasedTableStore, type KeyRange } from "./table_store.ts";
 
@@ -98,8 +99,7 @@ export class Eraser {
     const { store, onChange } = this.#deps;
     const { name, table } = named;
     const rows = (await this.#find(person, named, range)).filter((row) => isRemoved(table, row, person));
-    for (let at = 0; at < rows.length; at += REMOVED_AT_ONCE) {
-      const some = rows.slice(at, at + REMOVED_AT_ONCE);
+    for (const some of inChunks(rows, REMOVED_AT_ONCE)) {
       await store.write(async (tx) => {
         const deleted = await table.removal?.run(person, some) ?? 0;
         await onChange(tx, person, { table: name, changed: 0, deleted });

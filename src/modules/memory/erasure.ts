@@ -1,6 +1,7 @@
 // Erases facts whose sources or rooms are erased, and those that have expired. All of it is safe to repeat.
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
+import { inChunks } from "@/core/page.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { lockOf } from "./access.ts";
@@ -41,10 +42,9 @@ export class MemoryErasure {
   /** Removes messages as sources, and erases the facts that have no other. */
   async eraseSources(tenantId: string, messageIds: readonly string[]): Promise<void> {
     const { store } = this.#deps;
-    const ids = await new MemoryStore(store.db).idsBySource(tenantId, messageIds);
-    for (let at = 0; at < ids.length; at += BATCH) {
+    for (const ids of inChunks(await new MemoryStore(store.db).idsBySource(tenantId, messageIds), BATCH)) {
       await store.write(async (tx) => {
-        for (const fact of await this.#lock(tx, tenantId, ids.slice(at, at + BATCH))) {
+        for (const fact of await this.#lock(tx, tenantId, ids)) {
           await this.#removeSources(tx, fact, ({ message_id: id }) => messageIds.includes(id));
         }
       });

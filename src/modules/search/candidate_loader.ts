@@ -1,6 +1,7 @@
 // Loads candidates as the caller may see them now, and matches their current texts.
 import type { Actor } from "@/core/actor.ts";
 import { runInSlices, type Steps } from "@/core/caller.ts";
+import { inChunks } from "@/core/page.ts";
 import type { LoadedResource, Searchable, SearchFields } from "@/core/searchable.ts";
 import type { Candidate } from "./store.ts";
 
@@ -42,8 +43,7 @@ export class CandidateLoader {
     scoreOf: (fields: SearchFields, candidate: Candidate) => Steps<number | undefined>,
   ): Promise<Hit[]> {
     const hits: Hit[] = [];
-    for (let at = 0; at < candidates.length; at += LOAD_MAX) {
-      const batch = candidates.slice(at, at + LOAD_MAX);
+    for (const batch of inChunks(candidates, LOAD_MAX)) {
       const resourceOf = await this.load(batch);
       const matching = function* (): Steps {
         for (const candidate of batch) {

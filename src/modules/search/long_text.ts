@@ -7,6 +7,7 @@ import type { Store } from "@/ports/store.ts";
 import { addTokens, hashGrams, TOKENS_MAX } from "./tokenize.ts";
 import { documentsById, type IndexEngine, indexEngineOf, type SearchTables } from "./index_store.ts";
 import { extraGrams, isLong, joinTexts, LONG_TEXT_JOB, PART_TOKENS, rowOf } from "./search_index.ts";
+import { inChunks } from "@/core/page.ts";
 import type { Searchable, SearchEntry } from "@/core/searchable.ts";
 
 /** UTF-16 units that are normalized and tokenized without a pause. */
@@ -53,9 +54,8 @@ export class LongTextIndexer {
       return await store.write((tx) => this.#engine.put(tx, tenantId, [whole]));
     }
     let first: number | undefined;
-    for (let at = 0; at < tokens.length; at += PART_TOKENS) {
+    for (const partTokens of inChunks(tokens, PART_TOKENS)) {
       await nextSlice();
-      const partTokens = tokens.slice(at, at + PART_TOKENS);
       const part = await store.write((tx) => this.#engine.addPart(tx, tenantId, document, partTokens));
       if (part === undefined) return;
       first ??= part;

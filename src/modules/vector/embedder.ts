@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
+import { inChunks } from "@/core/page.ts";
 import type { Searchable, SearchEntry } from "@/core/searchable.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import { ModelError } from "@/ports/model.ts";
@@ -187,9 +188,7 @@ export class Embedder {
       for (const work of group) work.vectors = [];
       const texts = group.flatMap(({ chunks }) => chunks);
       const vectors: number[][] = [];
-      for (let at = 0; at < texts.length; at += BATCH_TEXTS) {
-        vectors.push(...await this.#call(space, texts.slice(at, at + BATCH_TEXTS)));
-      }
+      for (const some of inChunks(texts, BATCH_TEXTS)) vectors.push(...await this.#call(space, some));
       let at = 0;
       for (const work of group) work.vectors = vectors.slice(at, at += work.chunks.length);
     } catch (thrown) {

@@ -1,4 +1,5 @@
 // SQL of the resources that have vectors in a space, or wait for them.
+import { inChunks } from "@/core/page.ts";
 import type { Kysely } from "kysely";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { inJsonList } from "@/ports/sql_filters.ts";
@@ -66,12 +67,8 @@ export class ItemStore {
 
   /** These resources wait for their vectors; all are distinct. */
   async put(rows: readonly Omit<ItemRow, "state" | "revision">[]): Promise<void> {
-    for (let at = 0; at < rows.length; at += PUT_ROWS) {
-      const values = rows.slice(at, at + PUT_ROWS).map((row) => ({
-        ...row,
-        state: "pending" as const,
-        revision: 1,
-      }));
+    for (const some of inChunks(rows, PUT_ROWS)) {
+      const values = some.map((row) => ({ ...row, state: "pending" as const, revision: 1 }));
       await this.#db.insertInto("vector_item").values(values).onConflict((conflict) =>
         conflict.columns(["tenant_id", "space", "id", "kind"]).doUpdateSet((eb) => ({
           hash: eb.ref("excluded.hash"),

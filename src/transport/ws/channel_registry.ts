@@ -2,6 +2,7 @@
 import { coalesce } from "@/core/coalesce.ts";
 import type { Signal, StreamPosition } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
+import { inChunks } from "@/core/page.ts";
 import { streamKey } from "@/ports/store.ts";
 import {
   ChannelFanout,
@@ -118,8 +119,7 @@ export class ChannelRegistry {
   }
 
   async #compareEach(fanouts: readonly ChannelFanout[]): Promise<boolean> {
-    for (let at = 0; at < fanouts.length; at += HEADS_PAGE) {
-      const page = fanouts.slice(at, at + HEADS_PAGE);
+    for (const page of inChunks(fanouts, HEADS_PAGE)) {
       try {
         const positions = await this.#deps.log.heads(
           page.map(({ tenantId, channel }) => ({ tenantId, stream: channel })),

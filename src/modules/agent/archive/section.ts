@@ -1,7 +1,7 @@
 // The configuration of agents in archives: that of all in the export of a tenant, of members in the export of a room. Their runs are
 // not exported, and they have no secrets.
 import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
-import { paginate } from "@/core/page.ts";
+import { inChunks, paginate } from "@/core/page.ts";
 import { RoomStore, type RoomTables } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { presentSettings } from "../settings.ts";
@@ -30,9 +30,8 @@ export function agentArchive(store: Store<Tables>): ArchiveSection<Transaction<T
     async *exportRoom(context, roomId) {
       // In the export of a tenant they follow all rooms.
       if (!context.isRoomOnly) return;
-      const ids = await rooms.memberIds(context.tenantId, roomId);
-      for (let at = 0; at < ids.length; at += BATCH) {
-        const rows = await agents.findMany(context.tenantId, ids.slice(at, at + BATCH));
+      for (const ids of inChunks(await rooms.memberIds(context.tenantId, roomId), BATCH)) {
+        const rows = await agents.findMany(context.tenantId, ids);
         yield* exportAgents(context, rows, (row) => roomSettings(context, roomId, row));
       }
     },

@@ -3,7 +3,7 @@
 import { Buffer } from "node:buffer";
 import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive.ts";
 import { Fault } from "@/core/fault.ts";
-import { paginate } from "@/core/page.ts";
+import { inChunks, paginate } from "@/core/page.ts";
 import { FileArchiveStore, type FileRow } from "@/modules/file/mod.ts";
 import { presentPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
 import { fileOwner, MessageArchiveStore, type MessageRow } from "@/modules/message/mod.ts";
@@ -202,9 +202,8 @@ export class Exporter {
 
   /** Pictures of the principals, after their records. A picture is always uploaded by its principal. */
   async *#avatarFiles(): AsyncGenerator<unknown[]> {
-    const ids = [...this.#avatars.values()];
-    for (let at = 0; at < ids.length; at += BATCH) {
-      for (const file of await this.#files.files(this.#row.tenant_id, ids.slice(at, at + BATCH))) {
+    for (const ids of inChunks([...this.#avatars.values()], BATCH)) {
+      for (const file of await this.#files.files(this.#row.tenant_id, ids)) {
         const isShown = this.#avatars.get(file.uploader_id) === file.id;
         if (isShown && ["linked", "unlinked"].includes(file.state)) yield* this.#file("picture", file);
       }

@@ -4,6 +4,7 @@ import { candidateIds } from "@/core/archive_ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { inChunks } from "@/core/page.ts";
 import { PrincipalArchiveStore } from "@/modules/identity/mod.ts";
 import { MessageArchiveStore } from "@/modules/message/mod.ts";
 import {
@@ -78,8 +79,8 @@ export class Importer implements ImportRun {
   }
 
   async importPrincipals(drafts: readonly SourcePrincipal[]): Promise<void> {
-    for (let at = 0; at < drafts.length; at += BATCH) {
-      await this.write((tx) => this.principals.importPrincipals(tx, drafts.slice(at, at + BATCH), this.now));
+    for (const some of inChunks(drafts, BATCH)) {
+      await this.write((tx) => this.principals.importPrincipals(tx, some, this.now));
     }
   }
 
@@ -112,11 +113,8 @@ export class Importer implements ImportRun {
 
   /** Imports messages of a room, in their order; existing ones are unchanged. */
   async importMessages(room: OpenRoom, drafts: readonly SourceMessage[]): Promise<void> {
-    for (let at = 0; at < drafts.length; at += BATCH) {
-      await this.write((tx) =>
-        new MessageBatch(this.#row.tenant_id, room, this)
-          .importMessages(tx, drafts.slice(at, at + BATCH))
-      );
+    for (const some of inChunks(drafts, BATCH)) {
+      await this.write((tx) => new MessageBatch(this.#row.tenant_id, room, this).importMessages(tx, some));
       // Other readers and writers run between batches.
       await nextSlice();
     }

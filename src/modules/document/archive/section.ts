@@ -1,5 +1,6 @@
 // Documents in archives: how they are exported, and what imports them.
 import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
+import { inChunks } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { ContentLog } from "../content/log.ts";
@@ -82,8 +83,8 @@ async function* exportHistory(
     context.count("revisions", 1);
     yield [{ type: "revision", documentId: id, ...revision }];
   }
-  for (let at = 0; at < commentIds.length; at += BATCH) {
-    const comments = await history.comments(tenantId, id, commentIds.slice(at, at + BATCH));
+  for (const ids of inChunks(commentIds, BATCH)) {
+    const comments = await history.comments(tenantId, id, ids);
     yield await context.principalRecords(
       comments.flatMap(({ authorId, resolvedBy }) => resolvedBy === null ? [authorId] : [authorId, resolvedBy]),
     );

@@ -4,6 +4,7 @@ import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import { inChunks } from "@/core/page.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import {
   badgeCount,
@@ -64,10 +65,9 @@ export class ReadStateService {
     const viewer = { ...readerOf(actor), tenantId: actor.tenantId };
     const rooms = await new ReadStateStore(store.db, store.dialect).memberRooms(viewer);
     const unread = rooms.filter(({ head, my_last_read_seq }) => (head ?? 0) > (my_last_read_seq ?? 0));
-    const unreadIds = unread.map(({ id }) => id);
     let roomCount = 0;
-    for (let at = 0; at < unreadIds.length; at += READ_BATCH) {
-      roomCount += await this.#markBatchRead(actor, unreadIds.slice(at, at + READ_BATCH));
+    for (const ids of inChunks(unread.map(({ id }) => id), READ_BATCH)) {
+      roomCount += await this.#markBatchRead(actor, ids);
     }
     return { roomCount };
   }
