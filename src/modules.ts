@@ -125,7 +125,7 @@ export function createModules(
   const work: Work = addWork(foundation, accounts, conversation, { search: () => collectors.search });
   const integrations: Integrations = addIntegrations(foundation, accounts, conversation, agents);
   for (const create of more) foundation.add(create(platform, accounts.shared));
-  const collectors: Collectors = addCollectors(foundation, searchIndex, conversation, agents);
+  const collectors: Collectors = addCollectors(foundation, accounts, searchIndex, conversation, agents);
   return { ...accounts.named, document: work.document };
 }
 
@@ -379,12 +379,13 @@ function addIntegrations(
 /** What is made of what the modules before them register. */
 function addCollectors(
   { platform, config, roomAccess, add }: Foundation,
+  { identity, notify }: Accounts,
   searchIndex: SearchIndex,
   { people, file: { files, writer, attachments } }: Conversation,
   { ai }: Agents,
 ) {
   const { SVC_SEARCH: isEnabled, SVC_LIMIT_ROOM_MEMBERS: membersMax } = config.settings;
-  add(archiveModule(platform, { roomAccess, archives: { files, writer, attachments }, membersMax }));
+  add(archiveModule(platform, { roomAccess, identity, notify, archives: { files, writer, attachments }, membersMax }));
   const hasModel = config.ai?.models.some(({ kind }) => kind === "embedding") ?? false;
   const vector = add(vectorModule(platform, { ai, hasModel, isEnabled }));
   searchIndex.follow(vector.tracker);

@@ -128,6 +128,18 @@ export type Preparation = { result: unknown } | { thrown: unknown };
 /** Of a call whose operation runs with the input as it is. */
 export const NOTHING_PREPARED: Preparation = { result: undefined };
 
+type Item = Readonly<Record<string, unknown>>;
+
+/** Of a list or a read: how it finds what is the caller's own, for a copy of their data. */
+export type OwnData = {
+  /** Inputs, besides those of a page; default: one without fields. */
+  inputs?: (nowMs: number) => readonly Item[];
+  /** Which items are the caller's; default: all of them. */
+  isOwn?: (item: Item, principalId: string) => boolean;
+  /** The operation that reads, by its id, what the list leaves out of an item. */
+  readBy?: string;
+};
+
 /** One use case. `name` is `noun.verb` and doubles as operationId, rpc method and metric label. */
 export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType, Prepared = unknown> = {
   name: string;
@@ -153,6 +165,8 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   disabled?: (() => Fault) | undefined;
   /** A valid input, for the documents and the tests; path and query values included. */
   example?: z.input<Input>;
+  /** Present if it has data of one person. */
+  ownData?: OwnData;
   /** Whether calls are recorded in the audit log; default: if they change what they need a scope to manage. */
   audited?: boolean;
   /** Own rate rule besides the general ones. Calls of agents count for their owner. */

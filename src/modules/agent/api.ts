@@ -46,6 +46,7 @@ export function agentOperations(agents: AgentService): Operation[] {
       input: AgentList,
       output: pageSchema(Agent),
       faults: ["invalid_cursor"],
+      ownData: { inputs: () => [{ ownerId: "me" }] },
       run: (context, input) => agents.list(context, input),
     }),
     defineOperation({

@@ -108,14 +108,17 @@ function exportOperations(
   return [
     defineOperation({
       name: "transfer_export.create",
-      summary: "Create an export of a room (as its owner) or of the tenant (as its owner or admin)",
+      summary: "Create an export of a room, of the tenant, or of what there is of the caller",
       description: "The export is NDJSON that can be imported again, one record per line:\n\n" +
         "- principals, rooms, members, bans and messages, with their most recent earlier versions (up to 4 MiB) and reactions " +
         "(as many as fit into a line of 8 MiB)\n" +
         "- files shown in messages and documents, and profile pictures. Records of type `content` follow the document or file " +
         "in `of` and have its Yjs state or its bytes as pieces in base64\n" +
         sections.map(({ description }) => `- ${description.exported}\n`).join("") +
-        "\nNot included: recordings, deleted data, data of a single principal (read positions, notifications, " +
+        "\nThe copy of the caller's own data cannot be imported. It has the caller's profile with settings, rooms, messages (also in " +
+        "rooms that the caller has left), reactions, scheduled messages, uploads, tasks, documents, events, facts, notifications, " +
+        "agents, webhooks, and tokens without their secrets. A notification says when it is complete.\n" +
+        "\nNot included otherwise: recordings, deleted data, data of a single principal (read positions, notifications, " +
         "scheduled messages, calendar feeds, preferences), settings, and tokens. The export is not a snapshot: " +
         "what is moved while it is being written can be included twice or not at all.",
       access: EXPORT_ACCESS,

@@ -1,33 +1,45 @@
 // The transfer module: imports and exports.
-import type { Module } from "@/core/module.ts";
+import { type Module, operationsOf } from "@/core/module.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { archiveApi } from "./api.ts";
 import { ImportHistory } from "./import/history.ts";
 import type { ModuleArchives } from "./format/content_records.ts";
-import { ExportService } from "./export/service.ts";
+import { ExportService, READY_NOTIFICATION } from "./export/service.ts";
 import { ImportService } from "./import/service.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
 import { ARCHIVE_MAX_BYTES, EXPORT_RETENTION_HOURS, EXPORTS_PER_PRINCIPAL } from "./schema.ts";
 
-type Deps = { roomAccess: RoomAccess; archives: ModuleArchives; membersMax: number };
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  notify: Notify;
+  archives: ModuleArchives;
+  membersMax: number;
+};
 
 /** To be built after every module with an archive section. */
 export function archiveModule(
-  { store, clock, cursors, blobs, modules }: Platform,
-  { roomAccess, archives, membersMax }: Deps,
+  { store, clock, cursors, blobs, modules, dispatch }: Platform,
+  { roomAccess, identity, notify, archives, membersMax }: Deps,
 ): Module {
   let isStopping = false;
   const sections = modules.flatMap((module) => module.archive ?? []);
   const shared = { store, clock, cursors, blobs, archives, sections, isStopping: () => isStopping };
   const imports = new ImportService({ ...shared, membersMax });
-  const exports = new ExportService({ ...shared, roomAccess });
+  let known: ReturnType<typeof operationsOf> | undefined;
+  const operations = () => known ??= operationsOf(modules);
+  const exports = new ExportService({ ...shared, roomAccess, identity, notify, dispatch, operations });
   return {
     name: "transfer",
     migrations,
     erases,
     ...archiveApi(imports, exports, sections),
+    notificationKinds: { [READY_NOTIFICATION]: null },
+    resourceScopes: { export: "transfer.manage" },
     jobs: [...imports.jobs, ...exports.jobs],
     purgeRoom: (tenantId, roomId) => store.write((tx) => new ImportHistory(tx, tenantId).clear(roomId)),
     // What runs stops at the next record, and continues at the next start.

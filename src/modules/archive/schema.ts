@@ -20,6 +20,8 @@ export const ENTRY_MAX_BYTES = 64 * 1024 ** 2;
 export const LINE_REACTIONS_MAX = 40_000;
 const MAPPED_PRINCIPALS_MAX = 10_000;
 export const EXPORT_RETENTION_HOURS = 72;
+/** A person has one copy of their data within so many. */
+export const OWN_EXPORT_HOURS = 24;
 /** Finished ones of a principal. */
 export const EXPORTS_PER_PRINCIPAL = 3;
 export const UPLOAD_WITHIN_HOURS = 24;
@@ -28,6 +30,7 @@ export const EXAMPLES_MAX = 5;
 const IMPORT_KINDS = ["slack", "mattermost", "gateway"] as const;
 const ImportKind = z.enum(IMPORT_KINDS).meta({ id: "ImportKind" });
 const IMPORT_STATES = ["waiting", "queued", "running", "done", "failed", "cancelled"] as const;
+const EXPORT_KINDS = ["tenant", "room", "principal"] as const;
 const EXPORT_STATES = ["queued", "running", "done", "failed", "expired"] as const;
 
 const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
@@ -129,7 +132,10 @@ export const TransferRef = z.strictObject({ id: Id });
 export const TransferList = z.strictObject({ ...pageInput });
 export type TransferList = z.output<typeof TransferList>;
 export const ExportCreate = z.strictObject({
-  kind: z.enum(["tenant", "room"]).describe("tenant: for its owners and admins; room: for owners of the room"),
+  kind: z.enum(EXPORT_KINDS).describe(
+    "tenant: for its owners and admins; room: for owners of the room; principal: what there is of the caller, for people, once " +
+      "in 24 hours",
+  ),
   roomId: RoomId.optional().describe("Required with kind room"),
   format: z.literal("ndjson").default("ndjson"),
   files: z.boolean().default(true)
@@ -178,7 +184,7 @@ export function transferSchemas(sections: readonly AnyArchiveSection[]) {
   }).meta({ id: "TransferImport" });
   const Export = z.object({
     id: Id,
-    kind: z.enum(["tenant", "room"]),
+    kind: z.enum(EXPORT_KINDS),
     roomId: RoomId.nullable().describe("null also if another principal exported a room that the caller cannot see"),
     format: z.literal("ndjson"),
     files: z.boolean().describe("Whether it includes the contents of files"),

@@ -106,6 +106,14 @@ export class ArchiveStore {
       .orderBy("room_key").orderBy("at").orderBy("line").limit(limit).execute();
   }
 
+  /** When a principal last asked for a copy of its data that did not fail. */
+  async lastOwnExportAt(tenantId: string, principalId: string): Promise<string | undefined> {
+    const row = await this.#db.selectFrom("transfer_export").select("created_at").where("tenant_id", "=", tenantId)
+      .where("requested_by", "=", principalId).where("kind", "=", "principal").where("state", "<>", "failed")
+      .orderBy("id", "desc").limit(1).executeTakeFirst();
+    return row?.created_at;
+  }
+
   async removeLines(tenantId: string, importId: string): Promise<void> {
     await this.#db.deleteFrom("transfer_line").where("tenant_id", "=", tenantId).where("import_id", "=", importId)
       .execute();

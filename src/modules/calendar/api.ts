@@ -1,5 +1,6 @@
 // Operations of the calendar and the route of feeds.
 import { z } from "@zod/zod";
+import { DAY_MS, iso } from "@/core/clock.ts";
 import { notFound } from "@/core/fault.ts";
 import { hash64 } from "@/core/hash.ts";
 import { exampleId } from "@/core/id.ts";
@@ -10,7 +11,7 @@ import type { Route } from "@/core/route.ts";
 import type { EventUpdater } from "./updater.ts";
 import { type CalendarFeeds, FEED_PATH } from "./feeds.ts";
 import type { CalendarImports } from "./imports.ts";
-import { IMPORT_MAX_BYTES } from "./limits.ts";
+import { IMPORT_MAX_BYTES, RANGE_DAYS_MAX } from "./limits.ts";
 import {
   CALENDAR_EVENTS,
   CalendarEvent,
@@ -92,6 +93,11 @@ function eventOperations(calendar: CalendarService, updater: EventUpdater): Oper
       output: EventPage,
       faults: ["not_found", "invalid_cursor"],
       example: { ...RANGE, roomId: ROOM },
+      ownData: {
+        inputs: yearsAround,
+        isOwn: ({ createdBy, myStatus }, principalId) => createdBy === principalId || myStatus !== null,
+        readBy: "event.read",
+      },
       run: (context, input) => calendar.list(context, input),
     }),
     defineOperation({
@@ -187,6 +193,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       http: { method: "GET", path: FEED_PATH, status: 200 },
       input: z.strictObject({}),
       output: z.object({ items: z.array(Feed) }),
+      ownData: {},
       async run(context) {
         return { items: await feeds.list(context) };
       },
@@ -283,4 +290,10 @@ function feedRoute(feeds: CalendarFeeds): Route {
       return new Response(toBody(text), { headers: { ...headers, "Content-Type": "text/calendar; charset=utf-8" } });
     },
   };
+}
+
+/** The ranges in which events of the last ten years and of the next two begin. */
+function yearsAround(nowMs: number): { from: string; to: string; expand: false }[] {
+  const at = (years: number): string => iso(nowMs + years * RANGE_DAYS_MAX * DAY_MS);
+  return Array.from({ length: 12 }, (_, n) => ({ from: at(n - 10), to: at(n - 9), expand: false }));
 }

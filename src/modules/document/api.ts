@@ -92,6 +92,11 @@ export function documentOperations(documents: DocumentService, updater: Document
       output: pageSchema(Document),
       faults: ["not_found", "invalid_cursor"],
       example: { roomId: ROOM },
+      ownData: {
+        inputs: () => [{ state: "active" }, { state: "archived" }],
+        isOwn: ({ createdBy }, principalId) => createdBy === principalId,
+        readBy: "document.content",
+      },
       run: (context, input) => documents.list(context, input),
     }),
     defineOperation({

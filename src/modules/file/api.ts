@@ -39,6 +39,7 @@ export function fileApi({ files, writer, contentLinks, roomAccess }: Deps): Modu
         output: StoredFiles,
         faults: ["not_found", "invalid_cursor"],
         example: { roomId: ROOM },
+        ownData: {},
         run: (context, input) => files.list(context, input),
       }),
       defineOperation({

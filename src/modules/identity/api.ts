@@ -84,6 +84,7 @@ function meOperations({ identity, tenants, limits }: Deps): Operation[] {
       http: { method: "GET", path: `${PATH}/me`, status: 200 },
       input: z.strictObject({}),
       output: Me,
+      ownData: {},
       run: ({ actor }) => me(actor),
     }),
     defineOperation({
@@ -207,6 +208,7 @@ function tokenOperations({ identity, modules }: Deps): Operation[] {
       input: z.strictObject({ ...pageInput, principalId: PrincipalRef.default("me") }),
       output: pageSchema(Token),
       faults: ["not_found", "invalid_cursor"],
+      ownData: {},
       run: ({ actor }, input) => identity.listTokens(actor, input),
     }),
     defineOperation({

@@ -77,6 +77,7 @@ export function memoryApi({ memories, reader, isSearchEnabled }: Deps): ModuleAp
         input: MemoryMine,
         output: Memories,
         faults: ["invalid_cursor"],
+        ownData: {},
         run: (context, input) => reader.mine(context, input),
       }),
       defineOperation({

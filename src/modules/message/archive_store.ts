@@ -65,6 +65,38 @@ export class MessageArchiveStore {
       .where("seq", ">", after).orderBy("seq").limit(limit).execute();
   }
 
+  async lastSeq(tenantId: string, roomId: string): Promise<number> {
+    const row = await this.#db.selectFrom("message").select("seq").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).orderBy("seq", "desc").limit(1).executeTakeFirst();
+    return Number(row?.seq ?? 0);
+  }
+
+  /** Messages of one sender in a part of a room, after the position `after`. */
+  messagesBy(tenantId: string, roomId: string, senderId: string, after: number, upTo: number): Promise<MessageRow[]> {
+    return this.#db.selectFrom("message").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("seq", ">", after).where("seq", "<=", upTo).where(sql.ref("sender_id"), "=", senderId)
+      .where("deleted_at", "is", null).orderBy("seq").execute();
+  }
+
+  /** Reactions of one principal to messages in a part of a room. */
+  reactionsBy(
+    tenantId: string,
+    roomId: string,
+    principalId: string,
+    after: number,
+    upTo: number,
+  ): Promise<ReactionRow[]> {
+    return this.#db.selectFrom("message")
+      .innerJoin(
+        "reaction",
+        (join) =>
+          join.onRef("reaction.tenant_id", "=", "message.tenant_id").onRef("reaction.message_id", "=", "message.id"),
+      )
+      .selectAll("reaction").where("message.tenant_id", "=", tenantId).where("message.room_id", "=", roomId)
+      .where("message.seq", ">", after).where("message.seq", "<=", upTo)
+      .where("reaction.principal_id", "=", principalId).orderBy("message.seq").orderBy("reaction.key").execute();
+  }
+
   reactionsOf(tenantId: string, messageIds: readonly string[]): Promise<ReactionRow[]> {
     if (messageIds.length === 0) return Promise.resolve([]);
     return this.#db.selectFrom("reaction").selectAll().where("tenant_id", "=", tenantId)

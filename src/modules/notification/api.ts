@@ -25,6 +25,7 @@ export function notificationApi(notifications: NotificationService, kinds: () =>
         input: NotificationList,
         output: Notifications,
         faults: ["invalid_cursor"],
+        ownData: {},
         run: ({ actor }, input) => notifications.list(actor, input),
       }),
       defineOperation({

@@ -60,6 +60,7 @@ export function oauthApi(consents: ConsentService): ModuleApi {
         http: { method: "GET", path: `${PATH}/applications`, status: 200 },
         input: z.strictObject({}),
         output: z.object({ items: z.array(OauthApplication) }),
+        ownData: {},
         async run({ actor }) {
           return { items: await consents.applications(actor) };
         },

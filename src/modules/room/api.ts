@@ -91,6 +91,7 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
       input: RoomList,
       output: pageSchema(Room),
       faults: ["invalid_cursor"],
+      ownData: { inputs: () => [{ member: "me" }] },
       run: (context, input) => rooms.list(context, input),
     }),
     defineOperation({

@@ -69,6 +69,7 @@ function taskOperations(tasks: TaskService) {
       output: pageSchema(Task),
       faults: ["conflict", "invalid_cursor"],
       example: { assigneeId: ["me"], status: ["todo", "in_progress"], sort: "dueAt" },
+      ownData: { inputs: () => [{ createdBy: ["me"] }, { assigneeId: ["me"] }] },
       run: (context, input) => tasks.list(context, input),
     }),
     defineOperation({

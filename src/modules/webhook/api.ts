@@ -78,6 +78,7 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
       input: WebhookList,
       output: pageSchema(Webhook),
       faults: ["invalid_cursor"],
+      ownData: { isOwn: ({ createdBy }, principalId) => createdBy === principalId },
       run: (context, input) => webhooks.list(context, input),
     }),
     defineOperation({

@@ -122,6 +122,7 @@ export const SCRIPTS: Sources = {
   "people/consent.ts": () => import("@/web/people/consent.ts", { with: { type: "text" } }),
   "people/erase.ts": () => import("@/web/people/erase.ts", { with: { type: "text" } }),
   "people/memories.ts": () => import("@/web/people/memories.ts", { with: { type: "text" } }),
+  "people/own_data.ts": () => import("@/web/people/own_data.ts", { with: { type: "text" } }),
   "people/page.ts": () => import("@/web/people/page.ts", { with: { type: "text" } }),
   "people/profile.ts": () => import("@/web/people/profile.ts", { with: { type: "text" } }),
   "room/create.ts": () => import("@/web/room/create.ts", { with: { type: "text" } }),

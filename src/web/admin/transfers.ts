@@ -7,6 +7,7 @@ import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
+import { myId } from "../core/session.ts";
 import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { download } from "../part/download.ts";
 import { useList } from "../part/list.ts";
@@ -65,7 +66,7 @@ function Row({ transfer, act }: {
   const isImport = "progress" in transfer;
   const title = isImport
     ? `Import: ${SOURCES[kind] ?? kind}`
-    : `Export of ${kind === "tenant" ? "the team" : "a room"}`;
+    : `Export of ${{ tenant: "the team", principal: "a person" }[kind] ?? "a room"}`;
   const details = [
     fullTimeOf(createdAt),
     nameOf(requestedBy),
@@ -83,7 +84,7 @@ function Row({ transfer, act }: {
       ${isImport && UNFINISHED.includes(state)
         ? html`<button type="button" onClick=${act(() => post(`${IMPORTS}/${id}/cancel`))}>Cancel</button>`
         : null}
-      ${!isImport && state === "done"
+      ${!isImport && state === "done" && (kind !== "principal" || requestedBy === myId())
         ? html`<button type="button" onClick=${() =>
           void attempt(() => download(`${EXPORTS}/${id}/content`, `${id}.ndjson`))}>Download</button>`
         : null}

@@ -20,6 +20,7 @@ const WORDS: Readonly<Record<string, string>> = {
   missed_call: "called you",
   approval_requested: "needs an approval",
   question_asked: "has a question",
+  export_ready: "Your data is ready",
   scheduled_message_failed: "A scheduled message was not sent",
 };
 
@@ -49,6 +50,7 @@ export function hrefOf({ roomId, messageId, resource, kind, data }: Notification
   if (resource?.type === "event" || kind === "event_cancelled") {
     return data.startAt === undefined ? "#/calendar" : `#/calendar?at=${dateText(new Date(data.startAt))}`;
   }
+  if (resource?.type === "export") return "#/profile";
   if (resource?.type === "meeting" && roomId !== null) return `#/rooms/${roomId}/call`;
   if (roomId === null) return "#/inbox";
   return messageId === null ? `#/rooms/${roomId}` : `#/rooms/${roomId}?message=${messageId}`;

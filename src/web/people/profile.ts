@@ -16,6 +16,7 @@ import { PlaceHead } from "../part/place.ts";
 import { provider } from "../sign_in.ts";
 import { Applications, Tokens } from "./access.ts";
 import { openErase } from "./erase.ts";
+import { OwnData } from "./own_data.ts";
 import { Memories } from "./memories.ts";
 
 const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
@@ -40,6 +41,7 @@ export default function ProfilePage(): VNode {
       <${Memories} />
       <section class="card">
         <h2>Your account</h2>
+        <${OwnData} />
         <p><button type="button" class="danger-text" onClick=${() =>
           openErase(current.principal, () => void signOut())}>Erase my account</button></p>
       </section>

@@ -15,6 +15,7 @@ import { contentRecords, type ModuleArchives } from "../format/content_records.t
 import { LINE_MAX_BYTES } from "../format/json_items.ts";
 import { type Counts, LINE_REACTIONS_MAX, zeroCounts } from "../schema.ts";
 import type { ExportRow, TransferTables } from "../store.ts";
+import { type OwnDataDeps, OwnDataReader } from "./own_data.ts";
 
 const BATCH = 500;
 /** Earlier texts of a message; they are part of its record. */
@@ -23,8 +24,7 @@ const EDITS_MAX_BYTES = LINE_MAX_BYTES / 2;
 /** Upper bound of the rest of a record, without edits and reactions. */
 const REST_BYTES = 1024 ** 2;
 
-type Deps = {
-  store: Store<TransferTables>;
+type Deps = OwnDataDeps & {
   archives: ModuleArchives;
   sections: readonly AnyArchiveSection[];
   isStopping: () => boolean;
@@ -40,6 +40,7 @@ export class Exporter {
   readonly #sections: readonly AnyArchiveSection[];
   readonly #row: ExportRow;
   readonly #isStopping: () => boolean;
+  readonly #ownData: OwnDataReader;
   readonly #exportedPrincipals = new Set<string>();
   readonly #exportedFiles = new Set<string>();
   /** Avatars of exported principals, by principal id. */
@@ -49,7 +50,8 @@ export class Exporter {
   readonly counts: Counts;
   bytes = 0;
 
-  constructor({ store, archives, sections, isStopping }: Deps, row: ExportRow) {
+  constructor(deps: Deps, row: ExportRow) {
+    const { store, archives, sections, isStopping } = deps;
     this.#database = store;
     this.#principals = new PrincipalArchiveStore(store.db);
     this.#rooms = new RoomArchiveStore(store.db);
@@ -60,6 +62,7 @@ export class Exporter {
     this.#row = row;
     this.counts = zeroCounts(sections);
     this.#isStopping = isStopping;
+    this.#ownData = new OwnDataReader(deps, row);
   }
 
   /** The file, in chunks of some hundred lines. */
@@ -88,19 +91,45 @@ export class Exporter {
   async *#records(at: string): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId, kind, room_id: roomId } = this.#row;
     yield [{ type: "export", version: 1, kind, at }];
+    if (kind === "principal") yield* this.#ownRecords();
     if (kind === "tenant") {
       const read = (last?: { id: string }) => this.#principals.principalsAfter(tenantId, last?.id ?? "", BATCH);
       for await (const people of paginate(BATCH, read)) yield people.map((person) => this.#principalRecord(person));
     }
     if (roomId !== null) {
       for (const room of await this.#rooms.rooms(tenantId, [roomId])) yield* this.#room(room);
-    } else {
+    } else if (kind === "tenant") {
       const read = (last?: RoomRow) => this.#rooms.roomsAfter(tenantId, last?.id ?? "", BATCH);
       for await (const rooms of paginate(BATCH, read)) for (const room of rooms) yield* this.#room(room);
       for (const section of this.#sections) yield* section.exportPersonal?.(this.#context) ?? [];
     }
     if (this.#row.with_files === 1) yield* this.#avatarFiles();
     yield [{ type: "end", counts: this.counts }];
+  }
+
+  /** What there is of the person who asked for it. */
+  async *#ownRecords(): AsyncGenerator<unknown[]> {
+    for await (const items of this.#ownData.items()) {
+      const withContent = this.#row.with_files === 1 ? items.filter(({ type }) => type === "file") : [];
+      const ids = withContent.map(({ id }) => String(id));
+      for (const file of await this.#files.files(this.#row.tenant_id, ids)) yield* this.#file("file", file);
+      const others = items.filter((item) => !withContent.includes(item));
+      this.#countByType(others);
+      yield others;
+    }
+    const recordOf = async (row: MessageRow) => messageRecord(row, [], row.version > 1 ? await this.#edits(row) : []);
+    for await (const items of this.#ownData.messages(recordOf)) {
+      this.#countByType(items);
+      yield items;
+    }
+  }
+
+  /** Those that have a count. */
+  #countByType(items: readonly { type?: unknown }[]): void {
+    for (const { type } of items) {
+      const name = `${type}s`;
+      if (name in this.counts) this.counts[name] = (this.counts[name] ?? 0) + 1;
+    }
   }
 
   async *#room(room: RoomRow): AsyncGenerator<unknown[]> {
@@ -312,7 +341,7 @@ function roomRecord(row: RoomRow, memberIds: readonly string[]): unknown {
   };
 }
 
-function messageRecord(row: MessageRow, reactions: unknown[], edits: unknown[]): unknown {
+function messageRecord(row: MessageRow, reactions: unknown[], edits: unknown[]): Record<string, unknown> {
   return {
     type: "message",
     id: row.id,

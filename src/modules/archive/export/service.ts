@@ -7,19 +7,23 @@ import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
 import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/operation.ts";
 import type { Page } from "@/core/page.ts";
-import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
+import { hiddenUpTo } from "@/modules/room/mod.ts";
 import { ArchiveFault } from "../fault.ts";
 import {
   type Export,
   EXPORT_RETENTION_HOURS,
   type ExportCreate,
   EXPORTS_PER_PRINCIPAL,
+  OWN_EXPORT_HOURS,
   type TransferList,
   zeroCounts,
 } from "../schema.ts";
-import type { ExportRow } from "../store.ts";
+import type { AnyTransaction } from "@/ports/store.ts";
+import { ArchiveStore, type ExportRow } from "../store.ts";
 import { isUnfinished, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Exporter } from "./exporter.ts";
+import type { OwnDataDeps } from "./own_data.ts";
 
 /** Of exports; a direct room has no owner, and each member can read all of it. Nothing is written in the room. */
 export const EXPORT_ACCESS: Access = {
@@ -30,10 +34,9 @@ export const EXPORT_ACCESS: Access = {
   muted: true,
 };
 
-type ExportDeps = TransferJobDeps & {
-  roomAccess: RoomAccess;
-  sections: readonly AnyArchiveSection[];
-};
+type ExportDeps = TransferJobDeps & OwnDataDeps & { sections: readonly AnyArchiveSection[]; notify: Notify };
+
+export const READY_NOTIFICATION = "export_ready";
 
 export class ExportService {
   readonly #deps: ExportDeps;
@@ -49,8 +52,10 @@ export class ExportService {
       run: (row) => this.#run(row),
       fail: (row, failure_json) => this.#end(row, { state: "failed", blob_key: null, failure_json }),
       expire: (tenantId, id) => this.#expire(tenantId, id),
-      onTransition: async (tx, { tenant_id: tenantId, id, state, expires_at }) => {
+      onTransition: async (tx, { tenant_id: tenantId, id, kind, state, expires_at, requested_by }) => {
         if (state !== "done" || expires_at === null) return;
+        const ready = { kind: READY_NOTIFICATION, resource: { type: "export", id }, source: id };
+        if (kind === "principal") await deps.notify({ tenantId, principalIds: [requested_by], ...ready });
         await tx.enqueue({ tenantId, kind: this.#jobs.expireKind, payload: { id }, runAt: Date.parse(expires_at) });
       },
     });
@@ -68,11 +73,13 @@ export class ExportService {
     }
     return store.write(async (tx) => {
       if (kind === "tenant") assertMayExportTenant(actor);
+      if (kind === "principal") assertPerson(actor);
       const grant = roomId === undefined ? undefined : await roomAccess.require(asReadOnly(context), roomId, { tx });
       const exports = await this.#jobs.lockRows(tx, actor.tenantId);
       if (await exports.countUnfinished(actor.tenantId, chargedId(actor)) > 0) {
         throw new Fault("already_running", "Another export of the caller or one of its agents is still running");
       }
+      if (kind === "principal") await this.#assertNoneRecently(tx, actor);
       const row: ExportRow = {
         tenant_id: actor.tenantId,
         id: newId("exp"),
@@ -130,7 +137,11 @@ export class ExportService {
     const { archives, blobs, roomAccess, clock } = this.#deps;
     const row = await this.#row(actor, id);
     if (row.kind === "tenant") assertMayExportTenant(actor);
-    else {
+    else if (row.kind === "principal") {
+      if (row.requested_by !== actor.principalId) {
+        throw new Fault("forbidden", "Only the person that it is of may have it");
+      }
+    } else {
       const grant = await roomAccess.find(actor, row.room_id ?? "");
       const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS, actor) ?? "owner";
       if (!isAtLeast(ROOM_ROLES, grant?.role ?? "observer", least)) throw notVisible("room");
@@ -144,6 +155,13 @@ export class ExportService {
       : await archives.files.downloads.start(chargedTo(actor), () => blobs.get(key));
     if (stream === undefined) throw new Fault("gone", "The file is no longer stored; create another export");
     return { stream, size: Number(row.size ?? 0) };
+  }
+
+  async #assertNoneRecently(tx: AnyTransaction, { tenantId, principalId }: Actor): Promise<void> {
+    const last = await new ArchiveStore(tx.db).lastOwnExportAt(tenantId, principalId);
+    const retryAfterMs = Date.parse(last ?? iso(0)) + OWN_EXPORT_HOURS * HOUR_MS - this.#deps.clock.now();
+    if (retryAfterMs <= 0) return;
+    throw new Fault("rate_limited", `One copy of the caller's data within ${OWN_EXPORT_HOURS} hours`, { retryAfterMs });
   }
 
   async #start(tenantId: string, id: string): Promise<ExportRow | undefined> {
@@ -209,4 +227,8 @@ export class ExportService {
 function assertMayExportTenant(actor: Actor): void {
   if (isAdmin(actor)) return;
   throw new Fault("forbidden", `Exporting the tenant requires the tenant role admin, the caller has ${actor.role}`);
+}
+
+function assertPerson({ kind }: Actor): void {
+  if (kind !== "human") throw new Fault("forbidden", "Agents and services have no data of a person");
 }

@@ -19,6 +19,7 @@ export function scheduledOperations(scheduled: ScheduledService): Operation[] {
       input: ScheduledList,
       output: ScheduledMessages,
       faults: ["invalid_cursor"],
+      ownData: {},
       run: ({ actor }, input) => scheduled.list(actor, input),
     }),
     defineOperation({
