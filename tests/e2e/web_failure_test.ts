@@ -91,7 +91,7 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await visit(page, "nowhere");
       await page.getByText("This page does not exist.").waitFor();
       await page.getByRole("link", { name: "All rooms" }).click();
-      await page.locator(".sidebar .room", { hasText: "Plans" }).waitFor();
+      await page.getByRole("main").getByRole("link", { name: "Plans" }).waitFor();
     });
     await t.step("on a narrow screen, the list of rooms says that there is no connection", async () => {
       const banner = page.getByText("Reconnecting…");
@@ -104,6 +104,7 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await visit(page, `documents/${document.id}`);
       await page.getByRole("button", { name: "Comments", exact: true }).click();
       await page.locator(".pane").getByText("A comment").waitFor();
+      await page.getByRole("heading", { level: 1, name: document.title }).waitFor();
     });
     await assertNoReports(page);
   } finally {

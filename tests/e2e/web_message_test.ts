@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
-import { eventually } from "../wait.ts";
+import { allEnded, eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
 import {
@@ -182,6 +182,20 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       assert.deepEqual(scopes.toSorted(), ["principal.read", "room.read"]);
       await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
       await page.locator("li", { hasText: "three" }).getByRole("button", { name: "Revoke" }).waitFor();
+    });
+    await t.step("dates are written as it was chosen for this browser", async () => {
+      const choose = async (locale: string, firstDay: string): Promise<void> => {
+        await visit(page, "profile");
+        await page.getByLabel("Language of dates").selectOption(locale);
+        await page.getByLabel("A week begins on").selectOption(firstDay);
+        await allEnded([page.waitForEvent("load"), page.getByRole("button", { name: "Apply" }).click()]);
+      };
+      await choose("de", "0");
+      await visit(page, "calendar");
+      await page.locator(".day-column h3", { hasText: /^So/ }).waitFor();
+      assert.match(await page.locator(".day-column h3").first().innerText(), /^So/);
+      assert.ok((await page.locator(".hours span").allInnerTexts()).includes("14:00"));
+      await choose("", "1");
     });
     await t.step("the inbox shows older notifications on demand", async () => {
       await page.getByRole("link", { name: /Inbox/ }).first().click();

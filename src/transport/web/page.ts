@@ -6,7 +6,7 @@ import { escapeHtml } from "@/core/text.ts";
 import type { Route } from "@/core/route.ts";
 import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
 import { packageFile, PACKAGES } from "./packages.ts";
-import { staticImportsOf, toBrowserScript } from "./script.ts";
+import { staticImportsOf, toBrowserScript, toBrowserStyle } from "./script.ts";
 import { SCRIPTS, STYLES } from "./sources.ts";
 
 /** No inline code, no code from text, nothing from other hosts; a call's media and previews of own files are blobs. */
@@ -105,7 +105,7 @@ async function load(signInName: string | undefined): Promise<Client> {
   for (const [file, script] of ready) {
     files.set(file, new StaticAsset("text/javascript; charset=utf-8", () => script, cached));
   }
-  const style = styles.map(([, text]) => text).join("\n");
+  const style = styles.map(([, text]) => toBrowserStyle(text)).join("\n");
   files.set(STYLE, new StaticAsset("text/css; charset=utf-8", () => style, cached));
   const preloaded = await closureOf(ENTRY, ready);
   const html = pageOf(`app/${digest}`, preloaded, signInName);

@@ -11,7 +11,7 @@ export function toBrowserScript(
   source: string,
   { isTypeScript, locate }: { isTypeScript: boolean; locate: (specifier: string) => string | undefined },
 ): string {
-  const script = withoutComments(isTypeScript ? stripTypeScriptTypes(source) : source);
+  const script = withoutComments(isTypeScript ? stripTypeScriptTypes(source) : source, isTypeScript);
   return script.replaceAll(IMPORT, (all, word: string, gap: string, quote: string, specifier: string) => {
     const file = locate(specifier);
     return file === undefined ? all : `${word}${gap}${quote}./${file}${quote}`;
@@ -23,8 +23,18 @@ export function staticImportsOf(script: string): string[] {
   return [...script.matchAll(IMPORT)].filter(([, , gap = ""]) => !gap.includes("(")).map(([, , , , name = ""]) => name);
 }
 
-/** Removes indentation, and comments that fill lines of their own; together they are half of what libraries contain. */
-function withoutComments(script: string): string {
+/** A style sheet without indentation, and comments that fill lines of their own. */
+export function toBrowserStyle(source: string): string {
+  return source.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("/*")).join(
+    "\n",
+  );
+}
+
+/**
+ * Removes indentation, and comments that fill lines of their own; together they are half of what libraries contain. Own
+ * templates are markup, which needs no indentation; those of libraries may be text.
+ */
+function withoutComments(script: string, isOwn: boolean): string {
   const lines: string[] = [];
   let isComment = false;
   // A template literal is left as it is. Nested ones may be mistaken for code, where whitespace matters as little.
@@ -35,7 +45,7 @@ function withoutComments(script: string): string {
     else if (!isTemplate && text.startsWith("/*") && (!text.includes("*/") || text.endsWith("*/"))) {
       isComment = !text.includes("*/");
     } else if (isTemplate || text !== "" && !text.startsWith("//")) {
-      lines.push(isTemplate ? line : text);
+      lines.push(isTemplate && !isOwn ? line : text);
       const ticks = text.split("`").length - 1;
       if (ticks % 2 === 1) isTemplate = !isTemplate;
     }

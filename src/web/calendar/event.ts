@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { call, get, withQuery } from "../core/api.ts";
 import { dateOf, fullTimeOf, isSameDay, timeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
+import { hour, locale } from "../core/locale.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { markdown } from "../message/markdown.ts";
@@ -109,6 +110,6 @@ function whenOf(event: EventDetail): string {
   const { timeZone } = start;
   if (timeZone === Intl.DateTimeFormat().resolvedOptions().timeZone) return when;
   // A series stays at this time when one of the two zones changes its clocks.
-  const there = new Intl.DateTimeFormat(undefined, { timeZone, hour: "numeric", minute: "2-digit" });
+  const there = new Intl.DateTimeFormat(locale, { timeZone, ...hour, minute: "2-digit" });
   return `${when} (${there.format(new Date(startAt))} in ${timeZone})`;
 }

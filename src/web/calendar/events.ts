@@ -2,6 +2,7 @@
 import { listAll } from "../core/api.ts";
 import { colorOf } from "../core/format.ts";
 import { classes } from "../core/html.ts";
+import { dates } from "../core/locale.ts";
 import { isAdmin, myId } from "../core/session.ts";
 import { canModerate, rooms } from "../room/rooms.ts";
 
@@ -52,12 +53,12 @@ export function eventPath(id: string): string {
   return `${PATH}/${encodeURIComponent(id)}`;
 }
 
-/** Monday of the week of a day. */
+/** The first day of the week of a day. */
 export function weekOf(day: Date): Date {
-  const monday = new Date(day);
-  monday.setHours(0, 0, 0, 0);
-  monday.setDate(monday.getDate() - (monday.getDay() + 6) % 7);
-  return monday;
+  const first = new Date(day);
+  first.setHours(0, 0, 0, 0);
+  first.setDate(first.getDate() - (first.getDay() - dates.firstDay + 7) % 7);
+  return first;
 }
 
 /** Days of the weeks that a month is in. */

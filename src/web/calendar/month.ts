@@ -2,12 +2,13 @@
 import type { VNode } from "preact";
 import { fullDayOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
+import { locale } from "../core/locale.ts";
 import { classesOf, dateText, type Entry, isOn, titleOf } from "./events.ts";
 
 /** Of a day; the week has the others. */
 const SHOWN_MAX = 3;
 const NEW_AT_HOUR = 9;
-const weekday = new Intl.DateTimeFormat(undefined, { weekday: "short" });
+const weekday = new Intl.DateTimeFormat(locale, { weekday: "short" });
 
 export function Month({ days, wanted, entries, onOpen, onCreate, onWeek }: {
   days: readonly Date[];

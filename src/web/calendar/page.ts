@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
+import { locale } from "../core/locale.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, useLatest } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
@@ -17,16 +18,16 @@ import { moveEvent, openNewEvent } from "./form.ts";
 import { Month } from "./month.ts";
 import { Week } from "./week.ts";
 
-const month = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
-const range = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
+const month = new Intl.DateTimeFormat(locale, { month: "long", year: "numeric" });
+const range = new Intl.DateTimeFormat(locale, { day: "numeric", month: "long", year: "numeric" });
 
 export default function CalendarPage({ room }: ViewProps): VNode {
   const at = route.value.query.get("at");
   const day = at === null ? new Date() : new Date(`${at}T12:00:00`);
-  const monday = weekOf(day);
+  const first = weekOf(day);
   const isMonth = route.value.query.get("view") === "month";
   const days = isMonth ? daysOfMonth(day) : [];
-  const [from, until] = [days[0] ?? monday, addDays(days.at(-1) ?? addDays(monday, 6), 1)];
+  const [from, until] = [days[0] ?? first, addDays(days.at(-1) ?? addDays(first, 6), 1)];
   const [entries, setEntries] = useState<readonly Entry[]>([]);
   const read = useLatest(() => readEntries(from, until, room?.id), setEntries);
   useLive(read, ({ type }) => type.startsWith("calendar."), [from.getTime(), until.getTime(), room?.id]);
@@ -48,7 +49,7 @@ export default function CalendarPage({ room }: ViewProps): VNode {
   };
   /** To the period before or after this one. */
   const move = (step: 1 | -1): void =>
-    show(isMonth ? new Date(day.getFullYear(), day.getMonth() + step, 1) : addDays(monday, 7 * step));
+    show(isMonth ? new Date(day.getFullYear(), day.getMonth() + step, 1) : addDays(first, 7 * step));
   const period = isMonth ? "month" : "week";
   const open = (entry: Entry): void =>
     openEvent(
@@ -75,7 +76,7 @@ export default function CalendarPage({ room }: ViewProps): VNode {
           onClick=${() => move(-1)}><${Icon} name="back" /></button>
         <button type="button" class=${classes("plain", "flipped")} aria-label=${`Next ${period}`}
           onClick=${() => move(1)}><${Icon} name="back" /></button>
-        <h2 aria-live="polite">${isMonth ? month.format(day) : range.formatRange(monday, addDays(monday, 6))}</h2>
+        <h2 aria-live="polite">${isMonth ? month.format(day) : range.formatRange(first, addDays(first, 6))}</h2>
         <button type="button" aria-pressed=${isMonth} onClick=${() => show(day, !isMonth)}>Month</button>
         <${Menu} label="Calendar menu" items=${[
           { label: "Feeds", icon: "link", onSelect: () => openFeeds(room) },
@@ -90,7 +91,7 @@ export default function CalendarPage({ room }: ViewProps): VNode {
             onWeek=${(day: Date) => show(day, false)} />
         `
         : html`
-          <${Week} monday=${monday} wanted=${day} entries=${entries} onOpen=${open} onDrop=${drop}
+          <${Week} first=${first} wanted=${day} entries=${entries} onOpen=${open} onDrop=${drop}
             onCreate=${create} />
         `}
     </div>

@@ -1,5 +1,6 @@
 // Recurrence rules: those that are offered, and any in words.
 import { count, dateOf } from "../core/format.ts";
+import { locale } from "../core/locale.ts";
 
 /** Rules to choose from. */
 export const REPEATS: readonly (readonly [rule: string, label: string])[] = [
@@ -31,7 +32,7 @@ const WEEKDAY = /^\+?(-?\d{0,2})([A-Z]{2})$/;
 /** A day, and the time if it is one of UTC. */
 const END = /^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?$/;
 const list = new Intl.ListFormat("en");
-const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long", timeZone: "UTC" });
+const weekday = new Intl.DateTimeFormat(locale, { weekday: "long", timeZone: "UTC" });
 
 /** How often an event repeats, and until when, such as "every week on Monday, until 8 Nov 2026". */
 export function ruleInWords(rule: string): string {

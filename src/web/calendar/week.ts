@@ -3,6 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
+import { locale } from "../core/locale.ts";
 import { route } from "../core/route.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { addDays, classesOf, dateText, type Entry, isOn, mayEdit, titleOf } from "./events.ts";
@@ -24,10 +25,10 @@ const STEP_MINUTES = 15;
 /** A shorter way is a click. */
 const DRAG_PX = 5;
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
-const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
+const dayName = new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric" });
 
-export function Week({ monday, wanted, entries, onOpen, onDrop, onCreate }: {
-  monday: Date;
+export function Week({ first, wanted, entries, onOpen, onDrop, onCreate }: {
+  first: Date;
   /** The day that was asked for. */
   wanted: Date;
   entries: readonly Entry[];
@@ -36,7 +37,7 @@ export function Week({ monday, wanted, entries, onOpen, onDrop, onCreate }: {
   onCreate: (start: Date) => void;
 }): VNode {
   const grid = useRef<HTMLDivElement>(null);
-  const days = Array.from({ length: 7 }, (_, at) => addDays(monday, at));
+  const days = Array.from({ length: 7 }, (_, at) => addDays(first, at));
   // Before it is seen: what is under the pointer must not move.
   useLayoutEffect(() => {
     if (grid.current !== null) grid.current.scrollTop = FIRST_HOUR_SHOWN * HOUR_PX;

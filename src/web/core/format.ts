@@ -1,13 +1,14 @@
-// Times, sizes and names as people read them, in the language of the browser.
+// Times, sizes and names as people read them.
+import { dates, hour, locale } from "./locale.ts";
 
 const DAY_MS = 86_400_000;
-const time = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
-const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long" });
-const day = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
-const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "short" });
-const fullDay = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+const time = new Intl.DateTimeFormat(locale, { ...hour, minute: "2-digit" });
+const weekday = new Intl.DateTimeFormat(locale, { weekday: "long" });
+const day = new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric", month: "short" });
+const date = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", year: "numeric" });
+const full = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "short", hourCycle: dates.hourCycle });
+const fullDay = new Intl.DateTimeFormat(locale, { dateStyle: "full" });
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
 const UNITS = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9]] as const;
 
 export function timeOf(at: string): string {
@@ -55,7 +56,7 @@ export function sizeOf(bytes: number): string {
 
 /** "1 reply", "2 replies". */
 export function count(n: number, singular: string, plural = `${singular}s`): string {
-  return `${n.toLocaleString()} ${n === 1 ? singular : plural}`;
+  return `${n.toLocaleString(locale)} ${n === 1 ? singular : plural}`;
 }
 
 export function isSameDay(a: string, b: string): boolean {

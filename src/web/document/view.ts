@@ -132,6 +132,7 @@ function DocumentHead({ document, room, onRename, children }: {
   const back = room === undefined ? "#/documents" : `#/rooms/${room.id}/documents`;
   return html`
     <header class="page-head">
+      <h1 class="hidden-text">${document.title}</h1>
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
       <div class="title"><${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${document
         .title} isReadOnly=${!canWriteIn(room)} onSave=${onRename} /></div>

@@ -3,6 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { html } from "../core/html.ts";
+import { hour, locale } from "../core/locale.ts";
 import { attempt, useLatest } from "../core/notice.ts";
 import { addPeople, online } from "../core/people.ts";
 import { route } from "../core/route.ts";
@@ -93,6 +94,6 @@ function PersonPage({ id }: { id: string }): VNode {
 }
 
 function localTime(timeZone: string): string {
-  return new Intl.DateTimeFormat(undefined, { timeZone, hour: "2-digit", minute: "2-digit", timeZoneName: "short" })
+  return new Intl.DateTimeFormat(locale, { timeZone, ...hour, minute: "2-digit", timeZoneName: "short" })
     .format(new Date());
 }

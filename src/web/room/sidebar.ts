@@ -27,6 +27,11 @@ const SHOWN_MAX = 25;
 
 const filter = signal("");
 
+/** On a narrow screen, the list of rooms is a page of its own. */
+const narrow = matchMedia("(max-width: 720px)");
+const isNarrow = signal(narrow.matches);
+narrow.onchange = () => isNarrow.value = narrow.matches;
+
 export function Sidebar(): VNode {
   const all = roomList.value.filter(({ state }) => state === "active");
   const archived = roomList.value.filter(({ state }) => state === "archived");
@@ -36,7 +41,8 @@ export function Sidebar(): VNode {
     .toSorted((a, b) => (a.mySettings?.favoriteOrder ?? 0) - (b.mySettings?.favoriteOrder ?? 0));
   const others = shown.filter((room) => !favorites.includes(room));
   return html`
-    <nav class="sidebar" aria-label="Rooms and places">
+    <section class="sidebar" role=${isNarrow.value && route.value.path.length === 0 ? "main" : "navigation"}
+      aria-label="Rooms and places">
       <header>
         <h1 title=${me.value?.tenant.name ?? ""}>${me.value?.tenant.name ?? ""}</h1>
         <span class=${classes(
@@ -101,7 +107,7 @@ export function Sidebar(): VNode {
         )}><${Avatar} id=${myId()} isSmall />
           <span dir="auto">${me.value?.principal.displayName ?? ""}</span></a>
       </footer>
-    </nav>
+    </section>
   `;
 }
 

@@ -1,0 +1,63 @@
+// How dates and times are written in this browser.
+import type { VNode } from "preact";
+import { html } from "../core/html.ts";
+import { type Dates as Chosen, dates, setDates } from "../core/locale.ts";
+import { notify } from "../core/notice.ts";
+import { callRoomId } from "../meeting/active.ts";
+
+/** Texts of the page are in English: others are offered besides the language of the browser. */
+const LOCALES: readonly (readonly [locale: string, label: string])[] = [
+  ["en-US", "English, United States"],
+  ["en-GB", "English, United Kingdom"],
+  ["de", "Deutsch"],
+  ["es", "Español"],
+  ["fr", "Français"],
+  ["it", "Italiano"],
+  ["nl", "Nederlands"],
+  ["pl", "Polski"],
+  ["pt-BR", "Português, Brasil"],
+  ["sv", "Svenska, as in ISO 8601"],
+  ["tr", "Türkçe"],
+  ["uk", "Українська"],
+  ["ar", "العربية"],
+  ["he", "עברית"],
+  ["hi", "हिन्दी"],
+  ["ja", "日本語"],
+  ["ko", "한국어"],
+  ["zh-CN", "中文"],
+];
+
+export function DatesCard(): VNode {
+  function submit(event: SubmitEvent): void {
+    event.preventDefault();
+    const fields = new FormData(event.currentTarget as HTMLFormElement);
+    const text = (name: string): string | undefined => String(fields.get(name) ?? "") || undefined;
+    setDates({
+      locale: text("locale"),
+      hourCycle: text("hourCycle") as Chosen["hourCycle"],
+      firstDay: Number(fields.get("firstDay")),
+    });
+    // A call would end with the page.
+    if (callRoomId.value === undefined) location.reload();
+    else notify("Saved. Dates are written so once you load the page again.");
+  }
+  const own = new Intl.DateTimeFormat().resolvedOptions().locale;
+  return html`
+    <form class="card fields" onSubmit=${submit}>
+      <h2>Dates and times in this browser</h2>
+      <label>Language of dates <select name="locale" value=${dates.locale ?? ""}>
+        <option value="">as in the browser (${own})</option>
+        ${LOCALES.map(([locale, label]) => html`<option key=${locale} value=${locale}>${label}</option>`)}
+      </select></label>
+      <div class="pair">
+        <label>Hours <select name="hourCycle" value=${dates.hourCycle ?? ""}>
+          <option value="">as usual in the language</option><option value="h23">24 hours</option>
+          <option value="h12">12 hours</option></select></label>
+        <label>A week begins on <select name="firstDay" value=${String(dates.firstDay)}>
+          <option value="1">Monday</option><option value="6">Saturday</option><option value="0">Sunday</option>
+        </select></label>
+      </div>
+      <footer><button>Apply</button></footer>
+    </form>
+  `;
+}
