@@ -9,6 +9,7 @@ const date = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", y
 const full = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "short", hourCycle: dates.hourCycle });
 const fullDay = new Intl.DateTimeFormat(locale, { dateStyle: "full" });
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+const number = new Intl.NumberFormat(locale);
 const UNITS = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9]] as const;
 
 export function timeOf(at: string): string {
@@ -54,9 +55,13 @@ export function sizeOf(bytes: number): string {
   return `${value >= 10 || factor === 1 ? Math.round(value) : value.toFixed(1)} ${unit}`;
 }
 
+export function numberOf(n: number): string {
+  return number.format(n);
+}
+
 /** "1 reply", "2 replies". */
 export function count(n: number, singular: string, plural = `${singular}s`): string {
-  return `${n.toLocaleString(locale)} ${n === 1 ? singular : plural}`;
+  return `${numberOf(n)} ${n === 1 ? singular : plural}`;
 }
 
 export function isSameDay(a: string, b: string): boolean {

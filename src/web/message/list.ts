@@ -12,7 +12,7 @@ import { canWrite, markRead } from "../room/rooms.ts";
 import { Icon } from "../part/icon.ts";
 import { editedId } from "./editing.ts";
 import { unsent } from "./outbox.ts";
-import { MessageRow, openThread } from "./row.ts";
+import { isAlike, memo, MessageRow, openThread } from "./row.ts";
 import { type Timeline, timelineOf } from "./timeline.ts";
 import { UnsentRow } from "./unsent_row.ts";
 
@@ -181,12 +181,10 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
       const line = element.querySelector<HTMLElement>(".unread-line");
       setUnreadAbove(line === null ? hasBefore && (items[0]?.seq ?? 0) > readSeq : line.offsetTop < element.scrollTop);
     }
-    for (const row of element.querySelectorAll<HTMLElement>("article[data-id]")) {
-      if (row.offsetTop + row.offsetHeight <= element.scrollTop) continue;
-      place.current.anchor = row.dataset["id"] ?? "";
-      place.current.top = row.offsetTop - element.scrollTop;
-      break;
-    }
+    const row = firstVisible(element);
+    if (row === undefined) return;
+    place.current.anchor = row.dataset["id"] ?? "";
+    place.current.top = row.offsetTop - element.scrollTop;
   }
 
   function onScroll(): void {
@@ -217,6 +215,19 @@ function useScrolling(timeline: Timeline, jumpTo: string | undefined, readSeq: n
   };
 }
 
+/** Rows are below each other: each step leaves half of them. */
+function firstVisible(element: HTMLElement): HTMLElement | undefined {
+  const rows = element.querySelectorAll<HTMLElement>("article[data-id]");
+  let [from, to] = [0, rows.length];
+  while (from < to) {
+    const at = (from + to) >> 1;
+    const { offsetTop = 0, offsetHeight = 0 } = rows[at] ?? {};
+    if (offsetTop + offsetHeight <= element.scrollTop) from = at + 1;
+    else to = at;
+  }
+  return rows[from];
+}
+
 /** Changes with the height of the list, and of what is in it. */
 function sizeOf({ scrollHeight, clientHeight }: HTMLElement): string {
   return `${scrollHeight} ${clientHeight}`;
@@ -227,14 +238,24 @@ function belowOf({ scrollHeight, scrollTop, clientHeight }: HTMLElement): number
   return scrollHeight - scrollTop - clientHeight;
 }
 
-function Entry({ message, before, room, isInThread, readSeq, isMarked }: {
+type EntryProps = {
   message: Message;
   before: Message | undefined;
   room: Room;
   isInThread: boolean;
   readSeq: number;
   isMarked: boolean;
-}): VNode {
+};
+
+/** Each message changes the room: others are not rendered again because of it. */
+const Entry = memo(
+  MessageEntry,
+  (a: EntryProps, b: EntryProps) =>
+    a.message === b.message && a.before === b.before && a.readSeq === b.readSeq && a.isMarked === b.isMarked &&
+    isAlike(a.room, b.room),
+);
+
+function MessageEntry({ message, before, room, isInThread, readSeq, isMarked }: EntryProps): VNode {
   const isNewDay = before === undefined || !isSameDay(before.createdAt, message.createdAt);
   const isFirstUnread = message.seq > readSeq && (before?.seq ?? 0) <= readSeq &&
     message.senderId !== me.value?.principal.id;

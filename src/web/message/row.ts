@@ -34,8 +34,13 @@ export const MessageRow = memo(
   Row,
   (a: Props, b: Props) =>
     a.message === b.message && a.isContinued === b.isContinued && a.isMarked === b.isMarked &&
-    a.room.myRole === b.room.myRole && a.room.state === b.room.state,
+    isAlike(a.room, b.room),
 );
+
+/** For messages in it. */
+export function isAlike(a: Room, b: Room): boolean {
+  return a.myRole === b.myRole && a.state === b.state;
+}
 
 function Row({ message, room, isContinued, isInThread, isMarked }: Props): VNode {
   const isDeleted = message.deletedAt !== null;
@@ -270,7 +275,7 @@ export function focusBehindPane(threadId?: string): void {
 }
 
 /** Renders a component again only if its properties changed, or signals that it reads. */
-function memo<Props extends object>(
+export function memo<Props extends object>(
   view: ComponentType<Props>,
   isSame: (a: Props, b: Props) => boolean,
 ): ComponentType<Props> {

@@ -1,9 +1,8 @@
 // A room: its head, the conversation, and a pane beside it.
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { count } from "../core/format.ts";
+import { count, numberOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { locale } from "../core/locale.ts";
 import { attempt } from "../core/notice.ts";
 import { follow, generation, presentIn, unfollow } from "../core/live.ts";
 import { setOnline } from "../core/people.ts";
@@ -103,7 +102,7 @@ function RoomHead({ room, tab }: { room: Room; tab: string }): VNode {
         "member",
       )} title="Members" aria-pressed=${pane ===
         "members"} onClick=${toggle("members")}>
-        <${Icon} name="people" /><span class="dim">${room.memberCount.toLocaleString(locale)}</span></button>
+        <${Icon} name="people" /><span class="dim">${numberOf(room.memberCount)}</span></button>
       <${Menu} label="Room menu" items=${menuOf(room)} />
     </header>
   `;

@@ -171,7 +171,8 @@ function removeRoom(id: string, reason?: string): void {
 }
 
 function byActivity(a: Room, b: Room): number {
-  return (b.lastMessageAt ?? "").localeCompare(a.lastMessageAt ?? "") || a.name.localeCompare(b.name);
+  const [first, second] = [a.lastMessageAt ?? "", b.lastMessageAt ?? ""];
+  return first > second ? -1 : first < second ? 1 : a.name.localeCompare(b.name);
 }
 
 function messageCreated(message: Message): void {
