@@ -376,4 +376,11 @@ testOnPostgres("the newest messages with a frequent word are found without askin
   assert.deepEqual(await find(0, 50), { candidates: all.slice(0, 50), isComplete: true });
   assert.deepEqual(await find(0, 50, all[49]), { candidates: all.slice(50), isComplete: false });
   assert.deepEqual(await find(WAIT_MS, 50, all[49]), { candidates: all.slice(50), isComplete: true });
+  // Other kinds take none of these away, and add what they have in time.
+  const ofKinds = (leftMs: number) => {
+    const several = { kinds: ["task", "message"], isOnlyStreamed: false, streamedKind: "message" };
+    return store.candidates({ viewer, filter: several, leftMs: () => leftMs }, tokens, undefined, 50);
+  };
+  assert.deepEqual(await ofKinds(0), { candidates: all.slice(0, 50), isComplete: false });
+  assert.deepEqual(await ofKinds(WAIT_MS), { candidates: all.slice(0, 50), isComplete: true });
 });

@@ -228,6 +228,7 @@ export class SearchService {
     return {
       kinds: types,
       isOnlyStreamed: sources.every(({ stream }) => stream !== undefined),
+      streamedKind: sources.length > 1 ? sources.find(({ stream }) => stream !== undefined)?.kind : undefined,
       isTenantWide: sources.some(({ isTenantWide }) => isTenantWide === true),
       roomIds,
       senderIds: resolve(senderIds),

@@ -27,6 +27,8 @@ export type CandidateFilter = {
   propertyConditions?: ReadonlyMap<string, readonly Expression<SqlBool>[]> | undefined;
   /** Whether all kinds are indexed from streams: their documents are in rooms, and have no parts. */
   isOnlyStreamed: boolean;
+  /** Among several kinds, the one that is indexed from streams: it has by far the most documents. */
+  streamedKind?: string | undefined;
   /** Whether a kind has documents that all members of the tenant may find. */
   isTenantWide?: boolean;
   from?: string | undefined;
@@ -65,6 +67,9 @@ export class SearchStore {
     after: DocumentPosition | undefined,
     limit: number,
   ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
+    if (filter.streamedKind !== undefined && this.#engine.newestRows.length > 0) {
+      return await this.#candidatesByKind({ viewer, filter, leftMs }, tokens, after, limit);
+    }
     let candidates: Candidate[] = [];
     let read = 0;
     const [kind = "", ...otherKinds] = filter.kinds;
@@ -75,10 +80,32 @@ export class SearchStore {
       if (candidates.length === limit) return { candidates, isComplete: true };
       read = rows;
     }
-    if (read === 0) return { candidates: await this.#find(viewer, tokens, filter, after, limit), isComplete: true };
+    if (this.#engine.newestRows.length === 0) {
+      return { candidates: await this.#find(viewer, tokens, filter, after, limit), isComplete: true };
+    }
     const ms = leftMs();
     const all = ms > 0 ? await withTimeout(this.#find(viewer, tokens, filter, after, limit), ms) : undefined;
     return { candidates: all ?? candidates, isComplete: all !== undefined };
+  }
+
+  /** The streamed kind and all others by themselves: what one of them lacks at the end of the time, the other may have. */
+  async #candidatesByKind(
+    { filter: { streamedKind = "", ...filter }, ...search }: CandidateSearch,
+    tokens: Tokens,
+    after: DocumentPosition | undefined,
+    limit: number,
+  ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
+    const filters = [
+      { ...filter, kinds: [streamedKind], isOnlyStreamed: true },
+      { ...filter, kinds: filter.kinds.filter((kind) => kind !== streamedKind) },
+    ];
+    const found = await Promise.all(
+      filters.map((part) => this.candidates({ ...search, filter: part }, tokens, after, limit)),
+    );
+    return {
+      candidates: newestOf(found.flatMap(({ candidates }) => candidates), limit),
+      isComplete: found.every(({ isComplete }) => isComplete),
+    };
   }
 
   async #find(
@@ -102,7 +129,7 @@ export class SearchStore {
     if (found.length === 1) return found[0] ?? [];
     // A long document may be found by its first part and by all of its parts.
     const distinct = new Map(found.flat().map((candidate) => [`${candidate.kind} ${candidate.id}`, candidate]));
-    return [...distinct.values()].sort((a, b) => b.n - a.n || (a.id < b.id ? 1 : -1)).slice(0, limit);
+    return newestOf([...distinct.values()], limit);
   }
 
   /** Those of the documents that the viewer may read now and that match the filter. */
@@ -208,6 +235,10 @@ export class SearchStore {
       )
       .where("room.state", "<>", "deleted").where(isVisibleTo(viewer));
   }
+}
+
+function newestOf(candidates: Candidate[], limit: number): Candidate[] {
+  return candidates.sort((a, b) => b.n - a.n || (a.id < b.id ? 1 : -1)).slice(0, limit);
 }
 
 /** The viewer is a member, for an agent its owner as well, or the room is public and the viewer may browse public rooms. */
