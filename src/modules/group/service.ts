@@ -202,7 +202,7 @@ export class GroupService {
 
   #write<Result>({ tenantId }: Actor, work: (tx: Tx, groups: GroupStore) => Promise<Result>): Promise<Result> {
     return this.#deps.store.write(async (tx) => {
-      await tx.reserve(tenantId, LOCK, 0);
+      await tx.lock(tenantId, LOCK);
       return await work(tx, new GroupStore(tx.db));
     });
   }

@@ -76,7 +76,7 @@ export function handleTaken(cause?: unknown): Fault {
 }
 
 async function lockHandles(tx: AnyTransaction, tenantId: string): Promise<void> {
-  await tx.reserve(tenantId, HANDLES_LOCK, 0);
+  await tx.lock(tenantId, HANDLES_LOCK);
 }
 
 /** Handles to try, in order; free ones, locked until the commit. */
