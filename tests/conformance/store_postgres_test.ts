@@ -273,6 +273,29 @@ if (url !== undefined) {
     await Promise.all([pool.close(), admin.end()]);
   });
 
+  Deno.test("postgres: slow reads of many members of one tenant delay no reads of another tenant", async () => {
+    await using own = await ownDatabase(url);
+    const admin = postgres(own.url, { max: 1 });
+    await admin`select pg_advisory_lock(1)`;
+    const pool = new PostgresPool({ ...PATIENT, url: `${own.url}?statement_timeout=0&lock_timeout=0` }, 4);
+    await readAs("small/one", pool);
+    let responses = 0;
+    const slow = Array.from({ length: 40 }, async (_, n) => {
+      await readAs(`large/${n}`, pool, "select pg_advisory_lock_shared(1)");
+      responses++;
+    });
+    const waiting = () =>
+      admin`select 1 from pg_locks join pg_database on oid = database where datname = current_database() and not granted`;
+    await until(async () => (await waiting()).length === 3);
+    for (let round = 0; round < 5; round++) {
+      await Promise.all(Array.from({ length: 20 }, (_, n) => readAs(`small/${n}`, pool)));
+    }
+    assert.equal(responses, 0, "another tenant waits for what is slow");
+    await admin`select pg_advisory_unlock(1)`;
+    await Promise.all(slow);
+    await Promise.all([pool.close(), admin.end()]);
+  });
+
   Deno.test("postgres: reads of many members of one tenant are not all before that of another tenant", async () => {
     const pool = new PostgresPool({ ...PATIENT, url }, 1);
     const answered: string[] = [];

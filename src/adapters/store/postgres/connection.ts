@@ -20,6 +20,7 @@ import {
 } from "../sql_session.ts";
 import { bulkInsert } from "./bulk_insert.ts";
 import { translateError } from "./errors.ts";
+import { addPending, type Reader, ReaderChoice } from "./reader_choice.ts";
 
 const BEGIN = "begin isolation level read committed read write";
 /**
@@ -37,8 +38,6 @@ const ALONE_CONNECT_TIMEOUT_MS = 5000;
 const ROW_MS = 0.01;
 /** Statements that are sent over a connection before the first of them is answered: enough that the server waits for none. */
 const PIPELINED_MAX = 4;
-/** A statement that runs for longer is slow. */
-const SLOW_MS = 5;
 /** How long a read that found no connection is retried, and the longest pause between two tries. */
 const READ_RETRY_MAX_MS = 1000;
 const READ_RETRY_PAUSE_MS = 100;
@@ -154,28 +153,37 @@ function openSocket({ host, port, path, ssl }: SocketOptions): Socket {
 }
 
 /** A connection that reads, how many statements wait for its responses, and when the last one came; `-Infinity` if it failed. */
-type Reader = { sql: Sql; pending: number; respondedAt: number };
+type PoolReader = Reader & { sql: Sql };
 
 /**
  * Committed state, read over a few connections that pipeline. A slow statement holds up those behind it, so nothing is sent
- * where one runs while there is another connection; and one principal with its agents reads over half of them at once, so there
- * is one. What was sent cannot be overtaken, so little is, and tenants take turns. A network that swallows packets closes no
+ * where one runs while there is another connection; and one principal with its agents reads over half of them at once, and a
+ * tenant over all but one while others read, so there is one. What was sent cannot be overtaken, so little is, and tenants take turns. A network that swallows packets closes no
  * socket, so after one late response reads go over new connections; the old ones get as long again for what was sent on them.
  */
 export class PostgresPool implements Pick<SqlSession, "run"> {
-  readonly #open: () => Reader[];
+  readonly #open: () => PoolReader[];
   readonly #responseTimeoutMs: number;
   readonly #retryMaxMs: number;
   readonly #timeouts: TimeoutQueue;
   readonly #slots: Slots;
-  #readers: Reader[];
+  readonly #choice = new ReaderChoice();
+  #readers: PoolReader[];
   #closing: Promise<unknown> = Promise.resolve();
 
   constructor(options: PostgresOptions, max: number, { retryMaxMs = READ_RETRY_MAX_MS } = {}) {
     this.#retryMaxMs = retryMaxMs;
-    this.#slots = new Slots({ total: max * PIPELINED_MAX, perKey: [Infinity, Math.ceil(max / 2)] });
+    this.#slots = new Slots({
+      total: max * PIPELINED_MAX,
+      perKey: [Math.max(1, max - 1) * PIPELINED_MAX, Math.ceil(max / 2)],
+    });
     this.#open = () =>
-      Array.from({ length: max }, () => ({ sql: connect(options, 1, () => {}), pending: 0, respondedAt: 0 }));
+      Array.from({ length: max }, () => ({
+        sql: connect(options, 1, () => {}),
+        pending: 0,
+        tenants: new Map(),
+        respondedAt: 0,
+      }));
     this.#responseTimeoutMs = options.responseTimeoutMs;
     this.#timeouts = new TimeoutQueue(options.responseTimeoutMs);
     this.#readers = this.#open();
@@ -184,7 +192,7 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const owner = ownAccount()?.key;
     using _slot = owner === undefined ? undefined : await this.#slotOf(owner);
-    const result = await this.#read(sql, parameters);
+    const result = await this.#read(sql, parameters, owner === undefined ? undefined : tenantOfCharged(owner));
     currentAccount()?.consume(result.rows.length * ROW_MS);
     return result;
   }
@@ -204,13 +212,14 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
   }
 
   /** A connection that ends, or that the server has no place for, costs no response while there are others. */
-  async #read(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+  async #read(sql: string, parameters: readonly unknown[], tenant: string | undefined): Promise<Rows> {
     const values = parameters.map(sqlValue);
     const retryUntil = performance.now() + this.#retryMaxMs;
     while (true) {
       const readers = this.#readers;
-      const reader = pickReader(readers);
+      const reader = this.#choice.pick(readers, tenant);
       if (reader.pending++ === 0) reader.respondedAt = performance.now();
+      addPending(reader, tenant, 1);
       try {
         const result = await execute(reader.sql, sql, values, this.#timeouts);
         reader.respondedAt = performance.now();
@@ -226,11 +235,12 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
         await delay(Math.random() * READ_RETRY_PAUSE_MS);
       } finally {
         reader.pending--;
+        addPending(reader, tenant, -1);
       }
     }
   }
 
-  #replace(readers: Reader[]): void {
+  #replace(readers: PoolReader[]): void {
     if (readers !== this.#readers) return;
     this.#readers = this.#open();
     this.#closing = Promise.allSettled([this.#closing, endAll(readers, this.#responseTimeoutMs / 1000)]);
@@ -241,20 +251,7 @@ function unavailable(cause?: unknown): Fault {
   return new Fault("unavailable", "The database is unavailable", { cause });
 }
 
-/** The reader that will probably respond first: one that has failed, or where a slow statement runs, is the last choice. */
-function pickReader(readers: readonly Reader[]): Reader {
-  const slowBefore = performance.now() - SLOW_MS;
-  const isSlow = ({ pending, respondedAt }: Reader): boolean =>
-    pending > 0 && respondedAt < slowBefore || respondedAt === -Infinity;
-  // Among equals one that is known to respond.
-  return readers.reduce((best, one) => {
-    const difference = Number(isSlow(one)) - Number(isSlow(best)) || one.pending - best.pending ||
-      best.respondedAt - one.respondedAt;
-    return difference < 0 ? one : best;
-  });
-}
-
-async function endAll(readers: readonly Reader[], timeout: number): Promise<void> {
+async function endAll(readers: readonly PoolReader[], timeout: number): Promise<void> {
   await Promise.all(readers.map(({ sql }) => sql.end({ timeout })));
 }
 
