@@ -293,8 +293,8 @@ async function startJobs(
 }
 
 /**
- * The handler for calls that begin with it. The runtime hands requests over in whatever async context is current (see
- * `runtime/root_context.ts`): a span of that is theirs, but no caller and no transaction.
+ * The handler, run outside of other calls. The runtime hands requests over in whatever async context is current (see
+ * `runtime/root_context.ts`): a span of that context belongs to the request, but its caller and transaction do not.
  */
 function beginCalls<Args extends unknown[], Result>(
   handler: (...args: Args) => Result,

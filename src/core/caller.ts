@@ -45,7 +45,7 @@ export class CallScope implements Scope {
   }
 }
 
-/** Runs something that begins here: whose async context the runtime hands it over in means nothing. */
+/** Runs work that begins here: the async context in which the runtime calls it belongs to other work. */
 export function runOutsideCalls<Result>(run: () => Result): Result {
   return current.run(undefined, run);
 }
@@ -81,7 +81,7 @@ export function chargeTo<Result>(account: CpuAccount | undefined, work: () => Re
   return current.run({ call: scope?.call, account }, work);
 }
 
-/** Runs a call that has no token, since its address is the credential, on the account of who is responsible for that. */
+/** Runs a call that has no token, since its address is the credential, on the account of the principal that is responsible for that. */
 export async function runOnAccount<Result>(account: CpuAccount, work: () => Promise<Result>): Promise<Result> {
   const wait = account.beginCall();
   if (wait !== undefined) await wait;

@@ -1,33 +1,33 @@
 // Which calls have the next tick of the event loop. A message takes several ticks, and a tick ends when all that began in it has
-// paused. So once calls have used some time of a tick, others wait for the next ones, in which those go first whose callers have
-// used least of their share: however many others call at once, one that uses little waits for one call of theirs in each tick.
+// paused. So once calls have used some time of a tick, others wait for the next ticks, which begin with the calls of those that have
+// used least of their share: however many others call at once, a caller that uses little waits for one call of theirs in each tick.
 import process from "node:process";
 import { setImmediate } from "node:timers";
 
 /** Time of a tick after which no further call begins in it. */
 const TICK_MS = 4;
 
-/** Those among whom the next one is looked for: who was there first. */
+/** How many members that wait are considered for the next turn, in the order of their arrival. */
 const CONSIDERED_MAX = 500;
 
-/** What a turn counts for besides its time: among equals nobody has two in a row. */
+/** What a turn counts for besides its time, so that of equal members none has two turns in a row. */
 const TURN_MS = 0.01;
 
-/** How far ahead of those that are served one counts that comes: what others then use at most before its turn. */
+/** How far a member that arrives may be ahead of those that are served: others use at most this before its turn. */
 const AHEAD_MAX_MS = 500;
 
 /**
- * Who takes turns with others: a tenant, or a principal with the others of its tenant. Next is who has used least of its share. Who
- * comes was not away to its advantage, and need not wait long for what it used before.
+ * A member that takes turns with others: a tenant, or a principal with the others of its tenant. The next is the one that has used
+ * least of its share. One that arrives gains nothing from its absence, and does not wait long for what it used before.
  */
 export class TurnTaker {
   readonly #group: TurnTaker | undefined;
   readonly #share: number;
   /** In ms of its share, as all below. */
   #usedMs = 0;
-  /** What the member had used that was served last. */
+  /** What the member that was served last had used. */
   #servedMs = 0;
-  /** Members that wait; who was served is then the last. */
+  /** Members that wait; one that was served is then the last. */
   readonly #waiting = new Set<TurnTaker>();
   /** What begins its own calls. */
   readonly #calls: (() => void)[] = [];
@@ -47,22 +47,22 @@ export class TurnTaker {
     this.#group?.use(ms);
   }
 
-  /** Comes, and is served at once. */
+  /** Arrives, and is served at once. */
   pass(): void {
-    this.#come();
+    this.#arrive();
     this.#group?.pass();
     this.#group?.noteServed(this);
   }
 
-  /** Comes, and waits. */
+  /** Arrives, and waits. */
   wait(begin: () => void): void {
-    this.#come();
+    this.#arrive();
     this.#calls.push(begin);
     this.#group?.addWaiting(this);
   }
 
   addWaiting(member: TurnTaker): void {
-    this.#come();
+    this.#arrive();
     this.#waiting.add(member);
     this.#group?.addWaiting(this);
   }
@@ -86,7 +86,7 @@ export class TurnTaker {
     return call;
   }
 
-  #come(): void {
+  #arrive(): void {
     if (this.isWaiting || this.#group === undefined) return;
     const servedMs = this.#group.#servedMs;
     this.#usedMs = Math.min(Math.max(this.#usedMs, servedMs), servedMs + AHEAD_MAX_MS / this.#share);

@@ -1,4 +1,4 @@
-// Server-sent events as the body of a response, for a client that takes them in time.
+// Server-sent events as the body of a response. A client that does not read them in time is disconnected.
 import { failureOf, logOf } from "./log.ts";
 
 const log = logOf("http");

@@ -1,4 +1,4 @@
-// Legal holds, as those see them that delete for good: what is under one must stay. Which module has the holds, they do not know.
+// Legal holds, for code that deletes permanently: what is under a hold must stay. That code does not know which module has them.
 import { type Clock, DAY_MS } from "./clock.ts";
 import { Fault } from "./fault.ts";
 import type { JobDraft } from "./job.ts";

@@ -10,7 +10,7 @@ export type JobDraft = {
   runAt?: number;
   /** At most one waiting job of a kind has this key; a second draft moves its `runAt` and payload. */
   key?: string;
-  /** A key of `chargedTo`; absent: who is charged for the code that enqueues it. */
+  /** A key of `chargedTo`; absent: the key that the code which enqueues it is charged to. */
   chargedTo?: string;
 };
 

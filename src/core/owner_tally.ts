@@ -1,4 +1,4 @@
-// How much of something owners have, such as places or bytes, and so their tenants and the node.
+// Counts how much of something, such as places or bytes, each owner has, and their tenants and the node in all.
 import { tenantOfCharged } from "./actor.ts";
 
 export class OwnerTally {

@@ -12,7 +12,7 @@ export const LIST_HEADER_MAX_CHARS = 1024;
 
 const USER_AGENT_MAX_CHARS = 200;
 
-/** Browser origins that tenants allow for themselves. Whose a request is, is known only after authentication. */
+/** Browser origins that tenants allow for themselves. The tenant of a request is known only after authentication. */
 export type TenantOrigins = {
   /** Whether no tenant allows any. */
   readonly isEmpty: boolean;

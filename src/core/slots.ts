@@ -38,7 +38,7 @@ class Party {
     return member;
   }
 
-  /** Counts here and above; who has nothing left is forgotten. */
+  /** Counts here and above; a party with nothing left is forgotten. */
   add({ taken = 0, waiting = 0 }: { taken?: number; waiting?: number }): void {
     this.taken += taken;
     this.waiting += waiting;
@@ -54,7 +54,7 @@ class Party {
   }
 }
 
-/** Who asks for a slot has a key for each level, the widest first, such as its tenant and itself. The last one is the owner. */
+/** A slot is requested with a key for each level, the widest first, such as the tenant and the owner. */
 export class Slots {
   readonly #total: number;
   readonly #perKey: readonly number[];
@@ -101,7 +101,7 @@ export class Slots {
     }
   }
 
-  /** How much runs or waits: of who has these keys, by default of all. */
+  /** How much runs or waits under these keys, by default in all. */
   load(...keys: string[]): number {
     let party: Party | undefined = this.#all;
     for (const key of keys) party = party?.members.get(key);
@@ -125,7 +125,7 @@ export class Slots {
     }
   }
 
-  /** Who may start something and has the fewest slots, level by level; among equals, whose turn it is. */
+  /** The party that may start something and has the fewest slots, level by level; among equals, the one whose turn it is. */
   #nextOf(party: Party, level = 0): Party | undefined {
     if (party.queue.length > 0) return party;
     let next: Party | undefined;

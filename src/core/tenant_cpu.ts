@@ -15,7 +15,7 @@ const CONTENTION_WINDOW_MS = 10_000;
 const PAUSE_MAX_MS = 250;
 const TENANTS_MAX = 10_000;
 
-/** Who was served last, so that it is known whether somebody else is served at the same time. */
+/** Remembers the last one that was served, to know whether others are served at the same time. */
 export class Activity<Key> {
   #last: Key | undefined;
   #lastAt = -Infinity;

@@ -113,7 +113,7 @@ export class ModelError extends Error {
   readonly retryAfterMs: number | undefined;
   /** What was used until then; absent when no part was received. */
   readonly usage: ModelUsage | undefined;
-  /** Why the provider refused the request, in its words. It may repeat the request, so only those read it who sent that. */
+  /** Why the provider refused the request, in its words. It may quote the request, so only its sender may read it. */
   readonly reply: string | undefined;
 
   constructor(

@@ -21,7 +21,7 @@ export type OutboundOptions = {
   totalMs?: number;
   /** Longest response body in bytes; default 64 KiB. It is a stream, read no faster than its reader reads. */
   bodyMaxBytes?: number;
-  /** Bounds of that body for who parses it as JSON, or as server-sent events with JSON. */
+  /** Bounds of that body for callers that parse it as JSON, or as server-sent events with JSON. */
   json?: JsonBounds;
 };
 

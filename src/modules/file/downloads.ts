@@ -9,7 +9,7 @@ type Content = NonNullable<Awaited<ReturnType<Blobs["get"]>>>;
 
 /** On a node: of a principal and its agents, of a tenant, and of all. A tenant leaves a part to others. */
 export const DOWNLOADS = { perOwner: 128, perTenant: 1000, perNode: 1250 };
-/** Who has taken nothing for so long gives its place to the next one. Until then a paused video keeps it. */
+/** A download of which nothing was read for so long loses its place to the next one. Until then a paused video keeps it. */
 export const DOWNLOAD_STALLED_MS = 5000;
 
 type Download = { readonly owner: string; waitsSince: number; cutOff(): void };

@@ -9,7 +9,7 @@ import { IdentityStore, type PrincipalRow } from "./store.ts";
 const HANDLE_MAX = 32;
 /** `ada`, `ada-2` and so on, up to this. */
 const NUMBER_MAX = 5;
-/** A stream without events: its lock serializes who takes a handle. Principals and groups share them, and no index has both. */
+/** A stream without events: its lock serializes those that take a handle. Principals and groups share them, and no index has both. */
 const HANDLES_LOCK = "tenant:handles";
 
 type Owner = Pick<PrincipalRow, "tenant_id" | "id">;

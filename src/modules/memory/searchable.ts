@@ -1,4 +1,4 @@
-// Facts as searchables: active ones, found by who may read their scope and one of their sources.
+// Facts as searchables: active ones, found by those that may read their scope and one of their sources.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { RowSelection } from "@/core/page.ts";

@@ -71,7 +71,7 @@ type FactFilter = {
   now: string;
 };
 
-/** Who reads a list that is not limited to a scope: a superset of what it may read. */
+/** The reader of a list that is not limited to a scope: the list is a superset of what it may read. */
 type FactReader = { reader: Reader; agentIds: readonly string[] };
 
 type Db = Kysely<MemoryTables>;

@@ -62,7 +62,7 @@ export class MemoryWriter {
     return added;
   }
 
-  /** Adds a fact of an archive; who may add it, and how many, is checked by the import. */
+  /** Adds a fact of an archive; the import has checked rights and limits. */
   async addImported(tx: Tx, fact: Fact): Promise<Fact> {
     return await this.#insert(tx, undefined, fact);
   }

@@ -48,7 +48,7 @@ export class MessageFilters implements MessageFilter {
     if (plugins.length === 0 || message.text === undefined || message.text === "") return message;
     // The transaction would wait for the plugin, and everybody for the transaction.
     if (store.isInTransaction) throw new TypeError("Expected filters to be asked before the transaction");
-    // Plugins are called for those only who may send.
+    // Plugins are called only for callers that may send.
     await roomAccess.require(context, roomId);
     const key = `${chargedTo(actor)} ${actor.principalId} ${roomId}`;
     const before = this.#last.get(key);

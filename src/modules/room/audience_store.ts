@@ -43,7 +43,7 @@ export class AudienceStore {
         fn.max("also.joined_seq").as("joinedSeq"),
       ])
       .where("reader.tenant_id", "=", tenantId).where("reader.room_id", "=", readersOf).executeTakeFirstOrThrow();
-    // Who is no member joined nowhere.
+    // A reader that is not a member has never joined.
     const isHidden = Number(row.members) < Number(row.readers);
     return isHidden ? Number.MAX_SAFE_INTEGER : Number(row.joinedSeq ?? 0);
   }

@@ -5,7 +5,7 @@ import { PrincipalId } from "@/modules/identity/mod.ts";
 
 export const SKILLS_MAX = 100;
 export const VERSIONS_MAX = 20;
-/** Skills of a person with their agents, who is no admin of the tenant: nobody leaves none to the others. */
+/** Skills of a person with their agents, except for admins of the tenant, so that no member takes all places. */
 export const SKILLS_PER_MEMBER = 10;
 /** Of their versions together. */
 export const MEMBER_MAX_BYTES = 40 * 1024 * 1024;

@@ -19,7 +19,7 @@ export function hookScopes({ scopes }: Pick<HookPrincipal, "scopes">): Actor["sc
   return given && new Set([...given, "message.write"]);
 }
 
-/** The principal as it posts: bounded by who is responsible for it, and charged to that one. */
+/** The principal as it posts: bounded by the person who is responsible for it, and charged to that person. */
 export function hookActor(row: HookPrincipal): Actor {
   return {
     tenantId: row.tenant_id,
@@ -34,7 +34,7 @@ export function hookActor(row: HookPrincipal): Actor {
   };
 }
 
-/** Runs what is asked for without a token, where the address is the credential, at the cost of who is responsible. */
+/** Runs what is asked for without a token, where the address is the credential, at the cost of the person who is responsible. */
 export async function runCharged<Result>(
   { cpu, writeBudget }: { cpu: CpuBudget; writeBudget: WriteBudget },
   actor: Actor,

@@ -3,7 +3,7 @@ import type { Rate } from "@/core/operation.ts";
 import { editDistance } from "@/core/suggestion.ts";
 import { TokenBucket } from "@/core/token_bucket.ts";
 
-/** For all callers: suggestions help who writes a client, and cost up to 10 ms, also for a stranger who makes up paths. */
+/** For all callers: suggestions help developers of clients, but cost up to 10 ms, also for a stranger that invents paths. */
 const RATE: Rate = { perSecond: 5, burst: 50 };
 /** Longer paths get no suggestions. */
 const SEGMENTS_MAX = 10;

@@ -6,8 +6,8 @@ import { LONG_BYTES, pieceStream } from "../shared/piece_stream.ts";
 
 const MIB = 1024 * 1024;
 /**
- * Bytes that may wait: of an owner, of all owners of a tenant, and of all. One more response may begin, whatever its length. Who has
- * none that waits is refused at twice as much: a few who do not read refuse no response to those who do.
+ * Bytes that may wait: of an owner, of all owners of a tenant, and of all. One more response may begin, whatever its length. An
+ * owner with none that waits is refused only at twice as much, so that a few owners that do not read take no response from others.
  */
 const WAITING_MAX_MIB = { owner: 32, tenant: 128, node: 256 };
 

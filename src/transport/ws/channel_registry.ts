@@ -108,7 +108,7 @@ export class ChannelRegistry {
     return isComplete;
   }
 
-  /** Who was disabled receives nothing that was written in a room after that: the streams of principals come first. */
+  /** A disabled principal receives nothing that was written in a room after that: the streams of principals are compared first. */
   async #compareFanouts(): Promise<boolean> {
     const durable = [...this.#fanouts.values()].filter((fanout) => fanout.isReady && fanout.streamReader !== undefined);
     const { principals = [], others = [] } = Object.groupBy(

@@ -277,7 +277,7 @@ export class Hub implements ConnectionHost {
   onClosed(connection: Connection, disconnect: Disconnect | undefined, dropped: number): void {
     const { metrics } = this.#deps;
     this.#connections.delete(connection);
-    // One that the gateway closed may last: who reads nothing must not get another one for each of them.
+    // One that the gateway closed may last: a client that reads nothing must not get another one for each of them.
     if (!connection.wasClosedByGateway) this.#ownerSockets.remove(connection);
     this.#paused.delete(connection);
     metrics.connectionsActive.dec();

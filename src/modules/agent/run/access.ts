@@ -27,7 +27,7 @@ export class RunAccess {
     return run;
   }
 
-  /** The same, for who reads its texts. */
+  /** The same, for readers of its texts. */
   async findReadable(actor: Actor, id: string): Promise<RunRow> {
     const run = await this.find(actor, id);
     await this.assertCanSee(actor, roomsReadBy(run));

@@ -55,7 +55,7 @@ export class ModelStep {
     }
   }
 
-  /** What was said of a step does not count: it starts again. Throws `LeaseLost`. */
+  /** The text of an unfinished step does not count: it starts again. Throws `LeaseLost`. */
   async restart(run: RunRow, n: number): Promise<void> {
     // In this order: who subscribes in between and reads the run would take what follows for a continuation of the old text.
     await this.#save(run, n, "");
@@ -141,7 +141,7 @@ class TextSaver {
   #savedLength = 0;
   #isOver = false;
   #saving: Promise<void> | undefined;
-  /** Also while the model pauses, what it has said is saved: who comes now reads it. */
+  /** What the model has written is saved also while it pauses, for readers that arrive then. */
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(save: (text: string) => Promise<void>, onLost: () => void) {

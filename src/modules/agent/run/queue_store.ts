@@ -25,7 +25,7 @@ export class RunQueueStore {
   }
 
   /**
-   * Runs that may start or continue, without those of who is at a limit: of each tenant the first, then of each the second, and
+   * Runs that may start or continue, without those of owners that are at a limit: of each tenant the first, then of each the second, and
    * so on; within a tenant the same for those who asked. So a long queue hides nobody.
    */
   async claimable(now: string, busy: BusyRunners, limit: number): Promise<ClaimableRun[]> {

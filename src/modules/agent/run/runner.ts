@@ -231,7 +231,7 @@ class Places {
     return inOrder[0]?.run;
   }
 
-  /** Who has as many runs as they may. */
+  /** Those that have as many runs as they may have. */
   full(): BusyRunners {
     const people = [...this.#people.values()].filter(({ length }) => length >= PER_PERSON).flat();
     return {
@@ -250,7 +250,7 @@ class Places {
   }
 }
 
-/** Takes places for runs, one after the other: who has few is not behind who has many. */
+/** Takes places for runs, one after the other: an owner with few is not behind one with many. */
 function choose(candidates: readonly ClaimableRun[], places: Places, max: number): ClaimableRun[] {
   const chosen: ClaimableRun[] = [];
   let waiting = candidates.filter((run) => places.isFree(run));

@@ -99,7 +99,7 @@ export class WaitingRuns {
     if (room.state === "archived") return { code: "room_archived", detail: "The room was archived" };
     try {
       const actor = await actors.of(run, db);
-      // Who left a public room can still see it.
+      // A person who left a public room can still see it.
       const isMember = await roomAccess.find(actor, run.room_id, db) !== undefined;
       return isMember ? undefined : { code: "not_found", detail: "The agent or one of those who asked left the room" };
     } catch (thrown) {

@@ -182,7 +182,7 @@ export class Importer implements ImportRun {
       const added = row.kind === "direct" ? admitted : await this.#withOwner(tx, present, admitted);
       if (added.length > 0) await this.#addMembers(tx, rooms, row, added, present.length);
       await history.record(added.map(part));
-      // Who cannot sign in does not manage a room.
+      // A principal that cannot sign in does not manage a room.
       const owners = added.filter(({ role }) => role === "owner").map(({ principalId }) => principalId);
       const disabled = (await new PrincipalArchiveStore(tx.db).principals(tenantId, owners)).filter((one) =>
         one.is_disabled === 1

@@ -29,7 +29,7 @@ import { hashOf } from "./service.ts";
 import { isGenuine } from "./signature.ts";
 import { type HookRow, HookStore, type HookTables } from "./store.ts";
 
-/** Of one hook. What it posts is not counted against the rate of messages of who is responsible for it. */
+/** Of one hook. What it posts is not counted against the rate of messages of the principal that is responsible for it. */
 const RATE: Rate = { perSecond: 1, burst: 60 };
 
 type Deps = {
@@ -87,7 +87,7 @@ export class HookReceiver {
     return readHookMessage(headers, new TextDecoder().decode(bytes));
   }
 
-  /** The principal of the hook, bounded by who is responsible for it: it posts only where that person may. */
+  /** The principal of the hook, bounded by the person who is responsible for it: it posts only where that person may. */
   async #actorOf(row: HookRow): Promise<Actor> {
     const ids = [row.principal_id, row.responsible_id];
     const enabled = await this.#deps.identity.findEnabled(row.tenant_id, ids);
