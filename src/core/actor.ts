@@ -1,7 +1,8 @@
 // Who is calling: the principal behind a verified token, and what that token allows.
 import { z } from "@zod/zod";
 
-export const TENANT_ROLES = ["guest", "member", "admin", "owner"] as const;
+/** Each may do what those before it may; an auditor may also read the audit log. */
+export const TENANT_ROLES = ["guest", "member", "auditor", "admin", "owner"] as const;
 export const TenantRole = z.enum(TENANT_ROLES).meta({ id: "TenantRole" });
 export type TenantRole = z.output<typeof TenantRole>;
 

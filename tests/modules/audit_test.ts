@@ -152,9 +152,16 @@ Deno.test("an entry has the address and the program of its caller, whatever the 
   ]);
 });
 
-Deno.test("administrators read the audit log, and what administers is recorded without being named", async () => {
+Deno.test("auditors and administrators read the audit log, and what administers is recorded without being named", async () => {
   await using gateway = await openGateway();
   assertProblem(await (await gateway.as("bob")).get(AUDIT), 403, "forbidden");
+  const auditor = await gateway.as("ada", { role: "auditor" });
+  for (const path of ["", "/verification"]) ok(await auditor.get(`${AUDIT}${path}`));
+  const headers = { authorization: `Bearer ${auditor.token}` };
+  const download = await gateway.app.fetch(new Request(`http://gateway.test${AUDIT}/export`, { headers }), "127.0.0.1");
+  assert.equal((await download.text()).trim().split("\n").length, 3);
+  assertProblem(await auditor.get("/v1/collaboration/invitations"), 403, "forbidden");
+  assertProblem(await auditor.patch("/v1/collaboration/principals/ada", { role: "admin" }), 403, "forbidden");
   const limited = await gateway.as("olga", { role: "owner", scope: "room.read" });
   assertProblem(await limited.get(AUDIT), 403, "scope_missing");
   const operations = [...gateway.app.operations.values()];

@@ -14,8 +14,9 @@ const BELOW_IN_ROOM: Readonly<Record<string, readonly string[]>> = {
 const BELOW_IN_TENANT: Readonly<Record<string, readonly string[]>> = {
   guest: [],
   member: [],
-  admin: ["guest", "member"],
-  owner: ["guest", "member", "admin", "owner"],
+  auditor: [],
+  admin: ["guest", "member", "auditor"],
+  owner: ["guest", "member", "auditor", "admin", "owner"],
 };
 
 Deno.test("in a room none can grant, revoke or remove a role that is not below their own, except owners", async () => {

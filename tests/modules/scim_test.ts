@@ -329,7 +329,7 @@ Deno.test("a provider finds out what is supported", async () => {
   }
   const subAttributes = (name: string): Record<string, unknown>[] =>
     schema.attributes.find((attribute: Record<string, unknown>) => attribute.name === name).subAttributes;
-  assert.deepEqual(subAttributes("roles")[0]?.canonicalValues, ["guest", "member", "admin", "owner"]);
+  assert.deepEqual(subAttributes("roles")[0]?.canonicalValues, ["guest", "member", "auditor", "admin", "owner"]);
   assert.deepEqual(subAttributes("emails").map(({ mutability }) => mutability), ["readWrite", "readOnly", "readWrite"]);
 });
 

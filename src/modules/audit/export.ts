@@ -33,7 +33,7 @@ export function exportRoute(store: Store<AuditTables>, audit: AuditLog): Route {
     hasNoTimeout: true,
     auth: "bearer",
     scope: "audit.read",
-    tenant: "admin",
+    tenant: "auditor",
     faults: ["forbidden"],
     document: {
       responses: {

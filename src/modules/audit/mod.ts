@@ -34,7 +34,7 @@ export function auditModule(
           "Each call that changed people, their rights, their tokens, rooms, agents or what is connected to the tenant, and " +
           "each session that was started; and each call that read this log. A call and its entry commit together, so none is " +
           "missing.",
-        access: { scope: "audit.read", tenant: "admin" },
+        access: { scope: "audit.read", tenant: "auditor" },
         http: { method: "GET", path: "/v1/collaboration/audit", status: 200 },
         audited: true,
         input: AuditList,
@@ -48,7 +48,7 @@ export function auditModule(
         description:
           "Entries are chained: each is signed together with the one before it, by a key of the gateway. The gateway logs the " +
           "head of the chain each hour; with one of these as `head`, entries that were removed from its end are noticed, too.",
-        access: { scope: "audit.read", tenant: "admin" },
+        access: { scope: "audit.read", tenant: "auditor" },
         http: { method: "GET", path: "/v1/collaboration/audit/verification", status: 200 },
         audited: true,
         input: AuditVerify,

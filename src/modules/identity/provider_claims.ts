@@ -14,7 +14,7 @@ const PROVIDER_SCOPES: ReadonlySet<string> = new Set([
 const SIGNED_IN = "authenticated";
 
 const ROLE_MESSAGE =
-  "expected owner, admin, member or guest; let the identity provider map its roles to these, or omit it";
+  "expected owner, admin, auditor, member or guest; let the identity provider map its roles to these, or omit it";
 
 /** Like `Claims`. What is not known to be about something else counts: a typo in a scope must not give more rights. */
 export const ProviderClaims = Claims.extend({

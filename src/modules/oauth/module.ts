@@ -1,5 +1,5 @@
 // The OAuth module: applications get tokens for `/mcp` from the people that they act for.
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { Encryptor, Signer } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";
 import type { IdentityService, IssuedTokens } from "@/modules/identity/mod.ts";
@@ -77,7 +77,7 @@ export function oauthModule({ store, clock, outbound, metrics, modules }: Platfo
 /** Scopes of what an application can reach: nothing of administration, nothing that returns secrets, and no tokens. */
 function offeredScopes(modules: readonly Module[]): string[] {
   const reachable = modules.flatMap((module) => module.operations)
-    .filter(({ access, isSecret }) => isSecret !== true && access.tenant !== "admin" && access.tenant !== "owner");
+    .filter(({ access, isSecret }) => isSecret !== true && isAtLeast(TENANT_ROLES, "member", access.tenant ?? "guest"));
   const scopes = new Set(reachable.flatMap(({ access }) => access.scope ?? []));
   scopes.delete("token.manage");
   return [...scopes].sort();

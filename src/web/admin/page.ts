@@ -4,7 +4,7 @@ import { h } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { route } from "../core/route.ts";
-import { isAdmin } from "../core/session.ts";
+import { isAdmin, mayAdministrate } from "../core/session.ts";
 import { PlaceHead } from "../part/place.ts";
 import { Agents } from "./agents.ts";
 import { Audit } from "./audit.ts";
@@ -49,8 +49,9 @@ export default function AdminPage(): VNode {
   useEffect(() => tabs.current?.querySelector(".open")?.scrollIntoView({ inline: "center", block: "nearest" }), [
     current,
   ]);
-  const [, , view] = TABS.find(([path]) => path === current) ?? TABS[0] ?? [];
-  if (!isAdmin() || view === undefined) {
+  const shown = TABS.filter(([path]) => isAdmin() || path === "audit");
+  const [open, , view] = shown.find(([path]) => path === current) ?? shown[0] ?? [];
+  if (!mayAdministrate() || view === undefined) {
     return html`
       <${PlaceHead} title="Admin" />
       <p class="empty">This page is for administrators.</p>
@@ -58,10 +59,10 @@ export default function AdminPage(): VNode {
   }
   return html`
     <${PlaceHead} title="Admin" />
-    <nav class="tabs sub-tabs" ref=${tabs} aria-label="Admin">${TABS.map(([path, label]) =>
+    <nav class="tabs sub-tabs" ref=${tabs} aria-label="Admin">${shown.map(([path, label]) =>
       html`<a key=${path} href=${`#/admin${path === "" ? "" : `/${path}`}`} class=${
-        classes(path === current && "open")
-      } aria-current=${path === current ? "page" : undefined}>${label}</a>`
+        classes(path === open && "open")
+      } aria-current=${path === open ? "page" : undefined}>${label}</a>`
     )}</nav>
     <div class="body">
       <div class="wide">${h(view, null)}</div>

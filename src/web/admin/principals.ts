@@ -15,7 +15,7 @@ import { Placeholder } from "../part/place.ts";
 import { openErase } from "../people/erase.ts";
 import { openHold } from "./holds.ts";
 
-const ROLES = ["guest", "member", "admin", "owner"];
+const ROLES = ["guest", "member", "auditor", "admin", "owner"];
 
 export function Principals(): VNode {
   const [q, setQ] = useState("");

@@ -2,7 +2,7 @@
 
 export type Page<Item> = { items: Item[]; nextCursor: string | null; hasMore: boolean };
 type PrincipalKind = "human" | "agent" | "service";
-type TenantRole = "guest" | "member" | "admin" | "owner";
+type TenantRole = "guest" | "member" | "auditor" | "admin" | "owner";
 type Status = { text: string | null; emoji: string | null; until: string | null };
 
 export type Person = {

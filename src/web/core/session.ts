@@ -100,3 +100,8 @@ export function isGuest(): boolean {
 export function isAdmin(): boolean {
   return me.value?.roles.some((role) => role === "admin" || role === "owner") === true;
 }
+
+/** Whether it has a place in the administration: auditors read the audit log. */
+export function mayAdministrate(): boolean {
+  return isAdmin() || me.value?.roles.includes("auditor") === true;
+}

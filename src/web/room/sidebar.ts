@@ -9,7 +9,7 @@ import { attempt } from "../core/notice.ts";
 import { go, goTo, route } from "../core/route.ts";
 import { online } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
-import { isAdmin, isGuest, me, myId } from "../core/session.ts";
+import { isAdmin, isGuest, mayAdministrate, me, myId } from "../core/session.ts";
 import { hasDraft } from "../message/editing.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -74,7 +74,7 @@ export function Sidebar(): VNode {
         <${Place} to="documents" icon="document" label="Documents" />
         <${Place} to="calendar" icon="calendar" label="Calendar" />
         <${Place} to="people" icon="people" label="People" />
-        ${isAdmin() ? html`<${Place} to="admin" icon="shield" label="Admin" />` : null}
+        ${mayAdministrate() ? html`<${Place} to="admin" icon="shield" label="Admin" />` : null}
       </div>
       ${all.length > FILTER_FROM
         ? html`
