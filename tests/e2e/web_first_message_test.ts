@@ -12,7 +12,9 @@ browserTest("whoever opens the printed address writes the first message", async 
   try {
     const owner = await openClient(browser, address);
     await t.step("the owner creates a room and writes in it", async () => {
+      await owner.getByLabel("Name of your team").fill("Gardeners");
       await owner.getByRole("button", { name: "Create room" }).click();
+      await owner.getByRole("heading", { name: "Gardeners" }).waitFor();
       await write(owner, "Hello, team");
       await sees(owner, "Hello, team");
       assert.doesNotMatch(owner.url(), /code/, "the code is removed from the address");

@@ -64,6 +64,12 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
       await untilGone(page.getByRole("menu"));
       await page.locator(":focus[aria-label='More']").waitFor();
     });
+    await t.step("all keys are listed", async () => {
+      await page.keyboard.press("Control+/");
+      await page.getByRole("dialog").getByText("Room before or after this one").waitFor();
+      await page.keyboard.press("Escape");
+      await untilGone(page.getByRole("dialog"));
+    });
     await t.step("search and jump to the place", async () => {
       await page.keyboard.press("Control+k");
       await page.getByRole("searchbox", { name: "Search" }).waitFor();

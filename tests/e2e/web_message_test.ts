@@ -183,19 +183,21 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
       await page.locator("li", { hasText: "three" }).getByRole("button", { name: "Revoke" }).waitFor();
     });
-    await t.step("dates are written as it was chosen for this browser", async () => {
-      const choose = async (locale: string, firstDay: string): Promise<void> => {
+    await t.step("dates are written, and pages colored, as it was chosen for this browser", async () => {
+      const choose = async (locale: string, firstDay: string, colors: string): Promise<void> => {
         await visit(page, "profile");
         await page.getByLabel("Language of dates").selectOption(locale);
         await page.getByLabel("A week begins on").selectOption(firstDay);
+        await page.getByLabel("Colors").selectOption(colors);
         await allEnded([page.waitForEvent("load"), page.getByRole("button", { name: "Apply" }).click()]);
       };
-      await choose("de", "0");
+      await choose("de", "0", "dark");
+      await becomesTrue(page, "getComputedStyle(document.body).backgroundColor === 'rgb(23, 24, 27)'");
       await visit(page, "calendar");
       await page.locator(".day-column h3", { hasText: /^So/ }).waitFor();
       assert.match(await page.locator(".day-column h3").first().innerText(), /^So/);
       assert.ok((await page.locator(".hours span").allInnerTexts()).includes("14:00"));
-      await choose("", "1");
+      await choose("", "1", "");
     });
     await t.step("the inbox shows older notifications on demand", async () => {
       await page.getByRole("link", { name: /Inbox/ }).first().click();

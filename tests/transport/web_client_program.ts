@@ -9,6 +9,7 @@ const [, digest = ""] = /app\/([^/"]+)/.exec(html) ?? [];
 const files = [
   ...Object.keys(SCRIPTS).map((path) => path.replaceAll("/", "-")),
   "style.css",
+  "views.css",
   ...[...PACKAGES.keys()].map(packageFile),
 ];
 const { route } = client;

@@ -7,8 +7,8 @@ import { ruleInWords } from "@/web/calendar/rule.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const WEB = new URL("../../src/web/", import.meta.url);
-/** Every script, and one file with all styles. */
-const OWN_COUNT = Object.keys(SCRIPTS).length + 1;
+/** Every script, and two files with styles: of all pages, and of views. */
+const OWN_COUNT = Object.keys(SCRIPTS).length + 2;
 const FIRST_LOAD_MAX_BYTES = 130_000;
 const HTML = { token: null, headers: { accept: "text/html" } };
 

@@ -32,6 +32,12 @@ const HEADERS = {
 const ENTRY = "main.ts";
 /** All styles in one file: they are small, and compress well together. */
 const STYLE = "style.css";
+/** Of views, which load them when the first one is opened. The styles of paper come last in each. */
+const VIEW_STYLES = ["calendar.css", "document.css", "task.css"];
+const STYLE_FILES: readonly (readonly [file: string, isPart: (name: string) => boolean])[] = [
+  [STYLE, (name) => !VIEW_STYLES.includes(name)],
+  ["views.css", (name) => [...VIEW_STYLES, "print.css"].includes(name)],
+];
 
 type Client = { digest: string; page: StaticAsset; files: ReadonlyMap<string, StaticAsset> };
 
@@ -105,8 +111,10 @@ async function load(signInName: string | undefined): Promise<Client> {
   for (const [file, script] of ready) {
     files.set(file, new StaticAsset("text/javascript; charset=utf-8", () => script, cached));
   }
-  const style = styles.map(([, text]) => toBrowserStyle(text)).join("\n");
-  files.set(STYLE, new StaticAsset("text/css; charset=utf-8", () => style, cached));
+  for (const [file, isPart] of STYLE_FILES) {
+    const style = styles.filter(([name]) => isPart(name)).map(([, text]) => toBrowserStyle(text)).join("\n");
+    files.set(file, new StaticAsset("text/css; charset=utf-8", () => style, cached));
+  }
   const preloaded = await closureOf(ENTRY, ready);
   const html = pageOf(`app/${digest}`, preloaded, signInName);
   const page = new StaticAsset("text/html; charset=utf-8", () => html, {

@@ -2,14 +2,14 @@
 import type { VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { call } from "../core/api.ts";
 import { timeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { onEvent } from "../core/live.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { nameOf, online } from "../core/people.ts";
-import type { LiveEvent, Me } from "../core/resources.ts";
+import type { LiveEvent } from "../core/resources.ts";
 import { me } from "../core/session.ts";
+import { renameTeam } from "../core/team.ts";
 import { Avatar } from "../part/avatar.ts";
 import { Saved } from "../part/saved.ts";
 import { roomName, rooms } from "../room/rooms.ts";
@@ -98,8 +98,7 @@ function TeamName(): VNode | null {
   if (value === undefined) return null;
   const rename = (name: string): Promise<boolean> =>
     attempt(async () => {
-      const tenant = await call<Me["tenant"]>("PATCH", "v1/collaboration/tenant", { name: name.trim() });
-      me.value = { ...value, tenant };
+      await renameTeam(name);
       notify("Saved");
     });
   return html`

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { call, get, withQuery } from "../core/api.ts";
 import { dateOf, fullTimeOf, isSameDay, timeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { hour, locale } from "../core/locale.ts";
+import { hour, locale } from "../core/preferences.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { markdown } from "../message/markdown.ts";

@@ -2,7 +2,7 @@
 import { listAll } from "../core/api.ts";
 import { colorOf } from "../core/format.ts";
 import { classes } from "../core/html.ts";
-import { dates } from "../core/locale.ts";
+import { preferences } from "../core/preferences.ts";
 import { isAdmin, myId } from "../core/session.ts";
 import { canModerate, rooms } from "../room/rooms.ts";
 
@@ -57,7 +57,7 @@ export function eventPath(id: string): string {
 export function weekOf(day: Date): Date {
   const first = new Date(day);
   first.setHours(0, 0, 0, 0);
-  first.setDate(first.getDate() - (first.getDay() - dates.firstDay + 7) % 7);
+  first.setDate(first.getDate() - (first.getDay() - preferences.firstDay + 7) % 7);
   return first;
 }
 

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { fullDayOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { locale } from "../core/locale.ts";
+import { locale } from "../core/preferences.ts";
 import { classesOf, dateText, type Entry, isOn, titleOf } from "./events.ts";
 
 /** Of a day; the week has the others. */

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
-import { locale } from "../core/locale.ts";
+import { locale } from "../core/preferences.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, useLatest } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";

@@ -1,6 +1,6 @@
 // Recurrence rules: those that are offered, and any in words.
 import { count, dateOf } from "../core/format.ts";
-import { locale } from "../core/locale.ts";
+import { locale } from "../core/preferences.ts";
 
 /** Rules to choose from. */
 export const REPEATS: readonly (readonly [rule: string, label: string])[] = [

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { colorOf, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { locale } from "../core/locale.ts";
+import { locale } from "../core/preferences.ts";
 import { route } from "../core/route.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { addDays, classesOf, dateText, type Entry, isOn, mayEdit, titleOf } from "./events.ts";
@@ -16,6 +16,7 @@ type Placed = { entry: Entry; top: number; height: number; lane: number; lanes: 
 
 const HOUR_PX = 46;
 const HEAD_PX = 38;
+const LINE_PX = 17;
 const ALL_DAY_PX = 24;
 const FIRST_HOUR_SHOWN = 7;
 const MINUTES_MIN = 30;
@@ -109,9 +110,9 @@ function EventBox(
         translate: move === undefined ? "" : `${move.x}px ${pixelsOf(move.minutes)}px`,
       }}
       title=${titleOf(entry)}>
-      <b dir="auto">${titleOf(entry)}</b><span>${timeOf(entry.startAt)}${room === undefined
-        ? ""
-        : ` · ${roomName(room)}`}</span>
+      <b dir="auto" style=${{ WebkitLineClamp: String(Math.max(1, Math.floor((height - 4) / LINE_PX))) }}>${titleOf(
+        entry,
+      )}</b><span>${timeOf(entry.startAt)}${room === undefined ? "" : ` · ${roomName(room)}`}</span>
     </button>
   `;
 }

@@ -1,12 +1,16 @@
 // Times, sizes and names as people read them.
-import { dates, hour, locale } from "./locale.ts";
+import { hour, locale, preferences } from "./preferences.ts";
 
 const DAY_MS = 86_400_000;
 const time = new Intl.DateTimeFormat(locale, { ...hour, minute: "2-digit" });
 const weekday = new Intl.DateTimeFormat(locale, { weekday: "long" });
 const day = new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric", month: "short" });
 const date = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", year: "numeric" });
-const full = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "short", hourCycle: dates.hourCycle });
+const full = new Intl.DateTimeFormat(locale, {
+  dateStyle: "full",
+  timeStyle: "short",
+  hourCycle: preferences.hourCycle,
+});
 const fullDay = new Intl.DateTimeFormat(locale, { dateStyle: "full" });
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
 const number = new Intl.NumberFormat(locale);

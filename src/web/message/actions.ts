@@ -63,6 +63,14 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
     icon: "check",
     onSelect: () => void attempt(async () => (await import("./readers.ts")).openReaders(message)),
   });
+  const { text } = message;
+  if (text) {
+    items.push({
+      label: "Copy text",
+      icon: "document",
+      onSelect: () => void attempt(() => copyText(text, "Text copied")),
+    });
+  }
   items.push({ label: "Copy link", icon: "link", onSelect: () => void copyLink(message) });
   if (isOwn && canWrite(room)) {
     items.push({ label: "Edit", icon: "edit", onSelect: () => (editedId.value = message.id) });

@@ -23,6 +23,24 @@ const VIEWS: Readonly<Record<string, Load>> = {
   admin: () => import("../admin/page.ts"),
 };
 
+let styles: Promise<unknown> | undefined;
+
+/** The first page needs none of what views look like. */
+function loadStyles(): Promise<unknown> {
+  return styles ??= new Promise((resolve, reject) => {
+    const link = document.createElement("link");
+    link.rel = "stylesheet";
+    link.href = new URL("./views.css", import.meta.url).href;
+    link.onload = resolve;
+    link.onerror = () => {
+      styles = undefined;
+      link.remove();
+      reject(new Error("The styles could not be loaded"));
+    };
+    document.head.append(link);
+  });
+}
+
 export function isView(name: string): boolean {
   return Object.hasOwn(VIEWS, name);
 }
@@ -34,9 +52,9 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
     let isOpen = true;
     setFailed(false);
     // After an upgrade of the gateway its files have other addresses.
-    VIEWS[name]?.().then(
+    Promise.all([VIEWS[name]?.(), loadStyles()]).then(
       // Another one may have been opened since, and be there already.
-      ({ default: component }) => isOpen && setView({ name, component }),
+      ([view]) => isOpen && view !== undefined && setView({ name, component: view.default }),
       () => isOpen && setFailed(true),
     );
     return () => void (isOpen = false);

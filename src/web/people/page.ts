@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import { hour, locale } from "../core/locale.ts";
+import { hour, locale } from "../core/preferences.ts";
 import { attempt, useLatest } from "../core/notice.ts";
 import { addPeople, online } from "../core/people.ts";
 import { route } from "../core/route.ts";

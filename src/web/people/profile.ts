@@ -15,7 +15,7 @@ import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
 import { provider } from "../sign_in.ts";
 import { Applications, Tokens } from "./access.ts";
-import { DatesCard } from "./dates.ts";
+import { BrowserCard } from "./preferences.ts";
 import { openErase } from "./erase.ts";
 import { OwnData } from "./own_data.ts";
 import { Memories } from "./memories.ts";
@@ -37,7 +37,7 @@ export default function ProfilePage(): VNode {
     <div class="body"><div class="narrow">${current === undefined ? null : html`
       <${Profile} me=${current} />
       <${Preferences} me=${current} />
-      <${DatesCard} />
+      <${BrowserCard} />
       <${Tokens} />
       <${Applications} />
       <${Memories} />

@@ -9,6 +9,7 @@ import { notify } from "../core/notice.ts";
 import { go, replaceRoute, route } from "../core/route.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 
+const byName = new Intl.Collator(undefined, { numeric: true });
 const READ_DELAY_MS = 800;
 const RESEND_MS = 3000;
 const PREVIEW_MAX = 160;
@@ -172,7 +173,7 @@ function removeRoom(id: string, reason?: string): void {
 
 function byActivity(a: Room, b: Room): number {
   const [first, second] = [a.lastMessageAt ?? "", b.lastMessageAt ?? ""];
-  return first > second ? -1 : first < second ? 1 : a.name.localeCompare(b.name);
+  return first > second ? -1 : first < second ? 1 : byName.compare(a.name, b.name);
 }
 
 function messageCreated(message: Message): void {

@@ -106,6 +106,7 @@ export function Sidebar(): VNode {
           route.value.path[0] === "profile" && "open",
         )}><${Avatar} id=${myId()} isSmall />
           <span dir="auto">${me.value?.principal.displayName ?? ""}</span></a>
+        <button type="button" class="plain" aria-label="Help" title="Help, Ctrl+/" onClick=${openHelp}>?</button>
       </footer>
     </section>
   `;
@@ -187,13 +188,17 @@ function confirmReadAll(): void {
   );
 }
 
+function openHelp(): void {
+  void attempt(async () => (await import("../part/help.ts")).openHelp());
+}
+
 /** Opens one of the dialogs about rooms. */
 function open(name: "openCreate" | "openDirect" | "openBrowse" | "openDeleted"): () => void {
   return () => void attempt(async () => (await import("./create.ts"))[name]());
 }
 
 /**
- * Ctrl+K opens the search, wherever the focus is; Alt with up or down opens the room before or after the open one. An open dialog
+ * Ctrl+K opens the search and Ctrl+/ the help, wherever the focus is; Alt with up or down opens the room before or after the open one. An open dialog
  * is not left so: what was entered in it would be lost.
  */
 export function useShortcuts(): void {
@@ -203,6 +208,10 @@ export function useShortcuts(): void {
       if ((event.ctrlKey || event.metaKey) && event.key === "k") {
         event.preventDefault();
         goTo("#/search");
+      }
+      if ((event.ctrlKey || event.metaKey) && event.key === "/") {
+        event.preventDefault();
+        openHelp();
       }
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!event.altKey || step === undefined || event.defaultPrevented) return;

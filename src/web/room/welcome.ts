@@ -5,7 +5,8 @@ import { get } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import type { Page, Room } from "../core/resources.ts";
-import { isGuest, me } from "../core/session.ts";
+import { isAdmin, isGuest, me } from "../core/session.ts";
+import { renameTeam } from "../core/team.ts";
 import { createRoom, openBrowse, openCreate } from "./create.ts";
 import { areRoomsRead, roomList } from "./rooms.ts";
 
@@ -53,19 +54,30 @@ function JoinRooms(): VNode {
   `;
 }
 
+/** Until it is named. */
+const UNNAMED = "default";
+
 function FirstRoom(): VNode {
   const box = useRef<HTMLInputElement>(null);
+  const isUnnamed = isAdmin() && me.value?.tenant.name === UNNAMED;
   // The browser follows `autofocus` only in a page that has just been loaded.
   useEffect(() => box.current?.select(), []);
   return html`
     <form class="card fields" onSubmit=${(event: SubmitEvent) => {
       event.preventDefault();
-      const name = String(new FormData(event.currentTarget as HTMLFormElement).get("name"));
-      void attempt(() => createRoom(name, "public"));
+      const fields = new FormData(event.currentTarget as HTMLFormElement);
+      void attempt(async () => {
+        const team = String(fields.get("team") ?? "").trim();
+        if (team !== "") await renameTeam(team);
+        await createRoom(String(fields.get("name")), "public");
+      });
     }}>
       <h1>Create your first room</h1>
       <p
         class="dim">A room is a place to talk, with its own tasks, documents and calendar. Everybody in your team can join a public room.</p>
+      ${isUnnamed
+        ? html`<label>Name of your team <input name="team" maxlength="120" placeholder="Gardeners" /></label>`
+        : null}
       <label>Name <input name="name" required maxlength="120" defaultValue="general" ref=${box} /></label>
       <footer><button class="primary">Create room</button></footer>
     </form>

@@ -1,7 +1,7 @@
-// How dates and times are written in this browser.
+// How dates and times are written in this browser, and the colors of its pages.
 import type { VNode } from "preact";
 import { html } from "../core/html.ts";
-import { type Dates as Chosen, dates, setDates } from "../core/locale.ts";
+import { type Preferences, preferences, setPreferences } from "../core/preferences.ts";
 import { notify } from "../core/notice.ts";
 import { callRoomId } from "../meeting/active.ts";
 
@@ -27,14 +27,15 @@ const LOCALES: readonly (readonly [locale: string, label: string])[] = [
   ["zh-CN", "中文"],
 ];
 
-export function DatesCard(): VNode {
+export function BrowserCard(): VNode {
   function submit(event: SubmitEvent): void {
     event.preventDefault();
     const fields = new FormData(event.currentTarget as HTMLFormElement);
     const text = (name: string): string | undefined => String(fields.get(name) ?? "") || undefined;
-    setDates({
+    setPreferences({
       locale: text("locale"),
-      hourCycle: text("hourCycle") as Chosen["hourCycle"],
+      hourCycle: text("hourCycle") as Preferences["hourCycle"],
+      theme: text("theme") as Preferences["theme"],
       firstDay: Number(fields.get("firstDay")),
     });
     // A call would end with the page.
@@ -44,18 +45,21 @@ export function DatesCard(): VNode {
   const own = new Intl.DateTimeFormat().resolvedOptions().locale;
   return html`
     <form class="card fields" onSubmit=${submit}>
-      <h2>Dates and times in this browser</h2>
-      <label>Language of dates <select name="locale" value=${dates.locale ?? ""}>
+      <h2>In this browser</h2>
+      <label>Language of dates <select name="locale" value=${preferences.locale ?? ""}>
         <option value="">as in the browser (${own})</option>
         ${LOCALES.map(([locale, label]) => html`<option key=${locale} value=${locale}>${label}</option>`)}
       </select></label>
       <div class="pair">
-        <label>Hours <select name="hourCycle" value=${dates.hourCycle ?? ""}>
+        <label>Hours <select name="hourCycle" value=${preferences.hourCycle ?? ""}>
           <option value="">as usual in the language</option><option value="h23">24 hours</option>
           <option value="h12">12 hours</option></select></label>
-        <label>A week begins on <select name="firstDay" value=${String(dates.firstDay)}>
+        <label>A week begins on <select name="firstDay" value=${String(preferences.firstDay)}>
           <option value="1">Monday</option><option value="6">Saturday</option><option value="0">Sunday</option>
         </select></label>
+        <label>Colors <select name="theme" value=${preferences.theme ?? ""}>
+          <option value="">as in the system</option><option value="light">light</option>
+          <option value="dark">dark</option></select></label>
       </div>
       <footer><button>Apply</button></footer>
     </form>
