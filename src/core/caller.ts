@@ -138,9 +138,9 @@ const SLICE_MS = 4;
 
 /**
  * Returns a function for loops that keep the thread busy: it yields when the slice is over, and resolves to whether it did. The
- * work's time is charged; a gap longer than a slice is a wait for something else.
+ * work's time is charged; a gap longer than a slice is a wait for something else. `pause` as for `runInSlices`.
  */
-export function createYielder(): () => Promise<boolean> {
+export function createYielder(pause = nextSlice): () => Promise<boolean> {
   const account = currentAccount();
   let since = performance.now();
   let chargedAt = since;
@@ -149,7 +149,7 @@ export function createYielder(): () => Promise<boolean> {
     account?.consume(Math.min(now - chargedAt, SLICE_MS));
     chargedAt = now;
     if (now - since < SLICE_MS) return false;
-    await nextSlice();
+    await pause();
     since = chargedAt = performance.now();
     return true;
   };

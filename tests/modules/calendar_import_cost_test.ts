@@ -39,6 +39,16 @@ testOnEngines("events of a file share commits", async (environment) => {
   assert.ok(commits < 60, `${commits} commits`);
 });
 
+Deno.test("ifFree with a full calendar yields to other requests", async () => {
+  await using fixture = await openCalendarFixture();
+  const { alice, gateway } = fixture;
+  expectStatus(await alice.post(`${CALENDAR}/import`, { text: seriesFile(250, ["DURATION:PT1H"]) }), 202);
+  await gateway.runJobs();
+  const start = { dateTime: "2026-03-04T08:30:00", timeZone: "UTC" };
+  const series = { title: "Daily", start, durationMinutes: 10, rrule: "FREQ=DAILY;COUNT=360", ifFree: true };
+  await assertYields(async () => void expectStatus(await alice.post(`${CALENDAR}/events`, series), 409));
+});
+
 function commitsOf(store: unknown): number {
   assert.ok(store instanceof SqlStore);
   return store.commits.batches;

@@ -16,8 +16,8 @@ type BusyQuery = {
   timeZone: string;
   /** Id of an event to leave out: the one that is being written. */
   except?: string;
-  /** Yields to other requests; absent inside a transaction, which must not wait. */
-  yieldIfDue?: () => Promise<unknown>;
+  /** Yields to other requests. */
+  yieldIfDue: () => Promise<unknown>;
 };
 
 const EVENTS_MAX = 5000;
@@ -65,7 +65,7 @@ export async function busyTimes(
       found = mergeBusy(found, principalIds);
       mergeAt = MERGED_AT + 2 * found.length;
     }
-    await yieldIfDue?.();
+    await yieldIfDue();
   }
   return { busy: mergeBusy(found, principalIds), truncated };
 }

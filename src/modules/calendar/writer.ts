@@ -1,6 +1,7 @@
 // Writes events to the store with their stream events, meeting, search entry, next reminder and invitations.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { createYielder } from "@/core/caller.ts";
+import { type Clock, DAY_MS, iso, nextTick } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type MayShow, type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
@@ -263,6 +264,7 @@ export class EventWriter {
       to: Math.max(...items.map(({ endAt }) => endAt)),
       timeZone: row.time_zone ?? "UTC",
       except: row.id,
+      yieldIfDue: createYielder(nextTick),
     });
     const clash = busy.find((time) => items.some((item) => item.startAt < time.endAt && item.endAt > time.startAt));
     if (clash !== undefined) {
