@@ -138,10 +138,9 @@ testOnEngines(
     await invite(owner, 2);
     ok(await owner.get(`${AUDIT}?actorId=bob`));
     const headers = { authorization: `Bearer ${owner.token}`, "user-agent": "tool/2" };
-    const response = await gateway.app.fetch(
-      new Request(`http://gateway.test${AUDIT}/export`, { headers }),
-      "127.0.0.1",
-    );
+    const download = () =>
+      gateway.app.fetch(new Request(`http://gateway.test${AUDIT}/export`, { headers }), "127.0.0.1");
+    const response = await download();
     assert.equal(response.headers.get("content-type"), "application/x-ndjson");
     const events = (await response.text()).trimEnd().split("\n").map((line: string) => JSON.parse(line));
     assert.deepEqual(
@@ -153,6 +152,10 @@ testOnEngines(
         [4, "audit.export", 600302],
       ],
     );
+    const unread = [await download(), await download()];
+    assert.equal((await download()).status, 429, "a third at the same time");
+    for (const { body } of unread) await body?.cancel();
+    assert.equal((await (await download()).text()).trimEnd().split("\n").length, 7);
     const [invitation, , read] = events;
     assert.deepEqual(read.unmapped.changes, { actorId: "bob", limit: "50" });
     assert.deepEqual([invitation.actor.user.uid, invitation.src_endpoint.ip, invitation.http_request.user_agent], [

@@ -14,7 +14,7 @@ import { type AuditRow, AuditStore, type AuditTables, type CutRow } from "./stor
 
 /** The stream whose lock lets one entry of a tenant follow another, on all nodes. */
 const LOCK = "audit";
-const PAGE = 500;
+const PAGE = 100;
 export const CUT_AT_ONCE = 1000;
 const SALT_BYTES = 12;
 

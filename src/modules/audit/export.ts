@@ -1,7 +1,10 @@
 // The download of the audit log: a line of JSON for each entry, as API Activity of the Open Cybersecurity Schema Framework, which
 // security monitoring reads.
+import { type Actor, chargedTo } from "@/core/actor.ts";
+import { chargeTo, currentAccount, measureCpu, nextSlice } from "@/core/caller.ts";
 import { clientOf } from "@/core/request.ts";
 import type { Route } from "@/core/route.ts";
+import type { Places } from "@/core/slots.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AuditEntry } from "./schema.ts";
 import type { AuditLog } from "./service.ts";
@@ -21,7 +24,7 @@ const OTHER = 99;
 const INFORMATIONAL = { severity_id: 1, status_id: 1 };
 
 /** `GET /v1/collaboration/audit/export` */
-export function exportRoute(store: Store<AuditTables>, audit: AuditLog): Route {
+export function exportRoute(store: Store<AuditTables>, audit: AuditLog, places: Places): Route {
   return {
     name: NAME,
     summary: "Download the audit log as NDJSON, the oldest entry first",
@@ -42,8 +45,12 @@ export function exportRoute(store: Store<AuditTables>, audit: AuditLog): Route {
     },
     async handle(request, { actor, requestId, ip }) {
       const client = clientOf(request, ip);
-      await store.write((tx) => audit.recordOther(tx, { ...actor, operation: NAME, requestId, client }));
-      return new Response(ReadableStream.from(linesOf(actor.tenantId, audit.readAll(actor))), {
+      const lines = linesOf(actor, audit, places, async () => {
+        await store.write((tx) => audit.recordOther(tx, { ...actor, operation: NAME, requestId, client }));
+      });
+      // What is refused is refused before the response begins, and what has begun ends when it is cancelled.
+      await lines.next();
+      return new Response(ReadableStream.from(lines), {
         headers: {
           "Content-Type": "application/x-ndjson",
           "Content-Disposition": `attachment; filename="audit.ndjson"`,
@@ -54,13 +61,31 @@ export function exportRoute(store: Store<AuditTables>, audit: AuditLog): Route {
   };
 }
 
+/** First nothing, once it has a place and is recorded; then each page when it is asked for, in a slice of the caller's time. */
 async function* linesOf(
-  tenantId: string,
-  pages: AsyncIterable<readonly AuditEntry[]>,
+  actor: Actor,
+  audit: AuditLog,
+  places: Places,
+  record: () => Promise<void>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  using _place = places.enter(chargedTo(actor));
+  await record();
+  const account = currentAccount();
+  yield new Uint8Array();
   const encoder = new TextEncoder();
-  for await (const page of pages) {
-    yield encoder.encode(page.map((entry) => `${JSON.stringify(toOcsf(tenantId, entry))}\n`).join(""));
+  const pages = audit.readAll(actor);
+  const nextPage = async (): Promise<Uint8Array<ArrayBuffer> | undefined> => {
+    await nextSlice();
+    const next = await pages.next();
+    if (next.done === true) return undefined;
+    return measureCpu(() =>
+      encoder.encode(next.value.map((entry) => `${JSON.stringify(toOcsf(actor.tenantId, entry))}\n`).join(""))
+    );
+  };
+  for (;;) {
+    const lines = await chargeTo(account, nextPage);
+    if (lines === undefined) return;
+    yield lines;
   }
 }
 

@@ -1,7 +1,9 @@
 // The audit module: what administers a tenant is recorded, for its administrators.
+import { chargedTo } from "@/core/actor.ts";
 import type { Module } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
+import { Places } from "@/core/slots.ts";
 import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { AuditChain } from "./chain.ts";
@@ -13,6 +15,9 @@ import { AuditLog } from "./service.ts";
 
 export type { AuditLog };
 
+/** Readings of all entries at once: they take the longer, the longer the log is. */
+const WHOLE_READS = { perOwner: 2, perTenant: 4, perNode: 16 };
+
 type AuditModule = Module & { audit: AuditLog };
 
 export function auditModule(
@@ -20,6 +25,7 @@ export function auditModule(
   { retention, days, secrets }: { retention: RetentionService; days: number; secrets: readonly Uint8Array[] },
 ): AuditModule {
   const chain = new AuditChain(store, secrets);
+  const places = new Places("readings of the whole audit log", WHOLE_READS);
   const audit = new AuditLog({ store, clock, cursors, chain, holds, retention, days });
   return {
     name: "audit",
@@ -53,10 +59,13 @@ export function auditModule(
         audited: true,
         input: AuditVerify,
         output: AuditVerification,
-        run: ({ actor }, { head }) => audit.verify(actor, head),
+        async run({ actor }, { head }) {
+          using _place = places.enter(chargedTo(actor));
+          return await audit.verify(actor, head);
+        },
       }),
     ],
-    routes: [exportRoute(store, audit)],
+    routes: [exportRoute(store, audit, places)],
     record: (call, run) => audit.record(call, run),
     gauges: [{ gauge: metrics.auditEntries, collect: async (gauge) => gauge.set(await audit.count()) }],
     maintenance: { audit: () => audit.purge(), auditHeads: () => audit.publishHeads() },

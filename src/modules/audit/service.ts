@@ -32,7 +32,7 @@ const PLAIN_FIELDS: ReadonlySet<string> = new Set([
 ]);
 const FIELDS_MAX = 50;
 const VALUE_MAX_CHARS = 200;
-const EXPORTED_AT_ONCE = 500;
+const EXPORTED_AT_ONCE = 100;
 /** So many are read without a pause. */
 const ENTRIES_AT_ONCE = 5000;
 const PATH_PARAMETER = /:(\w+)/g;
