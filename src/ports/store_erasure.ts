@@ -2,6 +2,7 @@
 import { chargedTo } from "@/core/actor.ts";
 import type { PrincipalColumn, PrincipalErasure } from "@/core/erasure.ts";
 import { principalStream } from "@/core/event.ts";
+import type { AnyTransaction } from "./store.ts";
 
 const CHARGED: PrincipalColumn = {
   column: "charged_to",
@@ -14,8 +15,10 @@ export const storeErasure: PrincipalErasure = {
     deletes: [{ column: "stream", text: principalStream }],
     json: ["json", "effect"],
   },
-  // Other streams that have the id in their names exist only as locks.
-  stream: { key: ["tenant_id", "name"], deletes: [{ column: "name", text: principalStream }] },
+  stream: {
+    key: ["tenant_id", "name"],
+    keeps: { name: "removed with the principal; other streams that have the id in their names exist only as locks" },
+  },
   job: {
     key: ["id"],
     reads: ["tenant_id"],
@@ -37,3 +40,14 @@ export const storeErasure: PrincipalErasure = {
   written: { key: ["day", "tenant_id", "owner_id"], renames: ["owner_id"] },
   migration: { key: ["name"], keeps: { name: "of a module" } },
 };
+
+/**
+ * Removes the stream of the person, with the events that are left in it: never one without the other, since a stream that begins again
+ * would number events as those that are left.
+ */
+export async function removeOwnStream(tx: AnyTransaction, tenantId: string, principalId: string): Promise<void> {
+  const stream = principalStream(principalId);
+  await tx.lock(tenantId, stream);
+  await tx.db.deleteFrom("event").where("tenant_id", "=", tenantId).where("stream", "=", stream).execute();
+  await tx.db.deleteFrom("stream").where("tenant_id", "=", tenantId).where("name", "=", stream).execute();
+}

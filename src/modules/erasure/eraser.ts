@@ -10,7 +10,7 @@ import {
   type TableErasure,
 } from "@/core/erasure.ts";
 import { inChunks } from "@/core/page.ts";
-import type { AnyTransaction, Store } from "@/ports/store.ts";
+import { type AnyTransaction, type Store, UniqueViolation } from "@/ports/store.ts";
 import { ErasedTableStore, type KeyRange } from "./table_store.ts";
 
 /** Rows of a table that one transaction reads. */
@@ -29,6 +29,8 @@ type Deps = {
   onChange: (tx: AnyTransaction, person: ErasedPerson, change: Change) => Promise<void>;
 };
 type Named = { name: string; table: TableErasure };
+type Columns = Record<string, unknown>;
+type Update = (rows: ErasedTableStore, row: Row, set: Columns) => Promise<void>;
 
 export class Eraser {
   readonly #deps: Deps;
@@ -110,22 +112,40 @@ export class Eraser {
 
   /** Most parts of most tables have nothing of the person: only those that may have are written. */
   async #erase(person: ErasedPerson, named: Named, range: KeyRange): Promise<boolean> {
-    const { store, onChange } = this.#deps;
-    const { name, table } = named;
     const found = await this.#find(person, named, range);
-    if (!found.some((row) => eraseRow(table, row, person) !== undefined)) return false;
-    return await store.write(async (tx) => {
+    if (!found.some((row) => eraseRow(named.table, row, person) !== undefined)) return false;
+    try {
+      await this.#change(person, named, range, (rows, row, set) => rows.update(person.tenantId, row, set));
+    } catch (thrown) {
+      if (!(thrown instanceof UniqueViolation)) throw thrown;
+      await this.#change(person, named, range, (...of) => this.#updateOrRemove(person, ...of));
+    }
+    return true;
+  }
+
+  async #change(person: ErasedPerson, { name, table }: Named, range: KeyRange, update: Update): Promise<void> {
+    const { store, onChange } = this.#deps;
+    await store.write(async (tx) => {
       const rows = new ErasedTableStore(tx.db, store.dialect, name, table);
       const outcomes: ReturnType<typeof eraseRow>[] = [];
       for (const row of await rows.rowsOf(person, range, true)) {
         const outcome = eraseRow(table, row, person);
         outcomes.push(outcome);
         if (outcome === "delete") await rows.remove(person.tenantId, row);
-        else if (outcome !== undefined) await rows.update(person.tenantId, row, outcome);
+        else if (outcome !== undefined) await update(rows, row, outcome);
       }
       await onChange(tx, person, tally(name, outcomes));
-      return true;
     });
+  }
+
+  /** Others write about the person meanwhile: what the pseudonym has already is not written a second time, but removed. */
+  async #updateOrRemove({ tenantId }: ErasedPerson, rows: ErasedTableStore, row: Row, set: Columns): Promise<void> {
+    try {
+      await this.#deps.store.write(() => rows.update(tenantId, row, set));
+    } catch (thrown) {
+      if (!(thrown instanceof UniqueViolation)) throw thrown;
+      await rows.remove(tenantId, row);
+    }
   }
 }
 

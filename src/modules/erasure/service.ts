@@ -10,6 +10,7 @@ import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type ErasedPrincipals, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import { type AnyDatabase, type Store, UniqueViolation } from "@/ports/store.ts";
+import { removeOwnStream } from "@/ports/store_erasure.ts";
 import { summed } from "./counts.ts";
 import type { Eraser } from "./eraser.ts";
 import type { Erasure, ErasureCreate, ErasureList } from "./schema.ts";
@@ -169,11 +170,13 @@ export class ErasureService {
     return this.#deps.store.write(async (tx) => {
       const erasures = new ErasureStore(tx.db);
       const row = await erasures.lock(tenantId, id);
-      if (row?.state === "running") return row.pseudonym_id ?? undefined;
-      if (row?.state !== "waiting") return undefined;
+      if (row?.state !== "waiting" && row?.state !== "running") return undefined;
       const { principals, holds } = this.#deps;
-      if (await holds.postpones(tx, jobOf(row), { principalId: row.principal_id })) return undefined;
-      const pseudonymId = await principals.begin(tx, tenantId, row.principal_id);
+      const subject = { principalId: row.principal_id };
+      if (row.state === "waiting" && await holds.postpones(tx, jobOf(row), subject)) return undefined;
+      await principals.ensureDisabled(tx, tenantId, row.principal_id);
+      if (row.pseudonym_id !== null) return row.pseudonym_id;
+      const pseudonymId = await principals.addPseudonym(tx, tenantId);
       await erasures.update(tenantId, id, { state: "running", pseudonym_id: pseudonymId });
       return pseudonymId;
     });
@@ -186,6 +189,7 @@ export class ErasureService {
       const row = await erasures.lock(tenantId, id);
       if (row?.state !== "running") return undefined;
       await principals.finish(tx, tenantId, principalId);
+      await removeOwnStream(tx, tenantId, principalId);
       await erasures.replacePrincipal(tenantId, principalId, pseudonymId);
       await erasures.update(tenantId, id, { state: "done", finished_at: iso(clock.now()) });
       return row.mode;

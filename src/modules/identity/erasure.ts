@@ -76,8 +76,8 @@ export class ErasedPrincipals {
     await this.#deps.identity.update(actor, { id, disabled });
   }
 
-  /** Adds the principal that replaces the person, who is disabled now if somebody has enabled it meanwhile. */
-  async begin(tx: AnyTransaction, tenantId: string, id: string): Promise<string> {
+  /** Disables the person now if somebody has enabled it meanwhile. */
+  async ensureDisabled(tx: AnyTransaction, tenantId: string, id: string): Promise<void> {
     const { store, clock } = this.#deps;
     const now = clock.now();
     await lockCredential(tx, store, principalLock(tenantId, id));
@@ -85,15 +85,19 @@ export class ErasedPrincipals {
     const identities = new IdentityStore(tx.db);
     const before = await identities.principal(tenantId, id);
     if (before === undefined) throw principalNotFound(id);
-    if (before.is_disabled === 0) {
-      const after = { ...before, is_disabled: 1, version: before.version + 1, updated_at: iso(now) };
-      await identities.updatePrincipal(tenantId, id, after);
-      await publishChange(tx, { before, after }, now, undefined);
-      await tx.enqueue(...this.#deps.jobsOf("disabled", tenantId, id));
-    }
+    if (before.is_disabled === 1) return;
+    const after = { ...before, is_disabled: 1, version: before.version + 1, updated_at: iso(now) };
+    await identities.updatePrincipal(tenantId, id, after);
+    await publishChange(tx, { before, after }, now, undefined);
+    await tx.enqueue(...this.#deps.jobsOf("disabled", tenantId, id));
+  }
+
+  /** Adds the principal that replaces a person. */
+  async addPseudonym(tx: AnyTransaction, tenantId: string): Promise<string> {
+    const identities = new IdentityStore(tx.db);
     for (let n = 1 + await identities.countErased(tenantId);; n++) {
       const pseudonym = { tenant_id: tenantId, id: `erased-${n}`, display_name: DELETED_NAME, is_disabled: 1 };
-      const row = newPrincipal(iso(now), { ...pseudonym, kind: "human", role: "guest" });
+      const row = newPrincipal(iso(this.#deps.clock.now()), { ...pseudonym, kind: "human", role: "guest" });
       if (await identities.addPrincipal(row)) return row.id;
     }
   }
