@@ -168,8 +168,8 @@ function addAccounts(
     publicUrl: settings.SVC_PUBLIC_URL,
     sessionHours: settings.SVC_LIMIT_TOKEN_HOURS,
   }));
-  const { groups } = add(groupModule(platform, { visibility }));
-  add(scimModule(platform, { identity, publicUrl: settings.SVC_PUBLIC_URL }));
+  const group = add(groupModule(platform, { visibility }));
+  add(scimModule(platform, { identity, group, publicUrl: settings.SVC_PUBLIC_URL }));
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
       const entry = await roomAccess.find(who, roomId);
@@ -191,7 +191,7 @@ function addAccounts(
     identity: identities,
     servicePrincipals: identity.servicePrincipals,
     authenticator,
-    groups,
+    groups: group.groups,
     visibility,
     credentials,
     notifications,

@@ -1,16 +1,15 @@
 // Provisioning by SCIM: requests as Okta and Entra ID send them, who may provision whom, and what filters and paths are understood.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
-import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
+import { type ApiResponse, type Caller, openGateway } from "../harness.ts";
 import { FakeSocket } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
 import { assertProblem, createCaller, ok } from "./fixtures.ts";
+import { assertError, JSON_TYPE, MESSAGES, openProvider } from "./scim_fixture.ts";
 
 const USERS = "/scim/v2/Users";
 const CORE = "urn:ietf:params:scim:schemas:core:2.0:User";
 const ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
-const MESSAGES = "urn:ietf:params:scim:api:messages:2.0";
-const JSON_TYPE = { "content-type": "application/scim+json; charset=utf-8", accept: "application/scim+json" };
 const ADA = {
   schemas: [CORE],
   userName: "Ada@example.com",
@@ -24,20 +23,6 @@ const ADA = {
   active: true,
 };
 
-/** The service that provisions: a principal of the tenant with a token for nothing else. */
-async function openProvider(
-  gateway: Harness,
-  role: "owner" | "admin" = "admin",
-): Promise<{ owner: Caller; idp: Caller }> {
-  const owner = await createCaller(gateway, "olga", { role: "owner" });
-  const service = ok(
-    await owner.post("/v1/collaboration/principals", { kind: "service", displayName: "Directory", role }),
-  );
-  const token = { principalId: service.id, name: "provisioning", scopes: ["scim.manage"] };
-  const idp = gateway.withToken(ok(await owner.post("/v1/collaboration/tokens", token)).token);
-  return { owner, idp };
-}
-
 function patch(idp: Caller, id: string, ...operations: Record<string, unknown>[]): Promise<ApiResponse> {
   const body = { schemas: [`${MESSAGES}:PatchOp`], Operations: operations };
   return idp.patch(`${USERS}/${id}`, body, JSON_TYPE);
@@ -47,13 +32,6 @@ async function found(idp: Caller, filter: string): Promise<string[]> {
   const { Resources, totalResults } = ok(await idp.get(`${USERS}?filter=${encodeURIComponent(filter)}`));
   assert.equal(totalResults, Resources.length);
   return Resources.map(({ id }: { id: string }) => id);
-}
-
-function assertError(answer: ApiResponse, status: number, scimType?: string): void {
-  const { schemas, status: text, scimType: type } = answer.body;
-  assert.deepEqual([answer.status, text, type], [status, String(status), scimType], JSON.stringify(answer.body));
-  assert.deepEqual(schemas, [`${MESSAGES}:Error`]);
-  assert.equal(answer.headers.get("content-type"), "application/scim+json");
 }
 
 testOnEngines(
@@ -76,6 +54,7 @@ testOnEngines(
       emails: [{ value: "Ada@example.com", type: "work", primary: true }],
       active: true,
       roles: [{ value: "member", primary: true }],
+      groups: [],
     });
     assert.deepEqual(await found(idp, 'userName eq "ada@EXAMPLE.com"'), ["00uada"]);
 
@@ -315,12 +294,17 @@ Deno.test("a provider finds out what is supported", async () => {
   const config = ok(await idp.get("/scim/v2/ServiceProviderConfig", JSON_TYPE));
   assert.deepEqual([config.patch.supported, config.bulk.supported, config.filter.maxResults], [true, false, 200]);
   const types = ok(await idp.get("/scim/v2/ResourceTypes")).Resources;
-  assert.deepEqual(types.map(({ id, endpoint }: Record<string, string>) => [id, endpoint]), [["User", "/Users"]]);
-  const [schema] = ok(await idp.get("/scim/v2/Schemas")).Resources;
+  assert.deepEqual(types.map(({ id, endpoint }: Record<string, string>) => [id, endpoint]), [
+    ["User", "/Users"],
+    ["Group", "/Groups"],
+  ]);
+  const [schema, groups] = ok(await idp.get("/scim/v2/Schemas")).Resources;
   const shown = Object.keys(ok(await idp.post(USERS, ADA)));
   const attributes = schema.attributes.map(({ name }: Record<string, string>) => name);
   assert.deepEqual(attributes.toSorted(), shown.filter((name) => !["schemas", "id", "meta"].includes(name)).toSorted());
-  assert.deepEqual(ok(await idp.get("/scim/v2/Groups?startIndex=1&count=100")).Resources, []);
+  const group = Object.keys(ok(await idp.post("/scim/v2/Groups", { displayName: "Design", externalId: "g1" })));
+  const ofGroups = groups.attributes.map(({ name }: Record<string, string>) => name);
+  assert.deepEqual(ofGroups.toSorted(), group.filter((name) => !["schemas", "id", "meta"].includes(name)).toSorted());
   for (const list of ["ResourceTypes", "Schemas"]) {
     for (const resource of ok(await idp.get(`/scim/v2/${list}`)).Resources) {
       assert.deepEqual(ok(await idp.get(resource.meta.location)), resource);
@@ -344,6 +328,10 @@ Deno.test("the examples of requests of SCIM in the OpenAPI document work as they
   const user = `${USERS}/${created.body.id}`;
   ok(await idp.put(user, exampleOf(paths[`${USERS}/{id}`].put), JSON_TYPE));
   assert.equal(ok(await idp.patch(user, exampleOf(paths[`${USERS}/{id}`].patch), JSON_TYPE)).active, false);
+  const { id } = ok(await idp.post("/scim/v2/Groups", exampleOf(paths["/scim/v2/Groups"].post), JSON_TYPE));
+  const group = `/scim/v2/Groups/${id}`;
+  ok(await idp.put(group, exampleOf(paths["/scim/v2/Groups/{id}"].put), JSON_TYPE));
+  ok(await idp.patch(group, exampleOf(paths["/scim/v2/Groups/{id}"].patch), JSON_TYPE));
 });
 
 Deno.test("calls of SCIM count against the limits of the service", async () => {

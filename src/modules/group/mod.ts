@@ -8,7 +8,7 @@ import { erases } from "./principal_erasure.ts";
 import { GROUP_MEMBERS_MAX, GROUPS_MAX } from "./schema.ts";
 import { GroupService } from "./service.ts";
 
-export { GROUP_MEMBERS_MAX, GroupId } from "./schema.ts";
+export { CHANGED_MEMBERS_MAX, Group, GROUP_MEMBERS_MAX, GROUP_NAME_MAX, GroupId } from "./schema.ts";
 export { type GroupService, viewerOf } from "./service.ts";
 export { type GroupRow, GroupStore, type GroupTables } from "./store.ts";
 

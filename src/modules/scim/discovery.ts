@@ -1,12 +1,12 @@
 // What a provider can find out about this end of SCIM (RFC 7643, sections 5 to 7).
 import { TENANT_ROLES } from "@/core/actor.ts";
-import { type Json, LIST_SCHEMA, USER_SCHEMA } from "./schema.ts";
+import { GROUP_SCHEMA, type Json, LIST_SCHEMA, USER_SCHEMA } from "./schema.ts";
 
 /** What has an address of its own, besides its list. */
 type Resource = Json & { id: string };
 
 const CORE = "urn:ietf:params:scim:schemas:core:2.0";
-/** Users of one page. */
+/** Users or groups of one page. */
 export const PAGE_MAX = 200;
 
 export const SERVICE_PROVIDER_CONFIG: Json = {
@@ -34,6 +34,14 @@ export const RESOURCE_TYPES: readonly Resource[] = [{
   description: "A person",
   schema: USER_SCHEMA,
   meta: { resourceType: "ResourceType", location: "/scim/v2/ResourceTypes/User" },
+}, {
+  schemas: [`${CORE}:ResourceType`],
+  id: "Group",
+  name: "Group",
+  endpoint: "/Groups",
+  description: "A group of people",
+  schema: GROUP_SCHEMA,
+  meta: { resourceType: "ResourceType", location: "/scim/v2/ResourceTypes/Group" },
 }];
 
 export const SCHEMAS: readonly Resource[] = [{
@@ -67,12 +75,33 @@ export const SCHEMAS: readonly Resource[] = [{
         attribute("primary", { type: "boolean" }),
       ],
     }),
+    attribute("groups", {
+      type: "complex",
+      multiValued: true,
+      mutability: "readOnly",
+      subAttributes: ["value", "display"].map((name) => attribute(name, { mutability: "readOnly" })),
+    }),
   ],
   meta: { resourceType: "Schema", location: `/scim/v2/Schemas/${USER_SCHEMA}` },
+}, {
+  schemas: [`${CORE}:Schema`],
+  id: GROUP_SCHEMA,
+  name: "Group",
+  description: "A group of people",
+  attributes: [
+    attribute("displayName", { required: true, uniqueness: "server" }),
+    attribute("externalId", { caseExact: true }),
+    attribute("members", {
+      type: "complex",
+      multiValued: true,
+      subAttributes: [
+        attribute("value", { mutability: "immutable" }),
+        ...["display", "type"].map((name) => attribute(name, { mutability: "readOnly" })),
+      ],
+    }),
+  ],
+  meta: { resourceType: "Schema", location: `/scim/v2/Schemas/${GROUP_SCHEMA}` },
 }];
-
-/** The only groups of people are rooms, which people manage themselves. Some providers ask for groups with each import. */
-export const GROUPS: readonly Resource[] = [];
 
 export function listOf(resources: readonly Json[]): Json {
   const count = resources.length;

@@ -4,35 +4,56 @@ import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { withoutUrn } from "./schema.ts";
 
-export type Field = "id" | "userName" | "externalId" | "email" | "emailType" | "active" | "lastModified";
 const OPERATORS = ["eq", "ne", "co", "sw", "ew", "gt", "ge", "lt", "le", "pr"] as const;
 export type Operator = typeof OPERATORS[number];
-export type Condition =
-  | { all: readonly Condition[] }
-  | { any: readonly Condition[] }
-  | { not: Condition }
+export type Condition<Field extends string> =
+  | { all: readonly Condition<Field>[] }
+  | { any: readonly Condition<Field>[] }
+  | { not: Condition<Field> }
   | { field: Field; operator: Operator; value: string };
+
+/** What resources of a kind are found by. */
+export type Fields<Field extends string> = {
+  /** By the attribute in lower case. */
+  byAttribute: ReadonlyMap<string, Field>;
+  /** Attributes whose case counts. */
+  exact: ReadonlySet<Field>;
+};
 
 /** Also bounds how deep it is nested. */
 export const FILTER_MAX_CHARS = 1000;
-export const EVERYONE: Condition = { all: [] };
+export const ALL = { all: [] } as const;
 
-/** By the attribute in lower case. */
-const FIELDS: ReadonlyMap<string, Field> = new Map([
-  ["id", "id"],
-  ["username", "userName"],
-  ["externalid", "externalId"],
-  ["emails", "email"],
-  ["emails.value", "email"],
-  ["emails.type", "emailType"],
-  ["active", "active"],
-  ["meta.lastmodified", "lastModified"],
-]);
-/** Attributes whose case counts. */
-const EXACT: ReadonlySet<Field> = new Set<Field>(["id", "externalId"]);
+export type UserField = "id" | "userName" | "externalId" | "email" | "emailType" | "active" | "lastModified";
+export const USER_FIELDS: Fields<UserField> = {
+  byAttribute: new Map([
+    ["id", "id"],
+    ["username", "userName"],
+    ["externalid", "externalId"],
+    ["emails", "email"],
+    ["emails.value", "email"],
+    ["emails.type", "emailType"],
+    ["active", "active"],
+    ["meta.lastmodified", "lastModified"],
+  ]),
+  exact: new Set(["id", "externalId"]),
+};
 
-export function conditionOf(text: string): Condition {
-  return convert(parseFilter(text), "");
+export type GroupField = "id" | "displayName" | "externalId" | "member" | "lastModified";
+export const GROUP_FIELDS: Fields<GroupField> = {
+  byAttribute: new Map([
+    ["id", "id"],
+    ["displayname", "displayName"],
+    ["externalid", "externalId"],
+    ["members", "member"],
+    ["members.value", "member"],
+    ["meta.lastmodified", "lastModified"],
+  ]),
+  exact: new Set(["id", "externalId", "member"]),
+};
+
+export function conditionOf<Field extends string>(text: string, fields: Fields<Field>): Condition<Field> {
+  return convert(parseFilter(text), "", fields);
 }
 
 /** The filter as it was parsed; throws `invalidFilter`. */
@@ -48,30 +69,35 @@ export function parseFilter(text: string): Filter {
   }
 }
 
-function convert(filter: Filter, within: string): Condition {
+function convert<Field extends string>(filter: Filter, within: string, fields: Fields<Field>): Condition<Field> {
   switch (filter.op) {
     case "and":
-      return { all: filter.filters.map((part) => convert(part, within)) };
+      return { all: filter.filters.map((part) => convert(part, within, fields)) };
     case "or":
-      return { any: filter.filters.map((part) => convert(part, within)) };
+      return { any: filter.filters.map((part) => convert(part, within, fields)) };
     case "not":
-      return { not: convert(filter.filter, within) };
+      return { not: convert(filter.filter, within, fields) };
     case "[]":
-      // Of addresses there is one, so what holds for one of them holds for all.
-      return convert(filter.valFilter, `${filter.attrPath}.`);
+      // Of addresses there is one, so what holds for one of them holds for all; and of members, one value is asked for.
+      return convert(filter.valFilter, `${filter.attrPath}.`, fields);
   }
   const { op, attrPath } = filter;
   const operator = OPERATORS.find((known) => known === op);
-  const field = FIELDS.get(withoutUrn(within + attrPath).toLowerCase());
+  const field = fields.byAttribute.get(withoutUrn(within + attrPath).toLowerCase());
   if (field === undefined || operator === undefined) {
-    throw invalidFilter(`${attrPath} ${op}: people are found by ${[...new Set(FIELDS.keys())].join(", ")}`);
+    const known = [...fields.byAttribute.keys()].join(", ");
+    throw invalidFilter(`${attrPath} ${op}: expected a comparison of ${known}`);
   }
-  return { field, operator, value: "compValue" in filter ? valueOf(field, filter.compValue) : "" };
+  return { field, operator, value: "compValue" in filter ? valueOf(field, filter.compValue, fields.exact) : "" };
 }
 
-function valueOf(field: Field, value: string | number | boolean | null): string {
-  const text = String(value ?? "");
-  if (field !== "lastModified") return EXACT.has(field) ? text : text.toLowerCase();
+function valueOf<Field extends string>(
+  field: Field,
+  compared: string | number | boolean | null,
+  exact: ReadonlySet<Field>,
+): string {
+  const text = String(compared ?? "");
+  if (field !== "lastModified") return exact.has(field) ? text : text.toLowerCase();
   const at = Date.parse(text);
   if (Number.isNaN(at)) throw invalidFilter("expected a time, such as 2026-01-31T12:00:00Z");
   return iso(at);

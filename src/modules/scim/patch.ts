@@ -8,7 +8,7 @@ import { attributeOf, ITEMS_MAX, type Json, type PatchOperation, storedAttribute
 type Kind = PatchOperation["op"];
 type Target = { name: string; conditions: Json | undefined; sub: string | undefined };
 
-const PATH = /^([\w$-]+)(?:\[([^\]]*)\])?(?:\.([\w$-]+))?$/;
+export const PATH = /^([\w$-]+)(?:\[([^\]]*)\])?(?:\.([\w$-]+))?$/;
 /** Attributes with several items. */
 const LISTS: ReadonlySet<string> = new Set(["emails", "roles"]);
 
@@ -88,6 +88,6 @@ function sameText(a: unknown, b: unknown): boolean {
   return String(a).toLowerCase() === String(b).toLowerCase();
 }
 
-function isObject(value: unknown): value is Json {
+export function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -8,6 +8,7 @@ import { truncateText } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 
 export const USER_SCHEMA = "urn:ietf:params:scim:schemas:core:2.0:User";
+export const GROUP_SCHEMA = "urn:ietf:params:scim:schemas:core:2.0:Group";
 const MESSAGES = "urn:ietf:params:scim:api:messages:2.0";
 export const ERROR_SCHEMA = `${MESSAGES}:Error`;
 export const LIST_SCHEMA = `${MESSAGES}:ListResponse`;
@@ -82,6 +83,10 @@ export const User = z.object({
   emails: Items.optional().describe("One: the primary address"),
   active: z.boolean().describe("false: tokens are rejected, connections are closed"),
   roles: Items.describe("One: the role in the tenant, owner, admin, member or guest"),
+  groups: z.array(z.object({
+    value: z.string().describe("Id of the group"),
+    display: z.string().describe("Its name"),
+  })).optional().describe("Groups of the person; changed at the groups"),
   meta: z.object({
     resourceType: z.literal("User").describe("Kind of the resource"),
     created: z.iso.datetime().describe("When the person was provisioned"),
@@ -114,11 +119,11 @@ export type Json = Record<string, unknown>;
 
 /** By the name in lower case: names of attributes have no case (RFC 7643, section 2.1). */
 const ATTRIBUTES: ReadonlyMap<string, string> = new Map(
-  ["userName", "externalId", "displayName", "name", "emails", "active", "roles"]
+  ["userName", "externalId", "displayName", "name", "emails", "active", "roles", "groups", "members"]
     .concat(["formatted", "givenName", "familyName", "value", "type", "primary", "Operations", "op", "path"])
     .map((name) => [name.toLowerCase(), name]),
 );
-const PREFIX = `${USER_SCHEMA}:`.toLowerCase();
+const PREFIXES = [USER_SCHEMA, GROUP_SCHEMA].map((schema) => `${schema}:`.toLowerCase());
 
 /** An attribute that is stored, or a part of one, with its usual case; `undefined` for others. */
 export function storedAttribute(name: string): string | undefined {
@@ -131,7 +136,8 @@ export function attributeOf(name: string): string {
 }
 
 export function withoutUrn(attribute: string): string {
-  return attribute.toLowerCase().startsWith(PREFIX) ? attribute.slice(PREFIX.length) : attribute;
+  const prefix = PREFIXES.find((one) => attribute.toLowerCase().startsWith(one)) ?? "";
+  return attribute.slice(prefix.length);
 }
 
 /** A body with the usual names of attributes, without those that are null, which is the same as absent. */

@@ -2,11 +2,10 @@
 // limits and audit entries apply to the provider as to every caller.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import type { Dispatcher } from "@/core/dispatch.ts";
 import { Fault, notFound } from "@/core/fault.ts";
-import type { Client, Operation } from "@/core/operation.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
-import type { Condition } from "./filter.ts";
+import { assertIfMatch, type DispatchOperation, type ScimCall } from "./call.ts";
+import type { Condition, UserField } from "./filter.ts";
 import { applyPatch } from "./patch.ts";
 import {
   displayNameOf,
@@ -23,24 +22,11 @@ import { type ScimTables, type ScimUserEntry, type ScimUserRow, ScimUserStore } 
 type Deps = {
   store: Store<ScimTables>;
   clock: Clock;
-  dispatch: Dispatcher;
-  /** Those of the module identity, by name. */
-  operations: ReadonlyMap<string, Operation>;
+  dispatch: DispatchOperation;
 };
-/** Who calls, and what the call is about. */
-export type ScimCall = {
-  actor: Actor;
-  client: Client;
-  requestId: string;
-  /** Only this version is changed; null: any. */
-  ifMatch: string | null;
-};
-
 const PATH = "/scim/v2/Users";
 /** A person for whom the provider names no role, as for one who signs in without. */
 const DEFAULT_ROLE = "member";
-/** What the scope `scim.manage` contains of it is what this module calls. */
-const PRINCIPAL_SCOPES: ReadonlySet<string> = new Set(["principal.manage"]);
 /** A stream without events: its lock serializes changes, each of which is based on what it reads. */
 const LOCK = "scim:users";
 
@@ -53,16 +39,19 @@ export class ScimUsers {
 
   async list(
     actor: Actor,
-    condition: Condition,
-    { offset, limit }: { offset: number; limit: number },
+    condition: Condition<UserField>,
+    { offset, limit, withGroups }: { offset: number; limit: number; withGroups: boolean },
   ): Promise<{ total: number; page: User[] }> {
     const users = new ScimUserStore(this.#deps.store.db);
     const entries = limit === 0 ? [] : await users.list(actor.tenantId, condition, offset, limit);
-    return { total: await users.count(actor.tenantId, condition), page: entries.map(present) };
+    const groups = withGroups ? await users.groupsOf(actor.tenantId, entries.map(({ id }) => id)) : [];
+    const byPerson = Map.groupBy(groups, (group) => group.principal_id);
+    const page = entries.map((one) => present(one, byPerson.get(one.id) ?? []));
+    return { total: await users.count(actor.tenantId, condition), page };
   }
 
   async read(actor: Actor, id: string): Promise<User> {
-    return present(await require(new ScimUserStore(this.#deps.store.db), actor.tenantId, id));
+    return await presentCurrent(new ScimUserStore(this.#deps.store.db), actor.tenantId, id);
   }
 
   /** Provisions a person, who may have been here before. */
@@ -77,14 +66,14 @@ export class ScimUsers {
       const displayName = displayNameOf(wanted.userName, wanted.profile);
       if (kind === undefined) {
         const more = externalId === "" ? {} : { externalId };
-        await this.#dispatch(call, "principal.create", { id, kind: "human", displayName, role, ...more });
+        await this.#deps.dispatch(call, "principal.create", { id, kind: "human", displayName, role, ...more });
       }
       if (kind !== undefined || !isActive) {
-        await this.#dispatch(call, "principal.update", { id, displayName, role, disabled: !isActive });
+        await this.#deps.dispatch(call, "principal.update", { id, displayName, role, disabled: !isActive });
       }
       const at = iso(this.#deps.clock.now());
       await users.add({ tenant_id: tenantId, id, ...columnsOf(wanted), version: 1, created_at: at, updated_at: at });
-      return present(await require(users, tenantId, id));
+      return await presentCurrent(users, tenantId, id);
     });
   }
 
@@ -101,8 +90,8 @@ export class ScimUsers {
   remove(call: ScimCall, id: string): Promise<void> {
     return this.#write(call, async (tx) => {
       const users = new ScimUserStore(tx.db);
-      assertVersion(call, await require(users, call.actor.tenantId, id));
-      await this.#dispatch(call, "principal.disable", { id });
+      assertIfMatch(call, versionOf(await require(users, call.actor.tenantId, id)), "user");
+      await this.#deps.dispatch(call, "principal.disable", { id });
       await users.remove(call.actor.tenantId, id);
     });
   }
@@ -112,8 +101,8 @@ export class ScimUsers {
     return this.#write(call, async (tx) => {
       const users = new ScimUserStore(tx.db);
       const entry = await require(users, tenantId, id);
-      assertVersion(call, entry);
-      const before = present(entry);
+      assertIfMatch(call, versionOf(entry), "user");
+      const before = present(entry, []);
       const wanted = readUser(change(before));
       if (entry.external_id !== "" && wanted.externalId !== entry.external_id) {
         const detail = "it is the id of the person here, and cannot change: delete the user, and create another";
@@ -121,7 +110,7 @@ export class ScimUsers {
       }
       const role = wanted.role ?? DEFAULT_ROLE;
       const [displayName, known] = [wanted, readUser(before)].map((user) => displayNameOf(user.userName, user.profile));
-      await this.#dispatch(call, "principal.update", {
+      await this.#deps.dispatch(call, "principal.update", {
         id,
         // One that the person has changed here stays, until the provider has another one.
         ...displayName === known ? {} : { displayName },
@@ -130,15 +119,8 @@ export class ScimUsers {
       });
       const set = { ...columnsOf(wanted), version: entry.version + 1, updated_at: iso(this.#deps.clock.now()) };
       await users.update(tenantId, id, set);
-      return present(await require(users, tenantId, id));
+      return await presentCurrent(users, tenantId, id);
     });
-  }
-
-  async #dispatch({ actor, client, requestId }: ScimCall, name: string, input: Json): Promise<void> {
-    const operation = this.#deps.operations.get(name);
-    if (operation === undefined) throw new TypeError(`Expected an operation ${name}, received none`);
-    const call = { actor: { ...actor, scopes: PRINCIPAL_SCOPES }, client, input, requestId, via: "scim" };
-    await this.#deps.dispatch(operation, { ...call, isCpuAccounted: true, hasTurn: true });
   }
 
   async #write<Result>({ actor }: ScimCall, work: (tx: Transaction<ScimTables>) => Promise<Result>): Promise<Result> {
@@ -162,12 +144,6 @@ async function require(users: ScimUserStore, tenantId: string, id: string): Prom
   return entry;
 }
 
-function assertVersion({ ifMatch }: ScimCall, entry: ScimUserEntry): void {
-  const version = versionOf(entry);
-  if (ifMatch === null || ifMatch === "*" || ifMatch === version) return;
-  throw new Fault("version_mismatch", `The user is at version ${version}`);
-}
-
 function columnsOf({ userName, externalId, profile }: WantedUser): Omit<
   ScimUserRow,
   "tenant_id" | "id" | "version" | "created_at" | "updated_at"
@@ -186,7 +162,11 @@ function versionOf({ version, principal_version }: ScimUserEntry): string {
   return `W/"${version}.${principal_version}"`;
 }
 
-function present(entry: ScimUserEntry): User {
+async function presentCurrent(users: ScimUserStore, tenantId: string, id: string): Promise<User> {
+  return present(await require(users, tenantId, id), await users.groupsOf(tenantId, [id]));
+}
+
+function present(entry: ScimUserEntry, groups: Awaited<ReturnType<ScimUserStore["groupsOf"]>>): User {
   const { email, ...profile } = JSON.parse(entry.profile_json);
   const { updated_at, principal_updated_at } = entry;
   return {
@@ -198,6 +178,7 @@ function present(entry: ScimUserEntry): User {
     ...email === undefined ? {} : { emails: [{ value: email, type: "work", primary: true }] },
     active: entry.is_disabled === 0,
     roles: [{ value: entry.role, primary: true }],
+    groups: groups.map(({ id, name }) => ({ value: id, display: name })),
     meta: {
       resourceType: "User",
       created: entry.created_at,

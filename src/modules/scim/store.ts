@@ -1,8 +1,9 @@
 // SQL of provisioned people. Their names are those of the identity provider; role and state are those of their principals.
 import { type Expression, expressionBuilder, type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
+import type { GroupTables } from "@/modules/group/mod.ts";
 import type { IdentityTables, PrincipalRow } from "@/modules/identity/mod.ts";
 import { escapeLike } from "@/ports/sql_filters.ts";
-import type { Condition, Field, Operator } from "./filter.ts";
+import type { Condition, Operator, UserField } from "./filter.ts";
 
 export type ScimUserRow = {
   tenant_id: string;
@@ -21,7 +22,7 @@ export type ScimUserRow = {
   created_at: string;
   updated_at: string;
 };
-export type ScimTables = { scim_user: ScimUserRow } & Pick<IdentityTables, "principal">;
+export type ScimTables = { scim_user: ScimUserRow } & Pick<IdentityTables, "principal"> & GroupTables;
 /** With what its principal has. */
 export type ScimUserEntry = ScimUserRow & Pick<PrincipalRow, "role" | "is_disabled"> & {
   principal_version: number;
@@ -29,7 +30,7 @@ export type ScimUserEntry = ScimUserRow & Pick<PrincipalRow, "role" | "is_disabl
 };
 
 /** Texts, all of them: `active` is `true` or `false`. */
-const COLUMNS: Readonly<Record<Field, RawBuilder<string>>> = {
+const COLUMNS: Readonly<Record<UserField, RawBuilder<string>>> = {
   id: sql.ref("scim_user.id"),
   userName: sql.ref("scim_user.user_name_key"),
   externalId: sql.ref("scim_user.external_id"),
@@ -49,19 +50,38 @@ export class ScimUserStore {
     this.#db = db;
   }
 
-  async list(tenantId: string, condition: Condition, offset: number, limit: number): Promise<ScimUserEntry[]> {
-    return await this.#entries(tenantId).where(whereOf(condition)).orderBy("scim_user.id").offset(offset).limit(limit)
+  async list(
+    tenantId: string,
+    condition: Condition<UserField>,
+    offset: number,
+    limit: number,
+  ): Promise<ScimUserEntry[]> {
+    return await this.#entries(tenantId).where(whereOf(condition, compareUser)).orderBy("scim_user.id").offset(offset)
+      .limit(limit)
       .execute();
   }
 
-  async count(tenantId: string, condition: Condition): Promise<number> {
+  async count(tenantId: string, condition: Condition<UserField>): Promise<number> {
     const row = await this.#joined(tenantId).select(({ fn }) => fn.countAll<number>().as("n"))
-      .where(whereOf(condition)).executeTakeFirstOrThrow();
+      .where(whereOf(condition, compareUser)).executeTakeFirstOrThrow();
     return Number(row.n);
   }
 
   find(tenantId: string, id: string): Promise<ScimUserEntry | undefined> {
     return this.#entries(tenantId).where("scim_user.id", "=", id).executeTakeFirst();
+  }
+
+  /** The groups of these people, by their names. */
+  async groupsOf(
+    tenantId: string,
+    ids: readonly string[],
+  ): Promise<{ principal_id: string; id: string; name: string }[]> {
+    if (ids.length === 0) return [];
+    return await this.#db.selectFrom("user_group_member")
+      .innerJoin("user_group", "user_group.id", "user_group_member.group_id")
+      .select(["user_group_member.principal_id", "user_group.id", "user_group.name"])
+      .where("user_group_member.tenant_id", "=", tenantId).where("user_group_member.principal_id", "in", ids)
+      .orderBy("user_group.name_key").execute();
   }
 
   /** What a principal is; `undefined` if there is none. */
@@ -104,15 +124,24 @@ export class ScimUserStore {
   }
 }
 
-function whereOf(condition: Condition): Expression<SqlBool> {
-  const builder = expressionBuilder<ScimTables, "scim_user" | "principal">();
-  if ("all" in condition) return builder.and(condition.all.map(whereOf));
-  if ("any" in condition) return builder.or(condition.any.map(whereOf));
-  if ("not" in condition) return builder.not(whereOf(condition.not));
-  return compare(COLUMNS[condition.field], condition.operator, condition.value);
+function compareUser(field: UserField, operator: Operator, value: string): RawBuilder<SqlBool> {
+  return compare(COLUMNS[field], operator, value);
 }
 
-function compare(column: RawBuilder<string>, operator: Operator, value: string): RawBuilder<SqlBool> {
+/** The condition in SQL, where `compareField` compares one field. */
+export function whereOf<Field extends string>(
+  condition: Condition<Field>,
+  compareField: (field: Field, operator: Operator, value: string) => RawBuilder<SqlBool>,
+): Expression<SqlBool> {
+  const builder = expressionBuilder<ScimTables, "principal">();
+  const part = (inner: Condition<Field>): Expression<SqlBool> => whereOf(inner, compareField);
+  if ("all" in condition) return builder.and(condition.all.map(part));
+  if ("any" in condition) return builder.or(condition.any.map(part));
+  if ("not" in condition) return builder.not(part(condition.not));
+  return compareField(condition.field, condition.operator, condition.value);
+}
+
+export function compare(column: RawBuilder<string>, operator: Operator, value: string): RawBuilder<SqlBool> {
   if (operator === "pr") return sql`${column} <> ''`;
   if (operator in COMPARISONS) {
     return sql`${column} ${sql.raw(COMPARISONS[operator as keyof typeof COMPARISONS])} ${value}`;

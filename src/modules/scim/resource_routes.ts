@@ -1,0 +1,283 @@
+// The endpoints of one kind of resource of SCIM (RFC 7644), in its media type, with its errors.
+import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
+import { parse } from "@/core/dispatch.ts";
+import { publicAddressOf } from "@/core/public_address.ts";
+import { clientOf, matchesIfNoneMatch } from "@/core/request.ts";
+import { type Route, type RouteCall, type RouteForm, routeSchema } from "@/core/route.ts";
+import type { ScimCall } from "./call.ts";
+import { PAGE_MAX } from "./discovery.ts";
+import { FILTER_MAX_CHARS } from "./filter.ts";
+import {
+  attributeOf,
+  ERROR_SCHEMA,
+  type Json,
+  LIST_SCHEMA,
+  Patch,
+  type PatchOperation,
+  readJson,
+  ScimError,
+  withoutUrn,
+} from "./schema.ts";
+
+type Resource = { id: string; meta: { location: string; version: string } };
+type Range = { offset: number; limit: number };
+/** Whether the caller wants an attribute. */
+type IsShown = (attribute: string) => boolean;
+export type Call = RouteCall & { actor: Actor };
+type Verb = "list" | "read" | "create" | "replace" | "update" | "delete";
+
+/** A kind of resources, and what is done with them. */
+export type ResourceKind = {
+  /** Of the names of routes. */
+  noun: string;
+  path: string;
+  /** The resource in sentences. */
+  called: { one: string; many: string };
+  summaries: Readonly<Record<Verb, string>>;
+  /** About creating one. */
+  description?: string;
+  filterExample: string;
+  bodyMaxBytes: number;
+  /** What is stored of a given one, as the documents show it. */
+  given: z.ZodType;
+  example: Json;
+  patchExample: Json;
+  shown: z.ZodType;
+  page: z.ZodType;
+  list(
+    actor: Actor,
+    filter: string | undefined,
+    range: Range,
+    isShown: IsShown,
+  ): Promise<{ total: number; page: readonly Resource[] }>;
+  read(actor: Actor, id: string, isShown: IsShown): Promise<Resource>;
+  create(call: ScimCall, json: unknown): Promise<Resource>;
+  replace(call: ScimCall, id: string, json: unknown): Promise<Resource>;
+  patch(call: ScimCall, id: string, operations: readonly PatchOperation[], isShown: IsShown): Promise<Resource>;
+  /** Whether a patch responds without the resource, unless its attributes are asked for. */
+  patchesSilently?: true;
+  remove(call: ScimCall, id: string): Promise<void>;
+};
+
+export const TYPE = "application/scim+json";
+const PAGE_DEFAULT = 100;
+/** Of what is wrong with the input, as RFC 7644 names it. */
+const ERROR_TYPES: ReadonlySet<string> = new Set([
+  ...["invalidFilter", "invalidPath", "invalidValue", "noTarget", "mutability"],
+]);
+const FORM: RouteForm = {
+  type: TYPE,
+  failure: { name: "ScimError", schema: routeSchema(ScimError) },
+  describe(fault) {
+    const status = fault.spec.status === 422 ? 400 : fault.spec.status;
+    const own = fault.errors.find(({ code }) => ERROR_TYPES.has(code))?.code;
+    const scimType = own ?? (fault.code === "conflict" ? "uniqueness" : status === 400 ? "invalidValue" : undefined);
+    const body = { schemas: [ERROR_SCHEMA], status: String(status), detail: fault.message, scimType };
+    return { status, body };
+  },
+};
+/** Other parameters, such as those that sort, are ignored. */
+const Query = z.object({
+  filter: z.string().max(FILTER_MAX_CHARS).optional(),
+  startIndex: z.coerce.number().int().max(Number.MAX_SAFE_INTEGER).default(1),
+  count: z.coerce.number().int().default(PAGE_DEFAULT),
+});
+const PROJECTION = ["attributes", "excludedAttributes"].map((name) => ({
+  name,
+  in: "query",
+  description: "Names of attributes, separated by commas",
+  schema: { type: "string" },
+}));
+/** Those that are always returned. */
+const ALWAYS: ReadonlySet<string> = new Set(["schemas", "id"]);
+
+/** What all routes of SCIM have. */
+export const SHARED = {
+  tag: "scim",
+  auth: "bearer",
+  scope: "scim.manage",
+  form: FORM,
+  // The operations that they are made of count them.
+  countsWrites: "itself",
+} as const;
+
+export function resourceRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] {
+  return [...readRoutes(kind, publicUrl), ...writeRoutes(kind, publicUrl)];
+}
+
+function readRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] {
+  const { one, many } = kind.called;
+  return [
+    {
+      ...routeOf(kind, "list"),
+      method: "GET",
+      path: kind.path,
+      document: {
+        parameters: [...listParameters(kind), ...PROJECTION],
+        responses: { "200": success(`A page of ${many}`, routeSchema(kind.page)) },
+      },
+      async handle(request: Request, call: Call) {
+        const { filter, startIndex, count } = parse(Query, queryOf(request));
+        const [first, limit] = [Math.max(1, startIndex), Math.min(PAGE_MAX, Math.max(0, count))];
+        const isShown = projectionOf(request);
+        const { total, page } = await kind.list(call.actor, filter, { offset: first - 1, limit }, isShown);
+        const resources = page.map((resource) => project(located(resource, request, publicUrl), isShown));
+        const position = { totalResults: total, startIndex: first, itemsPerPage: page.length };
+        return respond(call, { schemas: [LIST_SCHEMA], ...position, Resources: resources });
+      },
+    },
+    {
+      ...routeOf(kind, "read"),
+      method: "GET",
+      path: `${kind.path}/:id`,
+      faults: ["not_found"],
+      document: {
+        parameters: PROJECTION,
+        responses: {
+          "200": success(`The ${one}`, routeSchema(kind.shown)),
+          "304": { description: "As in If-None-Match" },
+        },
+      },
+      async handle(request: Request, call: Call) {
+        const resource = await kind.read(call.actor, idOf(call), projectionOf(request));
+        const isKnown = matchesIfNoneMatch(request.headers, resource.meta.version.replace("W/", ""));
+        return isKnown ? new Response(null, { status: 304 }) : respondOne(call, request, resource, publicUrl);
+      },
+    },
+  ];
+}
+
+function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] {
+  const { one } = kind.called;
+  const change = { path: `${kind.path}/:id`, faults: ["not_found", "conflict", "version_mismatch"] } as const;
+  const requestBody = given(kind.given, kind.example);
+  const whole = success(`The ${one}`, routeSchema(kind.shown));
+  return [
+    {
+      ...routeOf(kind, "create"),
+      ...kind.description === undefined ? {} : { description: kind.description },
+      method: "POST",
+      path: kind.path,
+      faults: ["conflict"],
+      document: { requestBody, responses: { "201": whole } },
+      async handle(request: Request, call: Call) {
+        const resource = await kind.create(callOf(call, request), readJson(call.body));
+        return respondOne(call, request, resource, publicUrl, 201);
+      },
+    },
+    {
+      ...routeOf(kind, "replace"),
+      ...change,
+      method: "PUT",
+      document: { requestBody, responses: { "200": whole } },
+      async handle(request: Request, call: Call) {
+        const resource = await kind.replace(callOf(call, request), idOf(call), readJson(call.body));
+        return respondOne(call, request, resource, publicUrl);
+      },
+    },
+    {
+      ...routeOf(kind, "update"),
+      ...change,
+      method: "PATCH",
+      document: {
+        requestBody: given(Patch, { Operations: [kind.patchExample] }),
+        responses: kind.patchesSilently === true
+          ? { "200": whole, "204": { description: "Changed; `attributes` were not asked for" } }
+          : { "200": whole },
+      },
+      async handle(request: Request, call: Call) {
+        const { Operations } = parse(Patch, readJson(call.body));
+        const isSilent = kind.patchesSilently === true && queryOf(request)["attributes"] === undefined;
+        const isShown = isSilent ? () => false : projectionOf(request);
+        const resource = await kind.patch(callOf(call, request), idOf(call), Operations, isShown);
+        return isSilent
+          ? new Response(null, { status: 204, headers: { ETag: resource.meta.version } })
+          : respondOne(call, request, resource, publicUrl);
+      },
+    },
+    {
+      ...routeOf(kind, "delete"),
+      ...change,
+      method: "DELETE",
+      document: { responses: { "204": { description: "Done" } } },
+      async handle(request: Request, call: Call) {
+        await kind.remove(callOf(call, request), idOf(call));
+        return new Response(null, { status: 204 });
+      },
+    },
+  ];
+}
+
+function routeOf({ noun, summaries, bodyMaxBytes }: ResourceKind, verb: Verb) {
+  return { ...SHARED, tenant: "admin", bodyMaxBytes, name: `${noun}.${verb}`, summary: summaries[verb] } as const;
+}
+
+function given(schema: z.ZodType, example: Json): Json {
+  return { required: true, content: { [TYPE]: { schema: routeSchema(schema), example } } };
+}
+
+export function success(description: string, schema: Json): Json {
+  return { description, content: { [TYPE]: { schema } } };
+}
+
+function callOf({ actor, requestId, ip }: Call, request: Request): ScimCall {
+  return { actor, client: clientOf(request, ip), requestId, ifMatch: request.headers.get("If-Match") };
+}
+
+export function idOf({ params }: Call): string {
+  return params.id ?? "";
+}
+
+function queryOf(request: Request): Record<string, string> {
+  return Object.fromEntries(new URL(request.url).searchParams);
+}
+
+function listParameters({ called: { one, many }, filterExample }: ResourceKind) {
+  return [
+    { name: "filter", in: "query", description: `Such as \`${filterExample}\``, schema: { type: "string" } },
+    { name: "startIndex", in: "query", description: `Of the first ${one}, from 1`, schema: { type: "integer" } },
+    { name: "count", in: "query", description: `Number of ${many}, at most ${PAGE_MAX}`, schema: { type: "integer" } },
+  ];
+}
+
+function located(resource: Resource, request: Request, publicUrl: string | undefined): Resource {
+  const base = publicAddressOf(request, publicUrl) ?? "";
+  return { ...resource, meta: { ...resource.meta, location: `${base}${resource.meta.location}` } };
+}
+
+function respondOne(
+  call: Call,
+  request: Request,
+  resource: Resource,
+  publicUrl: string | undefined,
+  status = 200,
+): Response {
+  const shown = located(resource, request, publicUrl);
+  const { version, location } = shown.meta;
+  const headers = { ETag: version, Location: location };
+  return respond(call, project(shown, projectionOf(request)), { status, headers });
+}
+
+function respond(
+  { toBody }: Call,
+  body: Json,
+  { status = 200, headers = {} }: { status?: number; headers?: Record<string, string> } = {},
+): Response {
+  return new Response(toBody(JSON.stringify(body)), { status, headers: { "Content-Type": TYPE, ...headers } });
+}
+
+/** Which attributes the request asks for. Its names are read once: there may be thousands of them. */
+function projectionOf(request: Request): IsShown {
+  const { attributes, excludedAttributes } = queryOf(request);
+  const names = new Set(
+    (attributes ?? excludedAttributes ?? "").split(",").map((name) =>
+      attributeOf(withoutUrn(name.trim()).split(".")[0] ?? "")
+    ),
+  );
+  return (name) => ALWAYS.has(name) || names.has(name) === (attributes !== undefined);
+}
+
+function project(resource: Resource, isShown: IsShown): Json {
+  return Object.fromEntries(Object.entries(resource).filter(([name]) => isShown(name)));
+}
