@@ -30,6 +30,7 @@ import { accessSignalsOf, type StoredEvent } from "@/core/event.ts";
 import { createEventFilter } from "@/core/event_view.ts";
 import { Fault } from "@/core/fault.ts";
 import { Holds } from "@/core/hold.ts";
+import { setIdClock } from "@/core/id.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
@@ -251,7 +252,11 @@ async function openDatabase(
   const store = stack.adopt(await open(url, clock), (opened) => opened.close());
   if (clock instanceof DatabaseClock) {
     await clock.sync(() => readDatabaseTime(store));
-    stack.defer(() => clock.stop());
+    setIdClock(clock);
+    stack.defer(() => {
+      clock.stop();
+      setIdClock(undefined);
+    });
     metrics.onScrape(metrics.clockOffset, (gauge) => gauge.set(clock.offsetMs / 1000));
   }
   return { store, clock };

@@ -4,6 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
 import type { TimeSource } from "@/core/clock.ts";
 import { DatabaseClock } from "@/core/database_clock.ts";
+import { newId, setIdClock } from "@/core/id.ts";
 import { eventually, pause } from "../wait.ts";
 
 const HOUR = 3_600_000;
@@ -146,4 +147,22 @@ Deno.test("a large offset is logged once, and again if it was right in between",
     ["warning", HOUR],
     ["warning", -HOUR],
   ]);
+});
+
+Deno.test("ids have the time of the clock that nodes share, and are in order also where it is set back", () => {
+  const clock = { ms: START, now: () => clock.ms };
+  setIdClock(clock);
+  try {
+    const ids = [START, START, START - 5, START + 1].map((ms) => {
+      clock.ms = ms;
+      return newId("x");
+    });
+    assert.deepEqual(ids, ids.toSorted());
+    assert.equal(new Set(ids).size, ids.length);
+    const times = ids.map((id) => Number.parseInt(id.slice(2, 14), 16) - START);
+    assert.deepEqual(times, [0, 0, 0, 1]);
+    for (const id of ids) assert.match(id, /^x_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/);
+  } finally {
+    setIdClock(undefined);
+  }
 });

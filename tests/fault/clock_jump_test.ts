@@ -66,7 +66,11 @@ testOnPostgres(
     };
     const callers = await Promise.all(nodes.map((node) => node.as("ann")));
     const [ann] = callers;
-    const { body: room } = await ann?.post("/v1/rooms", { name: "clocks" }) ?? {};
+    const { now } = Date;
+    Date.now = () => now() + HOUR;
+    const { body: room } = await ann?.post("/v1/rooms", { name: "clocks" }).finally(() => Date.now = now) ?? {};
+    const idAt = Number.parseInt(room.id.slice("room_".length).slice(0, 12), 16);
+    assert.equal(Math.round(Math.abs(idAt - Date.now()) / HOUR), 0, "ids have the time of the database");
     const list = async () => (await ann?.get(`/v1/messages?roomId=${room.id}`))?.body.items;
 
     const due: number[] = [];
