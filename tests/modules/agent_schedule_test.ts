@@ -1,10 +1,9 @@
 // Agents that start runs by a schedule.
 import assert from "node:assert/strict";
-import postgres from "postgres";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
-import { until } from "../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok } from "./fixtures.ts";
+import { connectNode, untilLockWait } from "./postgres_node.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -78,29 +77,20 @@ testOnPostgres(
     gateway.clock.advance(DAY_MS);
     const at = new Date(gateway.clock.now() + 3_600_000).toISOString();
     // Another node, whose change of the agent is not committed yet when the job runs.
-    const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
+    await using node = connectNode(environment);
     let running = Promise.resolve();
-    try {
-      await node.begin(async (sql) => {
-        await sql`update stream set head = head where name = ${`principal:${agentId}`}`;
-        const [{ schedule_json } = { schedule_json: "" }] =
-          await sql`select schedule_json from agent where id = ${agentId}`;
-        const schedule = { ...JSON.parse(schedule_json), rrule: "FREQ=HOURLY" };
-        await sql`update agent set schedule_json = ${JSON.stringify(schedule)} where id = ${agentId}`;
-        running = gateway.runJobs();
-        await until(async () => {
-          await sql`select pg_stat_clear_snapshot()`;
-          const waiting = await sql`select 1 from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`;
-          return waiting.length > 0;
-        }, "the run waits for the change");
-      });
-      await running;
-      const jobs = await node`select run_at from job where kind = 'agent.schedule' and state = 'waiting'`;
-      assert.deepEqual(jobs.map(({ run_at }) => run_at), [at]);
-    } finally {
-      await node.end();
-    }
+    await node.begin(async (sql) => {
+      await sql`update stream set head = head where name = ${`principal:${agentId}`}`;
+      const [{ schedule_json } = { schedule_json: "" }] =
+        await sql`select schedule_json from agent where id = ${agentId}`;
+      const schedule = { ...JSON.parse(schedule_json), rrule: "FREQ=HOURLY" };
+      await sql`update agent set schedule_json = ${JSON.stringify(schedule)} where id = ${agentId}`;
+      running = gateway.runJobs();
+      await untilLockWait(sql, "the run waits for the change");
+    });
+    await running;
+    const jobs = await node`select run_at from job where kind = 'agent.schedule' and state = 'waiting'`;
+    assert.deepEqual(jobs.map(({ run_at }) => run_at), [at]);
   },
 );
 

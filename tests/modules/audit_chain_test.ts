@@ -1,14 +1,13 @@
 // The chain of the audit log: what does not fit is found, what is erased or cut off leaves the rest verifiable, and nodes share it.
 import assert from "node:assert/strict";
 import { type Kysely, sql } from "kysely";
-import postgres from "postgres";
 import { migrations } from "@/modules/audit/migrations.ts";
 import type { AuditRow, AuditTables } from "@/modules/audit/store.ts";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { captureLog } from "../log_capture.ts";
-import { until } from "../wait.ts";
 import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { connectNode, untilLockWait } from "./postgres_node.ts";
 
 const AUDIT = "/v1/collaboration/audit";
 const VERIFICATION = `${AUDIT}/verification`;
@@ -185,24 +184,15 @@ testOnPostgres("the entries of two nodes are one chain, and messages do not wait
   const { valid, entries } = ok(await here.get(VERIFICATION));
   assert.deepEqual([valid, entries], [true, 40]);
   // Another node whose entry is not committed yet.
-  const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
-  try {
-    const answer = await node.begin(async (sql) => {
-      await sql`update stream set head = head where name = 'audit'`;
-      const invited = invite(here, 1);
-      await until(async () => {
-        await sql`select pg_stat_clear_snapshot()`;
-        const waiting = await sql`select 1 from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`;
-        return waiting.length > 0;
-      }, "the next entry waits");
-      await sendMessage(here, roomId, "Hello");
-      return { invited };
-    });
-    await answer.invited;
-  } finally {
-    await node.end();
-  }
+  await using node = connectNode(environment);
+  const answer = await node.begin(async (sql) => {
+    await sql`update stream set head = head where name = 'audit'`;
+    const invited = invite(here, 1);
+    await untilLockWait(sql, "the next entry waits");
+    await sendMessage(here, roomId, "Hello");
+    return { invited };
+  });
+  await answer.invited;
 });
 
 testOnEngines("entries from before the chain stay, and the chain begins after them", async (environment) => {

@@ -1,6 +1,5 @@
 // Live editing with the real provider: edits converge, are stored before they are acknowledged, and access is enforced at any time.
 import assert from "node:assert/strict";
-import postgres from "postgres";
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as Y from "yjs";
 import { Fault } from "@/core/fault.ts";
@@ -12,6 +11,7 @@ import { allEnded, until } from "../wait.ts";
 import { EditorFixture, recordRenewals, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
 import { completeSearch } from "./fixtures.ts";
+import { connectNode } from "./postgres_node.ts";
 
 Deno.test("two editors and a REST editor see each other's changes, and the store has them all", async () => {
   await using fixture = await EditorFixture.open("start\n");
@@ -608,15 +608,11 @@ testOnPostgres(
     owner.insert(0, "before ");
     await until(() => member.text === "before start", "both are connected");
     const room = `room:${documents.roomId}`;
-    const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
-    try {
-      await node.begin(async (sql) => {
-        await sql`update stream set head = head + 1 where name = ${room}`;
-        await sql`delete from member where room_id = ${documents.roomId} and principal_id = 'member'`;
-      });
-    } finally {
-      await node.end();
-    }
+    await using node = connectNode(environment);
+    await node.begin(async (sql) => {
+      await sql`update stream set head = head + 1 where name = ${room}`;
+      await sql`delete from member where room_id = ${documents.roomId} and principal_id = 'member'`;
+    });
     owner.insert(0, "secret ");
     await owner.waitUntilSaved();
     await until(() => member.authFailures.length + member.closeReasons.length > 0, "the member is disconnected");

@@ -1,6 +1,5 @@
 // The batch queue of message.send.
 import assert from "node:assert/strict";
-import postgres from "postgres";
 import type { Actor } from "@/core/actor.ts";
 import { nextTick } from "@/core/clock.ts";
 import { fnv1a } from "@/core/hash.ts";
@@ -9,6 +8,7 @@ import { testOnPostgres } from "../engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { eventually, pause, until } from "../wait.ts";
 import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { connectNode } from "./postgres_node.ts";
 import { withAdminConnection } from "../temporary_database.ts";
 
 /** PostgreSQL waits this long before it checks for a deadlock. */
@@ -201,24 +201,20 @@ testOnPostgres(
     const alice = await gateway.as("alice");
     const [held = "", ...others] = await Promise.all(Array.from({ length: 7 }, () => createRoom(alice, [])));
     const send = (roomId: string): Promise<ApiResponse> => alice.post("/v1/messages", { roomId, text: "x" });
-    const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
-    try {
-      const { waiting } = await node.begin(async (sql) => {
-        await sql`select from stream where name = ${`room:${held}`} for update`;
-        const first = send(held);
-        await pause(50);
-        const waiting = [first, send(held), send(held)];
-        const statuses: number[] = [];
-        for (const roomId of [...others, ...others]) void send(roomId).then(({ status }) => statuses.push(status));
-        await until(() => statuses.length === 2 * others.length, "the answers of the other rooms");
-        assert.deepEqual(new Set(statuses), new Set([201]));
-        return { waiting };
-      });
-      const seqs = (await Promise.all(waiting)).map((answer) => ok(answer).seq);
-      assert.deepEqual(seqs, seqs.toSorted((a, b) => a - b));
-    } finally {
-      await node.end();
-    }
+    await using node = connectNode(environment);
+    const { waiting } = await node.begin(async (sql) => {
+      await sql`select from stream where name = ${`room:${held}`} for update`;
+      const first = send(held);
+      await pause(50);
+      const waiting = [first, send(held), send(held)];
+      const statuses: number[] = [];
+      for (const roomId of [...others, ...others]) void send(roomId).then(({ status }) => statuses.push(status));
+      await until(() => statuses.length === 2 * others.length, "the answers of the other rooms");
+      assert.deepEqual(new Set(statuses), new Set([201]));
+      return { waiting };
+    });
+    const seqs = (await Promise.all(waiting)).map((answer) => ok(answer).seq);
+    assert.deepEqual(seqs, seqs.toSorted((a, b) => a - b));
   },
 );
 

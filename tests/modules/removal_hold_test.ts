@@ -1,11 +1,9 @@
 // A write that waits for the removal of its author is rejected.
 import assert from "node:assert/strict";
-import postgres from "postgres";
 import { type ApiResponse, openGateway } from "../harness.ts";
-import { DEFAULT_MEMBER_SETTINGS } from "@/modules/room/mod.ts";
 import { testOnPostgres } from "../engines.ts";
-import { until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+import { connectNode, insertMember, untilLockWait } from "./postgres_node.ts";
 
 const API = "/v1/collaboration";
 const START = { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" };
@@ -27,39 +25,18 @@ testOnPostgres("a write that waits for the room while its author is removed is r
   };
   const before = (await readRoomEvents(alice, roomId)).length;
   // Another node that removes him, as slowly as it takes.
-  const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
-  try {
-    for (const [name, call] of Object.entries(calls)) {
-      const answer = await node.begin(async (sql) => {
-        await sql`update stream set head = head where name = ${`room:${roomId}`}`;
-        await sql`delete from member where room_id = ${roomId} and principal_id = 'bob'`;
-        const calling = call();
-        // The call has started once it waits for the lock that is taken here.
-        await until(async () => {
-          await sql`select pg_stat_clear_snapshot()`;
-          const waiting = await sql`select 1 from pg_stat_activity
-            where datname = current_database() and wait_event_type = 'Lock'`;
-          return waiting.length > 0;
-        }, `${name} waits`);
-        return { calling };
-      });
-      assertProblem(await answer.calling, 404, "not_found");
-      assert.equal((await readRoomEvents(alice, roomId)).length, before, name);
-      await node`insert into member ${
-        node({
-          tenant_id: "default",
-          room_id: roomId,
-          principal_id: "bob",
-          role: "member",
-          joined_at: "2026-03-01T12:00:00.000Z",
-          joined_seq: 0,
-          last_read_seq: 0,
-          published_version: 0,
-          ...DEFAULT_MEMBER_SETTINGS,
-        })
-      }`;
-    }
-  } finally {
-    await node.end();
+  await using node = connectNode(environment);
+  for (const [name, call] of Object.entries(calls)) {
+    const answer = await node.begin(async (sql) => {
+      await sql`update stream set head = head where name = ${`room:${roomId}`}`;
+      await sql`delete from member where room_id = ${roomId} and principal_id = 'bob'`;
+      const calling = call();
+      // The call has started once it waits for the lock that is taken here.
+      await untilLockWait(sql, `${name} waits`);
+      return { calling };
+    });
+    assertProblem(await answer.calling, 404, "not_found");
+    assert.equal((await readRoomEvents(alice, roomId)).length, before, name);
+    await insertMember(node, roomId, "bob", "member");
   }
 });

@@ -6,12 +6,12 @@ import assert from "node:assert/strict";
 import postgres from "postgres";
 import { type FaultCode, FAULTS } from "@/core/fault.ts";
 import { isReadOnly, type Operation } from "@/core/operation.ts";
-import { DEFAULT_MEMBER_SETTINGS } from "@/modules/room/mod.ts";
 import { type ApiResponse, openGateway } from "../harness.ts";
 import { testOnPostgres } from "../engines.ts";
 import { callOperation } from "../operation_request.ts";
 import { eventually, until } from "../wait.ts";
 import { ScriptedCommands } from "./command_fixture.ts";
+import { insertMember } from "./postgres_node.ts";
 import { openWriteRaceFixture, TOKEN_ID, type WriteRaceFixture } from "./write_race_fixture.ts";
 
 /** Writes that have nothing to do with a room that is there, or write nothing in it, and why. */
@@ -67,20 +67,7 @@ type Revocation = {
 
 const lockRoom = (sql: Sql, roomId: string) => sql`update stream set head = head where name = ${`room:${roomId}`}`;
 const lockPrincipalOrToken = (sql: Sql, key: string) => sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`;
-const addBob = (sql: Sql, roomId: string) =>
-  sql`insert into member ${
-    sql({
-      tenant_id: "default",
-      room_id: roomId,
-      principal_id: "bob",
-      role: "owner",
-      joined_at: "2026-03-01T12:00:00.000Z",
-      joined_seq: 0,
-      last_read_seq: 0,
-      published_version: 0,
-      ...DEFAULT_MEMBER_SETTINGS,
-    })
-  }`;
+const addBob = (sql: Sql, roomId: string) => insertMember(sql, roomId, "bob", "owner");
 
 const REVOCATIONS: readonly Revocation[] = [{
   name: "is removed",
