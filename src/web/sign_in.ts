@@ -35,18 +35,18 @@ export function SignIn(): VNode {
   const joined = useRef("");
 
   /** Starts a session with a token, once it is known to be accepted. */
-  async function open(tokenOf: () => Promise<string>): Promise<void> {
+  async function open(tokenOf: () => Promise<string>, stays = false): Promise<void> {
     setBusy(true);
     setFailure("");
     try {
       const token = await tokenOf();
-      startSession(token, await call<Me>("GET", "v1/collaboration/me", undefined, token));
+      startSession(token, await call<Me>("GET", "v1/collaboration/me", undefined, token), stays);
     } catch (error) {
       setFailure(messageOf(error));
     }
     setBusy(false);
   }
-  const join = (displayName?: string): Promise<void> =>
+  const join = (displayName?: string, stays = false): Promise<void> =>
     open(async () => {
       if (joined.current !== "") return joined.current;
       const body = { code: current?.value, displayName };
@@ -57,7 +57,7 @@ export function SignIn(): VNode {
         if (!(error instanceof ApiError && error.isTemporary)) setCurrent(undefined);
         throw error;
       }
-    });
+    }, stays);
   useEffect(() => {
     if (current?.kind === "code") void join();
   }, []);
@@ -77,7 +77,8 @@ export function SignIn(): VNode {
           ? html`<${JoinForm} isBusy=${isBusy} onJoin=${join} />`
           : html`
             <${ProviderOr}>
-              <${TokenForm} isBusy=${isBusy} onToken=${(token: string) => open(() => Promise.resolve(token))} />
+              <${TokenForm} isBusy=${isBusy} onToken=${(token: string, stays: boolean) =>
+                open(() => Promise.resolve(token), stays)} />
               <//>
           `}
         <p class="links"><a href="docs">API documentation</a></p>
@@ -114,27 +115,37 @@ function ProviderOr({ children }: { children: ComponentChildren }): VNode {
   `;
 }
 
-function JoinForm({ isBusy, onJoin }: { isBusy: boolean; onJoin: (name: string) => Promise<void> }): VNode {
+function JoinForm({ isBusy, onJoin }: {
+  isBusy: boolean;
+  onJoin: (name: string, stays: boolean) => Promise<void>;
+}): VNode {
   return html`
     <form class="fields" onSubmit=${(event: SubmitEvent) => {
       event.preventDefault();
-      void onJoin(String(new FormData(event.currentTarget as HTMLFormElement).get("name")).trim());
+      const fields = new FormData(event.currentTarget as HTMLFormElement);
+      void onJoin(String(fields.get("name")).trim(), fields.has("stays"));
     }}>
       <p>You have been invited. What is your name?</p>
       <label>Name <input name="name" required maxlength="120" autofocus autocomplete="name" /></label>
+      <label class="check"><input type="checkbox" name="stays" defaultChecked /> Stay signed in on this device</label>
       <button class="primary" disabled=${isBusy}>Join</button>
     </form>
   `;
 }
 
-function TokenForm({ isBusy, onToken }: { isBusy: boolean; onToken: (token: string) => Promise<void> }): VNode {
+function TokenForm({ isBusy, onToken }: {
+  isBusy: boolean;
+  onToken: (token: string, stays: boolean) => Promise<void>;
+}): VNode {
   return html`
     <form class="fields" onSubmit=${(event: SubmitEvent) => {
       event.preventDefault();
-      void onToken(String(new FormData(event.currentTarget as HTMLFormElement).get("token")).trim());
+      const fields = new FormData(event.currentTarget as HTMLFormElement);
+      void onToken(String(fields.get("token")).trim(), fields.has("stays"));
     }}>
       <p>Open the address of an invitation, or paste an access token.</p>
       <label>Access token <textarea name="token" rows="4" required autofocus spellcheck="false" autocomplete="off"></textarea></label>
+      <label class="check"><input type="checkbox" name="stays" /> Stay signed in on this device</label>
       <button class="primary" disabled=${isBusy}>Sign in</button>
       <p class="dim">In the gateway's folder, <code>deno task token --sub alice</code> prints one.</p>
     </form>

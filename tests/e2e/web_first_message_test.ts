@@ -44,6 +44,19 @@ browserTest("whoever opens the printed address writes the first message", async 
       await write(bob, "Hi, **Owner**");
       await sees(owner, "Hi, Owner");
       await assertNoReports(bob);
+      // The next day, there is no other way back.
+      const context = bob.context();
+      await bob.close();
+      const later = await context.newPage();
+      await later.goto(target.baseUrl);
+      await later.locator(".sidebar").getByText("Bob", { exact: true }).waitFor();
+      await visit(later, "profile");
+      await later.getByLabel("Stay signed in on this device").uncheck();
+      await later.close();
+      const stranger = await context.newPage();
+      await stranger.goto(target.baseUrl);
+      await stranger.getByLabel("Access token").waitFor();
+      await context.close();
     });
     await t.step("signing out revokes the token", async () => {
       const token = await owner.evaluate("sessionStorage.getItem('gateway.token')") as string;

@@ -12,6 +12,7 @@ import { confirmThen } from "../part/dialog.ts";
 import { useFound } from "../part/list.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
+import { openNewToken } from "../people/access.ts";
 import { openErase } from "../people/erase.ts";
 import { openHold } from "./holds.ts";
 
@@ -87,8 +88,11 @@ function Row({ principal, onChange }: {
 }
 
 function menuOf(principal: Principal): MenuItem[] {
-  const { id, kind } = principal;
+  const { id, kind, disabled } = principal;
   const items: MenuItem[] = [
+    ...disabled || id === myId()
+      ? []
+      : [{ label: "New token", icon: "user" as const, onSelect: () => openNewToken(() => undefined, principal) }],
     { label: "What they did", icon: "clock", onSelect: () => go(["admin", "audit"], { by: id }) },
     { label: "Legal hold", icon: "lock", onSelect: () => openHold(principal, () => go(["admin", "holds"])) },
   ];

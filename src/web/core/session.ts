@@ -1,4 +1,4 @@
-// The session of this tab: its token is in sessionStorage, never in an address. What a person has written and not sent yet
+// The session of this tab: its token is in sessionStorage, never in an address; on request also in localStorage, for the next day. What a person has written and not sent yet
 // is there as well: it outlives a reload, and an expired session, until somebody else signs in.
 import { signal } from "@preact/signals";
 import type { Me } from "./resources.ts";
@@ -6,6 +6,13 @@ import type { Me } from "./resources.ts";
 const TOKEN = "gateway.token";
 const PERSON = "gateway.person";
 const REASON = "gateway.reason";
+
+/** Where a person stays signed in: the token, and whose it is. */
+const KEPT = "gateway.kept";
+
+// Not where somebody has signed out, nor where a code signs in.
+const isNew = sessionStorage.length === 0 && !/^#\w/.test(location.hash);
+if (isNew) takeKept();
 
 /** The access token; empty when signed out. */
 export const token = signal(sessionStorage.getItem(TOKEN) ?? "");
@@ -19,9 +26,6 @@ export const signedOutReason = sessionStorage.getItem(REASON) ?? "";
  * one is signed out in all. A tab asks by null, and gets the session; a text is the person who has signed out.
  */
 const tabs = new BroadcastChannel(`${TOKEN} ${location.pathname}`);
-// Not where somebody has signed out, nor where a code signs in.
-const isNew = sessionStorage.length === 0 && !/^#\w/.test(location.hash);
-
 tabs.onmessage = ({ data }) => {
   if (typeof data === "string") {
     if (data === sessionStorage.getItem(PERSON)) void signOut();
@@ -34,16 +38,48 @@ tabs.onmessage = ({ data }) => {
     token.value = value;
   }
 };
-if (isNew) tabs.postMessage(null);
+if (isNew && token.peek() === "") tabs.postMessage(null);
 
-/** Starts a session of this caller. */
-export function startSession(value: string, caller: Me): void {
+function takeKept(): void {
+  const [value, person] = kept();
+  if (value === "") return;
+  sessionStorage.setItem(PERSON, person);
+  sessionStorage.setItem(TOKEN, value);
+}
+
+function kept(): [value: string, person: string] {
+  try {
+    const [value, person] = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
+    return [String(value ?? ""), String(person ?? "")];
+  } catch {
+    return ["", ""];
+  }
+}
+
+/** Whether this session is there after the browser was closed. */
+export function isKept(): boolean {
+  return token.value !== "" && kept()[0] === token.value;
+}
+
+/** Keeps this session on the device, or no longer. */
+export function keepSession(isWanted: boolean): void {
+  if (isWanted) keep(token.peek(), sessionStorage.getItem(PERSON));
+  else localStorage.removeItem(KEPT);
+}
+
+function keep(...session: readonly (string | null)[]): void {
+  localStorage.setItem(KEPT, JSON.stringify(session));
+}
+
+/** Starts a session of this caller, who may stay signed in. */
+export function startSession(value: string, caller: Me, stays = false): void {
   const person = `${caller.tenant.id} ${caller.principal.id}`;
   const before = sessionStorage.getItem(PERSON) ?? person;
   if (before !== person) sessionStorage.clear();
   sessionStorage.removeItem(REASON);
   sessionStorage.setItem(PERSON, person);
   sessionStorage.setItem(TOKEN, value);
+  if (stays) keep(value, person);
   // What was read from the storage is somebody else's.
   if (before !== person) return location.reload();
   me.value = caller;
@@ -52,6 +88,7 @@ export function startSession(value: string, caller: Me): void {
 
 /** Ends the session of this tab, so that another one can start. */
 export function dropToken(): void {
+  if (isKept()) keepSession(false);
   sessionStorage.removeItem(TOKEN);
   token.value = "";
 }

@@ -66,17 +66,25 @@ function Description({ name, used: { scopes, createdAt, lastUsedAt } }: { name: 
   }${lastUsedAt === null ? "" : `, last used ${fullTimeOf(lastUsedAt)}`}</small></div>`;
 }
 
-function openNewToken(onCreated: () => void): void {
+/** For the caller, or by an administrator for somebody who cannot sign in any more. */
+export function openNewToken(onCreated: () => void, person?: { id: string; displayName: string }): void {
   openDialog(() =>
     html`
-      <${DialogForm} title="New token" action="Create" onSubmit=${async (fields: FormData) => {
+      <${DialogForm} title=${person === undefined
+        ? "New token"
+        : `New token for ${person.displayName}`} action="Create" onSubmit=${async (fields: FormData) => {
         const { token } = await post<{ token: string }>(TOKENS, {
+          ...person === undefined ? {} : { principalId: person.id },
           name: String(fields.get("name")).trim(),
           scopes: String(fields.get("scopes")).split(/[\s,]+/).filter((one) => one !== ""),
           expiresInSeconds: Number(fields.get("days")) * DAY_SECONDS,
         });
         onCreated();
-        showOnce("Copy this token", "Anyone who has it can act for you.", { label: "Token", value: token });
+        showOnce(
+          "Copy this token",
+          `Anyone who has it can act for ${person?.displayName ?? "you"}, and sign in with it.`,
+          { label: "Token", value: token },
+        );
       }}>
         <label>Name <input name="name" required maxlength="100" autofocus autocomplete="off" placeholder="Deploy script" /></label>
         <label>Scopes <input name="scopes" required maxlength="2000" defaultValue="*" autocomplete="off" spellcheck="false" /></label>

@@ -6,7 +6,7 @@ import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { addPeople } from "../core/people.ts";
 import type { Me, NotificationPrefs } from "../core/resources.ts";
-import { me, myId, signOut } from "../core/session.ts";
+import { isKept, keepSession, me, myId, signOut } from "../core/session.ts";
 import { drafts } from "../message/editing.ts";
 import { unsent } from "../message/outbox.ts";
 import { isAvailable, isShown, setShown } from "../notification/desktop.ts";
@@ -43,6 +43,8 @@ export default function ProfilePage(): VNode {
       <${Memories} />
       <section class="card">
         <h2>Your account</h2>
+        <${Toggle} label="Stay signed in on this device, also after the browser was closed" isOn=${isKept()}
+          onChange=${(isOn: boolean) => Promise.resolve(keepSession(isOn))} />
         <${OwnData} />
         <p><button type="button" class="danger-text" onClick=${() =>
           openErase(current.principal, () => void signOut())}>Erase my account</button></p>
