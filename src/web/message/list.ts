@@ -5,10 +5,10 @@ import { dayOf, isSameDay } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { connection, generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
-import { replaceRoute, route } from "../core/route.ts";
+import { hrefOf, replaceRoute, route } from "../core/route.ts";
 import type { Message, Room } from "../core/resources.ts";
 import { me } from "../core/session.ts";
-import { canWrite, markRead } from "../room/rooms.ts";
+import { canModerate, canWrite, markRead } from "../room/rooms.ts";
 import { Icon } from "../part/icon.ts";
 import { editedId } from "./editing.ts";
 import { unsent } from "./outbox.ts";
@@ -282,7 +282,11 @@ function Beginning({ room, isEmpty }: { room: Room; isEmpty: boolean }): VNode {
         ? "This is the beginning."
         : canWrite(room)
         ? "Nothing here yet. Write the first message below."
-        : "Nothing here yet."}
+        : "Nothing here yet."}${room.memberCount === 1 && canModerate(room)
+        ? html`
+          <a href=${hrefOf(["rooms", room.id], { pane: "members" })}>Add members</a>
+        `
+        : null}
       ${room.description === null ? null : html`
         ${room.description}
       `}</p>

@@ -1,6 +1,7 @@
 // One task: its fields, its activity, and what it came from.
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { REPEATS, ruleInWords } from "../calendar/rule.ts";
 import { ApiError, get, listAll } from "../core/api.ts";
 import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
@@ -183,18 +184,43 @@ function Side({ task, onSave, onRead }: {
         const { value } = event.target as HTMLInputElement;
         void onSave({ dueAt: value === "" ? null : new Date(value).toISOString() });
       }} /></label>
+      <${Repeats} task=${task} onSave=${onSave} />
       <label>Labels <${Saved} label="Labels" value=${task.labels.join(", ")} placeholder="bug, design" onSave=${(
         text: string,
       ) => onSave({ labels: text.split(",").map((one) => one.trim()).filter((one) => one !== "") })} /></label>
       <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) =>
         void onSave({ assigneeIds })} />
       <${Claim} task=${task} onRelease=${onRead} />
+      ${task.parentId === null ? null : html`<p class="dim">A subtask of <button type="button" class="link"
+        onClick=${() => openTask(task.parentId ?? "")}>another task</button></p>`}
       <p class="dim">In <a href=${`#/rooms/${task.roomId}/tasks`} onClick=${closeDialog}>${room === undefined
         ? "a room"
         : roomName(room)}</a>${task.sourceMessageId === null
         ? null
         : html`, from <a href=${`#/rooms/${task.roomId}?message=${task.sourceMessageId}`} onClick=${closeDialog}>a message</a>`}</p>
     </div>
+  `;
+}
+
+/** Another task follows once this one is done. */
+function Repeats({ task, onSave }: {
+  task: Task;
+  onSave: (change: Record<string, unknown>) => Promise<boolean>;
+}): VNode {
+  const rule = task.recurrence?.rrule ?? "";
+  const isKnown = REPEATS.some(([one]) => one === rule);
+  const choose = ({ target }: Event): void => {
+    const rrule = (target as HTMLSelectElement).value;
+    const anchor = task.dueAt === null ? "completion" : "due";
+    const { timeZone: timezone } = Intl.DateTimeFormat().resolvedOptions();
+    void onSave(rrule === "" ? { recurrence: null } : { recurrence: { rrule, anchor }, timezone });
+  };
+  return html`
+    <label>Repeats <select value=${rule} onChange=${choose}>${(isKnown
+      ? REPEATS
+      : [[rule, ruleInWords(rule)] as const, ...REPEATS]).map(([one, label]) =>
+        html`<option key=${one} value=${one}>${label}</option>`
+      )}</select></label>
   `;
 }
 
@@ -232,9 +258,14 @@ function Subtasks(
   return html`
     <h3>Subtasks</h3>
     ${subtasks.map((one) =>
-      html`<label class="check" key=${one.id}><input type="checkbox" checked=${one.status === "done"} onChange=${() =>
-        done(one)} />
-      <span dir="auto">${one.title}</span></label>`
+      html`
+        <span class="row check"
+          key=${one
+            .id}><input type="checkbox" aria-label=${`${one.title} is done`} checked=${one.status ===
+            "done"} onChange=${() => done(one)} />
+              <button type="button" class="link" onClick=${() => openTask(one.id)}><bdi>${one
+                .title}</bdi></button></span>
+      `
     )}
     <${LineForm} draft=${`task ${task.id}`} label="Add a subtask" maxlength=${255} onSend=${async (title: string) => {
       await createTask({ roomId: task.roomId, parentId: task.id, title });

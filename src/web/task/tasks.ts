@@ -20,6 +20,7 @@ export type Task = {
   labels: string[];
   parentId: string | null;
   dueAt: string | null;
+  recurrence: { rrule: string } | null;
   sourceMessageId: string | null;
   position: string;
   version: number;
