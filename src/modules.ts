@@ -17,12 +17,7 @@ import { groupModule } from "@/modules/group/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
 import { scimModule } from "@/modules/scim/mod.ts";
 import { signInModule } from "@/modules/sign_in/mod.ts";
-import {
-  type CredentialSnapshot,
-  type IdentityModule,
-  identityModule,
-  type IdentityService,
-} from "@/modules/identity/mod.ts";
+import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
 import { mcpModule } from "@/modules/mcp/mod.ts";
 import { holdModule } from "@/modules/hold/mod.ts";
 import { jobModule } from "@/modules/job/mod.ts";
@@ -39,6 +34,7 @@ import { notificationModule, type Notify } from "@/modules/notification/mod.ts";
 import { type OauthModule, oauthModule } from "@/modules/oauth/mod.ts";
 import { type PluginModule, pluginModule } from "@/modules/plugin/mod.ts";
 import { permissionModule } from "@/modules/permission/mod.ts";
+import { pushModule } from "@/modules/push/mod.ts";
 import { isMuted, RoomAccess, roomModule } from "@/modules/room/mod.ts";
 import { SearchIndex, type SearchModule, searchModule } from "@/modules/search/mod.ts";
 import { skillModule } from "@/modules/skill/mod.ts";
@@ -183,6 +179,8 @@ function addAccounts(
     identity: identities,
     messageTexts: (actor, ids) => new MessageAccess({ store: platform.store, roomAccess }).readTexts(actor, ids),
   }));
+  const revalidate: typeof authenticator.revalidate = (who) => authenticator.revalidate(who);
+  add(pushModule(platform, { identity: identities, notifications, revalidate, settings: config.push }));
   return {
     named: { tenant, identity, oauth, invitation },
     shared: { roomAccess, identity: identities, notify, index, toolSources },
@@ -196,7 +194,7 @@ function addAccounts(
     credentials,
     notifications,
     notify,
-    revalidate: (who: CredentialSnapshot) => authenticator.revalidate(who),
+    revalidate,
   };
 }
 

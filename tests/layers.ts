@@ -18,6 +18,7 @@ const MODULE_ORDER = [
   "group",
   "scim",
   "notification",
+  "push",
   "room",
   "file",
   "message",

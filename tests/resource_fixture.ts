@@ -22,12 +22,21 @@ export function openResourceGateway(environment: Record<string, string> = {}): P
   }));
   const settings = {
     SVC_OUTBOUND_ALLOW: "127.0.0.1",
+    SVC_PUSH_CONTACT: "mailto:ops@example.com",
     SVC_AI_BASE_URL: "http://m.test/v1",
     SVC_AI_MODEL: "small",
     ...environment,
   };
   return openGateway(settings, { models, modules: [() => commands.module()] });
 }
+
+/** A browser that has subscribed. */
+const PUSH_EXAMPLE = {
+  keys: {
+    p256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+    auth: "BTBZMqHH6r4Tts7J_aSIgg",
+  },
+};
 
 /** One of everything, with `word` in every text. */
 export async function createResources(caller: Caller, word: string): Promise<ResourceIds> {
@@ -85,6 +94,11 @@ export async function createResources(caller: Caller, word: string): Promise<Res
     apr,
     grant,
     feed: (await post(`${BASE}/calendar/feeds`, { ...here, name: word })).id,
+    psh: (await post(`${BASE}/push-subscriptions`, {
+      ...PUSH_EXAMPLE,
+      name: word,
+      endpoint: `https://push.apple.com/${crypto.randomUUID()}`,
+    })).id,
     imp: (await post(`${BASE}/calendar/import`, { ...here, text: calendar })).id,
     tok: (await post(`${BASE}/tokens`, { name: word, scopes: ["room.read"] })).id,
     itx: (await post(`${BASE}/commands/run`, { ...here, text: `/toy ${word}` })).id,

@@ -6,6 +6,7 @@ import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 import { suggestionFor } from "@/core/suggestion.ts";
 import { trimTrailing } from "@/core/text.ts";
 import type { ProviderConfig } from "@/modules/sign_in/mod.ts";
+import type { PushSettings } from "@/modules/push/mod.ts";
 import type { OperatorProvider } from "@/ports/model.ts";
 import { aiModels, operatorProvider } from "./ai.ts";
 import {
@@ -18,10 +19,12 @@ import {
   onOff,
   origins,
   proxies,
+  pushContact,
   redisUrl,
   url,
 } from "./formats.ts";
 import { identityProvider } from "./oidc.ts";
+import { PUSH_HOSTS, pushSettings } from "./push.ts";
 import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "./secret.ts";
 
 export { ConfigError };
@@ -71,6 +74,8 @@ const Environment = z.object({
   SVC_LIVEKIT_URL: url(["wss:", "ws:", "https:", "http:"]).optional(),
   SVC_LIVEKIT_API_KEY: z.string().min(1).optional(),
   SVC_OUTBOUND_ALLOW: hosts.default([]),
+  SVC_PUSH_CONTACT: pushContact.optional(),
+  SVC_PUSH_HOSTS: hosts.default(PUSH_HOSTS),
   SVC_AI_KIND: z.enum(["openai", "anthropic", "google"], { error: "openai, anthropic or google" }).default("openai"),
   SVC_AI_BASE_URL: url(["http:", "https:"]).optional(),
   SVC_AI_MODEL: aiModels("chat").default([]),
@@ -165,6 +170,8 @@ export type Config = {
   ai: OperatorProvider | undefined;
   /** Where people sign in, when there is one. */
   oidc: ProviderConfig | undefined;
+  /** How notifications are pushed to browsers, when they are. */
+  push: PushSettings | undefined;
   /** What the operator should know, logged at start. */
   warnings: readonly string[];
 };
@@ -245,18 +252,20 @@ export function readConfig(environ: EnvironmentSource): Config {
   }
   const secret = jwtSecret(settings, raw, warnings);
   const previous = raw.SVC_JWT_SECRET_PREVIOUS;
+  const jwtSecrets = previous === undefined
+    ? [secret]
+    : [secret, secretBytes("SVC_JWT_SECRET_PREVIOUS", previous, isDevelopment)];
   return {
     settings,
     s3: s3Of(settings, raw.SVC_S3_SECRET_ACCESS_KEY),
     jwtSecret: secret,
-    jwtSecrets: previous === undefined
-      ? [secret]
-      : [secret, secretBytes("SVC_JWT_SECRET_PREVIOUS", previous, isDevelopment)],
+    jwtSecrets,
     metricsToken: raw.SVC_METRICS_TOKEN,
     turnSecret: turnSecret(settings, raw),
     liveKit: liveKit(settings, raw),
     ai: operatorProvider(settings, raw.SVC_AI_API_KEY),
     oidc: identityProvider(settings, raw.SVC_OIDC_CLIENT_SECRET),
+    push: pushSettings(settings, jwtSecrets),
     warnings,
   };
 }

@@ -53,6 +53,10 @@ export const hosts = list.refine(
   (all) => all.every(isHost),
   "a comma-separated list of host names, addresses and networks such as models.internal,10.0.0.0/8",
 );
+export const pushContact = z.string().regex(
+  /^(?:mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/,
+  "an address for push services to write to, such as mailto:ops@example.com or https://example.com/contact",
+);
 export const redisUrl = z.string().refine(
   // A password that is not encoded ends the host early: the rest of it would be the database, which is a number.
   (text) => URL.canParse(text) && /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?[^#]*)?$/.test(text),

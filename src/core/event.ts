@@ -136,7 +136,14 @@ export function pluginStream(pluginId: string): string {
   return `plugin:${pluginId}`;
 }
 
+const PRINCIPAL_PREFIX = "principal:";
+
 /** The stream of a principal, which all of its devices receive. */
 export function principalStream(principalId: string): string {
-  return `principal:${principalId}`;
+  return PRINCIPAL_PREFIX + principalId;
+}
+
+/** The id of the principal whose stream it is; `undefined` if it is another one. */
+export function principalOfStream(stream: string): string | undefined {
+  return stream.startsWith(PRINCIPAL_PREFIX) ? stream.slice(PRINCIPAL_PREFIX.length) : undefined;
 }

@@ -44,6 +44,7 @@ export const FAULTS = {
   route_not_found: fault(404, "No such endpoint"),
   search_not_configured: fault(404, "Search is not configured"),
   ai_not_configured: fault(404, "No AI provider is configured"),
+  push_not_configured: fault(404, "Push is not configured"),
   method_not_allowed: fault(405, "Method not allowed"),
   not_acceptable: fault(406, "Not acceptable"),
   conflict: fault(409, "Conflict"),

@@ -131,6 +131,11 @@ export class Metrics {
     "svc_webhook_lag_seconds",
     "Age of the oldest event that waits for delivery to a webhook",
   );
+  readonly pushMessages = this.#counter(
+    "svc_push_messages_total",
+    "Messages to push services, by outcome: delivered, ended, refused or unavailable",
+    ["outcome"],
+  );
   readonly vectorsStored = this.#gauge("svc_vectors_stored", "Vectors of all tenants in the database");
   readonly vectorsPending = this.#gauge("svc_vectors_pending", "Items of all tenants that wait for their vectors");
   readonly vectorFailures = this.#counter("svc_vector_embed_failures_total", "Failures of embedding, by code", [

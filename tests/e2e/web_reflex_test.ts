@@ -43,7 +43,11 @@ async function pastePicture(page: Page, into: string, name: string): Promise<voi
 
 browserTest("what people are used to works as elsewhere", async (t) => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-reflex-" });
-  const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
+  const environment = {
+    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
+    SVC_DATA_DIR: folder,
+    SVC_PUSH_CONTACT: "mailto:ops@example.com",
+  };
   await using target = await openTarget({ isOwn: true, environment });
   const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
   const bob = await target.token({ sub: "bob", name: "Bob" });
@@ -328,6 +332,50 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.getByRole("img", { name: "below.png" }).waitFor();
       await page.keyboard.type("!");
       await eventually(async () => assert.match(await contentOf(id), /^One! line\n\n!\[below\.png\]\(.+\)\n\nAnother/));
+    });
+    await t.step("who has asked for it is notified while no page of the client is open", async () => {
+      await visit(page, "profile");
+      // No push service can be reached, and this browser shows no notifications.
+      await page.evaluate(`(() => {
+        Notification.requestPermission = () => Promise.resolve("granted");
+        PushManager.prototype.subscribe = ({ applicationServerKey }) => Promise.resolve({
+          toJSON: () => ({
+            endpoint: "https://fcm.googleapis.com/fcm/send/ada",
+            keys: { p256dh: applicationServerKey, auth: "BTBZMqHH6r4Tts7J_aSIgg" },
+          }),
+        });
+      })()`);
+      await page.getByLabel("In this browser, also while").check();
+      await eventually(async () => {
+        const { items } = await target.call(ada, "GET", "/v1/collaboration/push-subscriptions");
+        assert.deepEqual(items.map(({ service }: { service: string }) => service), ["fcm.googleapis.com"]);
+      });
+      const [worker] = page.context().serviceWorkers();
+      await worker?.evaluate(`
+        registration.showNotification = (title, { body, data }) => Promise.resolve(self.shown = { title, body, data });
+        clients.matchAll = () => Promise.resolve([]);
+        clients.openWindow = ({ href }) => Promise.resolve(self.opened = href);
+      `);
+      const notification = {
+        id: "ntf_1",
+        kind: "mention",
+        actor: null,
+        roomId,
+        messageId: "msg_1",
+        preview: "**Look** &amp; see",
+      };
+      const data = { notification: { ...notification, resource: null, data: {} }, actorName: "Bob", moreCount: 2 };
+      const happened = (type: string, fields: string): Promise<unknown> | undefined =>
+        worker?.evaluate(
+          `new Promise((resolve, reject) => dispatchEvent(Object.assign(new Event("${type}"), ${fields}, {
+          waitUntil: (work) => work.then(resolve, reject),
+        })))`,
+        );
+      await happened("push", `{ data: { json: () => (${JSON.stringify(data)}) } }`);
+      const { title, body } = await worker?.evaluate("shown") as { title: string; body: string };
+      assert.deepEqual([title, body], ["Bob mentioned you, and 2 more", "Look & see"]);
+      await happened("notificationclick", "{ notification: { data: shown.data, close() {} } }");
+      assert.equal(await worker?.evaluate("opened"), `${target.baseUrl}/#/rooms/${roomId}?message=msg_1`);
     });
     await t.step("who signs out in one tab is signed out in the others, and nobody else is", async () => {
       const second = await page.context().newPage();

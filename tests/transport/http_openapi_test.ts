@@ -53,6 +53,8 @@ Deno.test("the document has every operation and every route, each with its own o
     "ws.connect",
     "home.get",
     "client.asset",
+    "client.worker",
+    "client.manifest",
     "health.get",
     "metrics.get",
     "readiness.get",

@@ -34,7 +34,9 @@ Deno.test("/ is the client for browsers, and lists entry points for everybody el
   assert.equal(page.status, 200);
   assert.match(page.headers.get("Content-Type") ?? "", /^text\/html/);
   const policy = page.headers.get("Content-Security-Policy") ?? "";
-  for (const part of ["default-src 'none'", "script-src 'self'", "trusted-types 'none'", "frame-ancestors 'none'"]) {
+  for (
+    const part of ["default-src 'none'", "script-src 'self'", "trusted-types push-worker", "frame-ancestors 'none'"]
+  ) {
     assert.ok(policy.includes(part), part);
   }
   assert.doesNotMatch(policy, /unsafe|\*|https?:/);
@@ -87,7 +89,10 @@ Deno.test("every import of the client and of its packages is a file of the clien
   const { call } = createSampleGateway();
   const html = await (await call("/", HTML)).text();
   const [folder = ""] = /app\/[^/"]+/.exec(html) ?? [];
-  const queue = ["main.ts"];
+  const worker = await (await call("/push_worker.js", { token: null })).text();
+  const ofWorker = staticImportsOf(worker);
+  assert.ok(ofWorker.every((name) => name.startsWith(`./${folder}/`)), `${ofWorker}`);
+  const queue = ["main.ts", ...ofWorker.map((name) => name.slice(`./${folder}/`.length))];
   const seen = new Set(queue);
   for (const file of queue) {
     const response = await call(`/${folder}/${file}`, { token: null });

@@ -274,7 +274,7 @@ function withBuiltInRoutes(deps: HttpDeps): Route[] {
     .filter((path) => path === "/openapi.json" || routes.some((route) => route.path === path));
   const pages = ["/docs/events"].filter((path) => routes.some((route) => route.path === path));
   const client = new WebClient(deps.signInName);
-  routes.push(homeRoute(deps.version, documents, (request) => client.respond(request)), client.route);
+  routes.push(homeRoute(deps.version, documents, (request) => client.respond(request)), ...client.routes);
   routes.push(...docsRoutes([...documents, ...pages]));
   routes.push(openapiRoute({ operations: deps.operations, routes, tags: deps.tags ?? {}, version: deps.version }));
   return routes;

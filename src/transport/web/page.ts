@@ -4,7 +4,7 @@ import manifest from "../../../deno.json" with { type: "json" };
 import { Fault } from "@/core/fault.ts";
 import { escapeHtml } from "@/core/text.ts";
 import type { Route } from "@/core/route.ts";
-import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
+import { ASSET_PARAMETERS, ASSET_RESPONSES, assetRoute, StaticAsset } from "../shared/static_asset.ts";
 import { packageFile, PACKAGES } from "./packages.ts";
 import { staticImportsOf, toBrowserScript, toBrowserStyle } from "./script.ts";
 import { SCRIPTS, STYLES } from "./sources.ts";
@@ -17,11 +17,14 @@ const POLICY = [
   "img-src 'self' data: blob:",
   "media-src 'self' blob:",
   "connect-src 'self'",
+  "worker-src 'self'",
+  "manifest-src 'self'",
   "base-uri 'none'",
   "form-action 'none'",
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
-  "trusted-types 'none'",
+  // Of the address of the service worker, which is always the same.
+  "trusted-types push-worker",
 ].join("; ");
 
 const HEADERS = {
@@ -30,6 +33,8 @@ const HEADERS = {
   "Referrer-Policy": "no-referrer",
 };
 const ENTRY = "main.ts";
+const WORKER = "push_worker.ts";
+const SCRIPT_TYPE = "text/javascript; charset=utf-8";
 /** All styles in one file: they are small, and compress well together. */
 const STYLE = "style.css";
 /** Of views, which load them when the first one is opened. The styles of paper come last in each. */
@@ -39,7 +44,16 @@ const STYLE_FILES: readonly (readonly [file: string, isPart: (name: string) => b
   ["views.css", (name) => [...VIEW_STYLES, "print.css"].includes(name)],
 ];
 
-type Client = { digest: string; page: StaticAsset; files: ReadonlyMap<string, StaticAsset> };
+/** With it, browsers install the page as an application; those of phones push to nothing else. */
+const APPLICATION = {
+  name: "Collaboration Gateway",
+  short_name: "Gateway",
+  start_url: "./",
+  display: "standalone",
+  icons: [{ src: "docs/favicon.svg", sizes: "any", type: "image/svg+xml" }],
+};
+
+type Client = { digest: string; page: StaticAsset; worker: string; files: ReadonlyMap<string, StaticAsset> };
 
 /** The page for browsers that open `/`, and the route of its files. */
 export class WebClient {
@@ -54,6 +68,29 @@ export class WebClient {
   async respond(request: Request): Promise<Response> {
     const { page } = await this.#load();
     return await page.respond(request);
+  }
+
+  /** Of the files of the page, and of what its browser asks for beside it. */
+  get routes(): Route[] {
+    const worker = new StaticAsset(SCRIPT_TYPE, async () => (await this.#load()).worker, { headers: HEADERS });
+    const application = new StaticAsset("application/manifest+json", () => JSON.stringify(APPLICATION), {
+      headers: HEADERS,
+    });
+    return [
+      this.route,
+      assetRoute({
+        name: "client.worker",
+        summary: "Get the service worker of the browser client",
+        path: "/push_worker.js",
+        description: "The script, which shows pushed notifications",
+      }, worker),
+      assetRoute({
+        name: "client.manifest",
+        summary: "Get the web application manifest of the browser client",
+        path: "/manifest.webmanifest",
+        description: "The manifest",
+      }, application),
+    ];
   }
 
   get route(): Route {
@@ -109,7 +146,7 @@ async function load(signInName: string | undefined): Promise<Client> {
   const files = new Map<string, StaticAsset>();
   const cached = { headers: HEADERS, isImmutable: true, encodings: ["br", "gzip"] } as const;
   for (const [file, script] of ready) {
-    files.set(file, new StaticAsset("text/javascript; charset=utf-8", () => script, cached));
+    files.set(file, new StaticAsset(SCRIPT_TYPE, () => script, cached));
   }
   for (const [file, isPart] of STYLE_FILES) {
     const style = styles.filter(([name]) => isPart(name)).map(([, text]) => toBrowserStyle(text)).join("\n");
@@ -121,7 +158,16 @@ async function load(signInName: string | undefined): Promise<Client> {
     headers: { ...HEADERS, Vary: "Accept" },
     encodings: ["br", "gzip"],
   });
-  return { digest, page, files };
+  return { digest, page, worker: workerScript(scripts, digest), files };
+}
+
+/** Beside the folder of the files, as its address stays and theirs does not. */
+function workerScript(scripts: readonly (readonly [string, string])[], digest: string): string {
+  const source = scripts.find(([path]) => path === WORKER)?.[1] ?? "";
+  return toBrowserScript(source, {
+    isTypeScript: true,
+    locate: (name) => `app/${digest}/${locate(name, WORKER)}`,
+  });
 }
 
 async function textsOf(sources: typeof SCRIPTS): Promise<[string, string][]> {
@@ -173,6 +219,7 @@ function pageOf(folder: string, scripts: readonly string[], signInName: string |
 <title>Collaboration Gateway</title>
 ${signInName === undefined ? "" : `<meta name="sign-in" content="${escapeHtml(signInName)}">`}
 <link rel="icon" href="docs/favicon.svg" type="image/svg+xml">
+<link rel="manifest" href="manifest.webmanifest">
 <link rel="stylesheet" href="${folder}/${STYLE}">
 ${scripts.map((file) => `<link rel="modulepreload" href="${folder}/${file}">`).join("\n")}
 <script type="module" src="${folder}/${ENTRY}"></script>

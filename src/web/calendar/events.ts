@@ -1,6 +1,6 @@
 // Events of the calendar.
 import { listAll } from "../core/api.ts";
-import { colorOf } from "../core/format.ts";
+import { colorOf, dateText } from "../core/format.ts";
 import { classes } from "../core/html.ts";
 import { preferences } from "../core/preferences.ts";
 import { isAdmin, myId } from "../core/session.ts";
@@ -106,9 +106,4 @@ export function addDays(day: Date, days: number): Date {
   const next = new Date(day);
   next.setDate(next.getDate() + days);
   return next;
-}
-
-/** A local date as `2026-03-01`. */
-export function dateText(day: Date): string {
-  return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
 }

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { call, post } from "../core/api.ts";
-import { localInputOf } from "../core/format.ts";
+import { dateText, localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { nameOf, readMembers } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
@@ -13,7 +13,7 @@ import { Placeholder } from "../part/place.ts";
 import { usePrincipals } from "../room/create.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
 import { useBusy } from "./busy.ts";
-import { addDays, dateText, type Entry, type EventDetail, eventPath } from "./events.ts";
+import { addDays, type Entry, type EventDetail, eventPath } from "./events.ts";
 import { REPEATS, ruleInWords } from "./rule.ts";
 
 type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule?: string | null };

@@ -1,9 +1,9 @@
 // A month of the calendar: what is on each day, in short.
 import type { VNode } from "preact";
-import { fullDayOf, timeOf } from "../core/format.ts";
+import { dateText, fullDayOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { locale } from "../core/preferences.ts";
-import { classesOf, dateText, type Entry, isOn, titleOf } from "./events.ts";
+import { classesOf, type Entry, isOn, titleOf } from "./events.ts";
 
 /** Of a day; the week has the others. */
 const SHOWN_MAX = 3;

@@ -1,6 +1,7 @@
 // A week or a month of the calendar: of a room, or of all that the caller may see.
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { dateText } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { locale } from "../core/preferences.ts";
 import { useLive } from "../core/live.ts";
@@ -10,7 +11,7 @@ import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
-import { addDays, dateText, daysOfMonth, type Entry, readEntries, weekOf } from "./events.ts";
+import { addDays, daysOfMonth, type Entry, readEntries, weekOf } from "./events.ts";
 import { openEvent } from "./event.ts";
 import { openFeeds } from "./feeds.ts";
 import { openImport } from "./import.ts";

@@ -1,12 +1,12 @@
 // The grid of a week: a column a day, events beside each other where they overlap.
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { colorOf, hourOf, timeOf } from "../core/format.ts";
+import { colorOf, dateText, hourOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { locale } from "../core/preferences.ts";
 import { route } from "../core/route.ts";
 import { roomName, rooms } from "../room/rooms.ts";
-import { addDays, classesOf, dateText, type Entry, isOn, mayEdit, titleOf } from "./events.ts";
+import { addDays, classesOf, type Entry, isOn, mayEdit, titleOf } from "./events.ts";
 
 /** Resolves to whether the event is there now. */
 type OnDrop = (entry: Entry, start: Date) => Promise<boolean>;

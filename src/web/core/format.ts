@@ -101,3 +101,8 @@ function daysAgo(at: string): number {
 export function capitalized(text: string): string {
   return text.charAt(0).toLocaleUpperCase() + text.slice(1);
 }
+
+/** A local date as `2026-03-01`. */
+export function dateText(day: Date): string {
+  return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
+}

@@ -5,6 +5,7 @@ import { addressOf } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { personOf } from "../core/people.ts";
 import type { Mentions } from "../core/resources.ts";
+import { unescaped } from "./plain_text.ts";
 
 const SAFE_LINK = /^(?:https?:|mailto:|#)/i;
 /** What is around a name is as for the gateway: a dot or hyphen after it may end the sentence. */
@@ -123,13 +124,6 @@ function mentions(text: string, names: MentionNames): ComponentChildren[] {
   return splitMentions(text, names).map((part, at) =>
     at % 2 === 0 ? part : html`<span class="mention" dir="auto">@${part}</span>`
   );
-}
-
-const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" };
-
-/** Entities as the characters they name. */
-export function unescaped(text: string): string {
-  return text.replaceAll(/&(amp|lt|gt|quot|#39);/g, (all, name: string) => ENTITIES[name] ?? all);
 }
 
 /** Names of the mentioned: handles as they are, and for ids, which say little, the display names. */

@@ -1,6 +1,7 @@
 // Markdown of messages as plain text in one line, for previews.
 import { marked, type Token, type Tokens } from "marked";
-import { unescaped } from "./markdown.ts";
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" };
 
 /** What a person reads of a text, without the marks of its formatting. */
 export function plainText(text: string): string {
@@ -47,4 +48,9 @@ function textOf(token: Token): string {
     default:
       return token.raw;
   }
+}
+
+/** Entities as the characters they name. */
+export function unescaped(text: string): string {
+  return text.replaceAll(/&(amp|lt|gt|quot|#39);/g, (all, name: string) => ENTITIES[name] ?? all);
 }

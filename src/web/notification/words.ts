@@ -1,6 +1,5 @@
-// What a notification says, and where it leads.
-import { dateText } from "../calendar/events.ts";
-import { nameOf } from "../core/people.ts";
+// What a notification says, and where it leads: on pages, and in the service worker.
+import { dateText } from "../core/format.ts";
 import type { Notification } from "../core/resources.ts";
 import { plainText } from "../message/plain_text.ts";
 
@@ -34,9 +33,8 @@ export function personIn({ actor, data }: Notification): string | undefined {
 }
 
 /** Such as "Ada mentioned you". */
-export function headlineOf(notification: Notification): string {
-  const who = personIn(notification);
-  return `${who === undefined ? "" : nameOf(who)} ${wordsOf(notification.kind)}`.trim();
+export function headlineOf(kind: string, who: string | undefined): string {
+  return `${who ?? ""} ${wordsOf(kind)}`.trim();
 }
 
 export function textOf({ preview, title }: Notification): string {

@@ -10,6 +10,7 @@ import { isKept, keepSession, me, myId, signOut } from "../core/session.ts";
 import { drafts } from "../message/editing.ts";
 import { unsent } from "../message/outbox.ts";
 import { isAvailable, isShown, setShown } from "../notification/desktop.ts";
+import { unsubscribe } from "../notification/push.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
@@ -69,9 +70,11 @@ function signOutSafely(): void {
  * Revokes the token, so that it is worthless wherever it was copied to, and ends the session at the identity provider, which would
  * sign in the next person as this one.
  */
-function logOut(): Promise<void> {
+async function logOut(): Promise<void> {
+  // Without it, what is pushed ends with the token; the next person has a subscription of their own.
+  await unsubscribe().catch(() => undefined);
   const next = provider === "" ? undefined : "v1/collaboration/auth/sign-out";
-  return signOut((token) => call("POST", "v1/collaboration/auth/logout", {}, token), next);
+  await signOut((token) => call("POST", "v1/collaboration/auth/logout", {}, token), next);
 }
 
 async function save(change: Record<string, unknown>): Promise<void> {

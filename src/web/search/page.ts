@@ -2,12 +2,11 @@
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { get } from "../core/api.ts";
-import { shortTimeOf } from "../core/format.ts";
+import { dateText, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { goBack, hrefOf, replaceRoute, route } from "../core/route.ts";
 import type { Message, Person } from "../core/resources.ts";
-import { dateText } from "../calendar/events.ts";
 import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { useFound } from "../part/list.ts";
