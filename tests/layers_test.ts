@@ -136,6 +136,19 @@ Deno.test("no file of the source imports itself through others, types included",
   assert.deepEqual([...imports.keys()], []);
 });
 
+Deno.test("nothing is exported that no other file names", async () => {
+  const exported = await readMatches(
+    /^export (?:async )?(?:abstract )?(?:function\*?|const|class|type|interface) (\w+)/gm,
+  );
+  const words = [...await readMatches(/\b([A-Za-z_]\w*)/g), ...await readMatches(/\b([A-Za-z_]\w*)/g, TESTS)];
+  const files = new Map<string, number>();
+  for (const [, found] of words) for (const word of new Set(found)) files.set(word, (files.get(word) ?? 0) + 1);
+  const unused = [...exported].flatMap(([file, names]) =>
+    names.filter((name) => files.get(name) === 1).map((name) => `${file.slice(SOURCE.href.length)}: ${name}`)
+  );
+  assert.deepEqual(unused, []);
+});
+
 Deno.test("threads that start for one file load neither schemas nor the database", async () => {
   const imports = await readImports(/^(?:import(?! type)|export|\}) [^"\n]*?from "([^"]+)"/gm);
   for (const worker of ["archive/format/json_worker.ts", "calendar/ics/worker.ts", "file/image/worker.ts"]) {
@@ -165,6 +178,7 @@ Deno.test("a module changes no table of another", async () => {
 });
 
 const SOURCE = new URL("../src/", import.meta.url);
+const TESTS = new URL("./", import.meta.url);
 
 /** What each file of the source imports by statements of this form: addresses of files, names of packages. */
 async function readImports(statement: RegExp): Promise<Map<string, string[]>> {

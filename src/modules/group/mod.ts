@@ -12,7 +12,7 @@ export { CHANGED_MEMBERS_MAX, Group, GROUP_MEMBERS_MAX, GROUP_NAME_MAX, GroupId 
 export { type GroupService, viewerOf } from "./service.ts";
 export { type GroupRow, GroupStore, type GroupTables } from "./store.ts";
 
-export type GroupModule = Module & { groups: GroupService };
+type GroupModule = Module & { groups: GroupService };
 
 export function groupModule(
   { store, clock, cursors }: Platform,

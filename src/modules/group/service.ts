@@ -213,7 +213,7 @@ export function viewerOf(actor: Pick<Actor, "role" | "ownerId" | "principalId">)
   return isGuest(actor) ? [actor.ownerId ?? actor.principalId] : [];
 }
 
-export function nameKeyOf(name: string): string {
+function nameKeyOf(name: string): string {
   return name.toLowerCase();
 }
 

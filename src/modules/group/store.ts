@@ -18,7 +18,7 @@ export type GroupRow = {
   created_at: string;
   updated_at: string;
 };
-export type GroupMemberRow = { tenant_id: string; group_id: string; principal_id: string; added_at: string };
+type GroupMemberRow = { tenant_id: string; group_id: string; principal_id: string; added_at: string };
 export type GroupTables = { user_group: GroupRow; user_group_member: GroupMemberRow };
 /** A group with the number of its members. */
 export type CountedGroup = GroupRow & { member_count: number };

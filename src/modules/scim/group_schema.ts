@@ -27,7 +27,7 @@ const Given = z.object({
 });
 
 /** A group as the identity provider wants it; what it does not mention is absent. */
-export type WantedGroup = {
+type WantedGroup = {
   displayName: string;
   externalId: string | null | undefined;
   memberIds: string[] | undefined;

@@ -108,7 +108,7 @@ function describe({ startedAt, endedAt, createdAt, recording }: Meeting): string
 }
 
 /** What programs, such as agents, have written down of what was said. */
-export function openTranscript({ id, title }: { id: string; title: string | null }): void {
+function openTranscript({ id, title }: { id: string; title: string | null }): void {
   openDialog(() =>
     html`
       <div class="wide-dialog">
