@@ -462,6 +462,30 @@ Deno.test("a direct room keeps no former name of a person who was erased", async
   assert.deepEqual(names, ["bob, Deleted user", "bob, carol, Deleted user", "Lunch"]);
 });
 
+testOnEngines(
+  "a private room in which only the person was left is deleted, and a public one stays",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const boss = await createCaller(gateway, "boss", { role: "owner" });
+    const zoe = await createCaller(gateway, ZOE);
+    const ids = [
+      await createRoom(zoe, []),
+      await createRoom(zoe, [], { visibility: "public" }),
+      await createRoom(zoe, ["boss"]),
+    ];
+    for (const id of ids) await sendMessage(zoe, id, WRITTEN);
+    ok(await boss.get("/v1/collaboration/me"));
+    await erase(gateway, "anonymize");
+    gateway.clock.advance(31 * DAY_MS);
+    await gateway.runJobs();
+    const { db } = gateway.app.store;
+    const rooms = await db.selectFrom("room").select("id").execute();
+    assert.deepEqual(rooms.map(({ id }) => id).sort(), [ids[1], ids[2]].sort());
+    const messages = await db.selectFrom("message").select("room_id").execute();
+    assert.deepEqual(messages.map(({ room_id }) => room_id).sort(), [ids[1], ids[2]].sort());
+  },
+);
+
 testOnEngines("an import restores nothing of a person who was erased since the export", async (environment) => {
   await withOwner(async (gateway, boss) => {
     ok(await boss.get("/v1/collaboration/me"));

@@ -72,7 +72,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
   return {
     name: "room",
     migrations,
-    erases: roomErasure({ store, members }),
+    erases: roomErasure({ store, clock, members }),
     ...roomApi({
       rooms,
       deletion,

@@ -1,17 +1,19 @@
 // What becomes of the tables when a person is erased.
 import { DELETED_NAME, type ErasedPerson, type PrincipalErasure, WORK_OF_ROOM } from "@/core/erasure.ts";
+import type { Clock } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { truncateText } from "@/core/text.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { RoomMembers } from "./members.ts";
 import { directRoomName, SEPARATOR } from "./direct_room.ts";
 import { roomChanges, roomEvent } from "./presenter.ts";
+import { deleteRoom } from "./room_deletion.ts";
 import { DIRECT_MEMBERS_MAX, NAME_MAX } from "./schema.ts";
 import { type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 
-type Deps = { store: Store<RoomTables>; members: Pick<RoomMembers, "end"> };
+type Deps = { store: Store<RoomTables>; clock: Clock; members: Pick<RoomMembers, "end"> };
 
-/** Memberships end with the events that clients expect. */
+/** Memberships end with the events that clients expect. A private room in which nobody is left is deleted: none could read it. */
 export const roomErasure = (deps: Deps): PrincipalErasure => ({
   room: {
     key: ["id"],
@@ -43,7 +45,7 @@ export const roomErasure = (deps: Deps): PrincipalErasure => ({
 
 /** Ends memberships in one transaction, and publishes which pseudonym takes the place of the id. */
 async function endMemberships(
-  { store, members }: Deps,
+  { store, clock, members }: Deps,
   { tenantId, principalId, pseudonymId }: ErasedPerson,
   roomIds: readonly string[],
 ): Promise<number> {
@@ -61,6 +63,9 @@ async function endMemberships(
       if (room.kind === "direct") await renameDirectRoom(tx, room, member.display_name);
       const data = { roomId, principalId, pseudonymId };
       await tx.emit(roomEvent({ tenantId }, roomId, "principal.erased", data));
+      const isEmpty = room.visibility === "private" && room.state !== "deleted" &&
+        (await rooms.memberIds(tenantId, roomId)).length === 0;
+      if (isEmpty) await deleteRoom(tx, { tenantId }, room, { now: clock.now(), purge: false });
       ended++;
     }
     return ended;

@@ -1,5 +1,5 @@
 // Deleted rooms: restorable for 30 days, then purged.
-import { isAdmin } from "@/core/actor.ts";
+import { type Actor, isAdmin } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -49,27 +49,7 @@ export class RoomDeletion {
       if (purge) {
         await holds.assertNotHeld("The room cannot be purged", tx.db, actor.tenantId, { roomId: id });
       }
-      const now = clock.now();
-      await tx.enqueue({ ...purgeJob(actor.tenantId, id), runAt: purge ? now : now + RESTORE_WINDOW_MS });
-      const rooms = new RoomStore(tx.db);
-      // A purge ends the restore window: a room that is partly purged must not be restored.
-      const deleted_at = iso(purge ? now - RESTORE_WINDOW_MS : now);
-      if (room.state === "deleted") return await rooms.update(actor.tenantId, id, { deleted_at });
-      const restoreState: RestoreState = { slug: room.slug, state: room.state };
-      const memberIds = await rooms.memberIds(actor.tenantId, id);
-      await rooms.update(actor.tenantId, id, {
-        state: "deleted",
-        deleted_at,
-        updated_at: iso(now),
-        slug: null,
-        direct_key: null,
-        restore_state_json: JSON.stringify(restoreState),
-      });
-      const deleted = roomEvent(actor, id, "room.deleted", { roomId: id });
-      await tx.emit(
-        { ...deleted, effect: { kind: "evict", principalIds: "*", reason: "room deleted" } },
-        ...memberIds.map((principalId) => ({ ...deleted, stream: principalStream(principalId) })),
-      );
+      await deleteRoom(tx, actor, room, { now: clock.now(), purge });
     });
   }
 
@@ -179,6 +159,36 @@ export class RoomDeletion {
   #isPurged({ deleted_at }: RoomRow): boolean {
     return deleted_at !== null && Date.parse(deleted_at) + RESTORE_WINDOW_MS <= this.#deps.clock.now();
   }
+}
+
+/** Deletes a room that the caller has locked. With `purge` it cannot be restored, also if it is deleted already. */
+export async function deleteRoom(
+  tx: Transaction<RoomTables>,
+  by: Actor | { tenantId: string },
+  room: RoomRow,
+  { now, purge }: { now: number; purge: boolean },
+): Promise<void> {
+  const { tenant_id: tenantId, id } = room;
+  await tx.enqueue({ ...purgeJob(tenantId, id), runAt: purge ? now : now + RESTORE_WINDOW_MS });
+  const rooms = new RoomStore(tx.db);
+  // A purge ends the restore window: a room that is partly purged must not be restored.
+  const deleted_at = iso(purge ? now - RESTORE_WINDOW_MS : now);
+  if (room.state === "deleted") return await rooms.update(tenantId, id, { deleted_at });
+  const restoreState: RestoreState = { slug: room.slug, state: room.state };
+  const memberIds = await rooms.memberIds(tenantId, id);
+  await rooms.update(tenantId, id, {
+    state: "deleted",
+    deleted_at,
+    updated_at: iso(now),
+    slug: null,
+    direct_key: null,
+    restore_state_json: JSON.stringify(restoreState),
+  });
+  const deleted = roomEvent(by, id, "room.deleted", { roomId: id });
+  await tx.emit(
+    { ...deleted, effect: { kind: "evict", principalIds: "*", reason: "room deleted" } },
+    ...memberIds.map((principalId) => ({ ...deleted, stream: principalStream(principalId) })),
+  );
 }
 
 function purgeJob(tenantId: string, roomId: string): JobDraft {

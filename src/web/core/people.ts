@@ -22,6 +22,14 @@ export function addPeople(list: readonly Person[]): void {
   if (changed.length > 0) people.value = new Map([...people.value, ...changed.map((one) => [one.id, one] as const)]);
 }
 
+/** Of a person who was erased, the name and picture do not stay. */
+export function forgetPerson(id: string): void {
+  const person = people.value.get(id);
+  if (person !== undefined) {
+    addPeople([{ ...person, displayName: "Deleted user", handle: null, avatarFileId: null, status: null }]);
+  }
+}
+
 /** A principal's name; its id until that is read. */
 export function nameOf(id: string): string {
   return personOf(id)?.displayName ?? id;

@@ -1,6 +1,6 @@
 // The caller's rooms with their unread counts, updated by events.
 import { computed, effect, signal } from "@preact/signals";
-import { addPeople, nameOf, online, setOnline } from "../core/people.ts";
+import { addPeople, forgetPerson, nameOf, online, setOnline } from "../core/people.ts";
 import { ApiError, call, get } from "../core/api.ts";
 import { connection, follow, onEvent, presentIn, type Published, readAmidEvents, unfollow } from "../core/live.ts";
 import type { LiveEvent, Message, Room, RoomSettings, Sync, Unread } from "../core/resources.ts";
@@ -250,6 +250,7 @@ function receive(event: LiveEvent, channel: string): void {
     if (data.changes.state === "active" && !rooms.value.has(data.roomId)) readRoom(data.roomId).catch(() => undefined);
     return;
   }
+  if (type === "principal.erased") return forgetPerson(data.principalId);
   if (type === "room.deleted") return removeRoom(data.roomId, "this room was deleted");
   if (type === "member.joined" || type === "member.left" || type === "member.updated") {
     const isMe = data.principalId === myId();
