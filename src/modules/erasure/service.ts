@@ -3,13 +3,14 @@ import { type Actor, isAdmin } from "@/core/actor.ts";
 import { runOutsideCalls } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import type { ErasedPerson } from "@/core/erasure.ts";
+import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type ErasedPrincipals, resolvePrincipalId } from "@/modules/identity/mod.ts";
-import { type AnyDatabase, type Store, UniqueViolation } from "@/ports/store.ts";
+import { type AnyDatabase, type AnyTransaction, type Store, UniqueViolation } from "@/ports/store.ts";
 import { removeOwnStream } from "@/ports/store_erasure.ts";
 import { summed } from "./counts.ts";
 import type { Eraser } from "./eraser.ts";
@@ -53,7 +54,8 @@ export class ErasureService {
     try {
       return await store.write(async (tx) => {
         const isEnabled = await principals.assertMayErase(tx, actor, principalId);
-        if (!dryRun) {
+        if (dryRun) await assertNotCounted(tx, tenantId, principalId);
+        else {
           await assertNotHeld(holds, tx.db, { tenantId, principalId });
           await principals.setDisabled(actor, principalId, true);
         }
@@ -200,6 +202,13 @@ export class ErasureService {
 
 function jobOf({ tenant_id: tenantId, id }: ErasureRow): JobDraft {
   return { tenantId, kind: ERASE_JOB, payload: { id }, key: id };
+}
+
+/** A dry run reads all tables, so there is one of a principal at a time. */
+async function assertNotCounted(tx: AnyTransaction, tenantId: string, principalId: string): Promise<void> {
+  await tx.lock(tenantId, principalStream(principalId));
+  if (!await new ErasureStore(tx.db).hasDryRun(tenantId, principalId)) return;
+  throw new Fault("already_running", "What would be erased of the principal is being counted already");
 }
 
 export async function assertNotHeld(

@@ -48,6 +48,13 @@ export class ErasureStore {
       .where("pseudonym_id", "=", pseudonymId).where("state", "=", "running").returningAll().executeTakeFirst();
   }
 
+  /** Whether rows of the principal are being counted. */
+  async hasDryRun(tenantId: string, principalId: string): Promise<boolean> {
+    const row = await this.#rows(tenantId).where("principal_id", "=", principalId).where("is_dry_run", "=", 1)
+      .where("state", "=", "waiting").limit(1).executeTakeFirst();
+    return row !== undefined;
+  }
+
   /** The newest first; of everybody, or about one principal. */
   page(
     tenantId: string,
