@@ -60,6 +60,25 @@ Deno.test("every order of a long list of tasks or documents is that of an index"
   }
 });
 
+Deno.test("a text is looked for in a long list of tasks piece by piece, in every order", async () => {
+  await using world = await openLargeFixture();
+  const { id } = await world.create("a needle");
+  for (const sort of TaskList.shape.sort.unwrap().options) {
+    for (const [q, expected] of [["needle", [id]], ["nothing", []]] as const) {
+      const statements = await recordQueries(async () => {
+        const { items } = ok(await world.member.get(`${PATH}?q=${q}&sort=${sort}`));
+        assert.deepEqual(items.map((item: { id: string }) => item.id), expected, sort);
+      });
+      const searches = statements.filter(({ sql }) => sql.includes("fold_case"));
+      assert.equal(searches.length, Math.ceil((MANY + 2) / 1000), sort);
+    }
+  }
+  const all = ok(await world.member.get(`${PATH}?q=ONE&limit=200`));
+  assert.deepEqual([all.items.length, all.hasMore], [200, true]);
+  const next = ok(await world.member.get(`${PATH}?q=ONE&limit=200&cursor=${encodeURIComponent(all.nextCursor)}`));
+  assert.equal(new Set([...all.items, ...next.items].map(({ id }) => id)).size, 400);
+});
+
 Deno.test("who sees little of a large tenant does not have its lists read through", async () => {
   await using world = await openLargeFixture();
   for (const [table, path] of [["task", PATH], ["document", DOCUMENTS]] as const) {

@@ -1,6 +1,7 @@
 // SQL of tasks, their activity, and the numbering of rooms.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { createYielder } from "@/core/caller.ts";
 import { MAX_DATE } from "@/core/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
@@ -30,6 +31,9 @@ type Db = Kysely<TaskTables>;
 
 /** Sort expression of the due date, exactly as in its index. Tasks without one are last. */
 const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(MAX_DATE)})`;
+
+/** Read at once for a text that few of them may contain. */
+const TASKS_AT_ONCE = 1000;
 
 /** Selective filters, each with an index of its own. */
 const NARROW = ["roomId", "assigneeId", "parentId", "sourceMessageId"] as const;
@@ -121,20 +125,23 @@ export class TaskStore {
     after: CursorKey | undefined,
     limit: number,
   ): Promise<TaskRow[]> {
-    const matching = await this.#matching(tenantId, reader, filter);
-    let { query } = matching;
-    const direction = sort.startsWith("-") ? "desc" : "asc";
-    const columns = sortColumns(sort);
-    if (after !== undefined) {
-      const comparison = sql.raw(direction === "desc" ? "<" : ">");
-      query = query.where(sql<boolean>`(${sql.join(columns)}) ${comparison} (${sql.join(after)})`);
-      // In a row comparison, SQLite seeks in an index by columns only, not by an expression.
-      if (matching.isWide && columns[0] === dueOrder) {
-        query = query.where(sql<boolean>`${dueOrder} ${comparison}= ${after[0]}`);
-      }
+    const { query, isWide } = await this.#matching(tenantId, reader, filter);
+    const { q } = filter;
+    if (q === undefined) return await ordered(query, isWide, sort, after).limit(limit).execute();
+    const texts = ["title", "description", "key"].map((name) => containsText(`task.${name}`, q));
+    const searched = query.where(({ or }) => or(texts));
+    if (!isWide) return await ordered(searched, isWide, sort, after).limit(limit).execute();
+    // No index has parts of texts, so all tasks may be read for few: others get their turn in between.
+    const found: TaskRow[] = [];
+    const yieldIfDue = createYielder();
+    for (let from = after;;) {
+      const last = await ordered(query, isWide, sort, from).offset(TASKS_AT_ONCE - 1).limit(1).executeTakeFirst();
+      const to = last && sortKey(sort, last);
+      found.push(...await ordered(searched, isWide, sort, from, to).limit(limit - found.length).execute());
+      if (to === undefined || found.length === limit) return found;
+      from = to;
+      await yieldIfDue();
     }
-    for (const column of columns) query = query.orderBy(column, direction);
-    return await query.limit(limit).execute();
   }
 
   /** Tasks of visible rooms that match; `isWide` if the filter leaves most of them. */
@@ -160,7 +167,7 @@ export class TaskStore {
       query = query.where("task.source_message_id", "=", filter.sourceMessageId);
     }
     if (filter.updatedSince !== undefined) query = query.where("task.updated_at", ">=", filter.updatedSince);
-    const { assigneeId, label, q } = filter;
+    const { assigneeId, label } = filter;
     if (assigneeId !== undefined) {
       query = query.where(
         "task.id",
@@ -182,11 +189,6 @@ export class TaskStore {
       const near = this.#db.selectFrom(visibleRoomIds(this.#db, tenantId, reader).as("reach"))
         .innerJoin("task as near", "near.room_id", "reach.id").select("near.id").where("near.tenant_id", "=", tenantId);
       if (await isSmallResult(near)) query = query.where("task.id", "in", near);
-    }
-    if (q !== undefined) {
-      query = query.where(({ or }) =>
-        or(["title", "description", "key"].map((name) => containsText(`task.${name}`, q)))
-      );
     }
     return { query, isWide };
   }
@@ -274,6 +276,28 @@ export class TaskStore {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
     }
   }
+}
+
+/** In the order of a list: rows after a key, up to another one. */
+function ordered<Row>(
+  query: SelectQueryBuilder<TaskTables, "task", Row>,
+  isWide: boolean,
+  sort: Sort,
+  after: CursorKey | undefined,
+  to?: CursorKey,
+): SelectQueryBuilder<TaskTables, "task", Row> {
+  const isDescending = sort.startsWith("-");
+  const columns = sortColumns(sort);
+  for (const [key, comparison] of [[after, isDescending ? "<" : ">"], [to, isDescending ? ">=" : "<="]] as const) {
+    if (key === undefined) continue;
+    query = query.where(sql<boolean>`(${sql.join(columns)}) ${sql.raw(comparison)} (${sql.join(key)})`);
+    // In a row comparison, SQLite seeks in an index by columns only, not by an expression.
+    if (isWide && columns[0] === dueOrder) {
+      query = query.where(sql<boolean>`${dueOrder} ${sql.raw(`${comparison.slice(0, 1)}=`)} ${key[0]}`);
+    }
+  }
+  for (const column of columns) query = query.orderBy(column, isDescending ? "desc" : "asc");
+  return query;
 }
 
 /** The cursor of a row: the values of its sort columns. */
