@@ -109,16 +109,20 @@ Deno.test("parse says which values a missing field may have", () => {
     count: z.int(),
     list: z.array(z.string()),
     time: z.iso.datetime(),
+    day: z.iso.date(),
+    part: z.int(),
     either: z.union([z.string(), z.number()]),
     shape: z.discriminatedUnion("type", [z.object({ type: z.literal("x") }), z.object({ type: z.literal("y") })]),
   });
-  assert.throws(() => parse(Input, { time: "noon", shape: {} }), (fault: Fault) => {
+  assert.throws(() => parse(Input, { time: "noon", day: "today", part: 1.5, shape: {} }), (fault: Fault) => {
     assert.deepEqual(fault.errors.map(({ pointer, detail }) => `${pointer}: ${detail}`), [
       '/kind: required, expected "a" or "b"',
       "/one: required, expected 1",
       "/count: required, expected number",
       "/list: required, expected array",
       "/time: expected a time such as 2026-03-01T09:00:00Z",
+      "/day: expected a date such as 2026-03-01",
+      "/part: expected an integer",
       "/either: required, expected string",
       "/shape/type: Invalid discriminator value. Expected 'x' | 'y'",
     ]);

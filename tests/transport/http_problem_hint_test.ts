@@ -147,6 +147,15 @@ Deno.test("an unknown query parameter yields a suggestion", async () => {
     assert.deepEqual([status, body.code], [400, "unknown_parameter"]);
     assert.equal(body.detail, `Unknown query parameter ${name}; did you mean ${meant}?`);
   }
+  for (
+    const [path, expected] of [
+      ["webhooks/webhook_1/deliveries?status=failed", "status; expected outcome or limit"],
+      ["tenant?colour=red", "colour; expected none"],
+    ]
+  ) {
+    const { body } = await alice.get(`/v1/collaboration/${path}`);
+    assert.equal(body.detail, `Unknown query parameter ${expected}`);
+  }
 });
 
 Deno.test("an unknown path yields the nearest ones, a wrong method the supported ones", async () => {

@@ -39,7 +39,7 @@ export function readQuery(
   for (const name of new Set(params.keys())) {
     const field = fields.get(name);
     if (field === undefined || isTaken(name)) {
-      const remedy = field === undefined ? suggestionFor(name, [...fields.keys()]) : "";
+      const remedy = field === undefined ? remedyFor(name, [...fields.keys()].filter((one) => !isTaken(one))) : "";
       throw new Fault("unknown_parameter", `Unknown query parameter ${name.slice(0, 64)}${remedy}`, {
         errors: [{ pointer: pointerOf(name), code: "unknown_parameter", detail: `Unknown query parameter${remedy}` }],
       });
@@ -53,6 +53,10 @@ export function readQuery(
       });
     } else input[name] = valueOf(texts[0] ?? "", field.kind);
   }
+}
+
+function remedyFor(name: string, known: readonly string[]): string {
+  return suggestionFor(name, known) || `; expected ${known.length === 0 ? "none" : known.join(" or ")}`;
 }
 
 /** JSON pointer of an input field. */
