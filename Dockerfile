@@ -17,7 +17,7 @@ RUN install --directory --owner=deno --group=deno data
 USER deno
 VOLUME /app/data
 EXPOSE 8080
-HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --start-interval=2s \
+HEALTHCHECK --interval=30s --timeout=15s --start-period=30s --start-interval=2s \
   CMD ["deno", "task", "--quiet", "start", "health"]
 # The permissions stand once, in the task.
 CMD ["deno", "task", "--quiet", "start"]
