@@ -107,7 +107,8 @@ Deno.test("every operation responds to an invisible resource as to a missing one
   const hiddenFrom = ({ name }: { name: string }): ResourceIds =>
     name.startsWith("transfer_import.") ? { ...hidden, imp: imported } : hidden;
   const routes = gateway.app.modules.flatMap(({ routes = [] }) => routes)
-    .filter(({ auth, path }) => auth === "bearer" && path.includes("/:"));
+    // Discovery of SCIM is the same for every tenant.
+    .filter(({ auth, path, name }) => auth === "bearer" && path.includes("/:") && !name.startsWith("scim."));
 
   let asked = 0;
   for (const [name, caller] of Object.entries({ carol, stranger, guest })) {

@@ -3,7 +3,7 @@ import { Ajv2020, type ValidateFunction } from "npm:ajv@8.20.0/dist/2020.js";
 import addFormats from "npm:ajv-formats@3.0.1";
 import type { App } from "@/app.ts";
 
-type OpenApiDocument = { paths: Record<string, Record<string, { responses: Record<string, unknown> }>> };
+type OpenApiDocument = { paths: Record<string, Record<string, { responses: Record<string, { headers?: object }> }>> };
 
 export class OpenApiContract {
   /** By the text of the document, which few settings change: to make validators takes longer than most tests do. */
@@ -55,6 +55,15 @@ export class OpenApiContract {
     if (!validate(body)) {
       const faults = validate.errors?.map(({ instancePath, message }) => `${instancePath} ${message}`).join("; ");
       throw new Error(`${key}: the answer is not what /openapi.json says: ${faults}`);
+    }
+    const described = this.#document.paths[route.path]?.[method.toLowerCase()];
+    const names = described?.responses[String(status)]?.headers ?? {};
+    // Routes describe their headers in words.
+    const isOperation = described !== undefined && "x-access" in described;
+    for (const name of ["ETag", "Location"]) {
+      if (isOperation && headers.has(name) !== name in names) {
+        throw new Error(`${key}: /openapi.json describes ${name in names ? "a" : "no"} header ${name}`);
+      }
     }
   }
 

@@ -58,6 +58,8 @@ type HttpBinding = {
   /** Status of the usual response; others that an `Outcome` may have are in `otherStatuses`. */
   status: 200 | 201 | 202 | 204;
   otherStatuses?: readonly (200 | 201 | 202 | 204)[];
+  /** Whether each `Outcome` has the `location` of what was created. */
+  hasLocation?: true;
   /** Input field set from `If-Match`; the response's `version` becomes the ETag. */
   ifMatch?: string;
   /** Longest body in bytes, if it differs from the general limit. */

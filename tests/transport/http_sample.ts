@@ -40,7 +40,7 @@ function createSampleOperations(sample: SampleState): Operation[] {
       name: "room.create",
       summary: "Create a room",
       access: { scope: "room.write" },
-      http: { method: "POST", path: "/v1/rooms", status: 201, otherStatuses: [200] },
+      http: { method: "POST", path: "/v1/rooms", status: 201, otherStatuses: [200], hasLocation: true },
       input: z.strictObject({
         name: Room.shape.name,
         kind: Kind.default("public"),

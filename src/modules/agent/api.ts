@@ -16,7 +16,7 @@ export function agentOperations(agents: AgentService): Operation[] {
       summary: "Create an agent: a principal that responds with a language model",
       description: "The caller, or `ownerId`, owns it. Add it to rooms of its owner with `member.put`.",
       access: { scope: "agent.manage", tenant: "member" },
-      http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: 256 * 1024 },
+      http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: 256 * 1024, hasLocation: true },
       input: AgentCreate,
       output: Agent,
       faults: [

@@ -53,7 +53,7 @@ function importOperations(
         "other sources, messages keep only the names and links of files. " +
         sections.flatMap(({ description }) => description.imported ?? []).join(" "),
       access,
-      http: { method: "POST", path: IMPORTS, status: 201 },
+      http: { method: "POST", path: IMPORTS, status: 201, hasLocation: true },
       input: ImportCreate,
       output: Import,
       faults: ["already_running"],
@@ -122,7 +122,7 @@ function exportOperations(
         "scheduled messages, calendar feeds, preferences), settings, and tokens. The export is not a snapshot: " +
         "what is moved while it is being written can be included twice or not at all.",
       access: EXPORT_ACCESS,
-      http: { method: "POST", path: EXPORTS, status: 202 },
+      http: { method: "POST", path: EXPORTS, status: 202, hasLocation: true },
       input: ExportCreate,
       output: Export,
       faults: ["not_found", "already_running"],

@@ -64,7 +64,7 @@ function eventOperations(calendar: CalendarService, updater: EventUpdater): Oper
         "the duration of the first one. Occurrences at a time skipped by a clock change are left out and not " +
         "counted by COUNT (RFC 5545). Attendees get a notification `invitation`.",
       access: { scope: "calendar.write", room: "member" },
-      http: { method: "POST", path: `${PATH}/events`, status: 201 },
+      http: { method: "POST", path: `${PATH}/events`, status: 201, hasLocation: true },
       input: EventCreate,
       output: CalendarEvent,
       faults: ["not_found", "room_archived", "conflict", ...TIME_FAULTS],
@@ -223,6 +223,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
         method: "POST",
         path: `${PATH}/import`,
         status: 202,
+        hasLocation: true,
         bodyMaxBytes: 2 * IMPORT_MAX_BYTES + 4096,
         textBody: { type: "text/calendar", field: "text" },
       },

@@ -24,7 +24,7 @@ export function erasureApi(erasures: ErasureService): ModuleApi {
           "nothing of the old one. What others wrote about the person in their own words stays.\n\n" +
           "A dry run is counted by a job; get its result with `erasure.read`.",
         access: { scope: "erasure.manage" },
-        http: { method: "POST", path: PATH, status: 202 },
+        http: { method: "POST", path: PATH, status: 202, hasLocation: true },
         input: ErasureCreate,
         output: Erasure,
         faults: ["not_found", "already_running", "legal_hold"],

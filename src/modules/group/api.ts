@@ -36,7 +36,7 @@ function groupOperations(groups: GroupService) {
       summary: "Create a group of people",
       description: "Its handle is unique among those of groups and of principals, so that a mention is clear.",
       access: manages,
-      http: { method: "POST", path: PATH, status: 201 },
+      http: { method: "POST", path: PATH, status: 201, hasLocation: true },
       input: GroupCreate,
       output: Group,
       faults: ["conflict", "handle_taken", "limit_reached"],

@@ -126,7 +126,7 @@ function principalOperations({ identity }: Deps): Operation[] {
         "Members can create agents of their own; everything else requires the tenant role admin. Calls of an " +
         "agent count against the rate limits of its owner, and a principal can own a limited number of agents.",
       access: { scope: "principal.manage", tenant: "member" },
-      http: { method: "POST", path: `${PATH}/principals`, status: 201 },
+      http: { method: "POST", path: `${PATH}/principals`, status: 201, hasLocation: true },
       input: PrincipalCreate,
       output: Principal,
       faults: ["conflict", "handle_taken", "limit_reached", "not_found"],

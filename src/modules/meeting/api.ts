@@ -71,7 +71,7 @@ function meetingOperations(meetings: MeetingService) {
         "A room has at most one active meeting and any number of scheduled ones. In a direct room, a meeting that " +
         "starts now rings for the others for 90 seconds. An empty meeting ends automatically.",
       access: WRITE,
-      http: { method: "POST", path: PATH, status: 201 },
+      http: { method: "POST", path: PATH, status: 201, hasLocation: true },
       input: MeetingStart,
       output: Meeting,
       faults: ["not_found", "room_archived", "meeting_active"],

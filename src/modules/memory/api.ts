@@ -48,7 +48,7 @@ export function memoryApi({ memories, reader, isSearchEnabled }: Deps): ModuleAp
           "caller may read, that one is returned with 200. With `supersedes`, the older fact is retired in the same " +
           "change and never recalled again.",
         access: write,
-        http: { method: "POST", path: ITEMS, status: 201, otherStatuses: [200] },
+        http: { method: "POST", path: ITEMS, status: 201, otherStatuses: [200], hasLocation: true },
         input: MemoryCreate,
         output: Memory,
         faults: ["not_found", "room_archived", "already_superseded", "conflict", "limit_reached"],

@@ -86,7 +86,7 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
         "Returns 201 once the message is committed and has its position in the room. With `clientMessageId`, a " +
         "repeated send returns 200. With `sendAt`, returns 202 and a ScheduledMessage.",
       access: { scope: "message.write", room: "member" },
-      http: { method: "POST", path: PATH, status: 201, otherStatuses: [200, 202] },
+      http: { method: "POST", path: PATH, status: 201, otherStatuses: [200, 202], hasLocation: true },
       input: MessageSend,
       output: z.union([Message, ScheduledMessage]),
       outputs: { 200: Message, 201: Message, 202: ScheduledMessage },

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
-import { defineOperation, type Operation, type Rates } from "@/core/operation.ts";
+import { defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import type { PluginHealthReader } from "./health.ts";
 import type { PluginResponder } from "./responder.ts";
 import type { RoomFilters } from "./room_filters.ts";
@@ -57,7 +57,7 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
       name: "plugin.install",
       summary: "Install a plugin; it is disabled until its scopes are granted and it is enabled",
       access: MANAGE,
-      http: { method: "POST", path: PATH, status: 201 },
+      http: { method: "POST", path: PATH, status: 201, hasLocation: true },
       isSecret: true,
       input: PluginInstall,
       output: NewPlugin,
@@ -76,7 +76,10 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
           configSchema: [{ kind: "text", name: "greeting", label: "Greeting" }],
         },
       },
-      run: (context, { manifest }) => plugins.install(context, manifest),
+      async run(context, { manifest }) {
+        const installed = await plugins.install(context, manifest);
+        return new Outcome(installed, { location: `${PATH}/${installed.plugin.id}` });
+      },
     }),
     defineOperation({
       name: "plugin.list",

@@ -1,7 +1,7 @@
 // Operations on the caller's own push subscriptions.
 import { z } from "@zod/zod";
 import { exampleId } from "@/core/id.ts";
-import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
+import { defineOperation, type Operation } from "@/core/operation.ts";
 import {
   PushSubscription,
   PushSubscriptionCreate,
@@ -38,10 +38,7 @@ export function pushOperations(push: PushService): Operation[] {
           auth: "BTBZMqHH6r4Tts7J_aSIgg",
         },
       },
-      async run({ actor }, input) {
-        const created = await push.create(actor, input);
-        return new Outcome(created, { location: `${PATH}/${created.id}` });
-      },
+      run: ({ actor }, input) => push.create(actor, input),
     }),
     defineOperation({
       name: "push_subscription.list",

@@ -72,7 +72,7 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
       summary: "Create a room",
       description: "If a direct room of the same principals exists, returns it with 200.",
       access: { scope: "room.write", tenant: "member" },
-      http: { method: "POST", path: PATH, status: 201, otherStatuses: [200] },
+      http: { method: "POST", path: PATH, status: 201, otherStatuses: [200], hasLocation: true },
       input: RoomCreate,
       output: Room,
       faults: ["slug_taken", "limit_reached"],

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
-import { defineOperation, type Rates } from "@/core/operation.ts";
+import { defineOperation, Outcome, type Rates } from "@/core/operation.ts";
 import type { SkillAttachments } from "./attachments.ts";
 import {
   IMPORT_BODY_BYTES,
@@ -50,13 +50,16 @@ export function skillApi(skills: SkillService, attachments: SkillAttachments): M
         description:
           "The version is pending until an admin approves it. Scripts in it are text: the gateway runs none.",
         access: WRITE,
-        http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: IMPORT_BODY_BYTES },
+        http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: IMPORT_BODY_BYTES, hasLocation: true },
         rate: IMPORT_RATE,
         input: SkillImport,
         output: ImportedSkill,
         faults: ["skill_invalid", "limit_reached"],
         example: { files: FILES },
-        run: (context, input) => skills.import(context, input),
+        async run(context, input) {
+          const imported = await skills.import(context, input);
+          return new Outcome(imported, { location: `${PATH}/${imported.name}` });
+        },
       }),
       defineOperation({
         name: "skill.validate",

@@ -49,7 +49,7 @@ function taskOperations(tasks: TaskService) {
       name: "task.create",
       summary: "Create a task",
       access: { scope: "task.write", room: "member" },
-      http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: BODY_MAX_BYTES },
+      http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: BODY_MAX_BYTES, hasLocation: true },
       input: TaskCreate,
       output: Task,
       faults: ["not_found", "room_archived", "limit_reached", "invalid_time_zone", "recurrence_too_complex"],

@@ -59,7 +59,7 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
         `secret is returned only here. A person with their agents has at most ${WEBHOOKS_PER_OWNER} webhooks, and a tenant ` +
         `${WEBHOOKS_PER_TENANT}.`,
       access: DIRECT,
-      http: { method: "POST", path: PATH, status: 201 },
+      http: { method: "POST", path: PATH, status: 201, hasLocation: true },
       isSecret: true,
       input: WebhookCreate,
       output: NewWebhook,

@@ -21,7 +21,7 @@ export function runOperations(runs: RunService): Operation[] {
         "`message.read`. A run has at most the permissions of those who asked for it, and the scopes of their tokens. An " +
         "agent outside starts a run of its own to report it with `run.append` and `run.finish`.",
       access: { scope: "run.write", room: "member" },
-      http: { method: "POST", path: RUN_PATH, status: 202 },
+      http: { method: "POST", path: RUN_PATH, status: 202, hasLocation: true },
       rate: CREATE_RATE,
       input: RunCreate,
       output: Run,

@@ -32,7 +32,7 @@ export function hookApi(hooks: HookService, receiver: HookReceiver): ModuleApi {
           "Agents that it asks have the scopes of the caller's token. The address and the signing secret are returned " +
           "only here.",
         access: MANAGE,
-        http: { method: "POST", path: PATH, status: 201 },
+        http: { method: "POST", path: PATH, status: 201, hasLocation: true },
         isSecret: true,
         input: HookCreate,
         output: NewHook,

@@ -60,7 +60,7 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
   const output = schemas.of(operation.output, "output");
   const pathNames = pathNamesOf(operation.http.path);
   const { properties, required } = propertiesOf(schemas, input);
-  const isVersioned = Object.hasOwn(propertiesOf(schemas, output).properties, "version");
+  const isVersioned = propertiesOf(schemas, output).properties["version"]?.["type"] === "integer";
   const { access, http } = operation;
   const codes = codesOf(operation, pathNames, properties);
   return {
@@ -228,7 +228,7 @@ function successes(
   operation: Operation,
   { schemas, output, isVersioned }: { schemas: Schemas; output: JsonSchema; isVersioned: boolean },
 ): Json {
-  const { status, otherStatuses = [], method } = operation.http;
+  const { status, otherStatuses = [], method, hasLocation } = operation.http;
   const schemaOf = (code: number): JsonSchema => {
     const own = operation.outputs?.[code];
     return own === undefined ? output : schemas.of(own, "output");
@@ -242,7 +242,7 @@ function successes(
     String(code),
     {
       description: DESCRIPTIONS[code] ?? "Success",
-      headers: headerRefs(code === 201 ? [...headers, "Location"] : headers),
+      headers: headerRefs(hasLocation === true ? [...headers, "Location"] : headers),
       ...code === 204 ? {} : { content: { "application/json": { schema: schemaOf(code) } } },
     },
   ]);
