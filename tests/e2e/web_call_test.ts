@@ -335,9 +335,11 @@ browserTest("who has no microphone or camera is told what to do, and still sees 
     await t.step("who waits in the lobby agrees to a recording, is admitted, muted and removed", async () => {
       const hall = await target.call(ada, "POST", "/v1/rooms", { name: "Hall", memberIds: ["bob"] });
       const path = "/v1/collaboration/meetings";
-      const meeting = await target.call(ada, "POST", path, { roomId: hall.id, kind: "video", lobby: true });
       await visit(first, `rooms/${hall.id}/call`);
-      await button(first, "Join").click();
+      await first.getByLabel("Others wait in a lobby").check();
+      await button(first, "Start a call").click();
+      await button(first, "Leave").waitFor();
+      const { items: [meeting] } = await target.call(ada, "GET", `${path}?roomId=${hall.id}`);
       const page = await signIn(browser, target, bob);
       // Only a media server records.
       await page.route("**/meetings/*/join", async (route) => {

@@ -52,8 +52,8 @@ function openNew(onCreated: () => void): void {
         <label>For <input name="name" required maxlength="100" autofocus placeholder="Design team" /></label>
         <label>Role <select name="role"><option>member</option><option>guest</option><option>auditor</option><option>admin</option></select></label>
         <div
-          class="pair"><label>People <input name="uses" type="number" min="1" max="1000" defaultValue="1" required /></label>
-              <label>Days <input name="days" type="number" min="1" max="30" defaultValue="7" required /></label></div>
+          class="pair"><label>How many people <input name="uses" type="number" min="1" max="1000" defaultValue="1" required /></label>
+              <label>Valid for days <input name="days" type="number" min="1" max="30" defaultValue="7" required /></label></div>
         <//>
     `
   );

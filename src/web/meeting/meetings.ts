@@ -45,6 +45,6 @@ export function readMeeting(id: string): Promise<Meeting> {
   return get<Meeting>(`${PATH}/${encodeURIComponent(id)}`);
 }
 
-export function startMeeting(roomId: string): Promise<Meeting> {
-  return post<Meeting>(PATH, { roomId, kind: "video" });
+export function startMeeting(roomId: string, lobby: boolean): Promise<Meeting> {
+  return post<Meeting>(PATH, { roomId, kind: "video", lobby });
 }

@@ -35,6 +35,7 @@ function Lobby({ room }: { room: Room }): VNode {
   const [found, setFound] = useState<{ meeting: Meeting | undefined }>();
   const meeting = found?.meeting;
   const [isBusy, setBusy] = useState(false);
+  const [hasLobby, setLobby] = useState(false);
   const [isOn, setOn] = useState<Readonly<Record<Kind, boolean>>>({ audio: true, video: true });
   const read = useLatest(async () => ({ meeting: await findOpen(room.id, wanted) }), setFound);
   useLive(read, ({ type, data }) => type.startsWith("meeting.") && data.meeting?.roomId === room.id, [room.id]);
@@ -46,7 +47,12 @@ function Lobby({ room }: { room: Room }): VNode {
   };
   const join = (id: string | undefined): Promise<void> =>
     during(async () =>
-      await joinMeeting(id ?? (await startMeeting(room.id)).id, isOn, preview.take(), isOpen(meeting?.recording))
+      await joinMeeting(
+        id ?? (await startMeeting(room.id, hasLobby)).id,
+        isOn,
+        preview.take(),
+        isOpen(meeting?.recording),
+      )
     );
   const id = found === undefined ? wanted : meeting?.id;
   return html`
@@ -73,6 +79,13 @@ function Lobby({ room }: { room: Room }): VNode {
                   setOn({ ...isOn, [kind]: !isOn[kind] })} /> ${label} on</label>
             `
           )}</p>
+          ${id === undefined
+            ? html`
+              <label
+                class="check"><input type="checkbox" checked=${hasLobby} onChange=${() =>
+                  setLobby(!hasLobby)} /> Others wait in a lobby until they are admitted</label>
+            `
+            : null}
           <p class="row"><button type="button" class="primary" disabled=${isBusy} onClick=${() => void join(id)}>
             <${Icon} name="video" />${id === undefined ? "Start a call" : "Join"}</button>
             ${preview.media !== undefined && preview.media.hint === "" ? null : html`
