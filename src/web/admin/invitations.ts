@@ -53,7 +53,7 @@ function openNew(onCreated: () => void): void {
         <label>Role <select name="role"><option>member</option><option>guest</option><option>auditor</option><option>admin</option></select></label>
         <div
           class="pair"><label>How many people <input name="uses" type="number" min="1" max="1000" defaultValue="1" required /></label>
-              <label>Valid for days <input name="days" type="number" min="1" max="30" defaultValue="7" required /></label></div>
+              <label>Days until it ends <input name="days" type="number" min="1" max="30" defaultValue="7" required /></label></div>
         <//>
     `
   );

@@ -65,7 +65,9 @@ export function useLatest<Result>(load: () => Promise<Result>, show: (result: Re
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) {
     const [first] = error.errors;
-    return first === undefined ? error.message : `${first.pointer.replace(/^\//, "")}: ${first.detail}`;
+    // Fields are named in words: `displayName` is "display name".
+    const field = first?.pointer.replace(/^\//, "").replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+    return first === undefined ? error.message : `${field}: ${first.detail}`;
   }
   return error instanceof Error ? error.message : String(error);
 }
