@@ -350,6 +350,9 @@ browserTest("what people are used to works as elsewhere", async (t) => {
         const { items } = await target.call(ada, "GET", "/v1/collaboration/push-subscriptions");
         assert.deepEqual(items.map(({ service }: { service: string }) => service), ["fcm.googleapis.com"]);
       });
+      await visit(page, "inbox");
+      await visit(page, "profile");
+      await page.getByText("Chrome on Linux").waitFor();
       const [worker] = page.context().serviceWorkers();
       await worker?.evaluate(`
         registration.showNotification = (title, { body, data }) => Promise.resolve(self.shown = { title, body, data });

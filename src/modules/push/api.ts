@@ -47,6 +47,7 @@ export function pushOperations(push: PushService): Operation[] {
       http: { method: "GET", path: PATH, status: 200 },
       input: z.strictObject({}),
       output: PushSubscriptions,
+      ownData: {},
       async run({ actor }) {
         return { items: await push.list(actor) };
       },

@@ -1,4 +1,4 @@
-// What acts for the caller: sessions and tokens, and applications that were allowed to.
+// What acts for the caller: sessions and tokens, and applications that were allowed to. And what is notified.
 import type { VNode } from "preact";
 import { call, get, listAll, post } from "../core/api.ts";
 import { fullTimeOf } from "../core/format.ts";
@@ -10,10 +10,12 @@ import { showOnce } from "../part/shown_once.ts";
 
 type Used = { id: string; scopes: string[]; createdAt: string; lastUsedAt: string | null };
 type Token = Used & { name: string };
+type Browser = { id: string; name: string; renewedAt: string };
 type Application = Used & { clientName: string; clientHost: string | null };
 
 const TOKENS = "v1/collaboration/tokens";
 const APPLICATIONS = "v1/collaboration/oauth/applications";
+const PUSH = "v1/collaboration/push-subscriptions";
 const DAY_SECONDS = 86_400;
 
 export function Tokens(): VNode {
@@ -55,6 +57,34 @@ export function Applications(): VNode | null {
           one.clientHost === null ? one.clientName : `${one.clientName} of ${one.clientHost}`
         } used=${one} />
         <button type="button" onClick=${() => revoke(one)}>Revoke</button></li>`
+      )}</ul>
+    </section>
+  `;
+}
+
+/** Browsers to which notifications are pushed. */
+export function PushedBrowsers(): VNode | null {
+  const { items, read } = useList(async () => (await get<{ items: Browser[] }>(PUSH)).items);
+  const remove = ({ id, name }: Browser): void =>
+    confirmThen(
+      "Stop notifying it?",
+      `${name} shows nothing while its page is closed, until it is opened again with notifications on.`,
+      "Stop",
+      async () => {
+        await call("DELETE", `${PUSH}/${id}`);
+        read();
+      },
+    );
+  if (!read.hasFailed.value && (items ?? []).length === 0) return null;
+  return html`
+    <section class="card">
+      <h2>Browsers that are notified</h2>
+      <${Placeholder} items=${items} read=${read} />
+      <ul class="rows">${(items ?? []).map((one) =>
+        html`<li key=${one.id}><div><b dir="auto">${one.name}</b><small class="dim">Last opened ${
+          fullTimeOf(one.renewedAt)
+        }</small></div>
+        <button type="button" onClick=${() => remove(one)}>Stop</button></li>`
       )}</ul>
     </section>
   `;

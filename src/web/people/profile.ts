@@ -15,7 +15,7 @@ import { Avatar } from "../part/avatar.ts";
 import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
 import { provider } from "../sign_in.ts";
-import { Applications, Tokens } from "./access.ts";
+import { Applications, PushedBrowsers, Tokens } from "./access.ts";
 import { BrowserCard } from "./preferences.ts";
 import { openErase } from "./erase.ts";
 import { OwnData } from "./own_data.ts";
@@ -41,6 +41,7 @@ export default function ProfilePage(): VNode {
       <${BrowserCard} />
       <${Tokens} />
       <${Applications} />
+      <${PushedBrowsers} />
       <${Memories} />
       <section class="card">
         <h2>Your account</h2>
