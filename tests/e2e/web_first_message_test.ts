@@ -55,7 +55,11 @@ browserTest("whoever opens the printed address writes the first message", async 
       await later.close();
       const stranger = await context.newPage();
       await stranger.goto(target.baseUrl);
-      await stranger.getByLabel("Access token").waitFor();
+      await stranger.evaluate("localStorage.setItem('gateway.kept', JSON.stringify(['token', 'team bob']))");
+      await stranger.getByLabel("Access token").fill(token);
+      await stranger.getByRole("button", { name: "Sign in" }).click();
+      await stranger.locator(".sidebar").getByText("Owner", { exact: true }).waitFor();
+      assert.equal(await stranger.evaluate("localStorage.getItem('gateway.kept')"), null);
       await context.close();
     });
     await t.step("signing out revokes the token", async () => {

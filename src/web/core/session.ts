@@ -80,6 +80,8 @@ export function startSession(value: string, caller: Me, stays = false): void {
   sessionStorage.setItem(PERSON, person);
   sessionStorage.setItem(TOKEN, value);
   if (stays) keep(value, person);
+  // Their new tabs would be those of somebody else.
+  else if (kept()[1] !== person) localStorage.removeItem(KEPT);
   // What was read from the storage is somebody else's.
   if (before !== person) return location.reload();
   me.value = caller;
