@@ -106,6 +106,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       "admin/connections",
       "admin/audit",
       "admin/erasures",
+      "admin/groups",
       "admin/holds",
       "admin/api",
       (await authorizationAddress(target, NAME)).replace(/^.*#\//, ""),

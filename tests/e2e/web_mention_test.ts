@@ -35,6 +35,10 @@ browserTest("the client offers members, mentions those who are picked, and marks
   for (const [id, kind, displayName] of [["poller", "service", "Poller"], ["helper", "agent", "Helper"]]) {
     await target.call(ada, "POST", "/v1/collaboration/principals", { id, kind, displayName });
   }
+  const { id: groupId } = await target.call(ada, "POST", "/v1/collaboration/groups", { name: "Design" });
+  await target.call(ada, "POST", `/v1/collaboration/groups/${groupId}/members`, {
+    principalIds: ["248289761001", "carol"],
+  });
   const memberIds = ["bob", "248289761001", "poller", "helper"];
   const { id: roomId } = await target.call(ada, "POST", "/v1/rooms", { name: "team", memberIds });
   const mentionedIn = async (): Promise<string[]> => {
@@ -47,11 +51,18 @@ browserTest("the client offers members, mentions those who are picked, and marks
     await page.getByRole("link", { name: /team/ }).first().click();
     const marked = (text: string): Promise<string[]> => message(page, text).locator(".mention").allInnerTexts();
     await t.step("services are not offered", async () => {
-      await typeFor(page, "@", ["Ada Lovelace", "Everybody in this room", "Helper", "bob", "Анна"]);
+      await typeFor(page, "@", ["Ada Lovelace", "Design", "Everybody in this room", "Helper", "bob", "Анна"]);
     });
     await t.step("a person is found by each of the names", async () => {
       await typeFor(page, "lov", ["Ada Lovelace"]);
       for (const _ of "lov") await page.keyboard.press("Backspace");
+    });
+    await t.step("a group is offered, and its members in the room are mentioned", async () => {
+      await typeFor(page, "des", ["Design"]);
+      await page.keyboard.press("Tab");
+      await send(page, "look");
+      await eventually(async () => assert.deepEqual(await mentionedIn(), ["248289761001"]));
+      await page.locator(".composer textarea").pressSequentially("@");
     });
     await t.step("a member without a handle is mentioned, and an unknown name is not marked", async () => {
       await typeFor(page, "bo", ["bob"]);

@@ -8,6 +8,7 @@ export const SCRIPTS: Sources = {
   "admin/audit.ts": () => import("@/web/admin/audit.ts", { with: { type: "text" } }),
   "admin/connections.ts": () => import("@/web/admin/connections.ts", { with: { type: "text" } }),
   "admin/erasures.ts": () => import("@/web/admin/erasures.ts", { with: { type: "text" } }),
+  "admin/groups.ts": () => import("@/web/admin/groups.ts", { with: { type: "text" } }),
   "admin/holds.ts": () => import("@/web/admin/holds.ts", { with: { type: "text" } }),
   "admin/invitations.ts": () => import("@/web/admin/invitations.ts", { with: { type: "text" } }),
   "admin/jobs.ts": () => import("@/web/admin/jobs.ts", { with: { type: "text" } }),

@@ -10,6 +10,7 @@ import { Agents } from "./agents.ts";
 import { Audit } from "./audit.ts";
 import { Connections } from "./connections.ts";
 import { Erasures } from "./erasures.ts";
+import { Groups } from "./groups.ts";
 import { Holds } from "./holds.ts";
 import { Invitations } from "./invitations.ts";
 import { Jobs } from "./jobs.ts";
@@ -26,6 +27,7 @@ import { Webhooks } from "./webhooks.ts";
 const TABS: readonly (readonly [path: string, label: string, view: ComponentType])[] = [
   ["", "Overview", Overview],
   ["people", "People", Principals],
+  ["groups", "Groups", Groups],
   ["invitations", "Invitations", Invitations],
   ["agents", "Agents", Agents],
   ["connections", "Models and tools", Connections],

@@ -21,6 +21,14 @@ export type Principal = Person & {
   version: number;
   createdAt: string;
 };
+export type Group = {
+  id: string;
+  handle: string | null;
+  name: string;
+  description: string | null;
+  memberCount: number | null;
+  version: number;
+};
 export type NotificationPrefs = Record<
   "mentions" | "directMessages" | "replies" | "invitations" | "reminders",
   boolean

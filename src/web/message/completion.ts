@@ -1,11 +1,11 @@
-// Completion of what is typed: names after an @ (members of the room, and @all), emoji after a colon, commands after a slash.
+// Completion of what is typed: names after an @ (members of the room, groups, and @all), emoji after a colon, commands after a slash.
 import type { RefObject, VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { addPeople, readPeople } from "../core/people.ts";
-import type { Member, Page, Person, Room } from "../core/resources.ts";
+import type { Group, Member, Page, Person, Room } from "../core/resources.ts";
 import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
 import { EMOJI } from "./emoji.ts";
@@ -150,9 +150,18 @@ function readChoices(roomId: string): Promise<Choice[]> {
 
 /** In a large room everybody is searched, since not all members have been read. */
 async function findPeople(q: string): Promise<Choice[]> {
-  const { items } = await get<Page<Person>>("v1/collaboration/principals", { q, limit: SHOWN_MAX });
+  const [{ items }, groups] = await Promise.all([
+    get<Page<Person>>("v1/collaboration/principals", { q, limit: SHOWN_MAX }),
+    readGroups({ q, limit: SHOWN_MAX }),
+  ]);
   addPeople(items);
-  return choicesAmong(items);
+  return [...choicesAmong(items), ...groups];
+}
+
+/** Groups that can be mentioned. */
+async function readGroups(query: { q?: string; limit: number }): Promise<Choice[]> {
+  const { items } = await get<Page<Group>>("v1/collaboration/groups", query);
+  return items.flatMap(({ handle, name }) => handle === null ? [] : { id: "", text: `@${handle}`, name });
 }
 
 /** Those who read what mentions them: not hooks, plugins and other services. */
@@ -162,7 +171,10 @@ function choicesAmong(people: readonly Person[]): Choice[] {
 }
 
 async function readMembers(roomId: string): Promise<Choice[]> {
-  const { items } = await get<Page<Member>>(`v1/rooms/${roomId}/members`, { limit: MEMBERS_MAX });
+  const [{ items }, groups] = await Promise.all([
+    get<Page<Member>>(`v1/rooms/${roomId}/members`, { limit: MEMBERS_MAX }),
+    readGroups({ limit: MEMBERS_MAX }),
+  ]);
   const people = await readPeople(items.map(({ principalId }) => principalId));
-  return [...choicesAmong(people), { id: "", text: "@all", name: "Everybody in this room" }];
+  return [...choicesAmong(people), ...groups, { id: "", text: "@all", name: "Everybody in this room" }];
 }

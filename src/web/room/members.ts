@@ -1,17 +1,19 @@
 // Members of a room beside the conversation: roles, invitations and removal.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { call, listAll, withQuery } from "../core/api.ts";
+import { call, get, listAll, post, withQuery } from "../core/api.ts";
+import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { attempt, useLatest } from "../core/notice.ts";
+import { attempt, notify, useLatest } from "../core/notice.ts";
 import { nameOf, online, readMembers } from "../core/people.ts";
-import type { Member, Room, RoomRole } from "../core/resources.ts";
+import type { Group, Member, Page, Room, RoomRole } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { leavePane } from "../message/row.ts";
 import { openGrants } from "../agent/grants.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
+import { useFound } from "../part/list.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
 import { usePrincipals } from "./create.ts";
@@ -23,6 +25,7 @@ type Ban = { principalId: string };
 
 /** More members than this can be found by name. */
 const FILTER_FROM = 10;
+const GROUPS_SHOWN = 5;
 /** Of so many, the others are found by their name. */
 const SHOWN_MAX = 200;
 
@@ -145,12 +148,30 @@ function Inviter({ room }: { room: Room }): VNode {
       await call("PUT", `v1/rooms/${room.id}/members/${encodeURIComponent(id)}`, {});
       setAdded([...added, id]);
     });
+  const { page: groups } = useFound<Page<Group>>(
+    q,
+    () => get("v1/collaboration/groups", { limit: GROUPS_SHOWN, ...q === "" ? {} : { q } }),
+  );
+  const addGroup = ({ id: groupId, name }: Group): void =>
+    void attempt(async () => {
+      const result = await post<{ added: number }>(`v1/rooms/${room.id}/members`, { groupId });
+      setAdded([...added, groupId]);
+      notify(`${count(result.added, "member")} of ${name} added.`);
+    });
   return html`
     <div>
       <${Heading} title="Add members" onClose=${closeDialog} />
       <input type="search" placeholder="Name" aria-label="Name" autofocus value=${q}
         onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-      <ul class="rows">${items.filter(({ id, disabled }) => id !== myId() && !disabled).map(({ id, displayName }) =>
+      <ul class="rows">${(groups?.items ?? []).map((group) =>
+        html`
+          <li key=${group.id}><div><b dir="auto">${group.name}</b><small class="dim">Group${group.memberCount === null
+            ? ""
+            : ` of ${count(group.memberCount, "member")}`}</small></div>
+            <button type="button" disabled=${added.includes(group.id)} onClick=${() =>
+              addGroup(group)}>${added.includes(group.id) ? "Added" : "Add all"}</button></li>
+        `
+      )}${items.filter(({ id, disabled }) => id !== myId() && !disabled).map(({ id, displayName }) =>
         html`
           <li
             key=${id}><span class="person-link"><${Avatar} id=${id} isSmall /><span dir="auto">${displayName}</span></span>
