@@ -36,6 +36,8 @@ export async function leaveTraces(gateway: Harness): Promise<Traces> {
   await talk({ zoe, bob }, roomId);
   await keepPrivately(zoe);
   ok(await admin.put(`${BASE}/ai/budgets`, { scope: "principal", subjectId: ZOE, period: "day", tokens: 1_000_000 }));
+  const { id: groupId } = ok(await admin.post(`${BASE}/groups`, { name: "On call" }));
+  ok(await admin.post(`${BASE}/groups/${groupId}/members`, { principalIds: [ZOE, "bob"] }));
   await gateway.runJobs();
   return { admin, zoe, bob, roomId };
 }

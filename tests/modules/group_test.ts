@@ -4,6 +4,7 @@ import type { Kysely } from "kysely";
 import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { allEnded } from "../wait.ts";
+import { exportTenant, importArchive } from "./transfer_fixture.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const API = "/v1/collaboration";
@@ -254,3 +255,32 @@ Deno.test("groups and their members are bounded", async () => {
   const tooMany = people.slice(0, 101).map(({ id }) => id);
   assertProblem(await admin.post(`${GROUPS}/${other}/members`, { principalIds: tooMany }), 422, "validation_failed");
 });
+
+testOnEngines(
+  "groups travel in archives of a tenant, and are imported where there is none of their name",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const admin = await openAdmin(gateway);
+    await createCallers(gateway, "alice", "bob");
+    await createGroup(admin, "Design", ["alice", "bob"], { handle: "ux", externalId: "g-1", description: "Draws" });
+    await createGroup(admin, "Taken", ["bob"]);
+    await createGroup(admin, "There");
+    const archive = await exportTenant(gateway, admin);
+    await using target = await openGateway();
+    const owner = await createCaller(target, "owner", { role: "owner" });
+    const there = await createGroup(owner, "THERE");
+    ok(await owner.patch(`${API}/me`, { handle: "taken" }));
+    const importTo = async () => await importArchive(target, owner, "gateway", archive);
+    const done = await importTo();
+    assert.deepEqual(done.report.map(({ code }: { code: string }) => code), ["group_handle_taken", "group_exists"]);
+    assert.equal(done.progress.added.groups, 2);
+    const { items } = ok(await owner.get(GROUPS));
+    const [design, taken, last] = items;
+    const { name, handle, externalId, description, memberCount } = design;
+    assert.deepEqual([name, handle, externalId, description, memberCount], ["Design", "ux", "g-1", "Draws", 2]);
+    assert.deepEqual([taken.handle, last.id], ["taken-2", there]);
+    assert.deepEqual(await membersOf(owner, design.id), ["alice", "bob"]);
+    ok(await owner.delete(`${GROUPS}/${design.id}`));
+    assert.equal((await importTo()).progress.added.groups ?? 0, 0, "what was deleted here stays so");
+  },
+);

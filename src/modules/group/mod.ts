@@ -3,6 +3,7 @@ import type { Module } from "@/core/module.ts";
 import type { PrincipalVisibility } from "@/modules/identity/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { groupApi } from "./api.ts";
+import { groupArchive } from "./archive.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
 import { GROUP_MEMBERS_MAX, GROUPS_MAX } from "./schema.ts";
@@ -23,6 +24,7 @@ export function groupModule(
     name: "group",
     migrations,
     erases,
+    archive: groupArchive(store),
     ...groupApi(groups),
     capability: () => ({ perTenant: GROUPS_MAX, membersMax: GROUP_MEMBERS_MAX }),
     groups,

@@ -13,6 +13,8 @@ export const GROUPS_OF_PERSON_MAX = 200;
 /** Members that one request adds or removes. */
 export const CHANGED_MEMBERS_MAX = 100;
 export const GROUP_NAME_MAX = 200;
+/** A stream without events: its lock serializes changes, which must not exceed the limits together. */
+export const GROUPS_LOCK = "groups";
 
 export const GroupId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 const Name = nameSchema(GROUP_NAME_MAX).describe("Name of the group, unique within the tenant in any case");
@@ -101,3 +103,8 @@ export const GROUP_EVENTS: readonly EventType[] = eventTypes("group.read", [
     data: z.object({ groupId: GroupId }),
   },
 ]);
+
+/** Names are compared by it: in any case. */
+export function nameKeyOf(name: string): string {
+  return name.toLowerCase();
+}

@@ -22,9 +22,11 @@ import {
   type GroupMember,
   type GroupMemberList,
   type GroupMembersChange,
+  GROUPS_LOCK,
   GROUPS_MAX,
   GROUPS_OF_PERSON_MAX,
   type GroupUpdate,
+  nameKeyOf,
 } from "./schema.ts";
 import { type CountedGroup, type GroupRow, GroupStore, type GroupTables, type ListedMember } from "./store.ts";
 
@@ -35,9 +37,6 @@ type Deps = {
   cursors: Cursors;
   visibility: PrincipalVisibility;
 };
-
-/** A stream without events: its lock serializes changes, which must not exceed the limits together. */
-const LOCK = "groups";
 
 export class GroupService {
   readonly #deps: Deps;
@@ -202,7 +201,7 @@ export class GroupService {
 
   #write<Result>({ tenantId }: Actor, work: (tx: Tx, groups: GroupStore) => Promise<Result>): Promise<Result> {
     return this.#deps.store.write(async (tx) => {
-      await tx.lock(tenantId, LOCK);
+      await tx.lock(tenantId, GROUPS_LOCK);
       return await work(tx, new GroupStore(tx.db));
     });
   }
@@ -211,10 +210,6 @@ export class GroupService {
 /** Whose groups the caller sees: a guest its own, and its agents the same; empty for all others, who see every group. */
 export function viewerOf(actor: Pick<Actor, "role" | "ownerId" | "principalId">): string[] {
   return isGuest(actor) ? [actor.ownerId ?? actor.principalId] : [];
-}
-
-function nameKeyOf(name: string): string {
-  return name.toLowerCase();
 }
 
 async function requireGroup(groups: GroupStore, tenantId: string, id: string): Promise<CountedGroup> {
