@@ -4,6 +4,7 @@ import { parse } from "npm:yaml@2.9.1";
 import { z } from "@zod/zod";
 import { readConfig } from "@/config/config.ts";
 import { Metrics } from "@/core/metrics.ts";
+import { slowTest } from "./tier.ts";
 
 const Compose = z.object({
   services: z.record(
@@ -252,5 +253,25 @@ Deno.test("what README's own commands write is ignored by git", async () => {
   for (const path of [...written, "data/gateway.db", ".env", "team.ndjson", "dice.js"]) {
     const { code } = await new Deno.Command("git", { args: ["check-ignore", "--quiet", path], cwd: ROOT }).output();
     assert.equal(code, 0, path);
+  }
+});
+
+slowTest("`deno task compile` embeds everything in a binary", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-compile-" });
+  try {
+    const { tasks } = z.object({ tasks: z.object({ compile: z.object({ command: z.string() }) }) })
+      .parse(JSON.parse(file("deno.json")));
+    const command = tasks.compile.command.replace("--output dist/gateway", `--no-check --output ${folder}/gateway`);
+    // The runtime is that of the tests: what runs a binary would have to be downloaded.
+    const compile = new Deno.Command("deno", {
+      args: ["task", "--quiet", "--eval", command],
+      env: { DENORT_BIN: Deno.execPath() },
+      cwd: ROOT,
+    });
+    const { code, stderr } = await compile.output();
+    assert.equal(code, 0, new TextDecoder().decode(stderr));
+    assert.ok((await Deno.stat(`${folder}/gateway`)).size > (await Deno.stat(Deno.execPath())).size);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
   }
 });
