@@ -1,6 +1,7 @@
 // Times and time zones as callers write them, read as they are stored.
 import { z } from "@zod/zod";
-import { findTimeZone, iso, TIME_ZONE_MAX_CHARS } from "./clock.ts";
+import { iso } from "./clock.ts";
+import { findTimeZone, TIME_ZONE_MAX_CHARS } from "./time_zone.ts";
 
 /** A time in any form of RFC 3339, since many clients send +00:00. Stored times are compared as text: UTC, milliseconds. */
 export const TimeInput = z.iso.datetime({ offset: true, abort: true }).overwrite((text) => iso(Date.parse(text)));

@@ -1,6 +1,7 @@
 // Times as they are written.
 import assert from "node:assert/strict";
-import { findTimeZone, iso, nextSharedTick } from "@/core/clock.ts";
+import { iso, nextSharedTick } from "@/core/clock.ts";
+import { findTimeZone } from "@/core/time_zone.ts";
 
 Deno.test("iso writes years of four digits only, so that times as text are in the order of time", () => {
   assert.equal(iso(Date.parse("2026-03-01T12:00:00Z")), "2026-03-01T12:00:00.000Z");

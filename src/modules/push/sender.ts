@@ -10,7 +10,7 @@ const TOTAL_MS = 10_000;
 const ENDED: ReadonlySet<number> = new Set([404, 410]);
 
 /** What the response means: `ended`: the browser has no such subscription; `refused`: of no use to repeat. */
-export type PushOutcome = "delivered" | "ended" | "refused" | "unavailable";
+type PushOutcome = "delivered" | "ended" | "refused" | "unavailable";
 
 type Deps = { outbound: Outbound; contact: string };
 
