@@ -236,6 +236,22 @@ testOnEngines("erasure.create deletes what a person wrote", async (environment) 
   assert.equal(items.filter(({ deletedAt }: { deletedAt: string | null }) => deletedAt !== null).length, 1);
 });
 
+testOnEngines("the replies of a thread that are deleted together are counted once", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
+  const zoe = await createCaller(gateway, ZOE);
+  const roomId = await createRoom(boss, [ZOE]);
+  const { id: threadId } = await sendMessage(boss, roomId, "Question");
+  for (const text of ["One", "Two", "Three"]) await sendMessage(zoe, roomId, text, { threadId });
+  await sendMessage(boss, roomId, "Four", { threadId });
+  const { lastSeq } = ok(await boss.get(`/v1/rooms/${roomId}`));
+  await erase(gateway, "delete_content");
+  const events = await readRoomEvents(await gateway.as("boss"), roomId, lastSeq);
+  const counts = events.filter(({ type }) => type === "thread.updated").map(({ data }) => data.replyCount);
+  assert.deepEqual(counts, [1]);
+  assert.equal(events.filter(({ type }) => type === "message.deleted").length, 3);
+});
+
 testOnEngines("an erasure that stops after any of its commits is completed by the next run", async (environment) => {
   await using gateway = await openGateway(environment);
   const admin = await createCaller(gateway, "boss", { role: "owner" });

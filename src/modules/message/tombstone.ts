@@ -41,7 +41,11 @@ export class MessageTombstones {
       for (const { room_kind: kind, ...row } of rows) {
         const { room_id: roomId } = row;
         await this.#deps.holds.assertNotHeld("Its messages cannot be deleted", tx.db, tenantId, { roomId });
-        await this.replace(tx, row, kind, undefined);
+        await this.#replaceContent(tx, row, kind, undefined);
+      }
+      // Each thread once: to count its replies takes as long as it has some.
+      for (const [row] of Map.groupBy(rows, ({ thread_id }) => thread_id).values()) {
+        if (row !== undefined) await this.#updateThread(tx, row, undefined);
       }
       return rows.length;
     });
@@ -52,6 +56,16 @@ export class MessageTombstones {
    * caller has locked the room. Without an actor, the gateway deletes it.
    */
   async replace(
+    tx: Transaction<MessageTables>,
+    row: MessageRow,
+    roomKind: RoomRow["kind"],
+    actor: EventActor | undefined,
+  ): Promise<void> {
+    await this.#replaceContent(tx, row, roomKind, actor);
+    await this.#updateThread(tx, row, actor);
+  }
+
+  async #replaceContent(
     tx: Transaction<MessageTables>,
     row: MessageRow,
     roomKind: RoomRow["kind"],
@@ -85,10 +99,17 @@ export class MessageTombstones {
     if (row.edited_at !== null || needsNotification(row, roomKind)) {
       await tx.enqueue({ tenantId, kind: "notification.withdraw", payload: { messageId: id } });
     }
-    const root = row.thread_id === null ? undefined : await messages.recountThread(tenantId, row.thread_id);
+  }
+
+  async #updateThread(
+    tx: Transaction<MessageTables>,
+    { tenant_id: tenantId, room_id: roomId, thread_id: threadId }: MessageRow,
+    actor: EventActor | undefined,
+  ): Promise<void> {
+    const root = threadId === null ? undefined : await new MessageStore(tx.db).recountThread(tenantId, threadId);
     if (root === undefined) return;
     await tx.emit(messageEvent(actor, root, "thread.updated", {
-      roomId: row.room_id,
+      roomId,
       threadId: root.id,
       replyCount: root.reply_count,
       lastReplyAt: root.last_reply_at,
