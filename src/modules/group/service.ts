@@ -104,11 +104,13 @@ export class GroupService {
       const isChanged = Object.entries(columns).some(([column, value]) => before[column as keyof GroupRow] !== value); // a column of `columns`
       if (!isChanged) return present(actor, before);
       if (name !== undefined) await assertNameFree(groups, tenantId, id, name);
-      if (typeof handle === "string" && handle !== before.handle) await assertHandleFree(tx, before, handle);
-      const after = { ...before, ...columns, ...this.#changed(before) };
-      await groups.update(tenantId, id, { ...columns, ...this.#changed(before) });
+      const set = { ...columns, ...this.#changed(before) };
+      const after = { ...before, ...set };
+      // The streams of principals are locked before their handles, as by who changes a handle of its own.
       const data = { group: ofMember(after) };
       await tx.emit(...eventsOf(actor, "group.updated", await groups.memberIds(tenantId, id), data));
+      if (typeof handle === "string" && handle !== before.handle) await assertHandleFree(tx, before, handle);
+      await groups.update(tenantId, id, set);
       return present(actor, after);
     });
   }
