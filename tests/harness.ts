@@ -9,6 +9,7 @@ import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { type App, createApp, type Extensions } from "@/app.ts";
 import { readConfig } from "@/config/config.ts";
+import type { TenantRole } from "@/core/actor.ts";
 import { runOutsideCalls } from "@/core/caller.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Outbound } from "@/ports/outbound.ts";
@@ -51,7 +52,7 @@ export type Claims = {
   tenant?: string;
   kind?: "human" | "agent" | "service";
   name?: string;
-  role?: "owner" | "admin" | "member" | "guest";
+  role?: TenantRole;
   owner?: string;
   scope?: string;
   jti?: string;
