@@ -14,15 +14,19 @@ const WRITE_COPIES = 2;
 
 export type MemoryUsage = Pick<Deno.MemoryUsage, "rss" | "heapTotal" | "external">;
 
+/** What JavaScript uses: its heap, and the buffers of its arrays. */
+const PARTS = ["heapTotal", "external"] as const;
+
 /**
  * Measures the bytes that a process uses outside of its heap. When the heap shrinks, the engine keeps its pages for some time, as
- * many as fit the space of young objects: they belong to neither. They are counted from one measurement to the next as what
- * the heap has lost and the system has not got back, until the heap takes them again or the system gets them.
+ * many as fit the space of young objects: they belong to neither. So does the allocator with the pages of large buffers. They are
+ * counted from one measurement to the next as what each part has lost and the system has not got back, until the part takes them
+ * again or the system gets them.
  */
 export class MemoryOutsideHeap {
   readonly #usage: () => MemoryUsage;
   #last: MemoryUsage | undefined;
-  #kept = 0;
+  readonly #kept = { heapTotal: 0, external: 0 };
 
   constructor(usage: () => MemoryUsage) {
     this.#usage = usage;
@@ -30,12 +34,17 @@ export class MemoryOutsideHeap {
 
   measure(): number {
     const usage = this.#usage();
-    const { rss, heapTotal, external } = usage;
     const last = this.#last ?? usage;
-    const returned = Math.max(0, last.rss - rss);
-    this.#kept = Math.max(0, this.#kept + last.heapTotal - heapTotal - returned);
+    let bytes = usage.rss;
+    let returned = Math.max(0, last.rss - usage.rss);
+    for (const part of PARTS) {
+      const kept = Math.max(0, this.#kept[part] + last[part] - usage[part]);
+      this.#kept[part] = Math.max(0, kept - returned);
+      returned = Math.max(0, returned - kept);
+      bytes -= usage[part] + this.#kept[part];
+    }
     this.#last = usage;
-    return rss - heapTotal - external - this.#kept;
+    return bytes;
   }
 }
 

@@ -46,7 +46,8 @@ class GuardHarness {
   readonly metrics = new Metrics();
   usedMib = 100;
   heapMib = 120;
-  /** What the engine keeps of a heap that has shrunk. */
+  externalMib = 40;
+  /** What the process retains of a heap that has shrunk, and of buffers outside of it. */
   keptMib = 0;
   startingMib = 0;
   workingMib = 0;
@@ -55,9 +56,9 @@ class GuardHarness {
     budgetBytes: 256 * MIB,
     metrics: this.metrics,
     usage: () => ({
-      rss: (this.usedMib + this.keptMib + this.heapMib) * MIB,
+      rss: (this.usedMib + this.keptMib + this.heapMib + this.externalMib) * MIB,
       heapTotal: this.heapMib * MIB,
-      external: 0,
+      external: this.externalMib * MIB,
     }),
     startingBytes: () => this.startingMib * MIB,
     workingBytes: () => this.workingMib * MIB,
@@ -95,6 +96,12 @@ Deno.test("heap that the engine retains after it shrank does not count as messag
     harness.pass(1000);
   };
   for (const mib of [-50, 30, -40]) moveHeap(mib);
+  // What a large response was made of is freed, and its pages are retained.
+  harness.externalMib += 300;
+  harness.pass(1000);
+  harness.externalMib -= 300;
+  harness.keptMib += 300;
+  harness.pass(1000);
   // The system gets it back, then the heap grows again.
   harness.keptMib = 0;
   harness.pass(1000);
