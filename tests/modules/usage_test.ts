@@ -47,6 +47,19 @@ Deno.test("written bytes count per minute for the owner, including writes of age
   ok(await alice.post(TASKS, { roomId, title: "again" }));
 });
 
+Deno.test("written bytes count for calls with an Idempotency-Key, too", async () => {
+  await using gateway = await openGateway({ ...LIMITED, SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE: "500000" });
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const statuses: number[] = [];
+  while (statuses.length < 20) {
+    const headers = { "idempotency-key": `key ${statuses.length}` };
+    const { status } = await alice.post(TASKS, { roomId, title: "many", description: text }, headers);
+    statuses.push(status);
+  }
+  assert.deepEqual([statuses[0], statuses.at(-1)], [201, 429]);
+});
+
 Deno.test("a day's bytes are bounded for a principal and for a tenant, and shown", async () => {
   await using gateway = await openGateway({
     ...LIMITED,

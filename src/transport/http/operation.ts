@@ -1,5 +1,6 @@
 // Operations as endpoints: authentication, input, dispatch, response.
 import { type Actor, chargedTo } from "@/core/actor.ts";
+import { chargeTo } from "@/core/caller.ts";
 import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { authorize, type Call, type Dispatcher } from "@/core/dispatch.ts";
 import { clientOf, matchesIfNoneMatch } from "@/core/request.ts";
@@ -113,9 +114,10 @@ export function operationEndpoint(
       // The call runs within the transaction that stores its response.
       call.preparation = await dispatch.prepare(operation, call);
     }
-    const result = once === undefined || key === undefined
-      ? await run()
-      : await respondOnce(once, { context, actor, key }, { body: body?.bytes ?? EMPTY_BODY, isSecret }, run);
+    const result = once === undefined || key === undefined ? await run() : await chargeTo(
+      account,
+      () => respondOnce(once, { context, actor, key }, { body: body?.bytes ?? EMPTY_BODY, isSecret }, run),
+    );
     const response = method === "GET" ? applyIfNoneMatch(request, result) : result;
     return context.toResponse(response, (text) => deps.unreadResponses.bodyOf(chargedTo(actor), text, { isReading }));
   }
