@@ -18,6 +18,8 @@ import { WaitingWriters } from "./waiting_writers.ts";
 const BATCH_MAX_WRITERS = 50;
 /** A batch this old takes no more writers: its first writer has waited long enough. */
 const BATCH_MAX_MS = 8;
+/** Longest pause after a batch. */
+const REST_MAX_MS = 8;
 const WAITING_MAX = 20_000;
 const RETRIES_MAX = 5;
 const RETRY_PAUSE_MS = 40;
@@ -48,8 +50,8 @@ export type WriterRules = {
   isExclusive: boolean;
   /** Sent before each savepoint but a batch's first. */
   beforeSavepoint: string;
-  /** Lets input that has already arrived reach the queue before a batch begins. `tookMs`: how long that took which just ended. */
-  gather(tookMs: number): Promise<void> | undefined;
+  /** Lets input that has already arrived reach the queue before a batch begins. `restMs`: until a batch is as long ago as it took. */
+  gather(restMs: number): Promise<void> | undefined;
 };
 
 type QueueDeps<Tables> = TransactionDeps<Tables> & {
@@ -74,6 +76,7 @@ export class WriteQueue<Tables> {
   readonly #failing = new Set<SqlConnection>();
   readonly #locks = new StreamLocks();
   readonly #rootContext = AsyncLocalStorage.snapshot();
+  #restsUntil = -Infinity;
   #running = 0;
   #pending = 0;
   #isClosed = false;
@@ -165,9 +168,8 @@ export class WriteQueue<Tables> {
   }
 
   async #runBatches(connection: SqlConnection): Promise<void> {
-    let tookMs = 0;
     while (this.#hasNext()) {
-      const gathered = this.#deps.rules.gather(tookMs);
+      const gathered = this.#deps.rules.gather(this.#restsUntil - performance.now());
       if (gathered !== undefined) await gathered;
       const startedAt = performance.now();
       this.#running++;
@@ -179,7 +181,8 @@ export class WriteQueue<Tables> {
       const reads = this.#waitingReads;
       this.#waitingReads = [];
       for (const read of reads) read();
-      tookMs = performance.now() - startedAt;
+      const now = performance.now();
+      this.#restsUntil = now + Math.min(now - startedAt, REST_MAX_MS);
     }
     this.#idle.push(connection);
   }

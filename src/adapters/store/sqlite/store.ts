@@ -9,8 +9,6 @@ import { QueryCache } from "./query_cache.ts";
 
 /** Two batches closer than this mean that more writers are about to arrive. */
 const BUSY_MS = 2;
-/** Longest pause after a batch that others waited for. */
-const REST_MAX_MS = 8;
 
 /**
  * Opens the database file at `path`, created with its folder when missing; `:memory:` stores nothing on disk, and starts as a copy
@@ -40,18 +38,18 @@ export function openSqliteStore<Tables>(
 /**
  * SQLite runs synchronously within a tick, so writers whose requests have arrived would each commit alone. Under load a batch
  * therefore waits one tick; a single writer never does. For the same reason a writer that starts again as soon as it is done, as
- * for the next page of a long list, would delay all others until its end. After a batch for whose end others waited, as much time
- * is left to reads, whose ticks would each wait for a commit; meanwhile more writers arrive for the next one.
+ * for the next page of a long list, would delay all others until its end. After a batch, as much time is left
+ * to reads, whose ticks would each wait for a commit; meanwhile more writers arrive for the next one.
  */
-function gatherWhenBusy(): (tookMs: number) => Promise<void> | undefined {
+function gatherWhenBusy(): (restMs: number) => Promise<void> | undefined {
   let last = -Infinity;
   let isTurnOver = true;
   const begin = (): void => {
     isTurnOver = false;
     setImmediate(() => isTurnOver = true);
   };
-  return (tookMs) => {
-    if (tookMs >= BUSY_MS) return delay(Math.min(tookMs, REST_MAX_MS)).then(begin);
+  return (restMs) => {
+    if (restMs >= BUSY_MS) return delay(restMs).then(begin);
     const now = performance.now();
     const mustWait = now - last < BUSY_MS || !isTurnOver;
     last = now;
