@@ -73,6 +73,10 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   assertProblem(await bob.get(`${EXPORTS}/${id}`), 404, "not_found");
   const robot = await gateway.as("robot", { kind: "service", role: "owner" });
   assertProblem(await robot.post(EXPORTS, { kind: "principal" }), 403, "forbidden");
+  // A token that may read less neither makes the copy nor gets it.
+  const narrow = await gateway.as("alice", { scope: "transfer.manage message.read" });
+  assertProblem(await narrow.post(EXPORTS, { kind: "principal" }), 403, "scope_missing");
+  assertProblem(await narrow.get(`${EXPORTS}/${id}/content`), 403, "scope_missing");
   gateway.clock.advance(24 * HOUR_MS);
   const again = await gateway.as("alice");
   ok(await again.post(EXPORTS, { kind: "principal" }));

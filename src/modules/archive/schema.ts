@@ -134,7 +134,7 @@ export type TransferList = z.output<typeof TransferList>;
 export const ExportCreate = z.strictObject({
   kind: z.enum(EXPORT_KINDS).describe(
     "tenant: for its owners and admins; room: for owners of the room; principal: what there is of the caller, for people, once " +
-      "in 24 hours",
+      "in 24 hours, with a token that has all scopes",
   ),
   roomId: RoomId.optional().describe("Required with kind room"),
   format: z.literal("ndjson").default("ndjson"),

@@ -7,6 +7,7 @@ import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
 import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/operation.ts";
 import type { Page } from "@/core/page.ts";
+import { coversScope } from "@/modules/identity/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { hiddenUpTo } from "@/modules/room/mod.ts";
 import { ArchiveFault } from "../fault.ts";
@@ -73,7 +74,10 @@ export class ExportService {
     }
     return store.write(async (tx) => {
       if (kind === "tenant") assertMayExportTenant(actor);
-      if (kind === "principal") assertPerson(actor);
+      if (kind === "principal") {
+        assertPerson(actor);
+        assertMayReadAll(actor);
+      }
       const grant = roomId === undefined ? undefined : await roomAccess.require(asReadOnly(context), roomId, { tx });
       const exports = await this.#jobs.lockRows(tx, actor.tenantId);
       if (await exports.countUnfinished(actor.tenantId, chargedId(actor)) > 0) {
@@ -141,6 +145,7 @@ export class ExportService {
       if (row.requested_by !== actor.principalId) {
         throw new Fault("forbidden", "Only the person that it is of may have it");
       }
+      assertMayReadAll(actor);
     } else {
       const grant = await roomAccess.find(actor, row.room_id ?? "");
       const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS, actor) ?? "owner";
@@ -227,6 +232,12 @@ export class ExportService {
 function assertMayExportTenant(actor: Actor): void {
   if (isAdmin(actor)) return;
   throw new Fault("forbidden", `Exporting the tenant requires the tenant role admin, the caller has ${actor.role}`);
+}
+
+/** The copy has what each scope allows to read, such as private documents. */
+function assertMayReadAll(actor: Actor): void {
+  if (coversScope(actor, "*")) return;
+  throw new Fault("scope_missing", "A copy of the caller's data requires a token with all scopes");
 }
 
 function assertPerson({ kind }: Actor): void {
