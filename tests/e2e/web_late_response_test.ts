@@ -214,12 +214,19 @@ browserTest("what is received late undoes nothing that has been seen", async (t)
       });
       await latest.click();
       await note(-1).waitFor();
+      await page.evaluate("globalThis.left = new WeakRef([...document.querySelectorAll('.chat article')].at(-1))");
       await eventually(async () => {
         await list.evaluate((element) => Object.assign(element, { scrollTop: 0 }));
         assert.ok(reads >= 4, `${reads} pages`);
       });
       // The page drops it at the other end.
       await untilGone(page.locator(".chat .message", { hasText: "The newest one" }));
+      // Neither does it keep what was there in its memory.
+      const devtools = await page.context().newCDPSession(page);
+      await eventually(async () => {
+        await devtools.send("HeapProfiler.collectGarbage");
+        assert.ok(await page.evaluate("left.deref() === undefined"));
+      });
       const shown = (await messagesOn(page)).map((text) => Number(/^note (\d+)$/.exec(text)?.[1])).filter((n) =>
         n >= 0
       );

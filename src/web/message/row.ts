@@ -1,6 +1,6 @@
 // One message: who, when, text, files, reactions, thread, and what can be done with it.
-import { Component, type ComponentType, h, type VNode } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Component, type ComponentType, Fragment, h, type VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useComputed } from "@preact/signals";
 import { call } from "../core/api.ts";
 import { count, fullTimeOf, shortTimeOf, timeOf } from "../core/format.ts";
@@ -102,16 +102,9 @@ function Head({ message }: { message: Message }): VNode {
 function Body({ message }: { message: Message }): VNode {
   const { text, format } = message;
   const names = mentionNames(message.mentions);
-  const nodes = useMemo(
-    () =>
-      text === null || text === ""
-        ? null
-        : format === "plain"
-        ? html`<p class="plain-text">${text}</p>`
-        : markdown(text, names),
-    [text, format, JSON.stringify([...names])],
-  );
-  return html`<div class="text" dir="auto">${nodes}${
+  return html`<div class="text" dir="auto">${
+    text === null || text === "" ? null : html`<${Text} text=${text} format=${format} names=${names} />`
+  }${
     message.editedAt === null ? null : html`
       <small
         class="dim"> <button type="button" class="link edited" title=${`Edited ${
@@ -121,6 +114,19 @@ function Body({ message }: { message: Message }): VNode {
     `
   }</div>`;
 }
+
+type TextProps = { text: string; format: Message["format"]; names: ReturnType<typeof mentionNames> };
+
+/**
+ * Parsed again only if it changes. Nodes that are cached hold the whole list in which they were rendered first, and so all
+ * messages that have ever been in it.
+ */
+const Text = memo(
+  ({ text, format, names }: TextProps) =>
+    html`<${Fragment}>${format === "plain" ? html`<p class="plain-text">${text}</p>` : markdown(text, names)}<//>`,
+  (a: TextProps, b: TextProps) =>
+    a.text === b.text && a.format === b.format && JSON.stringify([...a.names]) === JSON.stringify([...b.names]),
+);
 
 /** What the message replies to, in one line of plain text, if the caller can see it. */
 function ReplyLine({ message }: { message: Message }): VNode {
