@@ -18,17 +18,12 @@ export const hour: Intl.DateTimeFormatOptions = {
   ...preferences.hourCycle === undefined ? {} : { hourCycle: preferences.hourCycle },
 };
 
-/** Dates are written so once the page is loaded again. */
+/** They take effect once the page is loaded again. */
 export function setPreferences(chosen: Preferences): void {
   const { locale, hourCycle, theme, firstDay } = chosen;
   const isUsual = (locale ?? hourCycle ?? theme) === undefined && firstDay === MONDAY;
   if (isUsual) localStorage.removeItem(KEY);
   else localStorage.setItem(KEY, JSON.stringify(chosen));
-  showTheme(theme);
-}
-
-export function showTheme(theme = preferences.theme): void {
-  document.documentElement.style.colorScheme = theme ?? "";
 }
 
 function read(): Preferences {

@@ -40,7 +40,7 @@ export function BrowserCard(): VNode {
     });
     // A call would end with the page.
     if (callRoomId.value === undefined) location.reload();
-    else notify("Saved. Dates are written so once you load the page again.");
+    else notify("Saved. Load the page again to see it.");
   }
   const own = new Intl.DateTimeFormat().resolvedOptions().locale;
   return html`
