@@ -203,6 +203,7 @@ Deno.test("errors after the redirect address was checked are sent there", async 
     [{ resource: "https://elsewhere.example/mcp" }, "invalid_target"],
     [{ scope: "everything" }, "invalid_scope"],
     [{ scope: "token.manage" }, "invalid_scope"],
+    [{ scope: "erasure.manage" }, "invalid_scope"],
   ];
   for (const [changes, error] of wrong) {
     const { status, headers } = await authorize(gateway, authorizeQuery(clientId, changes));

@@ -74,11 +74,14 @@ export function oauthModule({ store, clock, outbound, metrics, modules }: Platfo
   };
 }
 
-/** Scopes of what an application can reach: nothing of administration, nothing that returns secrets, and no tokens. */
+/** What people do by themselves: a token that outlives the application, and an erasure, which cannot be undone. */
+const PERSONAL_SCOPES: ReadonlySet<string> = new Set(["token.manage", "erasure.manage"]);
+
+/** Scopes of what an application can reach: nothing of administration, and nothing that returns secrets. */
 function offeredScopes(modules: readonly Module[]): string[] {
   const reachable = modules.flatMap((module) => module.operations)
     .filter(({ access, isSecret }) => isSecret !== true && isAtLeast(TENANT_ROLES, "member", access.tenant ?? "guest"));
-  const scopes = new Set(reachable.flatMap(({ access }) => access.scope ?? []));
-  scopes.delete("token.manage");
-  return [...scopes].sort();
+  return [...new Set(reachable.flatMap(({ access }) => access.scope ?? []))].filter((scope) =>
+    !PERSONAL_SCOPES.has(scope)
+  ).sort();
 }
