@@ -19,7 +19,9 @@ Deno.test("every error response is a plain reference to the one Problem", () => 
   for (const { operationId, responses } of operations) {
     for (const [status, response] of Object.entries<Json>(responses)) {
       // Readiness returns 503 with its checks; clients of OAuth, MCP and SCIM read errors in forms of their own.
-      if (Number(status) < 400 || /^(readiness\.get|oauth\..*|mcp\.call|scim(?:_user)?\..*)$/.test(operationId)) {
+      if (
+        Number(status) < 400 || /^(readiness\.get|oauth\..*|mcp\.call|scim(?:_user|_group)?\..*)$/.test(operationId)
+      ) {
         continue;
       }
       const name = response.$ref?.split("/").at(-1);

@@ -18,14 +18,15 @@ export const GROUPS_LOCK = "groups";
 
 export const GroupId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 const Name = nameSchema(GROUP_NAME_MAX).describe("Name of the group, unique within the tenant in any case");
-const Description = nameSchema(500).nullable();
+const ExternalId = z.string().min(1).max(200).describe("Id of the group at the identity provider");
+const Description = nameSchema(500).nullable().describe("What the group is for");
 
 export const Group = z.object({
   id: GroupId,
   handle: z.string().nullable().describe(
     "Mentions the members who are in a room, as in `@design`; no principal of the tenant has it. null: it cannot be mentioned",
   ),
-  name: z.string(),
+  name: z.string().describe("Name of the group, unique within the tenant in any case"),
   description: z.string().nullable().describe("What the group is for"),
   externalId: z.string().nullable().describe("Id of the group at the identity provider"),
   memberCount: z.int().nullable().describe("Number of members, disabled ones included; null for guests of the tenant"),
@@ -38,7 +39,7 @@ export type Group = z.output<typeof Group>;
 export const GroupMember = z.object({
   principalId: PrincipalId,
   displayName: z.string(),
-  handle: z.string().nullable(),
+  handle: z.string().nullable().describe("Handle of the person; null: mentioned by its id"),
   disabled: z.boolean().describe("Whether the person is disabled; such members are not mentioned"),
   addedAt: z.iso.datetime().describe("When the person became a member"),
 }).meta({ id: "GroupMember" });
@@ -48,7 +49,7 @@ export const GroupCreate = z.strictObject({
   name: Name,
   handle: Handle.optional().describe("Handle for mentions. Default: a free one like the name"),
   description: Description.default(null),
-  externalId: z.string().min(1).max(200).optional().describe("Id of the group at the identity provider"),
+  externalId: ExternalId.optional(),
 });
 export type GroupCreate = z.output<typeof GroupCreate>;
 
@@ -59,7 +60,7 @@ export const GroupUpdate = z.strictObject({
   name: Name.optional(),
   handle: Handle.nullable().optional(),
   description: Description.optional(),
-  externalId: z.string().min(1).max(200).nullable().optional(),
+  externalId: ExternalId.nullable().optional(),
   version: BaseVersion,
 });
 export type GroupUpdate = z.output<typeof GroupUpdate>;
