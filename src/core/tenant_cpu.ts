@@ -90,6 +90,11 @@ export class TenantCpu {
     this.#inFlight--;
   }
 
+  /** Whether another tenant is served at this time. */
+  isContended(now: number): boolean {
+    return this.#activity.isContended(this, now);
+  }
+
   /** Whether there is time for one more call beside the running ones, or for a slice of one; or no other tenant needs it. */
   hasTime(now: number, isNewCall: boolean): boolean {
     this.#fill(now);

@@ -36,14 +36,18 @@ function queueOver(...connections: FakeConnection[]): WriteQueue<unknown> {
 }
 
 function queueWith(
-  { connections: writers, isExclusive }: { connections: FakeConnection[]; isExclusive: boolean },
+  { connections: writers, isExclusive, gather = () => undefined }: {
+    connections: FakeConnection[];
+    isExclusive: boolean;
+    gather?: (restMs: number) => Promise<void> | undefined;
+  },
 ): WriteQueue<unknown> {
   return new WriteQueue<unknown>({
     dialect: "postgres",
     clock: systemClock,
     scopes: new AsyncLocalStorage(),
     writers,
-    rules: { isExclusive, beforeSavepoint: "", gather: () => undefined },
+    rules: { isExclusive, beforeSavepoint: "", gather },
     onCommitted: () => {},
     onBytesWritten: () => {},
     authorizeWrite: () => undefined,
@@ -173,6 +177,34 @@ Deno.test("write queue: a commit on this thread is charged by what each writer w
   assert.deepEqual(await spent(100_000, 99_999), [25, 25]);
   assert.deepEqual(await spent(100), [1]);
   await queue.close();
+});
+
+Deno.test("write queue: a batch is followed by a pause if it was of one tenant among several", async () => {
+  const connection = new WorkingConnection();
+  const { now } = performance;
+  performance.now = () => connection.workedMs;
+  using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
+  const rests: number[] = [];
+  const queue = queueWith({
+    connections: [connection],
+    isExclusive: true,
+    gather: (restMs) => void rests.push(restMs),
+  });
+  const budget = new CpuBudget({ percent: 10, tenantPercent: 50 });
+  const write = async (key: string): Promise<void> => {
+    const account = budget.accountOfKey(key);
+    budget.markActive(account, connection.workedMs);
+    await chargeTo(
+      account,
+      () => queue.write((tx) => tx.insertMany("note" as never, [{ text: "x".repeat(1_000_000) }])),
+    );
+  };
+  for (const key of ["one/alice", "one/bob", "other/carol", "one/alice"]) {
+    await write(key);
+    await nextTick();
+  }
+  await queue.close();
+  assert.deepEqual(rests.slice(1), [0, 0, 8]);
 });
 
 Deno.test("write queue: one owner leaves connections to others", async () => {

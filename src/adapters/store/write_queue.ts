@@ -7,7 +7,7 @@ import { delay } from "@/core/clock.ts";
 import type { CpuAccount } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
-import type { TenantCpu } from "@/core/tenant_cpu.ts";
+import { TenantCpu } from "@/core/tenant_cpu.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
 import { LockPriority, StreamLocks, WriteBatch, YieldToOther } from "./write_batch.ts";
 import { ConnectionLost, SerializationRetry, type SqlConnection } from "./sql_session.ts";
@@ -18,7 +18,7 @@ import { WaitingWriters } from "./waiting_writers.ts";
 const BATCH_MAX_WRITERS = 50;
 /** A batch this old takes no more writers: its first writer has waited long enough. */
 const BATCH_MAX_MS = 8;
-/** Longest pause after a batch. */
+/** Longest pause after a batch of a tenant while others call. */
 const REST_MAX_MS = 8;
 const WAITING_MAX = 20_000;
 const RETRIES_MAX = 5;
@@ -50,7 +50,7 @@ export type WriterRules = {
   isExclusive: boolean;
   /** Sent before each savepoint but a batch's first. */
   beforeSavepoint: string;
-  /** Lets input that has already arrived reach the queue before a batch begins. `restMs`: until a batch is as long ago as it took. */
+  /** Lets input that has already arrived reach the queue before a batch begins. `restMs`: until a batch of one tenant among several is as long ago as it took. */
   gather(restMs: number): Promise<void> | undefined;
 };
 
@@ -182,7 +182,8 @@ export class WriteQueue<Tables> {
       this.#waitingReads = [];
       for (const read of reads) read();
       const now = performance.now();
-      this.#restsUntil = now + Math.min(now - startedAt, REST_MAX_MS);
+      const isContended = batch.parties.values().some((party) => party instanceof TenantCpu && party.isContended(now));
+      this.#restsUntil = isContended ? now + Math.min(now - startedAt, REST_MAX_MS) : now;
     }
     this.#idle.push(connection);
   }

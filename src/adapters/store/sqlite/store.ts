@@ -38,8 +38,8 @@ export function openSqliteStore<Tables>(
 /**
  * SQLite runs synchronously within a tick, so writers whose requests have arrived would each commit alone. Under load a batch
  * therefore waits one tick; a single writer never does. For the same reason a writer that starts again as soon as it is done, as
- * for the next page of a long list, would delay all others until its end. After a batch, as much time is left
- * to reads, whose ticks would each wait for a commit; meanwhile more writers arrive for the next one.
+ * for the next page of a long list, would delay all others until its end. After a batch of one tenant, as
+ * much time is left to reads of others, whose ticks would each wait for a commit; meanwhile more writers arrive for the next one.
  */
 function gatherWhenBusy(): (restMs: number) => Promise<void> | undefined {
   let last = -Infinity;
