@@ -1,7 +1,7 @@
 // The entry point: environment → app → serve → signals → dispose. The only file that acts when it is imported.
 import type { App } from "@/app.ts";
 import { type Config, ConfigError, processEnvironment, readConfig } from "@/config/config.ts";
-import { delay, systemTime } from "@/core/clock.ts";
+import { delay, systemTime } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logBrokenResponse, logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";

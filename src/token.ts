@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { SignJWT } from "jose";
 import type { Config } from "@/config/config.ts";
-import { DAY_SECONDS, HOUR_SECONDS, systemTime } from "@/core/clock.ts";
+import { DAY_SECONDS, HOUR_SECONDS, systemTime } from "@/core/time/clock.ts";
 import { describeUnknownScope } from "@/core/known_scopes.ts";
 import { Claims } from "@/modules/identity/mod.ts";
 

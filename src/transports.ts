@@ -2,7 +2,7 @@
 import manifest from "../deno.json" with { type: "json" };
 import type { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
 import type { Config } from "@/config/config.ts";
-import { withTimeout } from "@/core/clock.ts";
+import { withTimeout } from "@/core/time/clock.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { Limits } from "@/config/limits.ts";
 import type { NamedModules } from "@/modules.ts";

@@ -1,7 +1,7 @@
 // What something costs, on machines that differ and are busy with other tests: work of this thread, never time that passes.
 import assert from "node:assert/strict";
 import process from "node:process";
-import { nextTick } from "@/core/clock.ts";
+import { nextTick } from "@/core/time/clock.ts";
 
 /** In which Linux counts the work of a process. */
 const TICKS_PER_SECOND = 100;

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
-import { untilCreated } from "./modules/file_harness.ts";
-import { PNG } from "./modules/file_images.ts";
+import { untilCreated } from "./modules/file/file_harness.ts";
+import { PNG } from "./modules/file/file_images.ts";
 import { signClaims } from "./tokens.ts";
 import { until, WAIT_MS } from "./wait.ts";
 

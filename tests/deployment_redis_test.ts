@@ -1,7 +1,7 @@
 // What gateways share over Redis, and what they do not: deployments beside each other, a Redis that is down.
 import assert from "node:assert/strict";
 import { openSharedServices } from "@/adapters/open.ts";
-import { defineSignal } from "@/core/event.ts";
+import { defineSignal } from "@/core/event/event.ts";
 import type { BusMessage } from "@/ports/bus.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
 import { hasRedis, hasRedisServer, sendRedisCommand, startRedis, withRedis } from "./conformance/redis_server.ts";

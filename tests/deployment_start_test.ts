@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import { restore } from "@/adapters/store/backup.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import { s3Settings } from "./conformance/s3.ts";
 import { testOnPostgres } from "./engines.ts";
 import { openGateway } from "./harness.ts";

@@ -1,7 +1,7 @@
 // The contract gate of events: whatever is committed must be of a type that its module declares, for that kind of stream.
 import assert from "node:assert/strict";
 import type { App } from "@/app.ts";
-import { appearsOn, type EventType, type StoredEvent } from "@/core/event.ts";
+import { appearsOn, type EventType, type StoredEvent } from "@/core/event/event.ts";
 
 /** Listens to the commits of an app. What it finds is thrown later: a commit is no place to fail. */
 export class EventContract {

@@ -11,7 +11,7 @@ import { type App, createApp, type Extensions } from "@/app.ts";
 import { readConfig } from "@/config/config.ts";
 import type { TenantRole } from "@/core/actor.ts";
 import { runOutsideCalls } from "@/core/caller.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import type { Outbound } from "@/ports/outbound.ts";
 import { OpenApiContract } from "./openapi_contract.ts";
 import { EventContract } from "./event_contract.ts";

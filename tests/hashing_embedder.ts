@@ -1,5 +1,5 @@
 // An embedding model for tests: texts that share the beginnings of words are near each other. It knows no meaning.
-import { fnv1a } from "@/core/hash.ts";
+import { fnv1a } from "@/core/text/hash.ts";
 
 const WORD = /[\p{L}\p{N}]+/gu;
 /** Longer words with the same beginning are forms of one. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Operation } from "@/core/operation.ts";
 import type { ApiResponse } from "./harness.ts";
 import { createCallers, ok } from "./modules/fixtures.ts";
-import { manifestOf } from "./modules/plugin_fixture.ts";
+import { manifestOf } from "./modules/plugin/plugin_fixture.ts";
 import {
   BASE,
   createResources,

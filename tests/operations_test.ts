@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import { isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
-import { DAY_MS } from "@/core/clock.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
 import { BODY_MAX_BYTES } from "@/transport/http/endpoint.ts";
 import { type Harness, openGateway } from "./harness.ts";

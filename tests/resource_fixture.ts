@@ -1,6 +1,6 @@
 // One of everything, for tests that ask each operation about it.
 import { type Caller, type Harness, openGateway } from "./harness.ts";
-import { ScriptedCommands } from "./modules/command_fixture.ts";
+import { ScriptedCommands } from "./modules/command/command_fixture.ts";
 import { ok } from "./modules/fixtures.ts";
 import { ScriptedModels } from "./scripted_models.ts";
 import { until } from "./wait.ts";

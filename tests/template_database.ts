@@ -1,6 +1,6 @@
 // The tables of a gateway, in the database that those of tests are copies of.
 import { migrateStore, openStore } from "@/adapters/open.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import { openGateway } from "./harness.ts";
 
 export async function createTables(url: string): Promise<void> {

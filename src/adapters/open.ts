@@ -1,11 +1,11 @@
 // Opens the adapters of a configuration. Each is loaded only when it is used, so a small gateway starts fast and needs little memory.
 import { join } from "node:path";
 import { sql } from "kysely";
-import type { Clock, TimeSource } from "@/core/clock.ts";
+import type { Clock, TimeSource } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
-import { DatabaseClock } from "@/core/database_clock.ts";
+import { DatabaseClock } from "@/core/time/database_clock.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";

@@ -1,7 +1,7 @@
 // Derives the limits of each part from the settings, and the list that clients may read.
 import type { StoredResponseLimits } from "@/adapters/store/idempotency_store.ts";
 import type { Rate, Rates } from "@/core/operation.ts";
-import type { WriteLimits } from "@/core/write_budget.ts";
+import type { WriteLimits } from "@/core/limit/write_budget.ts";
 import { containerMemoryLimit } from "@/runtime/memory.ts";
 import { withoutRateLimits, WS_LIMITS, type WsLimits } from "@/transport/shared/socket_limits.ts";
 import type { Config } from "./config.ts";

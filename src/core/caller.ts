@@ -3,8 +3,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import process from "node:process";
 import type { Actor } from "./actor.ts";
-import { nextTick } from "./clock.ts";
-import type { CpuAccount } from "./cpu_budget.ts";
+import { nextTick } from "./time/clock.ts";
+import type { CpuAccount } from "./limit/cpu_budget.ts";
 import { Fault } from "./fault.ts";
 
 type Scope = {

@@ -3,9 +3,9 @@
 import { z } from "@zod/zod";
 import { type Actor, chargedTo, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
 import { CallScope, chargeTo } from "./caller.ts";
-import type { CpuBudget } from "./cpu_budget.ts";
+import type { CpuBudget } from "./limit/cpu_budget.ts";
 import { Fault, type FieldFault, RetryTransaction } from "./fault.ts";
-import { describeErrors, ERRORS_MAX, fieldFaults } from "./field_fault.ts";
+import { describeErrors, ERRORS_MAX, fieldFaults } from "./input/field_fault.ts";
 import { logFailure, logOf } from "./log.ts";
 import type { Count, Distribution } from "./metric_family.ts";
 import type { Metrics } from "./metrics.ts";
@@ -24,9 +24,9 @@ import {
   rateFor,
   type RecordCall,
 } from "./operation.ts";
-import { INPUT_ERRORS } from "./input_error.ts";
-import { jsonPointer } from "./text.ts";
-import type { WriteBudget } from "./write_budget.ts";
+import { INPUT_ERRORS } from "./input/input_error.ts";
+import { jsonPointer } from "./text/text.ts";
+import type { WriteBudget } from "./limit/write_budget.ts";
 
 /** One call of one operation. `input` is unknown until it has been parsed here. */
 export type Call = {

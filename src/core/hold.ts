@@ -1,5 +1,5 @@
 // Legal holds, for code that deletes permanently: what is under a hold must stay. That code does not know which module has them.
-import { type Clock, DAY_MS } from "./clock.ts";
+import { type Clock, DAY_MS } from "./time/clock.ts";
 import { Fault } from "./fault.ts";
 import type { JobDraft } from "./job.ts";
 import type { AnyDatabase } from "./migration.ts";

@@ -1,6 +1,6 @@
 // Ids: UUIDv7 (RFC 9562) as 32 hex digits behind a prefix that names the kind, so they sort by time of creation.
 import { v7 } from "uuid";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "./time/clock.ts";
 
 /** Overwritten by each id. */
 const scratch = new Uint8Array(16);

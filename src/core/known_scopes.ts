@@ -1,7 +1,7 @@
 // The scopes that there are: those of all operations and routes.
 import { Fault } from "./fault.ts";
 import type { Module } from "./module.ts";
-import { suggestionFor } from "./suggestion.ts";
+import { suggestionFor } from "./input/suggestion.ts";
 
 const ACTION = /\.\w+$/;
 

@@ -10,7 +10,7 @@ import {
   type LogRecord,
   reset,
 } from "@logtape/logtape";
-import { MINUTE_MS } from "./clock.ts";
+import { MINUTE_MS } from "./time/clock.ts";
 import { Fault } from "./fault.ts";
 
 const LEVELS: ReadonlyMap<string, LogLevel | null> = new Map([

@@ -1,5 +1,5 @@
 // Periodic maintenance, such as deleting what has expired.
-import { withTimeout } from "./clock.ts";
+import { withTimeout } from "./time/clock.ts";
 import { failureOf, logOf } from "./log.ts";
 
 /** By name, for the log. */

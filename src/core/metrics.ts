@@ -1,6 +1,6 @@
 // Every metric family of the gateway, registered at the start under its published name.
 import { Gauge, Registry } from "prom-client";
-import { withTimeout } from "./clock.ts";
+import { withTimeout } from "./time/clock.ts";
 import { failureOf, logOf, rateLimitedWarning } from "./log.ts";
 import { type Count, Counter, type Distribution, Histogram } from "./metric_family.ts";
 

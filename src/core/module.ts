@@ -1,17 +1,17 @@
 // What a module registers about itself. Hosts (transports, search, maintenance, metrics, shutdown) read it and name no module.
 import type { Gauge } from "prom-client";
 import type { Actor } from "./actor.ts";
-import type { AnyArchiveSection } from "./archive.ts";
-import type { ChannelKind } from "./channel.ts";
+import type { AnyArchiveSection } from "./archive/section.ts";
+import type { ChannelKind } from "./event/channel.ts";
 import type { PrincipalErasure } from "./erasure.ts";
-import type { EventType, StoredEvent } from "./event.ts";
+import type { EventType, StoredEvent } from "./event/event.ts";
 import type { IsHeld } from "./hold.ts";
-import type { ActionTarget, CommandSource } from "./interaction.ts";
+import type { ActionTarget, CommandSource } from "./interaction/interaction.ts";
 import type { JobDraft, JobKind } from "./job.ts";
 import type { Leases } from "./lease.ts";
 import type { AnyDatabase, Migration } from "./migration.ts";
 import type { Operation, RecordCall } from "./operation.ts";
-import type { Route } from "./route.ts";
+import type { Route } from "./http/route.ts";
 import type { Searchable } from "./searchable.ts";
 
 /** What clients see of a module. Absent lists are empty. */

@@ -4,7 +4,7 @@
 // - Messages of one topic from one node arrive in the order they were published, unless lost.
 // - `publish` never throws and never waits; what cannot be sent is lost.
 // - A subscriber also receives messages published by its own node, the same as those of others.
-import type { EphemeralEvent, Signal, StoredEvent } from "@/core/event.ts";
+import type { EphemeralEvent, Signal, StoredEvent } from "@/core/event/event.ts";
 
 export type BusMessage =
   /** Consecutive events of one stream. Topic: `streamKey`. */

@@ -1,13 +1,13 @@
 // What every module is built on. A factory takes this, and by name the modules and settings that it needs.
-import type { Clock } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { ConsumeRate, Dispatcher } from "@/core/dispatch.ts";
-import type { EventFilterOf } from "@/core/event_view.ts";
+import type { EventFilterOf } from "@/core/event/event_view.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
 import type { Cursors } from "@/core/page.ts";
-import type { WriteBudget } from "@/core/write_budget.ts";
+import type { WriteBudget } from "@/core/limit/write_budget.ts";
 import type { Blobs } from "./blob.ts";
 import type { Bus } from "./bus.ts";
 import type { Models } from "./model.ts";

@@ -14,7 +14,7 @@
 //   `write` fails in tests. Only `enclose` runs code in a transaction without passing it on.
 // - Absence is `undefined`. Driver errors for a unique key become `UniqueViolation`, others pass through unchanged.
 import type { Kysely } from "kysely";
-import type { EventDraft, Signal, StoredEvent, StreamPosition } from "@/core/event.ts";
+import type { EventDraft, Signal, StoredEvent, StreamPosition } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { AnyDatabase, Dialect, MigrationOwner } from "@/core/migration.ts";
 

@@ -1,7 +1,7 @@
 // What becomes of the tables of the store itself when a person is erased.
 import { chargedTo } from "@/core/actor.ts";
 import type { PrincipalColumn, PrincipalErasure } from "@/core/erasure.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import type { AnyTransaction } from "./store.ts";
 
 const CHARGED: PrincipalColumn = {

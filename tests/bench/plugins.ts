@@ -1,6 +1,6 @@
 // `deno task bench plugins`: how long others wait for their sends while one plugin hangs, one fails, one returns more than it may, and
 // one responds to its own messages forever, beside calm times in the same run. PLUGINS_SECONDS sets how long each measurement takes.
-import { installPlugin, manifestOf, PLUGINS, PluginServer } from "../modules/plugin_fixture.ts";
+import { installPlugin, manifestOf, PLUGINS, PluginServer } from "../modules/plugin/plugin_fixture.ts";
 import type { ApiResponse, Caller } from "../harness.ts";
 import { pause } from "../wait.ts";
 import { CLIENTS, Crowd } from "./crowd.ts";

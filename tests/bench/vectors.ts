@@ -1,7 +1,7 @@
 // Vectors compared by the gateway: time, recall and memory of the nearest ten of 100,000, beside a loop over float32 and the budget.
 import { openStore } from "@/adapters/open.ts";
 import { ScanVectors } from "@/adapters/vectors/scan.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import type { VectorSpace } from "@/ports/vectors.ts";
 import { ClusteredVectors, recallOf } from "../vector_data.ts";
 import { median, type Row } from "./report.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { openPostgresStore } from "@/adapters/store/postgres/store.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import { createTemporarySchema, type Notes, notes } from "./store_backends.ts";
 import type { SqlStore } from "@/adapters/store/sql_store.ts";
 import { postgresUrl } from "../tier.ts";

@@ -1,7 +1,7 @@
 // A program to be killed: writes as fast as it can and prints the id of each note whose write was acknowledged.
 import { openPostgresStore } from "@/adapters/store/postgres/store.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { Notes } from "./store_backends.ts";
 import { eventDraft, noteRow } from "./store_suite.ts";

@@ -5,7 +5,7 @@ import fc from "npm:fast-check@4.10.2";
 import { PostgresConnection } from "@/adapters/store/postgres/connection.ts";
 import type { Rows } from "@/adapters/store/sql_session.ts";
 import { SqlStore } from "@/adapters/store/sql_store.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
 import { postgresUrl } from "../tier.ts";
 import { pause } from "../wait.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
-import type { IdempotencyScope, StoredResponse } from "@/core/idempotency.ts";
+import type { IdempotencyScope, StoredResponse } from "@/core/http/idempotency.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "@/adapters/store/core_tables.ts";

@@ -5,7 +5,7 @@ import type { CoreTables } from "@/adapters/store/core_tables.ts";
 import { JobRunner, type JobRunnerOptions } from "@/adapters/job/runner.ts";
 import { tenantOfCharged } from "@/core/actor.ts";
 import { chargeTo, currentAccount } from "@/core/caller.ts";
-import { CpuBudget } from "@/core/cpu_budget.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { type DeadLetterReason, defineJob, type JobDraft } from "@/core/job.ts";
 import { Metrics } from "@/core/metrics.ts";

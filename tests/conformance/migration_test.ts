@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { migrations as core } from "@/adapters/store/migrations.ts";
 import { restore } from "@/adapters/store/backup.ts";
 import { migrateStore, openStore } from "@/adapters/open.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import type { Store } from "@/ports/store.ts";
 import { openGateway } from "../harness.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import type { Kysely } from "kysely";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { type Notes, sqliteFile, sqliteMemory } from "./store_backends.ts";
 import { noteRow, testOnStore } from "./store_suite.ts";
 

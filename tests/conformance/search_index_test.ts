@@ -19,7 +19,7 @@ import { type Candidate, SearchStore } from "@/modules/search/store.ts";
 import { hashGrams } from "@/modules/search/tokenize.ts";
 import { openStore } from "@/adapters/open.ts";
 import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";

@@ -8,7 +8,7 @@ import { type Row, type Rows, SerializationRetry, type SqlConnection, sqlValue }
 import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { openPostgresStore } from "@/adapters/store/postgres/store.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { withAdminConnection } from "../temporary_database.ts";
 import { WAIT_MS } from "../wait.ts";

@@ -4,10 +4,10 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import fc from "npm:fast-check@4.10.2";
 import { type Kysely, sql } from "kysely";
 import { SqlStore } from "@/adapters/store/sql_store.ts";
-import { defineSignal, type EventDraft, type StoredEvent } from "@/core/event.ts";
+import { defineSignal, type EventDraft, type StoredEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type CommitResult, streamKey, type Transaction, UniqueViolation } from "@/ports/store.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { pause, stopTime } from "../wait.ts";
 import { type Backend, type Notes, notes, type OpenedStore } from "./store_backends.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { CompiledQuery, type Kysely } from "kysely";
 import { listDueJobs } from "@/adapters/job/queries.ts";
 import type { CoreTables } from "@/adapters/store/core_tables.ts";
-import { nextTick, systemClock } from "@/core/clock.ts";
+import { nextTick, systemClock } from "@/core/time/clock.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";

@@ -4,7 +4,7 @@ import { type AnyStore, openStore } from "@/adapters/open.ts";
 import { runStatementAlone } from "@/adapters/store/postgres/connection.ts";
 import { openPgvector } from "@/adapters/vectors/pgvector.ts";
 import { ScanVectors } from "@/adapters/vectors/scan.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import type { VectorHit, VectorRow, Vectors, VectorSpace } from "@/ports/vectors.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { pgvectorUrl, postgresUrl } from "../tier.ts";

@@ -4,8 +4,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { ConnectionLost, type Rows, type SqlConnection } from "@/adapters/store/sql_session.ts";
 import { WriteQueue } from "@/adapters/store/write_queue.ts";
 import { chargeTo, currentAccount } from "@/core/caller.ts";
-import { nextTick, systemClock } from "@/core/clock.ts";
-import { CpuBudget } from "@/core/cpu_budget.ts";
+import { nextTick, systemClock } from "@/core/time/clock.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 
 /** A connection without a database, that can be made to fail. */
 class FakeConnection implements SqlConnection {

@@ -1,6 +1,6 @@
 // Circuit breakers that owners share: one who fails alone stops nobody else.
 import assert from "node:assert/strict";
-import { SharedBreakers } from "@/core/breaker.ts";
+import { SharedBreakers } from "@/core/limit/breaker.ts";
 import { TestClock } from "../harness.ts";
 
 const times = (count: number, work: () => void): void => {

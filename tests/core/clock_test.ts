@@ -1,7 +1,7 @@
 // Times as they are written.
 import assert from "node:assert/strict";
-import { iso, nextSharedTick } from "@/core/clock.ts";
-import { findTimeZone } from "@/core/time_zone.ts";
+import { iso, nextSharedTick } from "@/core/time/clock.ts";
+import { findTimeZone } from "@/core/time/time_zone.ts";
 
 Deno.test("iso writes years of four digits only, so that times as text are in the order of time", () => {
   assert.equal(iso(Date.parse("2026-03-01T12:00:00Z")), "2026-03-01T12:00:00.000Z");

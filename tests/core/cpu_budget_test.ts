@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
 import { beginCharge, chargeTo, createYielder, currentAccount, measureCpu, nextSlice } from "@/core/caller.ts";
-import { type CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
+import { type CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 
 const actorOf = (principalId: string, ownerId: string | null = null) => ({

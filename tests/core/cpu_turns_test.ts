@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { CpuBudget } from "@/core/cpu_budget.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { createDispatch } from "@/core/dispatch.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { defineOperation } from "@/core/operation.ts";

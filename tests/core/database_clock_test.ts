@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
-import type { TimeSource } from "@/core/clock.ts";
-import { DatabaseClock } from "@/core/database_clock.ts";
+import type { TimeSource } from "@/core/time/clock.ts";
+import { DatabaseClock } from "@/core/time/database_clock.ts";
 import { newId, setIdClock } from "@/core/id.ts";
 import { eventually, pause } from "../wait.ts";
 

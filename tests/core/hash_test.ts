@@ -1,7 +1,7 @@
 // The quick hash of texts: the same for the same, another for what differs little.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { fnv1a, hash64 } from "@/core/hash.ts";
+import { fnv1a, hash64 } from "@/core/text/hash.ts";
 
 Deno.test("hash64 distinguishes texts that differ in one place, and is the same for the same", () => {
   const part = fc.string({ unit: "grapheme", maxLength: 100 });

@@ -1,7 +1,7 @@
 // JSON from outside is bounded as it arrives, whatever its chunks, by the same rules as a whole text.
 import assert from "node:assert/strict";
 import { limitJson } from "@/adapters/outbound/json_limit.ts";
-import { hasMoreValuesThan, isDeeperThan } from "@/core/text.ts";
+import { hasMoreValuesThan, isDeeperThan } from "@/core/text/text.ts";
 
 const encoder = new TextEncoder();
 const BOUNDS = { bytesMax: 1000, depthMax: 3, valuesMax: 10 };

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createOutbound, type OutboundDeps } from "@/adapters/outbound/http.ts";
 import { isHost } from "@/adapters/outbound/host_list.ts";
 import { chargeTo } from "@/core/caller.ts";
-import { CpuBudget } from "@/core/cpu_budget.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { type Outbound, OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
 import { pause, until } from "../wait.ts";
 import { CERTIFICATE, PRIVATE_KEY } from "./test_certificate.ts";

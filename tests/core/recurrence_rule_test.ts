@@ -1,7 +1,7 @@
 // Recurrence rules: one grammar for events and tasks, with what each of them refuses.
 import assert from "node:assert/strict";
 import type { Fault } from "@/core/fault.ts";
-import { RecurrenceRuleParser } from "@/core/recurrence_rule.ts";
+import { RecurrenceRuleParser } from "@/core/time/recurrence_rule.ts";
 
 const rules = new RecurrenceRuleParser({ resources: "shifts", pointer: "/rule", grammar: { BYSECOND: undefined } });
 

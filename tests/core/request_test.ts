@@ -1,8 +1,8 @@
 // The body of a request, however it arrives: all of it, in no more memory than it needs, and while others are served.
 import assert from "node:assert/strict";
-import { CpuBudget } from "@/core/cpu_budget.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
-import { readBytes } from "@/core/request.ts";
+import { readBytes } from "@/core/http/request.ts";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
 import { countTicks } from "../wait.ts";
 

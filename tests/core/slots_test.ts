@@ -1,6 +1,6 @@
 // A queue whose owners take turns: one who fills its part delays others by one piece of work each, and refuses nobody.
 import assert from "node:assert/strict";
-import { FairQueue, Places, Slots } from "@/core/slots.ts";
+import { FairQueue, Places, Slots } from "@/core/limit/slots.ts";
 import { Fault } from "@/core/fault.ts";
 
 /** A queue whose work ends when the test says so. */

@@ -1,7 +1,7 @@
 // Workers may do nothing but compute, take one order after the other, and are terminated after a deadline, until they end.
 import assert from "node:assert/strict";
 import { chargeTo } from "@/core/caller.ts";
-import { CpuBudget } from "@/core/cpu_budget.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { runInWorker, WorkerThread } from "@/core/worker.ts";
 import { eventually, until } from "../wait.ts";
 

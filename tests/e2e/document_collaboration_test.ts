@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
 import { freePort } from "../free_port.ts";
-import { Editor } from "../modules/document_editor.ts";
+import { Editor } from "../modules/document/document_editor.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl, slowTest } from "../tier.ts";
 import { pause, until } from "../wait.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
-import { PNG } from "../modules/file_images.ts";
+import { PNG } from "../modules/file/file_images.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { addGardener, modelSettings, serveModel } from "./web_model.ts";

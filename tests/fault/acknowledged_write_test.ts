@@ -2,8 +2,8 @@
 // last answer said it is, nothing is there twice, and files, their rows and the tenant's count of bytes agree.
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { DAY_MS } from "@/core/clock.ts";
-import { listFiles } from "../modules/file_harness.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
+import { listFiles } from "../modules/file/file_harness.ts";
 import { eventually, pause } from "../wait.ts";
 import { Cluster, type NodeResponse } from "./cluster.ts";
 

@@ -1,6 +1,6 @@
 // `kill -9` of gateways in the middle of what their agents say: each run has one message, and no tool ran twice.
 import assert from "node:assert/strict";
-import { withTimeout } from "@/core/clock.ts";
+import { withTimeout } from "@/core/time/clock.ts";
 import { type ModelCall, ModelServer } from "../model_server.ts";
 import type { ScriptedStep } from "../scripted_models.ts";
 import { eventually, pause, WAIT_MS } from "../wait.ts";

@@ -5,7 +5,7 @@ import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { MemoryPresence } from "@/adapters/presence/memory.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { type EventLog, streamKey } from "@/ports/store.ts";

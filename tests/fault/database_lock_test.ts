@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config/config.ts";
-import { systemClock } from "@/core/clock.ts";
+import { systemClock } from "@/core/time/clock.ts";
 import { SECRET } from "../harness.ts";
 import { eventually } from "../wait.ts";
 import { Cluster } from "./cluster.ts";

@@ -5,10 +5,10 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
 import * as Y from "yjs";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { upload } from "../modules/file_harness.ts";
+import { upload } from "../modules/file/file_harness.ts";
 import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
-import { inRoom, remember } from "../modules/memory_fixture.ts";
-import { openVectorGateway, search } from "../modules/vector_fixture.ts";
+import { inRoom, remember } from "../modules/memory/memory_fixture.ts";
+import { openVectorGateway, search } from "../modules/vector/vector_fixture.ts";
 import { until } from "../wait.ts";
 
 const API = "/v1/collaboration";

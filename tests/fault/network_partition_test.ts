@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
-import { Editor } from "../modules/document_editor.ts";
+import { Editor } from "../modules/document/document_editor.ts";
 import { allEnded, eventually, pause, until } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
 import postgres from "postgres";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
-import { Editor } from "../modules/document_editor.ts";
+import { Editor } from "../modules/document/document_editor.ts";
 import { eventually, pause, until, WAIT_MS } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";

@@ -5,7 +5,7 @@ import { Webhook } from "npm:standardwebhooks@1.1.1";
 import type { GatewayProcess } from "../e2e/target.ts";
 import { freePort } from "../free_port.ts";
 import { eventually, pause, until } from "../wait.ts";
-import { Endpoint, type Received } from "../modules/webhook_fixture.ts";
+import { Endpoint, type Received } from "../modules/webhook/webhook_fixture.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 
 /** More than one batch for each room; as many as wanted by `WEBHOOK_EVENTS`. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config/config.ts";
-import { type EventType, principalStream, roomStream } from "@/core/event.ts";
+import { type EventType, principalStream, roomStream } from "@/core/event/event.ts";
 import { type Caller, Harness, SECRET, TestClock } from "../harness.ts";
 import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { allEnded, until } from "../wait.ts";

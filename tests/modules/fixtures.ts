@@ -1,6 +1,6 @@
 // A team in a room, for tests of what people do with each other.
 import assert from "node:assert/strict";
-import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
+import type { CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";

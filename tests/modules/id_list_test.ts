@@ -15,7 +15,7 @@ import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
 import { TaskStore } from "@/modules/task/store.ts";
 import { DeliveryStore } from "@/modules/webhook/delivery/store.ts";
-import { setTableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 import { openGateway } from "../harness.ts";
 import { assertNoTenantScan, recordQueries } from "./query_log.ts";
 

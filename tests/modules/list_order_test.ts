@@ -6,8 +6,8 @@ import { TaskArchiveStore } from "@/modules/task/archive/store.ts";
 import { TaskList } from "@/modules/task/schema.ts";
 import type { Caller } from "../harness.ts";
 import { recordQueries } from "./query_log.ts";
-import { ok } from "./room_fixture.ts";
-import { openTaskFixture, PATH, type TaskFixture } from "./task_fixture.ts";
+import { ok } from "./room/room_fixture.ts";
+import { openTaskFixture, PATH, type TaskFixture } from "./task/task_fixture.ts";
 
 const DOCUMENTS = "/v1/collaboration/documents";
 /** More than are sorted whatever the order. */

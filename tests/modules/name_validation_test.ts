@@ -1,7 +1,7 @@
 // Names are rejected in every operation if they are invisible or confusable.
 import assert from "node:assert/strict";
 import type { Operation } from "@/core/operation.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
 import { openGateway } from "../harness.ts";
 import { acceptsValue, callOperation, exampleOf } from "../operation_request.ts";
 import { createCallers, createRoom, ok } from "./fixtures.ts";

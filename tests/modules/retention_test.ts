@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { upload } from "./file_harness.ts";
+import { upload } from "./file/file_harness.ts";
 import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const API = "/v1/collaboration";

@@ -1,6 +1,6 @@
 // Responses with a secret: returned again for the same Idempotency-Key, and readable nowhere in the database.
 import assert from "node:assert/strict";
-import { ok, RoomFixture } from "./room_fixture.ts";
+import { ok, RoomFixture } from "./room/room_fixture.ts";
 
 Deno.test("a secret is returned again for its idempotency key, and is not stored in plain text", async () => {
   await using world = await RoomFixture.open();

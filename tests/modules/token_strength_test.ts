@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { eventually, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
-import { installPlugin, manifestOf, PLUGINS, PluginServer } from "./plugin_fixture.ts";
-import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { createWebhook, Endpoint, openWithEndpoints, untilWebhook, WEBHOOKS } from "./webhook_fixture.ts";
+import { installPlugin, manifestOf, PLUGINS, PluginServer } from "./plugin/plugin_fixture.ts";
+import { AgentFixture, callTools } from "./agent/agent_fixture.ts";
+import { createWebhook, Endpoint, openWithEndpoints, untilWebhook, WEBHOOKS } from "./webhook/webhook_fixture.ts";
 
 const AGENTS = "/v1/collaboration/agents";
 const RUNS = "/v1/collaboration/ai/runs";

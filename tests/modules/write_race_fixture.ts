@@ -1,9 +1,9 @@
 // A room in which somebody can do everything, so that each operation that writes there has an input that works.
 import type { ApiResponse, Caller, Harness } from "../harness.ts";
-import { upload } from "./file_harness.ts";
+import { upload } from "./file/file_harness.ts";
 import { createCallers, ok, sendMessage } from "./fixtures.ts";
-import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
-import { inRoom, remember } from "./memory_fixture.ts";
+import { installPlugin, manifestOf, PLUGINS } from "./plugin/plugin_fixture.ts";
+import { inRoom, remember } from "./memory/memory_fixture.ts";
 
 const API = "/v1/collaboration";
 export const TOKEN_ID = "bobs-token";

@@ -10,7 +10,7 @@ import { type ApiResponse, openGateway } from "../harness.ts";
 import { testOnPostgres } from "../engines.ts";
 import { callOperation } from "../operation_request.ts";
 import { eventually, until } from "../wait.ts";
-import { ScriptedCommands } from "./command_fixture.ts";
+import { ScriptedCommands } from "./command/command_fixture.ts";
 import { insertMember } from "./postgres_node.ts";
 import { openWriteRaceFixture, TOKEN_ID, type WriteRaceFixture } from "./write_race_fixture.ts";
 

@@ -6,15 +6,15 @@ import {
   handleRoomRecord,
   type ImportContext,
   type SectionImporter,
-} from "@/core/archive.ts";
-import { TimeInput } from "@/core/time_input.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
-import { roomStream } from "@/core/event.ts";
+} from "@/core/archive/section.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
+import { candidateIds } from "@/core/archive/ids.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { paginate } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
-import { loadLocalIds } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/sql/global_ids.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { BOOKMARKS_MAX } from "./schema.ts";
 import { presentBookmark, searchEntryOf } from "./searchable.ts";

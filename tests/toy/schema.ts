@@ -1,6 +1,6 @@
 // Bookmarks as seen from outside, and the events of a room that they cause.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createHttpHandler } from "@/transport/http/server.ts";
 import { createSampleGateway, jsonRequest } from "./http_sample.ts";
 import { createClientResolver } from "@/transport/shared/client_address.ts";
-import { openFileHarness, upload } from "../modules/file_harness.ts";
+import { openFileHarness, upload } from "../modules/file/file_harness.ts";
 
 type Problem = { status: number; code: string; detail: string; errors?: { pointer: string; code: string }[] };
 

@@ -1,7 +1,7 @@
 // Large request bodies: one of a caller at a time, a few of all, so that they do not fill the memory.
 // Runs alone: it measures the memory of a process.
 import assert from "node:assert/strict";
-import { nextTick } from "@/core/clock.ts";
+import { nextTick } from "@/core/time/clock.ts";
 import { LargeBodies, type LargeBody } from "@/transport/http/large_bodies.ts";
 import { GatewayProcess } from "../e2e/target.ts";
 import { freePort } from "../free_port.ts";

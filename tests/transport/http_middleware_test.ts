@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { Fault } from "@/core/fault.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { hstsOf } from "@/transport/http/https.ts";
 import { createHttpHandler } from "@/transport/http/server.ts";
 import { captureLog } from "../log_capture.ts";

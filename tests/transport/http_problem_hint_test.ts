@@ -1,7 +1,7 @@
 // Errors suggest the field, parameter, path or method that was probably intended.
 // Measures the work of its thread.
 import assert from "node:assert/strict";
-import { editDistance, nearestName } from "@/core/suggestion.ts";
+import { editDistance, nearestName } from "@/core/input/suggestion.ts";
 import { createNearestRoutes } from "@/transport/http/nearest_route.ts";
 import { cpuTimeMs } from "../cpu_time.ts";
 import { openGateway } from "../harness.ts";

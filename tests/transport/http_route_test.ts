@@ -1,7 +1,7 @@
 // Routes of modules and the probes: handled like operations, with their own responses.
 import assert from "node:assert/strict";
 import { Fault } from "@/core/fault.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { webSocketRoute } from "@/transport/ws/server.ts";
 import { pause } from "../wait.ts";
 import { createSampleGateway, jsonRequest } from "./http_sample.ts";

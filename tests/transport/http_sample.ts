@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { createDispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
-import type { RunOnce, StoredResponse } from "@/core/idempotency.ts";
+import type { RunOnce, StoredResponse } from "@/core/http/idempotency.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";

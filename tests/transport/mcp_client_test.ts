@@ -6,7 +6,7 @@ import { StreamableHTTPClientTransport as Transport1 } from "npm:@modelcontextpr
 import type { Caller } from "../harness.ts";
 import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
 import { type HttpServer, SdkClient, serveGateway } from "../modules/http_server.ts";
-import { allow, APPLICATIONS, exchange, PUBLIC_URL, REQUESTS } from "../modules/oauth_fixture.ts";
+import { allow, APPLICATIONS, exchange, PUBLIC_URL, REQUESTS } from "../modules/oauth/oauth_fixture.ts";
 
 type ToolResult = { isError?: boolean; content: { type: string; text?: string }[] };
 type AnyClient = {

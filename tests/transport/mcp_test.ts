@@ -1,10 +1,18 @@
 // `/mcp` without a client: who is offered what, what others never learn, and what is refused.
 import assert from "node:assert/strict";
-import { estimateTokens } from "@/core/tokens.ts";
-import { MINUTE_MS } from "@/core/clock.ts";
+import { estimateTokens } from "@/core/text/tokens.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { type Caller, type Harness, openGateway, signToken } from "../harness.ts";
 import { createCallers, createRoom, ok, openWithLimits, sendMessage } from "../modules/fixtures.ts";
-import { allow, APPLICATIONS, CHALLENGE, exchange, PUBLIC_URL, RESOURCE, VERIFIER } from "../modules/oauth_fixture.ts";
+import {
+  allow,
+  APPLICATIONS,
+  CHALLENGE,
+  exchange,
+  PUBLIC_URL,
+  RESOURCE,
+  VERIFIER,
+} from "../modules/oauth/oauth_fixture.ts";
 import { ACCEPT, listTools, okTool, rpc, tool } from "./mcp_fixture.ts";
 
 const LIST_MAX_TOKENS = 8000;

@@ -1,7 +1,7 @@
 // Random bursts, losses, stalls and evictions, with clients that recover like the SDKs.
 import assert from "node:assert/strict";
 import * as fc from "npm:fast-check@4.10.2";
-import type { StoredEvent } from "@/core/event.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
 import { streamKey } from "@/ports/store.ts";
 import { pause } from "../wait.ts";
 import { createHubHarness, type FakeSocket, type HubHarness, TENANT, TEST_LIMITS } from "./ws_harness.ts";

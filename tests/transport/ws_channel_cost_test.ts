@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
 import { measureCpu } from "@/core/caller.ts";
-import type { ChannelKind } from "@/core/channel.ts";
-import { CpuBudget } from "@/core/cpu_budget.ts";
+import type { ChannelKind } from "@/core/event/channel.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Operation } from "@/core/operation.ts";
 import { createHubHarness, sendCommand, TEST_LIMITS } from "./ws_harness.ts";
 import { until } from "../wait.ts";

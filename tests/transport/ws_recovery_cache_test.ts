@@ -1,6 +1,6 @@
 // Cached pages of recoveries: read once, and only full pages are cached.
 import assert from "node:assert/strict";
-import type { StoredEvent } from "@/core/event.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
 import type { EventLog } from "@/ports/store.ts";
 import { RecoveryCache } from "@/transport/ws/recovery_cache.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { MemoryBus } from "@/adapters/bus/memory.ts";
-import { defineSignal, type StoredEvent } from "@/core/event.ts";
+import { defineSignal, type StoredEvent } from "@/core/event/event.ts";
 import { streamKey } from "@/ports/store.ts";
 import { BusProbe } from "@/transport/ws/bus_probe.ts";
 import { StreamReader } from "@/transport/ws/stream_reader.ts";

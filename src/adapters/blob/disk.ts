@@ -1,6 +1,6 @@
 // Blobs as local files: written to a part file, synced, then renamed.
 import { dirname, join } from "node:path";
-import { DAY_MS } from "@/core/clock.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
 import { translateErrors, writeAll } from "./files.ts";
 

@@ -1,10 +1,10 @@
 // Blobs in an S3-compatible store (AWS, MinIO, Garage, Ceph …), addressed by path, signed with Signature Version 4.
 import { Buffer } from "node:buffer";
 import { AwsClient } from "aws4fetch";
-import { delay, withTimeout } from "@/core/clock.ts";
+import { delay, withTimeout } from "@/core/time/clock.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
-import { Slots } from "@/core/slots.ts";
-import { trimTrailing } from "@/core/text.ts";
+import { Slots } from "@/core/limit/slots.ts";
+import { trimTrailing } from "@/core/text/text.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
 import { allowHostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { storeUnavailable } from "./files.ts";

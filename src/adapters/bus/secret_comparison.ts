@@ -1,6 +1,6 @@
 // Compares the secrets of the nodes on one bus: with different ones, a token of one node is refused by the next.
 import { Signer } from "@/core/crypto.ts";
-import { defineSignal, type Signal } from "@/core/event.ts";
+import { defineSignal, type Signal } from "@/core/event/event.ts";
 import { logOf } from "@/core/log.ts";
 import { type Bus, CONTROL_TOPIC } from "@/ports/bus.ts";
 

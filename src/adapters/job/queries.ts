@@ -1,7 +1,7 @@
 // Queries of the job runner. A job is waiting, running under a lease, or dead; most dead ones are tried again.
 import { type ExpressionBuilder, type Kysely, sql } from "kysely";
 import type { JobRow, JobState } from "@/core/job.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { CoreTables } from "../store/core_tables.ts";
 

@@ -1,5 +1,5 @@
 // When jobs that failed are tried again.
-import { DAY_MS, MINUTE_MS } from "@/core/clock.ts";
+import { DAY_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import type { JobKind } from "@/core/job.ts";
 import type { ClaimedJob } from "./queries.ts";
 

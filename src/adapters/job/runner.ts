@@ -1,7 +1,7 @@
 // The job runner: claims due jobs under a lease, runs their handlers, and retries or dead-letters them.
 import { chargeTo, runAsSystem } from "@/core/caller.ts";
-import { type Clock, delay, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import { type Clock, delay, iso, MINUTE_MS, withTimeout } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { newId } from "@/core/id.ts";
 import type { JobKind, JobState } from "@/core/job.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";

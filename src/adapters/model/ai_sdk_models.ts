@@ -2,8 +2,8 @@
 import type { AnthropicProvider } from "@ai-sdk/anthropic";
 import type { OpenAICompatibleProviderSettings } from "@ai-sdk/openai-compatible";
 import { inChunks } from "@/core/page.ts";
-import { estimateTokens } from "@/core/tokens.ts";
-import { trimTrailing } from "@/core/text.ts";
+import { estimateTokens } from "@/core/text/tokens.ts";
+import { trimTrailing } from "@/core/text/text.ts";
 import {
   type ModelEndpoint,
   ModelError,

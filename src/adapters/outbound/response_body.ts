@@ -2,8 +2,8 @@
 // charged to the caller; of many such streams at a time, more is gathered before it is given out.
 import type http from "node:http";
 import { chargeTick, currentAccount } from "@/core/caller.ts";
-import { delay, nextTick } from "@/core/clock.ts";
-import type { CpuAccount } from "@/core/cpu_budget.ts";
+import { delay, nextTick } from "@/core/time/clock.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import { type JsonBounds, OutboundError } from "@/ports/outbound.ts";
 import { limitJson } from "./json_limit.ts";
 

@@ -1,5 +1,5 @@
 // Presence of many nodes: a Redis hash for each channel, whose entries count only while the node that wrote them lives.
-import { HOUR_SECONDS } from "@/core/clock.ts";
+import { HOUR_SECONDS } from "@/core/time/clock.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
 import { RedisConnection } from "../redis.ts";
 

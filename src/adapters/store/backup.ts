@@ -2,7 +2,7 @@
 import { closeSync, existsSync, openSync, realpathSync, renameSync, rmSync, utimesSync } from "node:fs";
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { lockDatabase, migrateStore, openStore, SQLITE_SCHEME, sqlitePathOf } from "../open.ts";
 import { FILE_MODE, FILE_SUFFIXES, fsyncPath, restoreCandidate, swapDatabase } from "./sqlite/lock.ts";
 import { resetAllEpochs } from "./stream_reset.ts";

@@ -1,10 +1,10 @@
 // The event log of both engines: reading streams, and trimming them from their old end.
 import { type Kysely, sql } from "kysely";
-import { iso } from "@/core/clock.ts";
-import type { StoredEvent, StreamPosition } from "@/core/event.ts";
+import { iso } from "@/core/time/clock.ts";
+import type { StoredEvent, StreamPosition } from "@/core/event/event.ts";
 import { newSecret } from "@/core/id.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
-import { inJsonList } from "@/ports/sql_filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
+import { inJsonList } from "@/ports/sql/filters.ts";
 import { type EventLog, type Store, streamKey } from "@/ports/store.ts";
 import type { CoreTables, EventRow, StreamRow } from "./core_tables.ts";
 

@@ -1,10 +1,10 @@
 // The idempotency store: responses are stored in the same transaction as the effects that they report.
 import type { Kysely } from "kysely";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { currentAccount } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
-import type { IdempotencyScope, RunOnce, StoredResponse } from "@/core/idempotency.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import type { IdempotencyScope, RunOnce, StoredResponse } from "@/core/http/idempotency.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import { type Encryptor, hashText } from "@/core/crypto.ts";
 import type { Store } from "@/ports/store.ts";

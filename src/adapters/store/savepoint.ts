@@ -1,5 +1,5 @@
 // One savepoint level of a transaction, and what it publishes if it and every level above it succeed.
-import type { Signal, StoredEvent } from "@/core/event.ts";
+import type { Signal, StoredEvent } from "@/core/event/event.ts";
 import type { CommitResult } from "@/ports/store.ts";
 import { ConnectionLost, SerializationRetry } from "./sql_session.ts";
 

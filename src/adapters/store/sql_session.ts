@@ -16,7 +16,7 @@ import {
   SqliteQueryCompiler,
 } from "kysely";
 import { RetryTransaction } from "@/core/fault.ts";
-import { bindPrepared } from "@/ports/prepared.ts";
+import { bindPrepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 
 export type Row = Record<string, unknown>;

@@ -1,7 +1,7 @@
 // The store over SQL: what both engines share. An engine supplies its write connections and a connection to read from.
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import type { CommitResult, Dialect, EventLog, Store, Transaction } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";

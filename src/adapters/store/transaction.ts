@@ -1,9 +1,9 @@
 // One writer's transaction: a stack of frames, one per savepoint, over the connection that its batch shares.
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { currentAccount } from "@/core/caller.ts";
-import type { EventDraft, Signal, StoredEvent } from "@/core/event.ts";
+import type { EventDraft, Signal, StoredEvent } from "@/core/event/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft, JobRow } from "@/core/job.ts";
 import { type Dialect, type SeqRange, streamKey, type Transaction } from "@/ports/store.ts";

@@ -1,8 +1,8 @@
 // The statements that every writer runs, prepared.
 import { type Kysely, type QueryCreator, sql } from "kysely";
 import type { JobRow } from "@/core/job.ts";
-import { jsonRows } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { jsonRows } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { CoreTables, StreamRow } from "./core_tables.ts";
 
 export type StreamHead = Pick<StreamRow, "epoch" | "head"> & { access_version?: number };

@@ -1,5 +1,5 @@
 // Writers that wait for a batch. Tenants take turns, in them their owners, each with its writers in the order in which they came.
-import type { CpuAccount } from "@/core/cpu_budget.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 
 /** Without an owner: what it writes is for several callers. */
 type Writer = { readonly owner: CpuAccount | undefined };

@@ -10,9 +10,9 @@
 // So that no writer yields forever, one that yielded repeatedly gets a priority: until a run of it succeeds, no batch acquires one
 // of its streams, except for an older priority. It waits for batches, which all end, and for older priorities, so never in a
 // cycle; and meanwhile it has no locks for which another process could wait.
-import type { CpuAccount } from "@/core/cpu_budget.ts";
-import type { Signal, StoredEvent } from "@/core/event.ts";
-import type { TenantCpu } from "@/core/tenant_cpu.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
+import type { Signal, StoredEvent } from "@/core/event/event.ts";
+import type { TenantCpu } from "@/core/limit/tenant_cpu.ts";
 import { type CommitResult, streamKey } from "@/ports/store.ts";
 import type { SavepointScope } from "./savepoint.ts";
 import { SerializationRetry } from "./sql_session.ts";

@@ -3,11 +3,11 @@
 // wait for one batch.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { beginCharge, currentAccount, ownAccount } from "@/core/caller.ts";
-import { delay } from "@/core/clock.ts";
-import type { CpuAccount } from "@/core/cpu_budget.ts";
+import { delay } from "@/core/time/clock.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
-import { TenantCpu } from "@/core/tenant_cpu.ts";
+import { TenantCpu } from "@/core/limit/tenant_cpu.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
 import { LockPriority, StreamLocks, WriteBatch, YieldToOther } from "./write_batch.ts";
 import { ConnectionLost, SerializationRetry, type SqlConnection } from "./sql_session.ts";

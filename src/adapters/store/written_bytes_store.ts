@@ -1,6 +1,6 @@
 // Bytes written per day and principal, summed over all nodes.
 import { queryInChunks } from "@/core/page.ts";
-import type { AddWrittenBytes } from "@/core/write_budget.ts";
+import type { AddWrittenBytes } from "@/core/limit/write_budget.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 

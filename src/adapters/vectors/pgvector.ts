@@ -5,7 +5,7 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Migration } from "@/core/migration.ts";
-import { jsonRows } from "@/ports/sql_filters.ts";
+import { jsonRows } from "@/ports/sql/filters.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { VectorHit, VectorQuery, VectorRef, VectorRow, Vectors, VectorSpace } from "@/ports/vectors.ts";
 import { clearScopes, countInScopes, countVectors, readScopes, vectorMigrations, type VectorTables } from "./tables.ts";

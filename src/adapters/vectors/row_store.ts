@@ -1,7 +1,7 @@
 // SQL of vectors in plain rows.
 import { type Kysely, sql } from "kysely";
-import { inJsonList } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { VectorSpace } from "@/ports/vectors.ts";
 import type { StoredVector } from "./partition.ts";

@@ -1,8 +1,8 @@
 // Tables of vectors in plain SQL, and how many vectors each scope has.
 import { type Kysely, sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { inJsonList } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { VectorSpace } from "@/ports/vectors.ts";
 

@@ -1,9 +1,9 @@
 // Agents in the API: configuration and events.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion, patchSchema } from "@/core/patch.ts";
-import { TimeZoneInput } from "@/core/time_input.ts";
+import { TimeZoneInput } from "@/core/time/time_input.ts";
 import { DisplayName, Handle, PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 

@@ -1,7 +1,7 @@
 // The configuration of agents. An agent is a principal that its owner or an admin configures.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";

@@ -1,6 +1,6 @@
 // Budgets that admins set, and reports of usage.
 import { type Actor, chargedId, isAdmin } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";

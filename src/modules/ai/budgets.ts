@@ -1,6 +1,6 @@
 // Budgets of AI: what a step may cost at most is reserved before it, of all budgets that apply, and settled with it.
-import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { withoutUndefined } from "@/core/patch.ts";

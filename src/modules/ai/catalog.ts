@@ -1,7 +1,7 @@
 // The models of a tenant, and the providers that offer them: the tenant's own in their order, then the operator's.
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
-import { suggestionFor } from "@/core/suggestion.ts";
+import { suggestionFor } from "@/core/input/suggestion.ts";
 import type { ModelConfig, ModelEndpoint, OperatorProvider } from "@/ports/model.ts";
 import type { Store } from "@/ports/store.ts";
 import { type ProviderRow, ProviderStore, type ProviderTables } from "./provider_store.ts";

@@ -1,9 +1,9 @@
 // Completions as server-sent events.
 import { parse } from "@/core/dispatch.ts";
-import { eventBody } from "@/core/event_body.ts";
+import { eventBody } from "@/core/http/event_stream.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import type { ModelPart } from "@/ports/model.ts";
 import type { CompletionService } from "./completion_service.ts";
 import { CompletionCreate } from "./schema.ts";

@@ -1,7 +1,7 @@
 // Completions for callers of the API: one step of a model, as a whole or as a stream.
 import { type Actor, chargedId, chargedTo } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import { Places } from "@/core/slots.ts";
+import { Places } from "@/core/limit/slots.ts";
 import { ModelError, type ModelPart, type ModelToolCall } from "@/ports/model.ts";
 import type { Completion, CompletionCreate } from "./schema.ts";
 import { type AiService, type AiStepEnd, MODEL_FAILURES } from "./service.ts";

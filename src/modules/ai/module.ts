@@ -1,5 +1,5 @@
 // The ai module: models and their providers, completions, budgets and usage.
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";

@@ -1,11 +1,11 @@
 // Providers that tenants configure: their keys are stored encrypted and never returned.
 import { chargedId } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
-import { trimTrailing } from "@/core/text.ts";
+import { trimTrailing } from "@/core/text/text.ts";
 import { ModelError, type ModelRequest } from "@/ports/model.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";

@@ -1,10 +1,10 @@
 // Calls of models: which provider, retries, budgets, usage and metrics.
-import { SharedBreakers } from "@/core/breaker.ts";
+import { SharedBreakers } from "@/core/limit/breaker.ts";
 import { runAsSystem } from "@/core/caller.ts";
-import { type Clock, delay, iso } from "@/core/clock.ts";
+import { type Clock, delay, iso } from "@/core/time/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { estimateTokens } from "@/core/tokens.ts";
+import { estimateTokens } from "@/core/text/tokens.ts";
 import {
   type ModelConfig,
   ModelError,

@@ -1,11 +1,11 @@
 // Operations, routes and jobs of transfers.
-import type { AnyArchiveSection } from "@/core/archive.ts";
+import type { AnyArchiveSection } from "@/core/archive/section.ts";
 import { Fault } from "@/core/fault.ts";
 import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { pageSchema } from "@/core/page.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
 import { EXPORT_ACCESS, type ExportService } from "./export/service.ts";
 import type { ImportService } from "./import/service.ts";

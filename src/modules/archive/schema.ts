@@ -1,7 +1,7 @@
 // Imports and exports as seen from outside, and the events they cause.
 import { z } from "@zod/zod";
-import type { AnyArchiveSection, SkipReporting } from "@/core/archive.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import type { AnyArchiveSection, SkipReporting } from "@/core/archive/section.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { boundedRecord } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";

@@ -2,9 +2,9 @@
 // security monitoring reads.
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { chargeTo, currentAccount, measureCpu, nextSlice } from "@/core/caller.ts";
-import { clientOf } from "@/core/request.ts";
-import type { Route } from "@/core/route.ts";
-import type { Places } from "@/core/slots.ts";
+import { clientOf } from "@/core/http/request.ts";
+import type { Route } from "@/core/http/route.ts";
+import type { Places } from "@/core/limit/slots.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AuditEntry } from "./schema.ts";
 import type { AuditLog } from "./service.ts";

@@ -3,7 +3,7 @@ import { chargedTo } from "@/core/actor.ts";
 import type { Module } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
-import { Places } from "@/core/slots.ts";
+import { Places } from "@/core/limit/slots.ts";
 import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { AuditChain } from "./chain.ts";

@@ -1,7 +1,7 @@
 // The audit log in the API.
 import { z } from "@zod/zod";
 import { pageInput } from "@/core/page.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 
 /** The position and the hash of an entry. */
 const HEAD = /^[1-9][0-9]{0,14}:[\w-]{1,64}$/;

@@ -1,13 +1,13 @@
 // The audit log: who did what administers the tenant, or changes what others may do. A call and its entry commit together.
 import type { Actor } from "@/core/actor.ts";
 import { createYielder } from "@/core/caller.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";
 import { type Client, isReadOnly, Outcome, type RecordedCall } from "@/core/operation.ts";
 import { type Cursors, type Page, paginate } from "@/core/page.ts";
-import { truncateText } from "@/core/text.ts";
+import { truncateText } from "@/core/text/text.ts";
 import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type AuditChain, CUT_AT_ONCE, headOf, type NewEntry } from "./chain.ts";

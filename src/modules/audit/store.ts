@@ -1,6 +1,6 @@
 // SQL of the audit log.
 import { type Kysely, sql } from "kysely";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 
 export type AuditRow = {
   tenant_id: string;

@@ -1,8 +1,8 @@
 // SQL of agendas: summaries of the events that may have an occurrence in a time range.
 import { type Kysely, sql } from "kysely";
-import { MAX_DATE } from "@/core/clock.ts";
+import { MAX_DATE } from "@/core/time/clock.ts";
 import { queryInChunks } from "@/core/page.ts";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { CalendarTables, EventRow } from "./store.ts";
 
 const SUMMARY_COLUMNS = [

@@ -1,13 +1,13 @@
 // Operations of the calendar and the route of feeds.
 import { z } from "@zod/zod";
-import { DAY_MS, iso } from "@/core/clock.ts";
+import { DAY_MS, iso } from "@/core/time/clock.ts";
 import { notFound } from "@/core/fault.ts";
-import { hash64 } from "@/core/hash.ts";
+import { hash64 } from "@/core/text/hash.ts";
 import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
-import { matchesIfNoneMatch } from "@/core/request.ts";
-import type { Route } from "@/core/route.ts";
+import { matchesIfNoneMatch } from "@/core/http/request.ts";
+import type { Route } from "@/core/http/route.ts";
 import type { EventUpdater } from "./updater.ts";
 import { type CalendarFeeds, FEED_PATH } from "./feeds.ts";
 import type { CalendarImports } from "./imports.ts";

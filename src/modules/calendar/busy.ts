@@ -1,5 +1,5 @@
 // When principals are busy: times of events they created or are invited to and have not declined, without details.
-import { DAY_MS, iso } from "@/core/clock.ts";
+import { DAY_MS, iso } from "@/core/time/clock.ts";
 import { patchedOr } from "@/core/patch.ts";
 import type { AgendaStore } from "./agenda_store.ts";
 import { busyPrincipals, filterOverlapping, occurrencesBetween } from "./recurrence/occurrence.ts";

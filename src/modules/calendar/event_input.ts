@@ -1,9 +1,9 @@
 // Input to rows: times resolved, rules validated, attendees looked up.
 import type { Actor } from "@/core/actor.ts";
 import { runInSlices } from "@/core/caller.ts";
-import { DAY_SECONDS, HOUR_SECONDS } from "@/core/clock.ts";
+import { DAY_SECONDS, HOUR_SECONDS } from "@/core/time/clock.ts";
 import { invalidField } from "@/core/fault.ts";
-import { requireTimeZone } from "@/core/time_zone.ts";
+import { requireTimeZone } from "@/core/time/time_zone.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import { validateRule } from "./recurrence/expansion.ts";

@@ -1,10 +1,10 @@
 // Secret feeds: a calendar as a file at a secret address, with the rights of its creator.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { queryInChunks } from "@/core/page.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { createYielder, runOnAccount } from "@/core/caller.ts";
 import { hashText } from "@/core/crypto.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";

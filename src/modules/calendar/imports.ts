@@ -1,6 +1,6 @@
 // Imports of iCalendar files: run by a job, and repeatable because events are matched by uid.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { createYielder, nextSlice } from "@/core/caller.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";

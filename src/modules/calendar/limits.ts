@@ -1,5 +1,5 @@
 // Bounds of calendar events. Without schemas, for the worker that parses files.
-import { DAY_SECONDS } from "@/core/clock.ts";
+import { DAY_SECONDS } from "@/core/time/clock.ts";
 
 export const TITLE_MAX = 255;
 export const DESCRIPTION_MAX = 16_000;

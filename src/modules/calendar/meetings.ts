@@ -1,6 +1,6 @@
 // The meeting of an event: scheduled for its first occurrence, moved with it, and followed by one for the next occurrence.
-import { type Clock, iso } from "@/core/clock.ts";
-import type { EventActor } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import type { EventActor } from "@/core/event/event.ts";
 import { invalidField } from "@/core/fault.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import type { Context } from "@/core/operation.ts";

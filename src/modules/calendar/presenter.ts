@@ -1,5 +1,5 @@
 // Events as JSON: a series, a single event, or one occurrence, as seen by the reader.
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { patchedOr } from "@/core/patch.ts";
 import type { AccessLevel } from "./access.ts";
 import { exDatesOf, type Occurrence, responseOf } from "./recurrence/occurrence.ts";

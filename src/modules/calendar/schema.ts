@@ -1,11 +1,11 @@
 // Schemas of calendar events, feeds and imports, and of the events they publish.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { nameSchema } from "@/core/name.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion } from "@/core/patch.ts";
-import { isLongerThan } from "@/core/text.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { isLongerThan } from "@/core/text/text.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import {

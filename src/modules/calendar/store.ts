@@ -2,7 +2,7 @@
 import { inChunks, queryInChunks, type RowSelection } from "@/core/page.ts";
 import type { Kysely } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
-import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES } from "./schema.ts";
 

@@ -1,5 +1,5 @@
 // Wall times and instants: conversions by the time-zone database.
-import { DAY_MS } from "@/core/clock.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { When } from "./schema.ts";
 import type { EventRow } from "./store.ts";

@@ -1,5 +1,5 @@
 // Updates and deletion of events: of a whole series, of one occurrence, or of one and all following.
-import { type Clock, iso, nextTick } from "@/core/clock.ts";
+import { type Clock, iso, nextTick } from "@/core/time/clock.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

@@ -1,8 +1,8 @@
 // Writes events to the store with their stream events, meeting, search entry, next reminder and invitations.
 import type { Actor } from "@/core/actor.ts";
 import { createYielder } from "@/core/caller.ts";
-import { type Clock, DAY_MS, iso, nextTick } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, DAY_MS, iso, nextTick } from "@/core/time/clock.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type MayShow, type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";

@@ -1,9 +1,9 @@
 // Actions: a reader uses a button, a select or a form of a message, and its sender responds.
-import type { Element } from "@/core/element.ts";
-import { principalStream } from "@/core/event.ts";
+import type { Element } from "@/core/interaction/element.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notFound, RetryTransaction } from "@/core/fault.ts";
-import { checkValues, type FormValues } from "@/core/form.ts";
-import type { ActionTarget, Responder } from "@/core/interaction.ts";
+import { checkValues, type FormValues } from "@/core/interaction/form.ts";
+import type { ActionTarget, Responder } from "@/core/interaction/interaction.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";

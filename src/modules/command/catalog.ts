@@ -1,7 +1,7 @@
 // The commands of a room, from all modules that offer some.
 import { isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { Fault, notFound } from "@/core/fault.ts";
-import type { CommandSource, OfferedCommand } from "@/core/interaction.ts";
+import type { CommandSource, OfferedCommand } from "@/core/interaction/interaction.ts";
 import type { Module } from "@/core/module.ts";
 import type { Command } from "./schema.ts";
 

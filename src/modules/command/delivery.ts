@@ -1,7 +1,7 @@
 // Delivers responses: to the caller alone, or as messages of what responds, on which filters of the room decide before.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import type { InteractionResponse, Responder } from "@/core/interaction.ts";
+import type { InteractionResponse, Responder } from "@/core/interaction/interaction.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import {

@@ -1,11 +1,11 @@
 // Interactions: stored before something is asked to respond, until its response is delivered.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { type EventDraft, principalStream } from "@/core/event.ts";
+import { type EventDraft, principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import type { Interaction, InteractionResponse, Responder } from "@/core/interaction.ts";
+import type { Interaction, InteractionResponse, Responder } from "@/core/interaction/interaction.ts";
 import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";

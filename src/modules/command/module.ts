@@ -1,5 +1,5 @@
 // The command module: commands in rooms, and the buttons and forms of messages.
-import { FIELDS_MAX } from "@/core/form.ts";
+import { FIELDS_MAX } from "@/core/interaction/form.ts";
 import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";

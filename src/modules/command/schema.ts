@@ -1,9 +1,9 @@
 // Commands and responses as clients see them.
 import { z } from "@zod/zod";
 import { RoomRole } from "@/core/actor.ts";
-import { ElementId, Elements } from "@/core/element.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { FormField, FormValues } from "@/core/form.ts";
+import { ElementId, Elements } from "@/core/interaction/element.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { FormField, FormValues } from "@/core/interaction/form.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";

@@ -1,6 +1,6 @@
 // Runs commands: finds the one that is meant, checks what it is given, and calls its source.
 import { Fault, RetryTransaction } from "@/core/fault.ts";
-import { checkValues } from "@/core/form.ts";
+import { checkValues } from "@/core/interaction/form.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Message } from "@/modules/message/mod.ts";

@@ -1,6 +1,6 @@
 // Authorization and locks of documents: by the roles of their room or, for private ones, of their readers.
 import { type Actor, hasScope, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";

@@ -1,7 +1,7 @@
 // Renders Markdown as safe HTML and as a list of blocks. The parser is loaded on first use.
-import { escapeHtml } from "@/core/text.ts";
+import { escapeHtml } from "@/core/text/text.ts";
 import { Fault } from "@/core/fault.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
 import { LINES_MAX, TEXT_MAX_BYTES } from "./limits.ts";
 import type { Block } from "./content/schema.ts";
 

@@ -1,7 +1,7 @@
 // Documents; their CRDT as a snapshot and updates; revisions, comments and, for private ones, readers.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 /** Planner statistics: a tenant has a small part of all documents, and a parent a small part of a room's, so their indexes are used. */
 const SIZES: TableStatistics = {

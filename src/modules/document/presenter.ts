@@ -1,8 +1,8 @@
 // Documents and comments as clients see them, and the events that publish them.
 import type { Actor } from "@/core/actor.ts";
-import { type EventActor, principalStream, roomStream } from "@/core/event.ts";
-import { redactEvents } from "@/ports/event_redaction.ts";
-import { changesBetween, shorten } from "@/core/event_data.ts";
+import { type EventActor, principalStream, roomStream } from "@/core/event/event.ts";
+import { redactEvents } from "@/ports/sql/event_redaction.ts";
+import { changesBetween, shorten } from "@/core/event/event_data.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { AnchoredText } from "./content/representation.ts";
 import {

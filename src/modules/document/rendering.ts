@@ -1,6 +1,6 @@
 // Converts content between its formats: little of it inline, more in a worker, because a parser may need seconds for it.
 import { currentAccount } from "@/core/caller.ts";
-import { FairQueue } from "@/core/slots.ts";
+import { FairQueue } from "@/core/limit/slots.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { runInWorker } from "@/core/worker.ts";
 import { htmlPage, parseBlocks, splitLines, toHtml } from "./markdown.ts";

@@ -1,10 +1,10 @@
 // Routes that transfer documents in other formats than JSON: as a file and as Yjs updates.
 import type { Actor } from "@/core/actor.ts";
 import { exampleId } from "@/core/id.ts";
-import { readBytes } from "@/core/request.ts";
+import { readBytes } from "@/core/http/request.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { contentDisposition, parseQuery, type Route, type RouteDocument } from "@/core/route.ts";
+import { contentDisposition, parseQuery, type Route, type RouteDocument } from "@/core/http/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, updateTooLarge } from "./content/service.ts";
 import { DocumentId, FRAME_MAX_BYTES, ITEMS_MAX, UPDATE_MAX_BYTES_OF, VIEWS_MAX } from "./schema.ts";

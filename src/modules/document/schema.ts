@@ -1,10 +1,10 @@
 // Schemas of documents, their content, revisions and comments, and of their events.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { Json, JsonObject } from "@/core/json.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { pageInput } from "@/core/page.ts";
-import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@/core/event_data.ts";
+import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@/core/event/event_data.ts";
 import { BaseVersion } from "@/core/patch.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";

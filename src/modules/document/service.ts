@@ -1,8 +1,8 @@
 // Creates, imports, lists, reads, deletes and restores documents.
 import { isGuest } from "@/core/actor.ts";
 import { runInSlices } from "@/core/caller.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { defineSignal } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { defineSignal } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";

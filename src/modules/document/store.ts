@@ -1,9 +1,9 @@
 // SQL of documents, their tree, and the readers of private ones.
 import { type Kysely, sql, type SqlBool } from "kysely";
-import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { DocumentSort } from "./schema.ts";
 import type { AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
 

@@ -1,6 +1,6 @@
 // Updates of everything but the content: title, parent, room, lock, state, and the readers of private documents.
-import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion, jsonOf } from "@/core/patch.ts";

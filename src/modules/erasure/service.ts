@@ -1,9 +1,9 @@
 // Erasures of people: created with a delay, cancelled, and done by a job that may stop anywhere and run again.
 import { type Actor, isAdmin } from "@/core/actor.ts";
 import { runOutsideCalls } from "@/core/caller.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { ErasedPerson } from "@/core/erasure.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";

@@ -1,7 +1,7 @@
 // SQL on the tables that modules declare for erasure: their rows in the order of their keys, in parts of bounded size.
 import { type ExpressionBuilder, sql, type SqlBool } from "kysely";
 import { columnsOf, conditionsOf, type ErasedPerson, type Row, type TableErasure, textsOf } from "@/core/erasure.ts";
-import { escapeLike, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { escapeLike, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { AnyDatabase, Dialect } from "@/ports/store.ts";
 
 /** Rows after a key, up to another one; without it, up to the end. */

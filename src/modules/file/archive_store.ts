@@ -1,6 +1,6 @@
 // SQL of files on their way out of a gateway and into one.
 import type { Kysely } from "kysely";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { QuotaStore } from "./quota_store.ts";
 import type { FileRow, FileTables } from "./store.ts";
 

@@ -1,6 +1,6 @@
 // Attachments: make files visible in a room, and delete files that nothing references any longer.
 import type { Actor } from "@/core/actor.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { AnyTransaction, Transaction } from "@/ports/store.ts";
 import { blobKeysOf, thumbnailObstacle } from "./image/thumbnails.ts";

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
-import { matchesIfNoneMatch } from "@/core/request.ts";
-import { contentDisposition, type RouteDocument } from "@/core/route.ts";
+import { matchesIfNoneMatch } from "@/core/http/request.ts";
+import { contentDisposition, type RouteDocument } from "@/core/http/route.ts";
 import type { ByteRange } from "@/ports/blob.ts";
 import { BINARY } from "./content_type.ts";
 import type { ThumbnailSize } from "./image/thumbnails.ts";

@@ -1,8 +1,8 @@
 // Contents on their way to clients. Each keeps a file or a connection open for as long as its client takes, so they have places.
 import { tenantOfCharged } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { Places } from "@/core/slots.ts";
+import { Places } from "@/core/limit/slots.ts";
 import type { Blobs } from "@/ports/blob.ts";
 
 type Content = NonNullable<Awaited<ReturnType<Blobs["get"]>>>;

@@ -1,5 +1,5 @@
 // The public endpoint of file links: a link is its own credential.
-import { parseQuery, type Route } from "@/core/route.ts";
+import { parseQuery, type Route } from "@/core/http/route.ts";
 import { z } from "@zod/zod";
 import { CONTENT_FAULTS, CONTENT_PARAMETERS, CONTENT_RESPONSES, respondWithContent } from "./content_response.ts";
 import type { FileService } from "./service.ts";

@@ -1,7 +1,7 @@
 // Temporary links to contents for an `<img>`, a `<video>` or a download, which cannot send a token.
 import { Buffer } from "node:buffer";
 import type { Actor, TenantRole } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Signer } from "@/core/crypto.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";

@@ -1,7 +1,7 @@
 // Files, what they are attached to, and how many bytes tenants and members store.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 /** Planner statistics: a tenant has many files and attachments; a room, or an owner of attachments, has few of them. */
 const SIZES: TableStatistics = {

@@ -1,7 +1,7 @@
 // Storage quotas: the bytes that a tenant and each principal use in files, exports and imports. An upload reserves its bytes
 // as they arrive, so that a declared length does not block quota for others.
 import { type Kysely, sql } from "kysely";
-import { HOUR_MS } from "@/core/clock.ts";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 
 /** Bytes reserved ahead of what has arrived. */

@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { parseQuery, type Route, type RouteCall, type RouteDocument, routeSchema } from "@/core/route.ts";
+import { parseQuery, type Route, type RouteCall, type RouteDocument, routeSchema } from "@/core/http/route.ts";
 import { type RoomAccess, RoomId } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { z } from "@zod/zod";

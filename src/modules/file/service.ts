@@ -1,8 +1,8 @@
 // Access to files: for their uploader, for members of rooms that show them, for readers of documents, tasks and events that name
 // them, and for all who can see the principal of an avatar.
 import { type Actor, chargedId, chargedTo, isAdmin } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { logOf, rateLimitedWarning } from "@/core/log.ts";

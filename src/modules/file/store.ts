@@ -1,6 +1,6 @@
 // SQL of files and their attachments.
 import { type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { QuotaTables } from "./quota_store.ts";
 

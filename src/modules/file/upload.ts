@@ -1,8 +1,8 @@
 // Request bodies of uploads: checks length, digest and minimum rate while reading.
 import { createHash } from "node:crypto";
-import { withTimeout } from "@/core/clock.ts";
+import { withTimeout } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { createReadPacer, faultOfBody, readListHeader } from "@/core/request.ts";
+import { createReadPacer, faultOfBody, readListHeader } from "@/core/http/request.ts";
 import { readPieces } from "@/runtime/byte_pieces.ts";
 
 /** An upload is aborted if it is silent for this long, or falls this far behind the rate. */

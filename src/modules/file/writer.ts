@@ -1,13 +1,13 @@
 // Storing files: reserves quota, streams the content to the blob store, then commits the file.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, DAY_MS, HOUR_MS, iso } from "@/core/clock.ts";
-import { type EventActor, principalStream } from "@/core/event.ts";
+import { type Clock, DAY_MS, HOUR_MS, iso } from "@/core/time/clock.ts";
+import { type EventActor, principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
-import type { RouteCall } from "@/core/route.ts";
-import { isLongerThan } from "@/core/text.ts";
+import type { RouteCall } from "@/core/http/route.ts";
+import { isLongerThan } from "@/core/text/text.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { detectContentType } from "./content_type.ts";

@@ -7,14 +7,14 @@ import {
   type ImportContext,
   type ImportedPart,
   type SectionImporter,
-} from "@/core/archive.ts";
-import { listOf } from "@/core/archive_fields.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
+} from "@/core/archive/section.ts";
+import { listOf } from "@/core/archive/fields.ts";
+import { candidateIds } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { paginate } from "@/core/page.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { findTakenHandles, freeHandle, Handle, PrincipalId } from "@/modules/identity/mod.ts";
-import { loadLocalIds } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/sql/global_ids.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import {
   GROUP_MEMBERS_MAX,

@@ -1,7 +1,7 @@
 // Groups of people in the API, and their events on the streams of their members.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { nameSchema } from "@/core/name.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion } from "@/core/patch.ts";
 import { Handle, PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";

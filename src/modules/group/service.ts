@@ -1,7 +1,7 @@
 // Groups of people: administrators manage them, members of the tenant read them, and guests those that they are in.
 import { type Actor, isGuest } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventDraft, principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Cursors, Page } from "@/core/page.ts";

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import { queryInChunks } from "@/core/page.ts";
 import type { IdentityTables, PrincipalRow } from "@/modules/identity/mod.ts";
-import { containsText, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { containsText, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 
 export type GroupRow = {
   tenant_id: string;

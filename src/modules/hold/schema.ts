@@ -1,7 +1,7 @@
 // Legal holds in the API.
 import { z } from "@zod/zod";
 import { pageInput } from "@/core/page.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 

@@ -1,7 +1,7 @@
 // Legal holds: what is under one is not deleted for good until it is released.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import type { IsHeld } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";

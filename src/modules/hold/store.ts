@@ -3,7 +3,7 @@ import { type Kysely, sql } from "kysely";
 import type { IdentityTables } from "@/modules/identity/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 
 export type HoldRow = {
   tenant_id: string;

@@ -1,8 +1,8 @@
 // Admission to a tenant without a token: a principal, new or known, and its first API token.
 import type { TenantRole } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";

@@ -1,7 +1,7 @@
 // Operations on principals, on oneself, and on API tokens.
 import { z } from "@zod/zod";
 import { type Actor, TenantRole } from "@/core/actor.ts";
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { exampleId } from "@/core/id.ts";
 import { assertScopesExist } from "@/core/known_scopes.ts";
 import type { Module, ModuleApi } from "@/core/module.ts";

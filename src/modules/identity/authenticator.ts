@@ -1,9 +1,9 @@
 // Resolves bearer tokens to actors: verifies them, creates principals just in time, and caches the result.
 import { type Actor, hasScope, lowerOf, scopesOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { runAsSystem } from "@/core/caller.ts";
-import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { failureOf, logOf } from "@/core/log.ts";

@@ -2,8 +2,8 @@
 // commits before a write of that caller, or after it.
 import { type Actor, isAtLeast, lowerOf, TENANT_ROLES } from "@/core/actor.ts";
 import { currentCaller } from "@/core/caller.ts";
-import type { Clock } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import { isStoredTokenId } from "./refresh_tokens/signer.ts";

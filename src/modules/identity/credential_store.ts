@@ -1,8 +1,8 @@
 // SQL of credentials: whether principals and tokens are still valid, and the locks that guarantee it until a commit.
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
-import { jsonRows } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { jsonRows } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { IdentityTables } from "./store.ts";
 
 /** A principal and its token; `tokenId` is empty without one. */

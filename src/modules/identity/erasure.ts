@@ -1,8 +1,8 @@
 // The principal of a person that is erased: disabled, replaced by a pseudonym, then removed.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { DELETED_NAME, type PrincipalErasure } from "@/core/erasure.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { PrincipalChange } from "@/core/module.ts";

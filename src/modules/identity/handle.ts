@@ -1,7 +1,7 @@
 // Handles that new principals and groups get: free, and like their names.
 import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
-import { normalizeText } from "@/core/normalize.ts";
+import { normalizeText } from "@/core/text/normalize.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { MENTION_ALL_HANDLES } from "./schema.ts";
 import { IdentityStore, type PrincipalRow } from "./store.ts";

@@ -1,6 +1,6 @@
 // Principals of hooks: each posts in one room, and has no tokens.
-import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { patchedOr } from "@/core/patch.ts";
 import { presentPrincipal } from "./presenter.ts";
 import { IdentityStore, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";

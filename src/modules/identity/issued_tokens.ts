@@ -1,9 +1,9 @@
 // Credentials that another module issues, such as the authorization of an application. Each has a row beside the API tokens,
 // so that lists, revocation and the check of every write treat all of them alike.
 import type { Actor, TenantRole } from "@/core/actor.ts";
-import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import { failureOf, logOf } from "@/core/log.ts";

@@ -1,7 +1,7 @@
 // Principals, API tokens with their refresh tokens, and revoked JWT ids.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 /** Planner statistics: a tenant has many principals, so they are looked up by id, handle, owner or picture. */
 const SIZES: TableStatistics = {

@@ -1,7 +1,7 @@
 // Changes of a principal's row: computed, and published.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventActor, principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventActor, principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { PrincipalChange } from "@/core/module.ts";
 import { flagOf, withoutUndefined } from "@/core/patch.ts";

@@ -1,6 +1,6 @@
 // What a caller may do to other principals and their tokens, and how many agents it may own.
 import { type Actor, hasScope, isAdmin, outranks, TENANT_ROLES } from "@/core/actor.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { PrincipalUpdate } from "./schema.ts";

@@ -1,9 +1,9 @@
 // Settings that a principal's row stores as JSON: notification preferences, and what set its name last.
 import type { Actor } from "@/core/actor.ts";
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
-import { truncateText } from "@/core/text.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
+import { truncateText } from "@/core/text/text.ts";
 import { type Claims, type MeUpdate, NotificationPrefs, type Preferences } from "./schema.ts";
 import type { PrincipalRow } from "./store.ts";
 

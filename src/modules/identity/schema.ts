@@ -1,12 +1,12 @@
 // Principals and tokens in the API, and the claims of accepted tokens.
 import { z } from "@zod/zod";
 import { PrincipalKind, TenantRole } from "@/core/actor.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { Emoji, nameSchema } from "@/core/name.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { Emoji, nameSchema } from "@/core/text/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion, patchSchema } from "@/core/patch.ts";
-import { isSafeText } from "@/core/text.ts";
-import { TimeInput, TimeZoneInput } from "@/core/time_input.ts";
+import { isSafeText } from "@/core/text/text.ts";
+import { TimeInput, TimeZoneInput } from "@/core/time/time_input.ts";
 
 /** Never with a space, a slash or a comma: these separate ids in keys. `|` is that of Auth0, as in `auth0|65f1`. */
 const ID = "[A-Za-z0-9._@:|-]{1,128}";

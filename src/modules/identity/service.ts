@@ -9,9 +9,9 @@ import {
   TENANT_ROLES,
   type TenantRole,
 } from "@/core/actor.ts";
-import { type Clock, DAY_MS, DAY_SECONDS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, DAY_SECONDS, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";

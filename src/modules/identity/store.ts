@@ -1,10 +1,10 @@
 // SQL of principals, API tokens and revoked JWT ids. Token families have a store of their own.
 import type { Kysely } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
-import { defineSignal } from "@/core/event.ts";
+import { defineSignal } from "@/core/event/event.ts";
 import { queryInChunks } from "@/core/page.ts";
-import { containsText } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { containsText } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 
 /** Ids of the principals of hooks start with this. */
 export const HOOK_PREFIX = "hook:";

@@ -1,8 +1,8 @@
 // Verifies JSON Web Tokens (RFC 7519, RFC 8725): the configured algorithms and keys, and every time claim.
 import { compactVerify, type CompactVerifyGetKey, errors } from "jose";
-import { type Clock, HOUR_SECONDS } from "@/core/clock.ts";
+import { type Clock, HOUR_SECONDS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { INPUT_ERRORS } from "@/core/input_error.ts";
+import { INPUT_ERRORS } from "@/core/input/input_error.ts";
 import { familyIdOf } from "./refresh_tokens/signer.ts";
 import { rejectClaimAliases } from "./claim_alias.ts";
 import { ProviderClaims } from "./provider_claims.ts";

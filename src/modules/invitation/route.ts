@@ -1,8 +1,8 @@
 // The endpoint that exchanges a code for a session. A route, since operations require a bearer token.
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
-import { clientOf } from "@/core/request.ts";
-import { type Route, routeSchema } from "@/core/route.ts";
+import { clientOf } from "@/core/http/request.ts";
+import { type Route, routeSchema } from "@/core/http/route.ts";
 import { Join, Joined } from "./schema.ts";
 import type { InvitationService } from "./service.ts";
 import { SIGN_IN_COOKIE } from "./sign_in_cookie.ts";

@@ -1,7 +1,7 @@
 // Invitations in the API.
 import { z } from "@zod/zod";
 import { TenantRole } from "@/core/actor.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { NewToken, Principal } from "@/modules/identity/mod.ts";
 
 const DAY_SECONDS = 86_400;

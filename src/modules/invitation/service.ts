@@ -1,6 +1,6 @@
 // Invitations: codes that create a principal and a token for the people who have them. Only hashes of codes are stored.
 import { type Actor, outranks, TENANT_ROLES } from "@/core/actor.ts";
-import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";

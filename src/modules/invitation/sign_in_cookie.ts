@@ -1,5 +1,5 @@
 // The cookie of a browser that signs in at the identity provider: a sealed attempt while the person is there, then one half of the code.
-import { Cookie } from "@/core/cookie.ts";
+import { Cookie } from "@/core/http/cookie.ts";
 
 /** How long a person may take at the provider. */
 export const SIGN_IN_SECONDS = 600;

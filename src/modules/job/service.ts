@@ -1,6 +1,6 @@
 // Jobs of a tenant: what waits, what runs, and what failed permanently.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";

@@ -1,7 +1,7 @@
 // Calls of an MCP server: one connection a call, like all outbound calls bounded in address, time and size. The SDK is loaded
 // with the first one.
 import type { CallToolResult, Client } from "@modelcontextprotocol/client";
-import { JSON_VALUES_MAX } from "@/core/text.ts";
+import { JSON_VALUES_MAX } from "@/core/text/text.ts";
 import { type JsonBounds, type Outbound, OutboundError } from "@/ports/outbound.ts";
 
 type Sdk = typeof import("@modelcontextprotocol/client");

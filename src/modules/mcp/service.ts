@@ -1,5 +1,5 @@
 // MCP servers that admins allow: their headers are stored encrypted and never returned.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";

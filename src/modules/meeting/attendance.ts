@@ -1,5 +1,5 @@
 // Participation: joined under a lease, renewed by heartbeats, moderated by others, ended by leaving or by expiry.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

@@ -1,7 +1,7 @@
 // Meetings that belong to another resource, such as a calendar event: created, moved and cancelled with it.
 import { hasScope } from "@/core/actor.ts";
-import { iso } from "@/core/clock.ts";
-import type { EventActor } from "@/core/event.ts";
+import { iso } from "@/core/time/clock.ts";
+import type { EventActor } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { AnyDatabase } from "@/core/migration.ts";

@@ -1,5 +1,5 @@
 // LiveKit, the media server for calls too large for peers: tokens of participants and requests to its API. Loaded on first use.
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { allowHostOf, type Outbound } from "@/ports/outbound.ts";
 import type { Meeting, Participant } from "./schema.ts";

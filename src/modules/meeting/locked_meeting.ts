@@ -1,6 +1,6 @@
 // A meeting locked for a change: its row, its participants and its recording, and what follows from each change.
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { type EventActor, type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
+import { type EventActor, type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { principalChanged } from "@/modules/identity/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";

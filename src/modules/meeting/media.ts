@@ -1,6 +1,6 @@
 // Media connections of participants: ICE servers with credentials that expire, or a token for a media server.
 import { createHmac } from "node:crypto";
-import { type Clock, HOUR_SECONDS, iso } from "@/core/clock.ts";
+import { type Clock, HOUR_SECONDS, iso } from "@/core/time/clock.ts";
 import type { LiveKit } from "./livekit.ts";
 import type { Media, Meeting, Participant } from "./schema.ts";
 

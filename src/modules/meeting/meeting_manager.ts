@@ -1,6 +1,6 @@
 // Access to meetings, one change at a time, with upkeep: expiry, and the end of participations whose access was lost.
 import { isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
-import { roomOfStream, type StoredEvent } from "@/core/event.ts";
+import { roomOfStream, type StoredEvent } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Context } from "@/core/operation.ts";

@@ -1,6 +1,6 @@
 // Meetings, participants and transcripts as JSON.
-import { iso } from "@/core/clock.ts";
-import { shorten, type Shortened } from "@/core/event_data.ts";
+import { iso } from "@/core/time/clock.ts";
+import { shorten, type Shortened } from "@/core/event/event_data.ts";
 import { LONG_FIELDS, type Meeting, type Participant, type Recording, type TranscriptSegment } from "./schema.ts";
 import type { MeetingRow, ParticipantRow, SegmentRow } from "./tables.ts";
 

@@ -1,5 +1,5 @@
 // Recordings: requested by a moderator, consented to by all participants, made by the media server's egress.
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

@@ -1,6 +1,6 @@
 // Roles in a meeting: host, moderators of the meeting and the room, participants, and agents that were granted access.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import type { EventActor } from "@/core/event.ts";
+import type { EventActor } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RoomGrant } from "@/modules/room/mod.ts";
 import { MEETING_ROLES } from "./schema.ts";

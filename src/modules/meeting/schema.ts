@@ -1,14 +1,14 @@
 // Schemas of meetings and their events.
 import { z } from "@zod/zod";
 import { PrincipalKind } from "@/core/actor.ts";
-import { DAY_MS } from "@/core/clock.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { OmittedFields, shortenedSchema } from "@/core/event_data.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { OmittedFields, shortenedSchema } from "@/core/event/event_data.ts";
 import { Json } from "@/core/json.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion } from "@/core/patch.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 

@@ -1,7 +1,7 @@
 // The signaling relay: session descriptions and candidates of peers in a small call, delivered to the addressed participant.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import type { ChannelKind } from "@/core/channel.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { ChannelKind } from "@/core/event/channel.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { assertUnmuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";

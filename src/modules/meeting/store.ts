@@ -1,8 +1,8 @@
 // SQL of meetings, their participants, consents and transcripts.
 import { type Kysely, sql } from "kysely";
 import type { Reader } from "@/modules/room/mod.ts";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "./tables.ts";
 
 type Db = Kysely<MeetingTables>;

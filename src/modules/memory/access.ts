@@ -1,6 +1,6 @@
 // Who may read and change a fact: the right on its scope and, where it has sources, on one of them, as rights are now.
 import { type Actor, isAdmin, isAtLeast, isGuest, ROOM_ROLES } from "@/core/actor.ts";
-import { principalStream, roomStream } from "@/core/event.ts";
+import { principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";

@@ -1,5 +1,5 @@
 // Erases facts whose sources or rooms are erased, and those that have expired. All of it is safe to repeat.
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { inChunks } from "@/core/page.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";

@@ -1,7 +1,7 @@
 // The tables of facts.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 /** Planner statistics: a tenant has a small part of all facts, and a scope a small part of a tenant's, so their indexes are used. */
 const SIZES: TableStatistics = {

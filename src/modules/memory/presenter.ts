@@ -1,7 +1,7 @@
 // Facts as JSON, and the form in which equal texts are found.
 import type { Memory, MemoryVersion } from "./schema.ts";
 import type { Fact, SourceRow, VersionRow } from "./store.ts";
-import { hash64 } from "@/core/hash.ts";
+import { hash64 } from "@/core/text/hash.ts";
 
 /** A fact with those of its sources that a reader may see. */
 export type ReadableFact = Fact & { visibleSources: readonly SourceRow[] };

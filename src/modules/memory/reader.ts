@@ -1,6 +1,6 @@
 // Lists, reads and recalls facts, each as the caller may read it now.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";

@@ -1,9 +1,9 @@
 // Facts in the API, and their events.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { BaseVersion } from "@/core/patch.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";

@@ -1,6 +1,6 @@
 // Facts as searchables: active ones, found by those that may read their scope and one of their sources.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { RowSelection } from "@/core/page.ts";
 import { EVERYONE, type LoadedResource, type Searchable, type SearchEntry } from "@/core/searchable.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";

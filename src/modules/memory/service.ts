@@ -1,6 +1,6 @@
 // Creates, changes and erases facts. People decide: what an agent or a service says is a proposal, and none retires a fact.
 import { type Actor, chargedId } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

@@ -3,8 +3,8 @@ import { type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely"
 import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import { containsText, inJsonList, selectRows } from "@/ports/sql_filters.ts";
-import { dialectOf, type Param, prepared } from "@/ports/prepared.ts";
+import { containsText, inJsonList, selectRows } from "@/ports/sql/filters.ts";
+import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Memory, ScopeType } from "./schema.ts";
 
 export type MemoryRow = {

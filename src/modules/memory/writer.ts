@@ -1,6 +1,6 @@
 // Writes facts: row, version, event and search entry commit together.
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventActor, type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventActor, type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";

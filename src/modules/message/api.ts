@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { type Elements, isInteractive } from "@/core/element.ts";
+import { type Elements, isInteractive } from "@/core/interaction/element.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { exampleId } from "@/core/id.ts";
 import type { Metrics } from "@/core/metrics.ts";

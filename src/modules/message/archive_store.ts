@@ -1,6 +1,6 @@
 // SQL of messages on their way out of a gateway and into one.
 import { type Kysely, sql } from "kysely";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { mentionRows } from "./presenter.ts";
 import type { MessageEditRow, MessageRow, MessageTables, ReactionRow } from "./store.ts";

@@ -1,7 +1,7 @@
 // A queue that processes items in batches, so that items which arrive together share a commit. Items of one key are processed
 // in order. Keys are distributed over shards, whose batches run concurrently under load.
 import { Fault } from "@/core/fault.ts";
-import { fnv1a } from "@/core/hash.ts";
+import { fnv1a } from "@/core/text/hash.ts";
 
 /**
  * SQLite has one writer. On PostgreSQL batches of different rooms run concurrently, also those of other nodes; more shards

@@ -2,8 +2,8 @@
 import type { RowSelection } from "@/core/page.ts";
 import type { PropertyFilter } from "@/core/searchable.ts";
 import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
-import { inJsonList, selectRows } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList, selectRows } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { MENTION_ALL, type MessageRow, type MessageTables } from "./store.ts";
 
 type Db = Kysely<MessageTables>;

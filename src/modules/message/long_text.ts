@@ -1,6 +1,6 @@
 // Texts that are longer than a message, such as responses of models: a message with the beginning, and a file with all of it.
 import type { Actor } from "@/core/actor.ts";
-import { truncateCodePoints } from "@/core/text.ts";
+import { truncateCodePoints } from "@/core/text/text.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 // Authorized access to single messages: for readers, and for writers under a lock of the room's stream. And that to send one.
 import type { Actor } from "@/core/actor.ts";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";

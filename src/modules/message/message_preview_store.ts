@@ -1,6 +1,6 @@
 // SQL of the previews of messages: the newest of each room on a page by one statement, and the pinned ones of a room.
 import { type Kysely, sql } from "kysely";
-import { truncateText } from "@/core/text.ts";
+import { truncateText } from "@/core/text/text.ts";
 import { type MessagePreview, type MessagePreviews, PREVIEW_MAX } from "@/modules/room/mod.ts";
 import type { Dialect, Store } from "@/ports/store.ts";
 import { type MessageRow, type MessageTables, PINS_MAX } from "./store.ts";

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { type Actor, chargedTo, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { type Clock, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, MINUTE_MS } from "@/core/time/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { NotificationDraft, NotificationService } from "@/modules/notification/mod.ts";

@@ -1,5 +1,5 @@
 // Pins: selected messages of a room.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { hiddenUpTo, type Person, type RoomAccess, type RoomPeople } from "@/modules/room/mod.ts";

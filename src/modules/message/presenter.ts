@@ -1,5 +1,5 @@
 // Messages as JSON, and the events and mention rows of a message.
-import { type EventActor, type EventDraft, roomStream } from "@/core/event.ts";
+import { type EventActor, type EventDraft, roomStream } from "@/core/event/event.ts";
 import type { Message, Reaction } from "./schema.ts";
 import { MENTION_ALL, type MentionRow, type MessageRow, type MessageStore } from "./store.ts";
 

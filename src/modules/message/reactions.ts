@@ -1,6 +1,6 @@
 // Reactions: one per principal and key. Adding and removing are idempotent.
-import { type Clock, iso } from "@/core/clock.ts";
-import type { EventDraft } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import type { EventDraft } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";

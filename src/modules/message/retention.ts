@@ -1,6 +1,6 @@
 // Retention: permanently deletes messages older than the retention period of their room or tenant, in batches.
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
+import { roomStream } from "@/core/event/event.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";

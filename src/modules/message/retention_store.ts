@@ -1,7 +1,7 @@
 // SQL of retention: rooms with a retention period, and the age of their oldest messages and events.
 import { type Kysely, sql } from "kysely";
 import type { RetentionTables } from "@/modules/tenant/mod.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { ScheduledTables } from "./scheduled/store.ts";
 
 type AllTables = ScheduledTables & RetentionTables;

@@ -1,15 +1,15 @@
 // Messages and reactions in the API, and their events.
 import { z } from "@zod/zod";
 import { PrincipalKind } from "@/core/actor.ts";
-import { Emoji } from "@/core/name.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { REDACTED_TYPE } from "@/core/event_view.ts";
-import { changesSchema } from "@/core/event_data.ts";
-import { Element, Elements } from "@/core/element.ts";
+import { Emoji } from "@/core/text/name.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { REDACTED_TYPE } from "@/core/event/event_view.ts";
+import { changesSchema } from "@/core/event/event_data.ts";
+import { Element, Elements } from "@/core/interaction/element.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion } from "@/core/patch.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, Person, RoomId, Senders } from "@/modules/room/mod.ts";

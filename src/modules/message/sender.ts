@@ -1,9 +1,9 @@
 // Sending, the hot path: messages that arrive together are authorized, numbered and written with a few statements.
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { runAsSystem } from "@/core/caller.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { roomStream, type StoredEvent } from "@/core/event.ts";
+import { roomStream, type StoredEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { canonicalJson } from "@/core/json.ts";

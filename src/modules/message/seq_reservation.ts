@@ -1,6 +1,6 @@
 // Positions for messages that are sent together, reserved in the streams of their rooms in the lock order of all nodes.
 import type { Context } from "@/core/operation.ts";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import type { SeqRange, Transaction } from "@/ports/store.ts";
 import type { MessageTables } from "./store.ts";
 

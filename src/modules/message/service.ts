@@ -1,13 +1,13 @@
 // Messages after sending: listed, read, edited with history, and deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
 import { createYielder } from "@/core/caller.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion, jsonOf } from "@/core/patch.ts";
-import { changesBetween } from "@/core/event_data.ts";
+import { changesBetween } from "@/core/event/event_data.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess, type RoomPeople } from "@/modules/room/mod.ts";

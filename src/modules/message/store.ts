@@ -2,8 +2,8 @@
 import { type Kysely, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import type { CursorKey } from "@/core/page.ts";
-import { inJsonList, jsonRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList, jsonRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
 import type { RoomRow, RoomTables } from "@/modules/room/mod.ts";

@@ -1,10 +1,10 @@
 // What is left of a message that was deleted, and of the events about it.
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventActor, roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventActor, roomStream } from "@/core/event/event.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
 import type { RoomRow } from "@/modules/room/mod.ts";
-import { redactEvents } from "@/ports/event_redaction.ts";
+import { redactEvents } from "@/ports/sql/event_redaction.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { needsNotification } from "./notifier.ts";
 import { messageEvent, presentMessage } from "./presenter.ts";

@@ -1,7 +1,7 @@
 // Redacts notifications: their resource may have been deleted, or be no longer visible to the recipient.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import type { CanRead } from "@/core/module.ts";
-import { truncateText } from "@/core/text.ts";
+import { truncateText } from "@/core/text/text.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import { PREVIEW_MAX } from "./schema.ts";
 import type { NotificationRow } from "./store.ts";

@@ -1,11 +1,11 @@
 // Notifications in the API, and their events on the stream of the recipient.
 import { z } from "@zod/zod";
 import { PrincipalKind } from "@/core/actor.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { BaseVersion } from "@/core/patch.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 
 /** How many notifications are stored per principal; beyond it, the oldest are deleted. */

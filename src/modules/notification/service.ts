@@ -1,7 +1,7 @@
 // Notifications: created by any module, stored per principal, marked as read one by one or together.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventActor, type EventDraft, principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventActor, type EventDraft, principalStream } from "@/core/event/event.ts";
 import { notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { LruMap } from "@/core/lru_map.ts";

@@ -1,8 +1,8 @@
 // SQL of notifications.
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import { inJsonList, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { inJsonList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { PrincipalKind } from "@/core/actor.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 
 export type NotificationRow = {
   tenant_id: string;

@@ -1,6 +1,6 @@
 // Decisions of people: what an application asks for, and what it was granted.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";

@@ -1,6 +1,6 @@
 // Tokens of applications: codes are exchanged once, refresh tokens are rotated, and what is used a second time ends the grant.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText, type Signer } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";

@@ -1,7 +1,7 @@
 // Who issues tokens for `/mcp`: the discovery documents (RFC 9728, RFC 8414), and the addresses that they name.
 import { notFound } from "@/core/fault.ts";
-import { publicAddressOf } from "@/core/public_address.ts";
-import type { Route } from "@/core/route.ts";
+import { publicAddressOf } from "@/core/http/public_address.ts";
+import type { Route } from "@/core/http/route.ts";
 import { jsonResponseDocument } from "./route_document.ts";
 
 type IssuerOptions = {

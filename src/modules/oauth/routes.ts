@@ -1,9 +1,9 @@
 // The OAuth endpoints that applications and browsers call: authorize, token, register, revoke.
 import { Fault } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
-import { readBytes } from "@/core/request.ts";
-import { type Route, routeSchema } from "@/core/route.ts";
-import { isSafeText } from "@/core/text.ts";
+import { readBytes } from "@/core/http/request.ts";
+import { type Route, routeSchema } from "@/core/http/route.ts";
+import { isSafeText } from "@/core/text/text.ts";
 import type { AuthorizationRequests } from "./authorization_request.ts";
 import type { Clients } from "./clients.ts";
 import { clientOf } from "./consent_service.ts";

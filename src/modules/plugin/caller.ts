@@ -1,13 +1,13 @@
 // Calls plugins by their transport, within bounds: time, calls at once, and a breaker for those that fail.
-import { Breakers } from "@/core/breaker.ts";
+import { Breakers } from "@/core/limit/breaker.ts";
 import { runAsSystem } from "@/core/caller.ts";
-import type { Clock } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { type Slot, Slots } from "@/core/slots.ts";
+import { type Slot, Slots } from "@/core/limit/slots.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { ActivePlugin } from "./registry.ts";
 import type { Manifest } from "./schema.ts";

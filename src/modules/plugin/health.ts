@@ -1,5 +1,5 @@
 // How plugins do, as this node sees it.
-import { pluginStream } from "@/core/event.ts";
+import { pluginStream } from "@/core/event/event.ts";
 import type { Context } from "@/core/operation.ts";
 import type { ServiceWebhooks } from "@/modules/webhook/mod.ts";
 import type { Presence } from "@/ports/presence.ts";

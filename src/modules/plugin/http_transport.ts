@@ -1,5 +1,5 @@
 // Calls of plugins over HTTP: a POST signed by Standard Webhooks, so the plugin can verify it with a published library.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { signedHeaders } from "@/modules/webhook/mod.ts";

@@ -10,7 +10,7 @@ import type {
   InteractionResponse,
   OfferedCommand,
   Responder,
-} from "@/core/interaction.ts";
+} from "@/core/interaction/interaction.ts";
 import { RoomStore, type RoomTables } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";

@@ -1,6 +1,6 @@
 // The plugin module: plugins, their calls by transport, and the filters of messages.
 import { z } from "@zod/zod";
-import type { ChannelKind } from "@/core/channel.ts";
+import type { ChannelKind } from "@/core/event/channel.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Module } from "@/core/module.ts";

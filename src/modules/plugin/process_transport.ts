@@ -3,7 +3,7 @@
 // start Deno: by the task `start:plugins`.
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import { isLongerThan } from "@/core/text.ts";
+import { isLongerThan } from "@/core/text/text.ts";
 import { streamKey } from "@/ports/store.ts";
 import type { ActivePlugin } from "./registry.ts";
 import { type Call, parseResponse, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";

@@ -1,8 +1,8 @@
 // The plugins that work and the rooms that are filtered, in memory: sending a message asks this for every room.
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { coalesce } from "@/core/coalesce.ts";
-import { defineSignal } from "@/core/event.ts";
+import { defineSignal } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";

@@ -1,8 +1,8 @@
 // Plugins as clients see them, their manifest, and their events.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { FieldName, FormFields, FormValues } from "@/core/form.ts";
-import { nameSchema } from "@/core/name.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { FieldName, FormFields, FormValues } from "@/core/interaction/form.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { BaseVersion } from "@/core/patch.ts";
 import { CommandDescription, CommandName, InteractionId, ResponseInput } from "@/modules/command/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";

@@ -1,11 +1,11 @@
 // The life of a plugin: installed, granted, enabled, upgraded, disabled, uninstalled. Its principal is enabled with it, and no
 // token of it has more than the granted scopes.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
-import { checkValues, type FormValues } from "@/core/form.ts";
+import { checkValues, type FormValues } from "@/core/interaction/form.ts";
 import { assertScopesExist } from "@/core/known_scopes.ts";
 import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";

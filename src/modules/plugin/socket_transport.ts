@@ -1,7 +1,7 @@
 // Calls of plugins that are connected to `/ws`. Commands and actions are events of the plugin's stream: a plugin that reconnects
 // recovers them. Filters are asked without storing anything. Responses may arrive at any node, and are passed on by the bus.
-import { type Clock, iso } from "@/core/clock.ts";
-import { pluginStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { pluginStream } from "@/core/event/event.ts";
 import type { Bus, BusSubscription } from "@/ports/bus.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { ActivePlugin } from "./registry.ts";

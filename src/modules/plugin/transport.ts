@@ -1,8 +1,8 @@
 // How a plugin is reached: what a transport is given, and how its responses are read.
 import { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
-import { INPUT_ERRORS } from "@/core/input_error.ts";
-import { findUnsafeText, hasMoreValuesThan, isDeeperThan } from "@/core/text.ts";
+import { INPUT_ERRORS } from "@/core/input/input_error.ts";
+import { findUnsafeText, hasMoreValuesThan, isDeeperThan } from "@/core/text/text.ts";
 import { ResponseInput } from "@/modules/command/mod.ts";
 import type { ActivePlugin } from "./registry.ts";
 import { type CallKind, Decision } from "./schema.ts";

@@ -3,8 +3,8 @@
 // A push is a hint: the notification itself is stored, and each push looks at all that are new. So this may miss some when the
 // process ends, and costs a commit with notifications nothing but a set in memory. There is one job for a subscription, however
 // many notifications it has, and a person who reads them at once is not disturbed.
-import type { Clock } from "@/core/clock.ts";
-import { principalOfStream, type StoredEvent } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { principalOfStream, type StoredEvent } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { logOf } from "@/core/log.ts";
 import type { Store } from "@/ports/store.ts";

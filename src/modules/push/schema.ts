@@ -1,6 +1,6 @@
 // Push subscriptions in the API, and what is pushed.
 import { z } from "@zod/zod";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 
 /** Push subscriptions of a principal; the one renewed longest ago gives way to another. */
 export const SUBSCRIPTIONS_MAX = 20;

@@ -2,8 +2,8 @@
 import { ECDH } from "node:crypto";
 import { type Actor, hasScope, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { runOnAccount } from "@/core/caller.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Metrics } from "@/core/metrics.ts";

@@ -4,7 +4,7 @@
 // (`SeqRange.accessVersion`). A change of members, bans or the room sets another version in its own transaction (triggers
 // in `migrations.ts`), which needs that lock. So an entry of the version just read stays valid until the commit. What is
 // not cached is read under the lock.
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { SeqRange } from "@/ports/store.ts";
 import type { AccessQuery, AccessStore, RoomAccessRow } from "./access_store.ts";

@@ -1,7 +1,7 @@
 // SQL of access to rooms. Queried for every message, so it reads no column that messages change.
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
-import { inJsonList, jsonRows } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList, jsonRows } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Reader, RoomRow, RoomTables, ViewedRoom, Viewer } from "./tables.ts";
 
 /** The columns that decide who has access to a room. None of them changes when a message is sent or read. */

@@ -1,7 +1,7 @@
 // Operations and channel of rooms.
 import { z } from "@zod/zod";
 import { hasScope } from "@/core/actor.ts";
-import type { ChannelKind, PresenceVisibility } from "@/core/channel.ts";
+import type { ChannelKind, PresenceVisibility } from "@/core/event/channel.ts";
 import { Fault } from "@/core/fault.ts";
 import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";

@@ -1,7 +1,7 @@
 // SQL of rooms on their way out of a gateway and into one: rooms, members and bans by id.
 import type { Kysely } from "kysely";
 import { queryInChunks } from "@/core/page.ts";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { MemberRow, RoomRow, RoomTables } from "./store.ts";
 

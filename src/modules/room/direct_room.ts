@@ -1,7 +1,7 @@
 // Direct rooms: private, for a few principals, and one for each set of them.
 import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
-import { truncateText } from "@/core/text.ts";
+import { truncateText } from "@/core/text/text.ts";
 import { DIRECT_MEMBERS_MAX, NAME_MAX, type RoomCreate, type RoomUpdate } from "./schema.ts";
 
 /** Between the names of members. */

@@ -1,7 +1,7 @@
 // SQL of groups in rooms: which of their members are there, and which are not.
 import type { Kysely } from "kysely";
 import type { GroupTables } from "@/modules/group/mod.ts";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { RoomTables } from "./tables.ts";
 
 type Tables = RoomTables & GroupTables;

@@ -1,7 +1,7 @@
 // Members of rooms: add, join, change roles, leave, remove and ban. Subscriptions end with the commit of a removal.
 import { type Actor, isAtLeast, outranks, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventDraft, principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";

@@ -2,7 +2,7 @@
 // access, so that none can be forgotten.
 import { type Kysely, sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 /** The columns of members and rooms that decide about access. */
 const OF_MEMBER = ["role", "joined_seq"];

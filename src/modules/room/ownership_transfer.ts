@@ -1,6 +1,6 @@
 // Ownership transfer: when the last enabled owner of a room is disabled, the longest-standing person becomes owner.
 import type { RoomRole } from "@/core/actor.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";

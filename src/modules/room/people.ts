@@ -1,6 +1,6 @@
 // Names of authors and of members of direct rooms, read by one query, including those that left or were disabled.
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { presentStatus, type PrincipalVisibility } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { RoomTables } from "./store.ts";

@@ -1,8 +1,8 @@
 // Rooms as JSON: the part that events contain, and the part that differs between viewers.
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
-import { type EventDraft, roomStream } from "@/core/event.ts";
-import { type Changes, changesBetween, shorten, type Shortened } from "@/core/event_data.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { type EventDraft, roomStream } from "@/core/event/event.ts";
+import { type Changes, changesBetween, shorten, type Shortened } from "@/core/event/event_data.ts";
 import { presentStatus } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomGrant } from "./room_access.ts";
 import { LONG_FIELDS, type Member, type Room, type SharedRoom } from "./schema.ts";

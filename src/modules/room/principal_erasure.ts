@@ -1,8 +1,8 @@
 // What becomes of the tables when a person is erased.
 import { DELETED_NAME, type ErasedPerson, type PrincipalErasure, WORK_OF_ROOM } from "@/core/erasure.ts";
-import type { Clock } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
-import { truncateText } from "@/core/text.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { roomStream } from "@/core/event/event.ts";
+import { truncateText } from "@/core/text/text.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { RoomMembers } from "./members.ts";
 import { directRoomName, SEPARATOR } from "./direct_room.ts";

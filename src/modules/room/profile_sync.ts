@@ -1,7 +1,7 @@
 // Publishes the changed name, picture or status of a principal in its rooms.
 import { nextSlice } from "@/core/caller.ts";
-import type { Clock } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { roomStream } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store } from "@/ports/store.ts";

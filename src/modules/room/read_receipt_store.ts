@@ -1,7 +1,7 @@
 // SQL of read receipts: which members share their read positions.
 import type { Kysely } from "kysely";
 import { sharesReadReceipts } from "@/modules/identity/mod.ts";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { PRESENCE_MAX } from "./schema.ts";
 import type { MemberRow, RoomTables } from "./store.ts";
 

@@ -1,6 +1,6 @@
 // Read receipts: publishes read positions to the other members of small rooms.
-import { type Clock, iso } from "@/core/clock.ts";
-import { roomStream, type StoredEvent } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { roomStream, type StoredEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Bus } from "@/ports/bus.ts";

@@ -1,6 +1,6 @@
 // Authorization for rooms: who has access with which role, checked inside the transaction that does the work.
 import { type Actor, isAtLeast, isGuest, lowerOf, missingEventScope, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { type Context, requiredRoomRole } from "@/core/operation.ts";
 import { viewerOf as viewerOfGroups } from "@/modules/group/mod.ts";

@@ -1,7 +1,7 @@
 // Deleted rooms: restorable for 30 days, then purged.
 import { type Actor, isAdmin } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
+import { principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { JobDraft } from "@/core/job.ts";

@@ -1,6 +1,6 @@
 // Settings of members: which messages notify them, what their badge counts, and their favorite rooms.
-import type { Clock } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { patchedOr } from "@/core/patch.ts";

@@ -1,15 +1,15 @@
 // Rooms, members and bans in the API, and their events.
 import { z } from "@zod/zod";
 import { PrincipalKind, RoomRole } from "@/core/actor.ts";
-import type { NoticeKind } from "@/core/channel.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
-import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@/core/event_data.ts";
+import type { NoticeKind } from "@/core/event/channel.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
+import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@/core/event/event_data.ts";
 import { Json } from "@/core/json.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { BaseVersion, patchSchema } from "@/core/patch.ts";
-import { isLongerThan } from "@/core/text.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { isLongerThan } from "@/core/text/text.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId, PrincipalRef, Status } from "@/modules/identity/mod.ts";
 import { Direct, MessagePreview, RoomInclude } from "./view_schema.ts";
 

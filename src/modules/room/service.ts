@@ -1,8 +1,8 @@
 // Rooms: create, list, read, update and archive.
 import type { Actor, RoomRole } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
-import { type EventFilterOf, redactFor } from "@/core/event_view.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
+import { type EventFilterOf, redactFor } from "@/core/event/event_view.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";

@@ -2,8 +2,8 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import { type Actor, isGuest, type PrincipalKind, type RoomRole } from "@/core/actor.ts";
 import { queryInChunks } from "@/core/page.ts";
-import { containsText, tenantIsUnindexed } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { containsText, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { roomsForViewer } from "./access_store.ts";
 import {
   type BanRow,

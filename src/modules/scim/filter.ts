@@ -1,6 +1,6 @@
 // Filters of SCIM (RFC 7644, section 3.4.2.2), as conditions on what the store can look up.
 import { type Filter, parse } from "scim2-parse-filter";
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { withoutUrn } from "./schema.ts";
 

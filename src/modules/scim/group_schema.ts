@@ -1,8 +1,8 @@
 // Groups of SCIM (RFC 7643, section 4.2).
 import { z } from "@zod/zod";
 import { parse } from "@/core/dispatch.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
-import { truncateText } from "@/core/text.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
+import { truncateText } from "@/core/text/text.ts";
 import { GROUP_MEMBERS_MAX, GROUP_NAME_MAX } from "@/modules/group/mod.ts";
 
 const Schemas = z.array(z.string()).describe("Addresses of schemas");

@@ -1,7 +1,7 @@
 // SQL of groups as a provider finds them.
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import type { GroupRow } from "@/modules/group/mod.ts";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { Condition, GroupField, Operator } from "./filter.ts";
 import { compare, type ScimTables, whereOf } from "./store.ts";
 

@@ -2,9 +2,9 @@
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
-import { publicAddressOf } from "@/core/public_address.ts";
-import { clientOf, matchesIfNoneMatch } from "@/core/request.ts";
-import { type Route, type RouteCall, type RouteForm, routeSchema } from "@/core/route.ts";
+import { publicAddressOf } from "@/core/http/public_address.ts";
+import { clientOf, matchesIfNoneMatch } from "@/core/http/request.ts";
+import { type Route, type RouteCall, type RouteForm, routeSchema } from "@/core/http/route.ts";
 import type { ScimCall } from "./call.ts";
 import { PAGE_MAX } from "./discovery.ts";
 import { FILTER_MAX_CHARS } from "./filter.ts";

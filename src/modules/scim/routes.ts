@@ -1,6 +1,6 @@
 // The endpoints of SCIM (RFC 7644): users, groups, and what a provider can find out.
 import { Fault } from "@/core/fault.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { listOf, RESOURCE_TYPES, SCHEMAS, SERVICE_PROVIDER_CONFIG } from "./discovery.ts";
 import { ALL, conditionOf, GROUP_FIELDS, USER_FIELDS } from "./filter.ts";
 import { GivenGroup, GroupPage, ShownGroup } from "./group_schema.ts";

@@ -3,8 +3,8 @@ import { z } from "@zod/zod";
 import { TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
-import { truncateText } from "@/core/text.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
+import { truncateText } from "@/core/text/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 
 export const USER_SCHEMA = "urn:ietf:params:scim:schemas:core:2.0:User";

@@ -1,7 +1,7 @@
 // People as an identity provider provisions them. Principals are changed by the operations on principals, so that their rules,
 // limits and audit entries apply to the provider as to every caller.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { assertIfMatch, type DispatchOperation, type ScimCall } from "./call.ts";

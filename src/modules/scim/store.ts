@@ -2,7 +2,7 @@
 import { type Expression, expressionBuilder, type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import type { GroupTables } from "@/modules/group/mod.ts";
 import type { IdentityTables, PrincipalRow } from "@/modules/identity/mod.ts";
-import { escapeLike } from "@/ports/sql_filters.ts";
+import { escapeLike } from "@/ports/sql/filters.ts";
 import type { Condition, Operator, UserField } from "./filter.ts";
 
 export type ScimUserRow = {

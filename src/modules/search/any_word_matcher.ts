@@ -1,6 +1,6 @@
 // A question in plain words: texts match with any of its words, and the rarer the words that a text has, the better.
 import type { Steps } from "@/core/caller.ts";
-import { normalizeText } from "@/core/normalize.ts";
+import { normalizeText } from "@/core/text/normalize.ts";
 import type { SearchFields } from "@/core/searchable.ts";
 import {
   bestScore,

@@ -2,8 +2,8 @@
 import { Buffer } from "node:buffer";
 import { type Generated, type Kysely, type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
 import type { RoomTables } from "@/modules/room/mod.ts";
-import { inJsonList } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect, Transaction } from "@/ports/store.ts";
 import { mergeTerms } from "./term_store.ts";
 

@@ -1,5 +1,5 @@
 // Pauses between steps of background indexing: gives priority to senders, but bounds the backlog under a flood.
-import { delay } from "@/core/clock.ts";
+import { delay } from "@/core/time/clock.ts";
 
 /** The time source; tests control it. */
 export type ThrottleTime = {

@@ -1,6 +1,6 @@
 // Indexes resources from room streams: in the background soon after a commit, and before a search that needs them.
-import { nextTick } from "@/core/clock.ts";
-import { roomStream, type StoredEvent } from "@/core/event.ts";
+import { nextTick } from "@/core/time/clock.ts";
+import { roomStream, type StoredEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { SearchEntry, StreamedResource, StreamSource } from "@/core/searchable.ts";

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { createYielder, nextSlice } from "@/core/caller.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
-import { normalizeText } from "@/core/normalize.ts";
+import { normalizeText } from "@/core/text/normalize.ts";
 import type { Store } from "@/ports/store.ts";
 import { addTokens, hashGrams, TOKENS_MAX } from "./tokenize.ts";
 import { documentsById, type IndexEngine, indexEngineOf, type SearchTables } from "./index_store.ts";

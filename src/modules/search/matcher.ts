@@ -1,6 +1,6 @@
 // A parsed query: decides which texts match, with which score and highlights, independent of the database engine.
 import type { Steps } from "@/core/caller.ts";
-import { type NormalizedText, normalizeText, normalizeWithOffsets, originalRange } from "@/core/normalize.ts";
+import { type NormalizedText, normalizeText, normalizeWithOffsets, originalRange } from "@/core/text/normalize.ts";
 import type { SearchFields } from "@/core/searchable.ts";
 import { EMOJI, requiredGrams, runsOf, SYMBOL, WORD } from "./tokenize.ts";
 

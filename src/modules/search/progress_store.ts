@@ -1,8 +1,8 @@
 // SQL of the progress of indexing: positions of rooms, what is behind, and reindexing.
 import { type Kysely, sql, type SqlBool } from "kysely";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import type { StreamSource } from "@/core/searchable.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { ReindexRow, SearchTables } from "./index_store.ts";
 

@@ -2,7 +2,7 @@
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Searchable, SearchFields } from "@/core/searchable.ts";
-import { truncateText } from "@/core/text.ts";
+import { truncateText } from "@/core/text/text.ts";
 import { type SearchRequest, type SearchResult, TERMS_MAX } from "./schema.ts";
 import type { SearchService } from "./service.ts";
 import { STOP_WORDS } from "./stop_words.ts";

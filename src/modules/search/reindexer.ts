@@ -1,8 +1,8 @@
 // Reindexing of a tenant: a job that indexes all resources again in batches, while search remains available.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, delay, iso } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { type Clock, delay, iso } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";

@@ -1,13 +1,13 @@
 // Search requests and responses in the API, and the events of search.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalRef } from "@/modules/identity/mod.ts";
 import { IncludeSenders, MessageId, MessageType } from "@/modules/message/mod.ts";
 import { type Person, RoomId, Senders } from "@/modules/room/mod.ts";
 import { DEGRADED_REASONS } from "@/modules/vector/mod.ts";
 import type { Searchable } from "@/core/searchable.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 
 const QUERY_MAX = 500;
 export const TERMS_MAX = 32;

@@ -1,6 +1,6 @@
 // The search index for other modules: they put entries in the transaction that changes the resource.
-import { nextTick } from "@/core/clock.ts";
-import { normalizeText } from "@/core/normalize.ts";
+import { nextTick } from "@/core/time/clock.ts";
+import { normalizeText } from "@/core/text/normalize.ts";
 import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
 import {
   documentsById,

@@ -1,6 +1,6 @@
 // Search: finds candidates that the caller may read, matches their current text, ranks them and returns a page.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { type Clock, withTimeout } from "@/core/clock.ts";
+import { type Clock, withTimeout } from "@/core/time/clock.ts";
 import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Cursors } from "@/core/page.ts";

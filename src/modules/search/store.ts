@@ -1,8 +1,8 @@
 // SQL of search: candidates within the rooms that a viewer may read.
 import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
-import { withTimeout } from "@/core/clock.ts";
+import { withTimeout } from "@/core/time/clock.ts";
 import { EVERYONE } from "@/core/searchable.ts";
-import { inJsonList, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { inJsonList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
 import type { Dialect } from "@/ports/store.ts";
 import {

@@ -3,7 +3,7 @@
 // A word has its trigrams and its first two letters as grams; a one-letter word has itself; a run of Chinese, Japanese or Korean
 // characters, or of emoji, has its characters and pairs of characters. A document with all tokens of a query is a candidate; its
 // text then decides.
-import { fnv1a, fnv1aUnit } from "@/core/hash.ts";
+import { fnv1a, fnv1aUnit } from "@/core/text/hash.ts";
 
 /** Scripts without spaces between words, or (Korean) with suffixes; a character class for regular expressions with flag `v`. */
 const CJK = String.raw`[\p{L}&&[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Bopo}]]`;

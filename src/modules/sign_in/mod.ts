@@ -1,5 +1,5 @@
 // Signing in at an identity provider: people of a team get a session of the browser client by the account that they have.
-import { HOUR_MS } from "@/core/clock.ts";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";
 import type { IdentityModule } from "@/modules/identity/mod.ts";

@@ -23,7 +23,7 @@ import {
   randomState,
   ResponseBodyError,
 } from "openid-client";
-import { type Clock, HOUR_MS } from "@/core/clock.ts";
+import { type Clock, HOUR_MS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { allowHostOf, type Outbound } from "@/ports/outbound.ts";
 

@@ -1,13 +1,13 @@
 // Signing in at the identity provider: one address sends a browser there, the next receives it, and the last ends what it began.
 // All redirect, also when something fails: the page that follows says what.
-import type { Clock } from "@/core/clock.ts";
-import { Cookie, COOKIE_MAX_CHARS } from "@/core/cookie.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { Cookie, COOKIE_MAX_CHARS } from "@/core/http/cookie.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, type FaultCode, notFound } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import { publicAddressOf } from "@/core/public_address.ts";
-import type { Route, RouteCall } from "@/core/route.ts";
-import { Slots } from "@/core/slots.ts";
+import { publicAddressOf } from "@/core/http/public_address.ts";
+import type { Route, RouteCall } from "@/core/http/route.ts";
+import { Slots } from "@/core/limit/slots.ts";
 import { SIGN_IN_COOKIE, SIGN_IN_RATE, SIGN_IN_SECONDS, type SignInCode } from "@/modules/invitation/mod.ts";
 import type { Attempt, IdentityProvider } from "./provider.ts";
 

@@ -9,7 +9,7 @@ import {
   type ImportedPart,
   type RecordHandler,
   type SectionImporter,
-} from "@/core/archive.ts";
+} from "@/core/archive/section.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { FILES_MAX, SKILL_MAX_BYTES, SkillName } from "./schema.ts";

@@ -1,6 +1,6 @@
 // To which agents and rooms skills are attached, and what an agent may therefore read.
 import { type Actor, isAdmin } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { ScheduleTakeover } from "@/modules/agent/mod.ts";

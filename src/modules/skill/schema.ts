@@ -1,6 +1,6 @@
 // Skills as clients see them: instructions for agents in the format of Agent Skills, with files beside them.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 
 export const SKILLS_MAX = 100;

@@ -1,6 +1,6 @@
 // Skills of a tenant: each import is a version by its digest, which an admin approves before agents read it.
 import { type Actor, chargedId, isAdmin } from "@/core/actor.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Context } from "@/core/operation.ts";

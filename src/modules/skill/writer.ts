@@ -1,7 +1,7 @@
 // Writes versions of skills, within the limits of a tenant.
 import { Buffer } from "node:buffer";
-import { type Clock, iso } from "@/core/clock.ts";
-import { isSafeText } from "@/core/text.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { isSafeText } from "@/core/text/text.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { MEMBER_MAX_BYTES, SKILLS_MAX, SKILLS_PER_MEMBER, TENANT_MAX_BYTES, VERSIONS_MAX } from "./schema.ts";
 import { type SkillFileRow, type SkillRow, SkillStore, type SkillTables, type SkillVersionRow } from "./store.ts";

@@ -1,6 +1,6 @@
 // Presence of many rooms in one call, for lists of rooms.
 import { z } from "@zod/zod";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { exampleId } from "@/core/id.ts";
 import { type Context, defineOperation, type Operation } from "@/core/operation.ts";
 import { PrincipalId, type PrincipalVisibility } from "@/modules/identity/mod.ts";

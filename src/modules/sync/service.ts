@@ -1,8 +1,8 @@
 // Sync: a snapshot with its positions, then all changes after those positions, or a new snapshot if there are too many.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
-import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
-import { type EventFilterOf, redactFor } from "@/core/event_view.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { principalStream, roomStream, type StoredEvent } from "@/core/event/event.ts";
+import { type EventFilterOf, redactFor } from "@/core/event/event_view.ts";
 import { assertStillAuthorized } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";

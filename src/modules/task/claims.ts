@@ -1,5 +1,5 @@
 // Claims: a worker leases a task exclusively until it releases the task or the lease expires.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";

@@ -2,7 +2,7 @@
 // room's prefix is known to its viewers alone, so rooms without a common viewer may have the same one.
 import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import { normalizeText } from "@/core/normalize.ts";
+import { normalizeText } from "@/core/text/normalize.ts";
 import { readerOf, slugOf } from "@/modules/room/mod.ts";
 import type { TaskStore } from "./store.ts";
 import type { TaskRow } from "./tables.ts";

@@ -1,7 +1,7 @@
 // Tasks with their assignees, labels, relations and activity, and the numbering of each room.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 /** Planner statistics: a tenant has a small part of all tasks, and a parent a small part of a room's, so indexes of both are used. */
 const SIZES: TableStatistics = {

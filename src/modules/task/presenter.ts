@@ -1,5 +1,5 @@
 // Tasks and their activity as JSON.
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { PRIORITIES, type Task, type TaskActivity, type TaskRelation } from "./schema.ts";
 import type { Series } from "./series.ts";
 import type { ActivityRow, TaskRow } from "./tables.ts";

@@ -1,5 +1,5 @@
 // Recurrence of tasks: their RFC 5545 rules.
-import { type RecurrenceRule, RecurrenceRuleParser } from "@/core/recurrence_rule.ts";
+import { type RecurrenceRule, RecurrenceRuleParser } from "@/core/time/recurrence_rule.ts";
 
 export const taskRules = new RecurrenceRuleParser({
   resources: "tasks",

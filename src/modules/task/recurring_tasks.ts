@@ -1,5 +1,5 @@
 // Completing a recurring task creates the next task of the series with its subtasks.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import { nextPosition } from "./board.ts";

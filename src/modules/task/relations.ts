@@ -1,5 +1,5 @@
 // Relations between tasks. Both sides are written together. Cycles are refused as far as the caller sees their tasks.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { readerOf } from "@/modules/room/mod.ts";

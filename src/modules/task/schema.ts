@@ -1,12 +1,12 @@
 // Schemas of tasks and of their events.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { Json } from "@/core/json.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { pageInput } from "@/core/page.ts";
-import { changesSchema, snapshotSchema } from "@/core/event_data.ts";
+import { changesSchema, snapshotSchema } from "@/core/event/event_data.ts";
 import { BaseVersion } from "@/core/patch.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";

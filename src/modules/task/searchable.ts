@@ -1,7 +1,7 @@
 // Tasks as searchables: indexed fields, and tasks as search results.
 import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { presentTask } from "./presenter.ts";

@@ -1,5 +1,5 @@
 // The series of a recurring task: the number of the instance, and the dates of the next one.
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { parseRule, taskRules } from "./recurrence.ts";
 import type { Recurrence } from "./schema.ts";

@@ -1,6 +1,6 @@
 // Creates, lists, reads, updates, deletes and restores tasks.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";

@@ -1,10 +1,10 @@
 // SQL of tasks, their activity, and the numbering of rooms.
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
-import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { createYielder } from "@/core/caller.ts";
-import { MAX_DATE } from "@/core/clock.ts";
+import { MAX_DATE } from "@/core/time/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
 import type { Sort } from "./schema.ts";
 import type { ActivityRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";

@@ -1,10 +1,10 @@
 // Updates of a task: the effect of a patch on its row, moves on the board, and completion.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion, jsonOf, patchedOr } from "@/core/patch.ts";
-import { requireTimeZone } from "@/core/time_zone.ts";
+import { requireTimeZone } from "@/core/time/time_zone.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Transaction } from "@/ports/store.ts";
 import { positionBeside } from "./board.ts";

@@ -1,11 +1,11 @@
 // Loads tasks for reading and for update, and writes every change: row, activity, events and jobs in one transaction.
-import { type Clock, HOUR_MS, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, HOUR_MS, iso } from "@/core/time/clock.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
-import { changesBetween, shorten } from "@/core/event_data.ts";
+import { changesBetween, shorten } from "@/core/event/event_data.ts";
 import { type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess, RoomGrant } from "@/modules/room/mod.ts";

@@ -1,8 +1,8 @@
 // Browser origins that tenants allow. All are in memory: a preflight carries no token, and anyone can send many of them.
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { coalesce } from "@/core/coalesce.ts";
 import { logOf } from "@/core/log.ts";
-import type { TenantOrigins } from "@/core/request.ts";
+import type { TenantOrigins } from "@/core/http/request.ts";
 import type { Store } from "@/ports/store.ts";
 import { TenantStore, type TenantTables } from "./store.ts";
 

@@ -1,7 +1,7 @@
 // How long a tenant keeps what is deleted by its age: no longer than the gateway, and no shorter than its rooms. Each module deletes
 // its own.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { logOf } from "@/core/log.ts";

@@ -1,6 +1,6 @@
 // Tenants in the API.
 import { z } from "@zod/zod";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { BaseVersion, patchSchema } from "@/core/patch.ts";
 
 /** Settings that admins of the tenant can change. */

@@ -1,5 +1,5 @@
 // Tenants: created by the first token that names them, updated by their admins.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { notFound } from "@/core/fault.ts";
 import { assertVersion, withoutUndefined } from "@/core/patch.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";

@@ -1,6 +1,6 @@
 // SQL of tenants.
 import type { Kysely } from "kysely";
-import { defineSignal } from "@/core/event.ts";
+import { defineSignal } from "@/core/event/event.ts";
 
 /** Sent when the allowed origins of a tenant changed; the id is the tenant's. */
 export const originsChanged = defineSignal("tenant");

@@ -1,7 +1,7 @@
 // Texts as an embedding model reads them: long ones in parts that overlap, so that a sentence at a cut is whole in one of them.
 import type { SearchEntry } from "@/core/searchable.ts";
-import { hash64 } from "@/core/hash.ts";
-import { estimateTokens } from "@/core/tokens.ts";
+import { hash64 } from "@/core/text/hash.ts";
+import { estimateTokens } from "@/core/text/tokens.ts";
 
 const CHUNK_TOKENS = 400;
 const OVERLAP_TOKENS = 50;

@@ -1,6 +1,6 @@
 // Embeds in the background what waits for vectors: in batches, one at a time for a tenant, charged to the tenant's budget.
 import { z } from "@zod/zod";
-import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";

@@ -1,8 +1,8 @@
 // SQL of the resources that have vectors in a space, or wait for them.
 import { inChunks } from "@/core/page.ts";
 import type { Kysely } from "kysely";
-import { type Param, prepared } from "@/ports/prepared.ts";
-import { inJsonList } from "@/ports/sql_filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
+import { inJsonList } from "@/ports/sql/filters.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { VectorRef } from "@/ports/vectors.ts";
 

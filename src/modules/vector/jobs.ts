@@ -1,5 +1,5 @@
 // Kinds of the background work on vectors. Each has at most one waiting job for a tenant, or for a space.
-import { MINUTE_MS } from "@/core/clock.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 
 /** Compares the spaces of a tenant with its embedding model. */
 export const CHECK_JOB = "vector.check";

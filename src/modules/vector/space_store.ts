@@ -1,6 +1,6 @@
 // SQL of the spaces of a tenant.
 import { type Kysely, sql } from "kysely";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 
 /** building: not complete yet; active: searched; retired: to be deleted. At most one of each of the first two. */
 type SpaceState = "building" | "active" | "retired";

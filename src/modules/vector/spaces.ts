@@ -1,6 +1,6 @@
 // The life of a space: built beside the one that is searched, activated once when it is complete, then deleted after the next one.
 import { z } from "@zod/zod";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";

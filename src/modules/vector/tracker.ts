@@ -1,5 +1,5 @@
 // Follows the search index: what changes there waits for new vectors, and loses its old ones in the same transaction.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { Dialect } from "@/core/migration.ts";

@@ -1,7 +1,7 @@
 // Search by similarity: which space is searched, the vector of the query, and what is near it in the visible scopes.
-import { SharedBreakers } from "@/core/breaker.ts";
+import { SharedBreakers } from "@/core/limit/breaker.ts";
 import { type Actor, chargedId, isGuest } from "@/core/actor.ts";
-import { type Clock, MINUTE_MS, withTimeout } from "@/core/clock.ts";
+import { type Clock, MINUTE_MS, withTimeout } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";

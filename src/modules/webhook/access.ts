@@ -1,6 +1,6 @@
 // Who may do what with a webhook. Its creator manages it; admins of the tenant list, disable and delete all.
 import { type Actor, hasScope, isAdmin, scopesOf } from "@/core/actor.ts";
-import type { EventType } from "@/core/event.ts";
+import type { EventType } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";

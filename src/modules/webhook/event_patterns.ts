@@ -1,7 +1,7 @@
 // Patterns of event types: a type, all of a group as `message.*`, or `*`.
-import type { EventType } from "@/core/event.ts";
+import type { EventType } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
-import { suggestionFor } from "@/core/suggestion.ts";
+import { suggestionFor } from "@/core/input/suggestion.ts";
 
 const LAST_PART = /\.[^.]+$/;
 

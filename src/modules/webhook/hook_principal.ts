@@ -1,8 +1,8 @@
 // Principals of hooks and commands of rooms, as which they post.
 import { type Actor, chargedTo, scopesOf } from "@/core/actor.ts";
 import { runOnAccount } from "@/core/caller.ts";
-import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
-import type { WriteBudget } from "@/core/write_budget.ts";
+import type { CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
+import type { WriteBudget } from "@/core/limit/write_budget.ts";
 
 export type HookPrincipal = {
   tenant_id: string;

@@ -1,7 +1,7 @@
 // The tables of webhooks and hooks. The log of events is the queue of webhooks, so a row stores a position, not an event.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
-import { setTableStatistics, type TableStatistics } from "@/ports/sqlite_statistics.ts";
+import { setTableStatistics, type TableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 /** Planner statistics: a tenant has many positions, and a webhook or a room few of them. */
 const SIZES: TableStatistics = {

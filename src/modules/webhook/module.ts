@@ -1,10 +1,10 @@
 // The webhook module: events delivered to endpoints, hooks that post into rooms, and slash commands.
 import type { Actor } from "@/core/actor.ts";
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
-import { appearsOn, type EventType } from "@/core/event.ts";
+import { appearsOn, type EventType } from "@/core/event/event.ts";
 import type { Module, ModuleApi } from "@/core/module.ts";
-import { Slots } from "@/core/slots.ts";
+import { Slots } from "@/core/limit/slots.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import type { FileAttachments, FileWriter } from "@/modules/file/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";

@@ -1,6 +1,6 @@
 // What becomes of the tables when a person is erased.
 import type { PrincipalErasure } from "@/core/erasure.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 
 const OWN_STREAM = { column: "stream", text: principalStream };
 

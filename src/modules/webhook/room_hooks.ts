@@ -1,5 +1,5 @@
 // What hooks and commands of rooms have in common: each belongs to a room, is changed by its moderators, and posts as a principal.
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Page } from "@/core/page.ts";

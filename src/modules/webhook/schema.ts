@@ -1,6 +1,6 @@
 // Outgoing webhooks as clients see them.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";

@@ -1,5 +1,5 @@
 // Secrets that sign calls of endpoints: stored encrypted, and returned only when they are created.
-import { HOUR_MS, iso } from "@/core/clock.ts";
+import { HOUR_MS, iso } from "@/core/time/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { OVERLAP_HOURS } from "./schema.ts";
 import { newSigningSecret } from "./signature.ts";

@@ -1,7 +1,7 @@
 // Webhooks of a tenant: created, changed, rotated and deleted.
 import { type Actor, chargedId, isAdmin, textOfScopes } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventType, principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventType, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

@@ -1,7 +1,7 @@
 // Webhooks of other modules' principals, such as plugins: one for each, created and changed in the transactions of their owners.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import type { EventType } from "@/core/event.ts";
+import type { EventType } from "@/core/event/event.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { DeliveryStore } from "./delivery/store.ts";
 import { assertKnown } from "./event_patterns.ts";

@@ -1,7 +1,7 @@
 // The upgrade handler of collaborative editing: checks the web origin, the connection limits and the message rate.
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { TokenBucket } from "@/core/token_bucket.ts";
+import { TokenBucket } from "@/core/limit/token_bucket.ts";
 import { type OriginRules, type TenantOriginCheck, tenantOriginCheck } from "../shared/origin.ts";
 import { type AcceptedSocket, acceptSocket } from "../shared/accepted_socket.ts";
 import {

@@ -1,6 +1,6 @@
 // Request bodies, JSON or plain text: read up to the limit, decoded strictly, parsed once.
-import { readBytes } from "@/core/request.ts";
-import type { CpuAccount } from "@/core/cpu_budget.ts";
+import { readBytes } from "@/core/http/request.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { TextBody } from "@/core/operation.ts";
 import {
@@ -11,7 +11,7 @@ import {
   JSON_DEPTH_MAX,
   JSON_VALUES_MAX,
   unsafeTextFault,
-} from "@/core/text.ts";
+} from "@/core/text/text.ts";
 import type { LargeBody } from "./large_bodies.ts";
 
 /** A request body: its bytes for the fingerprint, its value for the operation (`undefined` if there is none). */

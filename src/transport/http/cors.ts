@@ -1,5 +1,5 @@
 // CORS: exact origins of the configuration and of tenants. There are no cookies, so no credentials.
-import type { TenantOrigins } from "@/core/request.ts";
+import type { TenantOrigins } from "@/core/http/request.ts";
 import type { ResponseData } from "./response.ts";
 import type { RequestContext } from "./request_context.ts";
 import { isLocalOrigin, isSameHost, originNotAllowed, type RefusedOrigins } from "../shared/origin.ts";

@@ -1,6 +1,6 @@
 // `/docs`: Swagger UI from the installed package, loaded at first use. Its policy allows neither inline scripts nor CDNs.
 import { Fault } from "@/core/fault.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { ASSET_PARAMETERS, ASSET_RESPONSES, assetRoute, StaticAsset } from "../shared/static_asset.ts";
 import type { Endpoint } from "./endpoint.ts";
 

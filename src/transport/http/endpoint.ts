@@ -1,6 +1,6 @@
 // An endpoint of the server: a method, a path and a handler. Operations and routes become endpoints.
 import { Fault } from "@/core/fault.ts";
-import { readListHeader } from "@/core/request.ts";
+import { readListHeader } from "@/core/http/request.ts";
 import { parseAcceptHeader } from "../shared/static_asset.ts";
 import type { RequestContext } from "./request_context.ts";
 

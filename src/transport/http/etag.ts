@@ -1,7 +1,7 @@
 // ETags: the version of a resource and a hash of its representation for this caller, so a change of rights changes the ETag
 // too. A non-cryptographic hash suffices: a forced collision within one version only hides that change from caches.
 import { Fault } from "@/core/fault.ts";
-import { hash64 } from "@/core/hash.ts";
+import { hash64 } from "@/core/text/hash.ts";
 
 /** An `If-Match` header with a version. */
 export const IF_MATCH = /^(?:W\/)?"(\d{1,15})(?:\.[^"]*)?"$/;

@@ -1,5 +1,5 @@
 // `/`: the client for browsers; other clients get the entry points.
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { parseAcceptHeader } from "../shared/static_asset.ts";
 
 /** All addresses are relative, so that they also work behind a path prefix. */

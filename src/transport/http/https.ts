@@ -1,6 +1,6 @@
 // HTTPS: redirects to the configured address, and Strict-Transport-Security on https responses only.
 import { Fault } from "@/core/fault.ts";
-import { trimTrailing } from "@/core/text.ts";
+import { trimTrailing } from "@/core/text/text.ts";
 import type { ResponseData } from "./response.ts";
 import type { RequestContext } from "./request_context.ts";
 

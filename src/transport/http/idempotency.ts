@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Actor } from "@/core/actor.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
-import type { IdempotencyScope, RunOnce } from "@/core/idempotency.ts";
+import type { IdempotencyScope, RunOnce } from "@/core/http/idempotency.ts";
 import { faultResponse, type ResponseData } from "./response.ts";
 import type { RequestContext } from "./request_context.ts";
 

@@ -2,7 +2,7 @@
 import { Fault } from "@/core/fault.ts";
 import { canonicalJson, isObject } from "@/core/json.ts";
 import type { Operation } from "@/core/operation.ts";
-import { isSafeText, unsafeTextFault } from "@/core/text.ts";
+import { isSafeText, unsafeTextFault } from "@/core/text/text.ts";
 import { parseIfMatch } from "./etag.ts";
 import type { RequestContext } from "./request_context.ts";
 import { pointerOf, type QueryField, readQuery } from "./query.ts";

@@ -3,7 +3,7 @@
 // others from reading theirs by sending slowly; of those that are read, a few are parsed and handled at once.
 import { type Actor, chargedTo, tenantOfCharged } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import { type Slot, Slots } from "@/core/slots.ts";
+import { type Slot, Slots } from "@/core/limit/slots.ts";
 
 const HANDLED_MAX = 4;
 const WAITING_PER_OWNER = 8;

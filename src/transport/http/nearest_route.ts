@@ -1,7 +1,7 @@
 // Suggests existing paths similar to an unknown one, with their methods.
 import type { Rate } from "@/core/operation.ts";
-import { editDistance } from "@/core/suggestion.ts";
-import { TokenBucket } from "@/core/token_bucket.ts";
+import { editDistance } from "@/core/input/suggestion.ts";
+import { TokenBucket } from "@/core/limit/token_bucket.ts";
 
 /** For all callers: suggestions help developers of clients, but cost up to 10 ms, also for a stranger that invents paths. */
 const RATE: Rate = { perSecond: 5, burst: 50 };

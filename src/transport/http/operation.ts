@@ -1,11 +1,11 @@
 // Operations as endpoints: authentication, input, dispatch, response.
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { chargeTo } from "@/core/caller.ts";
-import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
+import type { CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { authorize, type Call, type Dispatcher } from "@/core/dispatch.ts";
-import { clientOf, matchesIfNoneMatch } from "@/core/request.ts";
+import { clientOf, matchesIfNoneMatch } from "@/core/http/request.ts";
 import { Fault } from "@/core/fault.ts";
-import type { RunOnce } from "@/core/idempotency.ts";
+import type { RunOnce } from "@/core/http/idempotency.ts";
 import { type Client, isReadOnly, type Operation, type Outcome, type Preparation } from "@/core/operation.ts";
 import { jsonResponse, type ResponseData } from "./response.ts";
 import type { RequestAuthenticator } from "./auth.ts";

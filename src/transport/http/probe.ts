@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Rate } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 
 /** Whether this node can serve traffic, and the checks. */
 export type Readiness = { isReady: boolean; checks: Readonly<Record<string, boolean>> };

@@ -1,9 +1,9 @@
 // Query strings: converts text to the numbers, booleans and lists of an operation's schema.
 import type { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
-import { unwrapSchema } from "@/core/schema_introspection.ts";
-import { suggestionFor } from "@/core/suggestion.ts";
-import { jsonPointer } from "@/core/text.ts";
+import { unwrapSchema } from "@/core/input/schema_introspection.ts";
+import { suggestionFor } from "@/core/input/suggestion.ts";
+import { jsonPointer } from "@/core/text/text.ts";
 
 /** The type of an input field in a query. */
 export type QueryField = { kind: "text" | "number" | "boolean"; isList: boolean };

@@ -1,8 +1,8 @@
 // The context of one request: ids, addresses, response headers, cancellation.
 import { Buffer } from "node:buffer";
 import { Fault } from "@/core/fault.ts";
-import type { RouteForm } from "@/core/route.ts";
-import { TimeoutQueue } from "@/core/timeout_queue.ts";
+import type { RouteForm } from "@/core/http/route.ts";
+import { TimeoutQueue } from "@/core/time/timeout_queue.ts";
 import { baseHeaders, type ResponseData } from "./response.ts";
 import type { Meter } from "./meter.ts";
 

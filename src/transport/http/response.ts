@@ -1,7 +1,7 @@
 // Responses as plain data: stored for replays, turned into a Response once. Also the headers of every response, and problems.
 import type { Fault, LimitState } from "@/core/fault.ts";
-import type { StoredResponse } from "@/core/idempotency.ts";
-import type { RouteForm } from "@/core/route.ts";
+import type { StoredResponse } from "@/core/http/idempotency.ts";
+import type { RouteForm } from "@/core/http/route.ts";
 
 /** Status, headers and body of a response. */
 export type ResponseData = StoredResponse;

@@ -1,12 +1,12 @@
 // Routes as endpoints, with the same authentication, limits, timeout and problems as operations.
 import { type Actor, chargedTo } from "@/core/actor.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { chargeTo, currentAccount, runAsCaller } from "@/core/caller.ts";
 import { authorize } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
-import type { RunOnce } from "@/core/idempotency.ts";
-import type { Route, RouteCall } from "@/core/route.ts";
-import { isSafeText } from "@/core/text.ts";
+import type { RunOnce } from "@/core/http/idempotency.ts";
+import type { Route, RouteCall } from "@/core/http/route.ts";
+import { isSafeText } from "@/core/text/text.ts";
 import {
   consumeAddressRate,
   consumeWriteRate,

@@ -1,7 +1,7 @@
 // Bodies of requests that were answered without them, such as refused ones. Short ones are read all the same, so that clients which
 // send everything before they read the response get it, and keep their connection. Long ones only as far as this is cheap.
 import { LruMap } from "@/core/lru_map.ts";
-import { TokenBucket } from "@/core/token_bucket.ts";
+import { TokenBucket } from "@/core/limit/token_bucket.ts";
 import { closeUnread } from "@/runtime/unread_body.ts";
 import { addressLimitKey } from "../shared/client_address.ts";
 

@@ -1,7 +1,7 @@
 // Bounds the memory of long responses that nobody reads: what waits to be sent belongs to an owner, who may have only so much of it.
 import { Buffer } from "node:buffer";
 import { Fault } from "@/core/fault.ts";
-import { OwnerTally } from "@/core/owner_tally.ts";
+import { OwnerTally } from "@/core/limit/owner_tally.ts";
 import { LONG_BYTES, pieceStream } from "../shared/piece_stream.ts";
 
 const MIB = 1024 * 1024;

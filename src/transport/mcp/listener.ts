@@ -2,8 +2,8 @@
 // see. Its rights are checked again before each notification, and it ends with the token or when it may read nothing any longer.
 import type { ServerEvent, ServerEventBus } from "@modelcontextprotocol/server";
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
-import type { StoredEvent } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Bus, BusSubscription } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";

@@ -1,7 +1,7 @@
 // Resources: rooms as their latest messages, documents as Markdown, approved skills as their instructions. Reading and listening
 // ask the same operations as everybody.
 import type { ListResourcesResult, ReadResourceResult } from "@modelcontextprotocol/server";
-import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
+import { principalStream, roomStream, type StoredEvent } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Target } from "./listener.ts";
 import { renderDocument, renderMessages } from "./render.ts";

@@ -2,7 +2,7 @@
 // session exists; only a request that listens to resources stays open.
 import { z } from "@zod/zod";
 import { type Actor, chargedTo } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { beginCharge } from "@/core/caller.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
@@ -10,9 +10,9 @@ import { objectOf } from "@/core/json.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
-import { clientOf } from "@/core/request.ts";
-import { parseQuery, type Route, type RouteCall } from "@/core/route.ts";
-import { Places } from "@/core/slots.ts";
+import { clientOf } from "@/core/http/request.ts";
+import { parseQuery, type Route, type RouteCall } from "@/core/http/route.ts";
+import { Places } from "@/core/limit/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { originNotAllowed, type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
 import { ResourceListener } from "./listener.ts";

@@ -3,11 +3,11 @@
 import type { CallToolResult, Tool } from "@modelcontextprotocol/server";
 import { z } from "@zod/zod";
 import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
-import { withTimeout } from "@/core/clock.ts";
+import { withTimeout } from "@/core/time/clock.ts";
 import { type Dispatch, parse } from "@/core/dispatch.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { type Client, isReadOnly, type Operation } from "@/core/operation.ts";
-import { nearestName } from "@/core/suggestion.ts";
+import { nearestName } from "@/core/input/suggestion.ts";
 import { type Json, renderJson } from "./render.ts";
 import { type ToolSchema, toolSchema } from "./tool_schema.ts";
 import { type Verb, VERBS } from "./verbs.ts";

@@ -1,6 +1,6 @@
 // The address and scheme of the client; proxy headers count from trusted proxies only.
 import ipaddr from "ipaddr.js";
-import { LIST_HEADER_MAX_CHARS } from "@/core/request.ts";
+import { LIST_HEADER_MAX_CHARS } from "@/core/http/request.ts";
 
 /** The client as seen through trusted proxies. */
 type Client = { ip: string; isHttps: boolean };

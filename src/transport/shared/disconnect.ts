@@ -1,5 +1,5 @@
 // Why a socket is closed: each close code with its reason, and whether the client reconnects.
-import { isLongerThan, truncateText } from "@/core/text.ts";
+import { isLongerThan, truncateText } from "@/core/text/text.ts";
 
 /** One way to end a connection. `metric` is the `type` under which `svc_connection_errors` counts it. */
 export type Disconnect = {

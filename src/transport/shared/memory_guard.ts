@@ -1,6 +1,6 @@
 // Bounds the memory of unfinished messages. The runtime limits a frame to 64 MiB, but neither all fragments of a message nor
 // all sockets together (see runtime/memory.ts). So the memory of the process is sampled, and sockets are closed.
-import { MINUTE_MS } from "@/core/clock.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { MemoryOutsideHeap, type MemoryUsage, startingThreadBytes, workingThreadBytes } from "@/runtime/memory.ts";

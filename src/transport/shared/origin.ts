@@ -1,9 +1,9 @@
 // Checks of web origins: the own host, origins allowed for all tenants, and origins allowed by some tenants.
-import { HOUR_MS } from "@/core/clock.ts";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import type { TenantOrigins } from "@/core/request.ts";
+import type { TenantOrigins } from "@/core/http/request.ts";
 
 /** Which web origins may open sockets. */
 export type OriginRules = {

@@ -1,5 +1,5 @@
 // All limits of sockets; an absent optional limit means no limit.
-import { MINUTE_MS } from "@/core/clock.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import type { Rate } from "@/core/operation.ts";
 
 export type WsLimits = {

@@ -5,8 +5,8 @@ import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { parseAccept } from "@hono/hono/utils/accept";
-import { matchesIfNoneMatch, readListHeader } from "@/core/request.ts";
-import type { Route, RouteDocument } from "@/core/route.ts";
+import { matchesIfNoneMatch, readListHeader } from "@/core/http/request.ts";
+import type { Route, RouteDocument } from "@/core/http/route.ts";
 import { LONG_BYTES, pieceStream } from "./piece_stream.ts";
 
 /** Smaller responses fit in one packet anyway. */

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import manifest from "../../../deno.json" with { type: "json" };
 import { Fault } from "@/core/fault.ts";
-import { escapeHtml } from "@/core/text.ts";
-import type { Route } from "@/core/route.ts";
+import { escapeHtml } from "@/core/text/text.ts";
+import type { Route } from "@/core/http/route.ts";
 import { ASSET_PARAMETERS, ASSET_RESPONSES, assetRoute, StaticAsset } from "../shared/static_asset.ts";
 import { packageFile, PACKAGES } from "./packages.ts";
 import { staticImportsOf, toBrowserScript, toBrowserStyle } from "./script.ts";

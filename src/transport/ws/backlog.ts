@@ -1,7 +1,7 @@
 // What the clients of a tenant have not read. The runtime cannot drop what it was given, so it gets a share of a tenant at most;
 // the rest waits in outboxes, up to as much again. Clients of other tenants notice nothing.
 import { tenantOfCharged } from "@/core/actor.ts";
-import { Places } from "@/core/slots.ts";
+import { Places } from "@/core/limit/slots.ts";
 
 /** A message in outboxes. */
 type WaitingMessage = {

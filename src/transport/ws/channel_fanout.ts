@@ -1,9 +1,15 @@
 // One channel of one tenant on this node: its subscriptions, what they receive, and when they end.
 import { Buffer } from "node:buffer";
 import { type Actor, isGuest } from "@/core/actor.ts";
-import type { PresenceVisibility } from "@/core/channel.ts";
-import { type EphemeralEvent, type EventEffect, mayEndAccess, type Signal, type StoredEvent } from "@/core/event.ts";
-import { type EventFilter, type EventView, isHidden, redact } from "@/core/event_view.ts";
+import type { PresenceVisibility } from "@/core/event/channel.ts";
+import {
+  type EphemeralEvent,
+  type EventEffect,
+  mayEndAccess,
+  type Signal,
+  type StoredEvent,
+} from "@/core/event/event.ts";
+import { type EventFilter, type EventView, isHidden, redact } from "@/core/event/event_view.ts";
 import { logOf } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";

@@ -1,6 +1,6 @@
 // The channels of this node: opened with their first subscription, closed with their last, compared with the log periodically.
 import { coalesce } from "@/core/coalesce.ts";
-import type { Signal, StreamPosition } from "@/core/event.ts";
+import type { Signal, StreamPosition } from "@/core/event/event.ts";
 import { logOf } from "@/core/log.ts";
 import { inChunks } from "@/core/page.ts";
 import { streamKey } from "@/ports/store.ts";

@@ -1,5 +1,5 @@
 // Rate limits of the commands of a connection: beyond the rate they wait, beyond the longest wait they are rejected.
-import { TokenBucket } from "@/core/token_bucket.ts";
+import { TokenBucket } from "@/core/limit/token_bucket.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";
 import type { ParsedCommand } from "./protocol.ts";
 

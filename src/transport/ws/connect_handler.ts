@@ -1,7 +1,7 @@
 // Authenticates connections: the `connect` command at the start, `refresh` later.
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logFailure, logOf } from "@/core/log.ts";
 import { DISCONNECT, type Disconnect, ORIGIN_NOT_ALLOWED, withDetail } from "../shared/disconnect.ts";

@@ -1,7 +1,7 @@
 // One client connection: its queue of commands, its outbox, its deadlines and its single close.
 import { type Actor, chargedTo } from "@/core/actor.ts";
-import type { EventFilter } from "@/core/event_view.ts";
-import { isLongerThan } from "@/core/text.ts";
+import type { EventFilter } from "@/core/event/event_view.ts";
+import { isLongerThan } from "@/core/text/text.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
 import type { ConnectionMeta } from "../shared/connection_limiter.ts";
 import { CONNECT_EXPECTED, DISCONNECT, type Disconnect } from "../shared/disconnect.ts";

@@ -1,6 +1,6 @@
 // Joins and leaves on a channel, for guests of the tenant: they receive those of principals that they may see.
 import type { Actor } from "@/core/actor.ts";
-import type { PresenceVisibility } from "@/core/channel.ts";
+import type { PresenceVisibility } from "@/core/event/channel.ts";
 import { logOf } from "@/core/log.ts";
 
 /** Pushes that may wait for their check; more are dropped, as others are while the bus is down. */

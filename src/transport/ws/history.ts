@@ -1,8 +1,8 @@
 // The `history` command: a page of a stream in either direction.
 import { Buffer } from "node:buffer";
 import { measureCpu, nextTurn } from "@/core/caller.ts";
-import type { StoredEvent } from "@/core/event.ts";
-import { type EventView, redactFor } from "@/core/event_view.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
+import { type EventView, redactFor } from "@/core/event/event_view.ts";
 import type { EventLog } from "@/ports/store.ts";
 import { type CommandOf, encodePublication, ERRORS, ProtocolError } from "./protocol.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";

@@ -1,11 +1,11 @@
 // The hub: all connections of this node, the channels they subscribe to, their deadlines, and their shutdown.
 import type { Actor } from "@/core/actor.ts";
-import type { ChannelKind } from "@/core/channel.ts";
-import { type Clock, delay } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { ChannelKind } from "@/core/event/channel.ts";
+import { type Clock, delay } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
-import type { EphemeralEvent, Signal } from "@/core/event.ts";
-import type { EventFilter, EventFilterOf } from "@/core/event_view.ts";
+import type { EphemeralEvent, Signal } from "@/core/event/event.ts";
+import type { EventFilter, EventFilterOf } from "@/core/event/event_view.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";

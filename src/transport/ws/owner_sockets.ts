@@ -2,7 +2,7 @@
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { Rate } from "@/core/operation.ts";
 import { LruMap } from "@/core/lru_map.ts";
-import { OwnerTally } from "@/core/owner_tally.ts";
+import { OwnerTally } from "@/core/limit/owner_tally.ts";
 import { CommandLimiter } from "./command_limiter.ts";
 import { ERRORS, ProtocolError } from "./protocol.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";

@@ -1,8 +1,8 @@
 // The wire format: parses commands and encodes replies and pushes. See the Centrifuge client protocol, version 2.
 import { z } from "@zod/zod";
 import type { Fault, FaultCode } from "@/core/fault.ts";
-import { INPUT_ERRORS } from "@/core/input_error.ts";
-import { findUnsafeText, hasMoreValuesThan, isDeeperThan, JSON_VALUES_MAX, unsafeTextFault } from "@/core/text.ts";
+import { INPUT_ERRORS } from "@/core/input/input_error.ts";
+import { findUnsafeText, hasMoreValuesThan, isDeeperThan, JSON_VALUES_MAX, unsafeTextFault } from "@/core/text/text.ts";
 
 const CHANNEL_MAX_CHARS = 255;
 /** The depth of an HTTP body plus two envelopes. */

@@ -1,6 +1,6 @@
 // Caches encoded pages of the log: after an outage many clients recover the same events at once.
 import { Buffer } from "node:buffer";
-import type { StoredEvent } from "@/core/event.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { EventLog } from "@/ports/store.ts";
 import { encodePublication } from "./protocol.ts";

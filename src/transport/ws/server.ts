@@ -1,7 +1,7 @@
 // The upgrade handler of `/ws`: checks the web origin and the connection limits, and selects the encoding.
 import type { Metrics } from "@/core/metrics.ts";
-import { userAgentOf } from "@/core/request.ts";
-import type { Route } from "@/core/route.ts";
+import { userAgentOf } from "@/core/http/request.ts";
+import type { Route } from "@/core/http/route.ts";
 import { type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
 import { type AcceptedSocket, acceptSocket, type SocketSession } from "../shared/accepted_socket.ts";
 import {

@@ -1,5 +1,5 @@
 // Reads a durable stream: delivers each event once and in order, although the bus may lose, repeat or reorder events.
-import type { StoredEvent } from "@/core/event.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { EventLog } from "@/ports/store.ts";
 import { PAGE_SIZE } from "./recovery_cache.ts";

@@ -1,8 +1,8 @@
 // Opens subscriptions: open the channel, authorize, buffer, recover. Recovery is complete or refused; events beyond the
 // size of a reply are pushed after it.
 import { measureCpu } from "@/core/caller.ts";
-import type { ChannelGrant, ChannelKind } from "@/core/channel.ts";
-import { principalStream, type StoredEvent } from "@/core/event.ts";
+import type { ChannelGrant, ChannelKind } from "@/core/event/channel.ts";
+import { principalStream, type StoredEvent } from "@/core/event/event.ts";
 import { type ChannelRules, PRINCIPAL_RULES, type SubscriberConnection } from "./channel_fanout.ts";
 import type { ChannelRegistry } from "./channel_registry.ts";
 import { ERRORS, ProtocolError, type Recovery } from "./protocol.ts";

@@ -1,9 +1,9 @@
 // One connection's subscription to one channel: buffers publications until its reply is sent, and catches up from the log
 // while the client lags by more than fits its outbox.
 import { nextTurn } from "@/core/caller.ts";
-import { delay } from "@/core/clock.ts";
-import type { StoredEvent } from "@/core/event.ts";
-import { type EventView, isHidden, redactFor } from "@/core/event_view.ts";
+import { delay } from "@/core/time/clock.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
+import { type EventView, isHidden, redactFor } from "@/core/event/event_view.ts";
 import { logOf } from "@/core/log.ts";
 import { DISCONNECT, withReason } from "../shared/disconnect.ts";
 import type { ChannelFanout, ChannelSubscriber, EncodedPush, SubscriberConnection } from "./channel_fanout.ts";

@@ -4,10 +4,10 @@ import { Socket } from "node:net";
 import postgres from "postgres";
 import { tenantOfCharged } from "@/core/actor.ts";
 import { currentAccount, ownAccount } from "@/core/caller.ts";
-import { delay } from "@/core/clock.ts";
+import { delay } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { type Slot, Slots } from "@/core/slots.ts";
-import { TimeoutQueue } from "@/core/timeout_queue.ts";
+import { type Slot, Slots } from "@/core/limit/slots.ts";
+import { TimeoutQueue } from "@/core/time/timeout_queue.ts";
 import {
   ConnectionLost,
   type Row,

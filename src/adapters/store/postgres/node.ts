@@ -1,7 +1,7 @@
 // Liveness of the nodes of one PostgreSQL database: an advisory lock that lasts as long as the node's session. It ends
 // with the node's process immediately, independently of any clock, and costs nothing meanwhile.
 import { type Kysely, sql } from "kysely";
-import { delay, withTimeout } from "@/core/clock.ts";
+import { delay, withTimeout } from "@/core/time/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { NodeLock } from "../lease_takeover.ts";
 import { APPLICATION_NAME, connect, CONNECT_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from "./connection.ts";

@@ -1,5 +1,5 @@
 // Over which of its connections a pool reads: none behind a slow statement while there is another, and one is left to other tenants.
-import { Activity } from "@/core/tenant_cpu.ts";
+import { Activity } from "@/core/limit/tenant_cpu.ts";
 
 /** A statement that runs for longer is slow. */
 const SLOW_MS = 5;

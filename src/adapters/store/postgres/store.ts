@@ -1,5 +1,5 @@
 // The store on PostgreSQL, for any number of gateways on one database.
-import { HOUR_MS } from "@/core/clock.ts";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { SqlStore, type StoreOptions } from "../sql_store.ts";
 import { CONNECT_TIMEOUT_MS, PostgresConnection, PostgresPool } from "./connection.ts";
 import { resetAfterFailover } from "./failover.ts";

@@ -1,7 +1,7 @@
 // The store on SQLite, the embedded default. One connection writes, another reads committed state.
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import { delay, nextTick } from "@/core/clock.ts";
+import { delay, nextTick } from "@/core/time/clock.ts";
 import { SqlStore, type StoreOptions } from "../sql_store.ts";
 import { SqliteConnection } from "./connection.ts";
 import { FILE_MODE } from "./lock.ts";

@@ -1,5 +1,5 @@
 // Decides whether a call of a tool may run: by what was decided about it, by grants, and by who will read its effect.
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { Audience, type RoomsRead } from "@/modules/room/mod.ts";

@@ -1,6 +1,6 @@
 // Approvals and grants in the API, and their events.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";

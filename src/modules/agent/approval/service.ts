@@ -1,6 +1,6 @@
 // Approvals and grants as people see and decide them.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

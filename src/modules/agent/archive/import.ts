@@ -5,13 +5,13 @@ import {
   type ImportedPart,
   type RecordHandler,
   type SectionImporter,
-} from "@/core/archive.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
+} from "@/core/archive/section.ts";
+import { candidateIds } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { adoptAgent } from "@/modules/identity/mod.ts";
-import { existingIds } from "@/ports/global_ids.ts";
+import { existingIds } from "@/ports/sql/global_ids.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { nextTime, scheduleJobAt } from "../run/schedule.ts";
 import type { AgentSchedule } from "../schema.ts";

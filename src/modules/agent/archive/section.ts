@@ -1,6 +1,6 @@
 // The configuration of agents in archives: that of all in the export of a tenant, of members in the export of a room. Their runs are
 // not exported, and they have no secrets.
-import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
+import type { ArchiveSection, ExportContext } from "@/core/archive/section.ts";
 import { inChunks, paginate } from "@/core/page.ts";
 import { RoomStore, type RoomTables } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";

@@ -1,6 +1,6 @@
 // The channel `run:<id>`: what a run says while it says it.
 import { hasScope } from "@/core/actor.ts";
-import type { ChannelKind } from "@/core/channel.ts";
+import type { ChannelKind } from "@/core/event/channel.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunAccess } from "./access.ts";
 import { RunDelta, RunReset, RunStepNotice } from "./schema.ts";

@@ -1,6 +1,6 @@
 // How a run ends: its last step, its message and its status are one transaction. No message exists before.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, delay, iso } from "@/core/clock.ts";
+import { type Clock, delay, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";

@@ -2,9 +2,9 @@
 // it is complete, so that any node can continue after it.
 import { chargeTo } from "@/core/caller.ts";
 import { chargedId } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
-import { roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
 import { type AiService, MODEL_FAILURES, type Used } from "@/modules/ai/mod.ts";

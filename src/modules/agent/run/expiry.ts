@@ -1,5 +1,5 @@
 // Runs that nothing happens in: those that wait for people for a day, and those of agents outside that are silent.
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";

@@ -1,5 +1,5 @@
 // The job that ends a run in which nothing happens. Each wait moves its time.
-import { DAY_MS, MINUTE_MS } from "@/core/clock.ts";
+import { DAY_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { RunRow } from "../tables.ts";
 

@@ -1,10 +1,10 @@
 // How runs start, wait and end: each change with its event in one transaction.
 import { type Actor, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventDraft, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { truncateText } from "@/core/text.ts";
+import { truncateText } from "@/core/text/text.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";

@@ -1,7 +1,7 @@
 // One response of the model: streamed to watchers, saved as it grows, and tried again from its start if it breaks.
-import { type Clock, delay, iso } from "@/core/clock.ts";
+import { type Clock, delay, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { storableText, truncateText } from "@/core/text.ts";
+import { storableText, truncateText } from "@/core/text/text.ts";
 import type { AiCharge, AiService, AiStepEnd } from "@/modules/ai/mod.ts";
 import { ModelError, type ModelMessage, type ModelTool, type ModelToolCall } from "@/ports/model.ts";
 import type { AgentTables, RunRow } from "../tables.ts";

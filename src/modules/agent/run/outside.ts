@@ -1,6 +1,6 @@
 // Runs of agents outside: a bot reports what it does, as the gateway would for its own agents. Every report can be repeated.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertUnmuted, type RoomAccess } from "@/modules/room/mod.ts";

@@ -1,6 +1,6 @@
 // What a run says in its room: its response, why there is none, and its questions.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { NOTHING_PREPARED, type Preparation } from "@/core/operation.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";

@@ -1,5 +1,5 @@
 // What watchers of a run receive while it runs. Nothing of it is stored: they read the run to catch up.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
 import type { RunRow, StepStatus } from "../tables.ts";

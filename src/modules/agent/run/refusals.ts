@@ -1,5 +1,5 @@
 // What an agent says in the room when it takes no request: people learn why no response comes.
-import { type Clock, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, MINUTE_MS } from "@/core/time/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { NOTHING_PREPARED } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";

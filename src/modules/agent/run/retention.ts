@@ -1,5 +1,5 @@
 // Deletes old runs: their texts after a day, the rest after the days of their tenant, unless under a legal hold.
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { Holds } from "@/core/hold.ts";
 import { type RetentionService, RUN_DAYS } from "@/modules/tenant/mod.ts";
 import type { Store } from "@/ports/store.ts";

@@ -1,7 +1,7 @@
 // The runner of a node: claims runs under a lease, executes them, and gives back what it has when the node stops. It is not the job
 // runner, since a run may take minutes and must end at once when it is cancelled.
 import { runAsSystem } from "@/core/caller.ts";
-import { type Clock, iso, withTimeout } from "@/core/clock.ts";
+import { type Clock, iso, withTimeout } from "@/core/time/clock.ts";
 import { coalesce } from "@/core/coalesce.ts";
 import { newId } from "@/core/id.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";

@@ -1,12 +1,12 @@
 // Runs by a schedule: each agent with one has one waiting job, for its next time. The job starts the run and enqueues the next one in
 // the same commit.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
-import { RecurrenceRuleParser } from "@/core/recurrence_rule.ts";
+import { RecurrenceRuleParser } from "@/core/time/recurrence_rule.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
-import { principalStream, roomStream } from "@/core/event.ts";
+import { principalStream, roomStream } from "@/core/event/event.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentSchedule } from "../schema.ts";
 import { AgentStore } from "../store.ts";

@@ -1,6 +1,6 @@
 // Runs in the API, and what is published of them.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";

@@ -1,7 +1,7 @@
 // Runs as callers of the API start, read, cancel and answer them.
 import { type Actor, hasScope, textOfScopes } from "@/core/actor.ts";
 import { assertStillAuthorized } from "@/core/caller.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context, Preparation } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";

@@ -1,5 +1,5 @@
 // Signals that a run changed, for all nodes: runners look for work, and those that wait for a run read it again.
-import { defineSignal } from "@/core/event.ts";
+import { defineSignal } from "@/core/event/event.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 
 export const runChanged = defineSignal("run");

@@ -1,5 +1,5 @@
 // What the steps of a run say: the calls of tools among them, and the prompt of the next response.
-import { estimateTokens, truncateToTokens } from "@/core/tokens.ts";
+import { estimateTokens, truncateToTokens } from "@/core/text/tokens.ts";
 import type { ModelMessage, ModelTool, ModelToolCall } from "@/ports/model.ts";
 import type { StepRow } from "../tables.ts";
 

@@ -1,8 +1,8 @@
 // `GET /ai/runs/:id/stream`: a run as server-sent events, from its beginning or from where a client was cut off.
 import { type Actor, chargedTo } from "@/core/actor.ts";
-import { eventBody } from "@/core/event_body.ts";
-import type { Route } from "@/core/route.ts";
-import { Places } from "@/core/slots.ts";
+import { eventBody } from "@/core/http/event_stream.ts";
+import type { Route } from "@/core/http/route.ts";
+import { Places } from "@/core/limit/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";

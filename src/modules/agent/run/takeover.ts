@@ -1,7 +1,7 @@
 // The principal that is responsible for the schedule of an agent: the one that set it, later the one that last changed what the agent
 // does. Runs are on its behalf, within the tokens of both. Otherwise a token could have an agent do what it may not do itself.
 import { type Actor, intersectScopes, isAtLeast, ROOM_ROLES, scopesOf, textOfScopes } from "@/core/actor.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";

@@ -1,11 +1,11 @@
 // One call of a tool. An operation of the gateway and the row that says so are one transaction: it runs exactly once. A tool
 // from elsewhere is noted before its call: found without a result after a crash, its outcome is unknown and it is not repeated.
-import { type Clock, iso } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isReadOnly, type Operation, type Preparation } from "@/core/operation.ts";
-import { storableText, truncateText } from "@/core/text.ts";
+import { storableText, truncateText } from "@/core/text/text.ts";
 import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { ModelToolCall } from "@/ports/model.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";

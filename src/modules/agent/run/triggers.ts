@@ -1,7 +1,7 @@
 // What messages start: a run for each agent that they notify. While one has not started, further messages of its thread join it; while
 // one waits for a reply, a message of who asked is the reply.
 import { hasScope, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { AgentTrigger } from "@/modules/message/mod.ts";

@@ -1,7 +1,7 @@
 // A run as parts of the AI SDK's UI message stream: what is stored, then what is published, without a gap and without a repeat.
 import type { Actor } from "@/core/actor.ts";
-import { type EphemeralEvent, mayEndAccess } from "@/core/event.ts";
-import { fnv1a } from "@/core/hash.ts";
+import { type EphemeralEvent, mayEndAccess } from "@/core/event/event.ts";
+import { fnv1a } from "@/core/text/hash.ts";
 import { principalChanged } from "@/modules/identity/mod.ts";
 import { type Bus, type BusMessage, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import { type Store, streamKey } from "@/ports/store.ts";

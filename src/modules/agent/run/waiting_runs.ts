@@ -1,7 +1,7 @@
 // Runs that wait for an approval or a reply which can no longer come, or whose agent can no longer act, end at once: when somebody
 // leaves the room or is disabled, and when the room is archived or deleted.
 import { runAsSystem } from "@/core/caller.ts";
-import { roomOfStream, type StoredEvent } from "@/core/event.ts";
+import { roomOfStream, type StoredEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { paginate } from "@/core/page.ts";

@@ -1,7 +1,7 @@
 // Names of tools in the configuration of agents: there is such a tool when they are set. It may end later.
 import { Fault, type FieldFault } from "@/core/fault.ts";
 import { nounOf, type Operation } from "@/core/operation.ts";
-import { suggestionFor } from "@/core/suggestion.ts";
+import { suggestionFor } from "@/core/input/suggestion.ts";
 import { ToolName } from "../schema.ts";
 import type { ToolSource } from "./tool.ts";
 import { isTool } from "./toolbox.ts";

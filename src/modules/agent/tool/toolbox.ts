@@ -11,7 +11,7 @@ import {
   JSON_VALUES_MAX,
   truncateText,
   unsafeTextFault,
-} from "@/core/text.ts";
+} from "@/core/text/text.ts";
 import type { ModelTool } from "@/ports/model.ts";
 import { TOOLS_MAX } from "../schema.ts";
 import type { AgentRow, RunRow } from "../tables.ts";

@@ -1,7 +1,7 @@
 // Writes the lines of an export: principals before they are named, then room by room with members, messages and documents,
 // files before the messages that show them.
 import { Buffer } from "node:buffer";
-import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive.ts";
+import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive/section.ts";
 import { Fault } from "@/core/fault.ts";
 import { inChunks, paginate } from "@/core/page.ts";
 import { FileArchiveStore, type FileRow } from "@/modules/file/mod.ts";

@@ -2,7 +2,7 @@
 // and all that they wrote and reacted to, also in rooms that they have left.
 import type { Actor } from "@/core/actor.ts";
 import { nextSlice } from "@/core/caller.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import type { Dispatcher } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import { NOTHING_PREPARED, type Operation, type OwnData } from "@/core/operation.ts";

@@ -1,7 +1,7 @@
 // Exports: asked for, written as a job, downloaded for 72 hours.
 import { type Actor, chargedId, chargedTo, isAdmin, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import type { AnyArchiveSection } from "@/core/archive.ts";
-import { HOUR_MS, iso } from "@/core/clock.ts";
+import type { AnyArchiveSection } from "@/core/archive/section.ts";
+import { HOUR_MS, iso } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";

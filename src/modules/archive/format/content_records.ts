@@ -1,5 +1,5 @@
 // Contents in NDJSON archives: the record of a file or a document is followed by records with its bytes, in chunks.
-import { CorruptContent } from "@/core/archive.ts";
+import { CorruptContent } from "@/core/archive/section.ts";
 import type { FileAttachments, FileService, FileWriter } from "@/modules/file/mod.ts";
 import type { JsonValue } from "./json_reader.ts";
 

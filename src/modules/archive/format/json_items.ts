@@ -2,7 +2,7 @@
 // value passes that is too long, too deep or too many in one, or that no store takes. It imports little: a worker starts for each
 // large import, and loads all of it.
 import { Buffer } from "node:buffer";
-import { findUnsafeText, hasMoreValuesThan, isDeeperThan, JSON_DEPTH_MAX } from "@/core/text.ts";
+import { findUnsafeText, hasMoreValuesThan, isDeeperThan, JSON_DEPTH_MAX } from "@/core/text/text.ts";
 
 /** The longest line is that of a document: its text, with every byte escaped. */
 export const LINE_MAX_BYTES = 8 * 1024 ** 2;

@@ -1,7 +1,7 @@
 // The JSON of an archive: read beside the thread that serves where it is more than a little, and within a deadline; and handed
 // on value by value, so that others are served in between.
 import { createYielder } from "@/core/caller.ts";
-import { MINUTE_MS } from "@/core/clock.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { WorkerThread } from "@/core/worker.ts";
 import { ArchiveFault } from "../fault.ts";

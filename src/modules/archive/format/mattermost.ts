@@ -1,10 +1,10 @@
 // Reads a Mattermost bulk export: posts are in any order, so they wait in a table until they can be read by room and time.
 import { z } from "@zod/zod";
-import { listOf } from "@/core/archive_fields.ts";
+import { listOf } from "@/core/archive/fields.ts";
 import { createYielder } from "@/core/caller.ts";
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { paginate } from "@/core/page.ts";
-import { trimTrailing } from "@/core/text.ts";
+import { trimTrailing } from "@/core/text/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";

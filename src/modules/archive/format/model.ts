@@ -1,6 +1,6 @@
 // What readers of archives hand to the importer, whatever the archive's format.
 import { createHash, type Hash } from "node:crypto";
-import type { OriginalRef, Ref } from "@/core/archive_ids.ts";
+import type { OriginalRef, Ref } from "@/core/archive/ids.ts";
 import type { PrincipalKind, RoomRole, TenantRole } from "@/core/actor.ts";
 import type { Message } from "@/modules/message/mod.ts";
 

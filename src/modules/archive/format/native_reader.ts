@@ -1,7 +1,7 @@
 // Reads our own NDJSON export: principals, rooms, and each room's members and messages in the order of its line, files and
 // documents with what follows them.
 import type { z } from "@zod/zod";
-import { PENDING_MAX_UNITS, type RecordHandler, type SectionImporter } from "@/core/archive.ts";
+import { PENDING_MAX_UNITS, type RecordHandler, type SectionImporter } from "@/core/archive/section.ts";
 import { ArchiveFault } from "../fault.ts";
 import { BATCH, type Importer } from "../import/importer.ts";
 import { parseRecord } from "../import/report.ts";

@@ -13,8 +13,8 @@ import {
   Slug,
   VISIBILITIES,
 } from "@/modules/room/mod.ts";
-import { Counter, listOf } from "@/core/archive_fields.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { Counter, listOf } from "@/core/archive/fields.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 
 const Reacted = z.object({ key: z.string(), principalId: PrincipalId, at: TimeInput });
 const Edited = z.object({ version: Counter.min(1), text: z.string().nullable(), editorId: PrincipalId, at: TimeInput });

@@ -1,8 +1,8 @@
 // Reads a Slack export: people, conversations, and their days in order.
 import { z } from "@zod/zod";
-import { listOf } from "@/core/archive_fields.ts";
+import { listOf } from "@/core/archive/fields.ts";
 import { createYielder } from "@/core/caller.ts";
-import { iso } from "@/core/clock.ts";
+import { iso } from "@/core/time/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";

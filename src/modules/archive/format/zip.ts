@@ -5,7 +5,7 @@ import { crc32 } from "node:zlib";
 // @ts-types="@types/yauzl"
 import { type Entry, fromRandomAccessReader, RandomAccessReader, validateFileName, type ZipFile } from "yauzl";
 import { createYielder } from "@/core/caller.ts";
-import { isLongerThan } from "@/core/text.ts";
+import { isLongerThan } from "@/core/text/text.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { ArchiveFault } from "../fault.ts";
 import {

@@ -1,8 +1,8 @@
 // What the sections of other modules get of a running import.
-import type { ImportContext } from "@/core/archive.ts";
-import { candidateIds, LocalIds } from "@/core/archive_ids.ts";
+import type { ImportContext } from "@/core/archive/section.ts";
+import { candidateIds, LocalIds } from "@/core/archive/ids.ts";
 import { MessageArchiveStore } from "@/modules/message/mod.ts";
-import { idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { idsOfOtherTenants } from "@/ports/sql/global_ids.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { ImportRow } from "../store.ts";
 import type { FileImport } from "./files.ts";

@@ -1,14 +1,14 @@
 // Imports files: their contents are stored as uploads are, within the same limits, and linked to the messages that show them
 // in the archive.
 import { createHash } from "node:crypto";
-import { CorruptContent } from "@/core/archive.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
+import { CorruptContent } from "@/core/archive/section.ts";
+import { candidateIds } from "@/core/archive/ids.ts";
 import { Fault } from "@/core/fault.ts";
 import { FileArchiveStore, type FileAttachments, type FileWriter } from "@/modules/file/mod.ts";
 import { changeProfile, PrincipalArchiveStore } from "@/modules/identity/mod.ts";
 import { type ExistingMessage, fileOwner, type MessageFile } from "@/modules/message/mod.ts";
 import { profileJob } from "@/modules/room/mod.ts";
-import { idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { idsOfOtherTenants } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { SourceFile } from "../format/model.ts";
 import type { ImportRow, TransferTables } from "../store.ts";

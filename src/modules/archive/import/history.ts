@@ -1,6 +1,6 @@
 // Remembers what leaves no trace when it is deleted: members, comments, events, relations, and after their retention documents
 // and tasks. A record that was imported or exported before and no longer exists is not imported again.
-import type { ImportedPart, ImportHistory as SectionHistory } from "@/core/archive.ts";
+import type { ImportedPart, ImportHistory as SectionHistory } from "@/core/archive/section.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { ArchiveStore, type TransferTables } from "../store.ts";
 

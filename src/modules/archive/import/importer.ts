@@ -1,9 +1,9 @@
 // Writes what a reader found in an archive: people, rooms, messages in batches, members last. Repeating it adds nothing.
-import type { AnyArchiveSection, SectionImporter } from "@/core/archive.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
+import type { AnyArchiveSection, SectionImporter } from "@/core/archive/section.ts";
+import { candidateIds } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { inChunks } from "@/core/page.ts";
 import { PrincipalArchiveStore } from "@/modules/identity/mod.ts";
 import { MessageArchiveStore } from "@/modules/message/mod.ts";
@@ -20,7 +20,7 @@ import {
   RoomStore,
   storedSlug,
 } from "@/modules/room/mod.ts";
-import { idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { idsOfOtherTenants } from "@/ports/sql/global_ids.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { Cancelled } from "../fault.ts";
 import type { ModuleArchives } from "../format/content_records.ts";

@@ -1,6 +1,6 @@
 // One batch of imported messages: missing ones get positions in the room's stream; rows, events and counts are written together.
-import { candidateIds, type Ref } from "@/core/archive_ids.ts";
-import { roomStream, type StoredEvent } from "@/core/event.ts";
+import { candidateIds, type Ref } from "@/core/archive/ids.ts";
+import { roomStream, type StoredEvent } from "@/core/event/event.ts";
 import { newId } from "@/core/id.ts";
 import {
   addArchivedMessages,
@@ -15,7 +15,7 @@ import {
   type ReactionRow,
 } from "@/modules/message/mod.ts";
 import { RoomArchiveStore } from "@/modules/room/mod.ts";
-import { idsOfOtherTenants } from "@/ports/global_ids.ts";
+import { idsOfOtherTenants } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { SourceMessage } from "../format/model.ts";
 import type { TransferTables } from "../store.ts";

@@ -1,7 +1,7 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
 import { DELETED_NAME } from "@/core/erasure.ts";
-import { findTimeZone } from "@/core/time_zone.ts";
+import { findTimeZone } from "@/core/time/time_zone.ts";
 import {
   addPrincipals,
   findTakenHandles,

@@ -1,10 +1,10 @@
 // What an import says about itself: how far it is, what it added, what it left out and why.
 import type { z } from "@zod/zod";
-import type { AnyArchiveSection, ImportReport } from "@/core/archive.ts";
-import { Elements } from "@/core/element.ts";
-import { INPUT_ERRORS } from "@/core/input_error.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
-import { truncateCodePoints, truncateText } from "@/core/text.ts";
+import type { AnyArchiveSection, ImportReport } from "@/core/archive/section.ts";
+import { Elements } from "@/core/interaction/element.ts";
+import { INPUT_ERRORS } from "@/core/input/input_error.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
+import { truncateCodePoints, truncateText } from "@/core/text/text.ts";
 import { Metadata } from "@/modules/room/mod.ts";
 import { clip } from "../fault.ts";
 import { CORE_SKIP_CODES, type Counts, EXAMPLES_MAX, type Import, type Progress, zeroCounts } from "../schema.ts";

@@ -1,7 +1,7 @@
 // Imports: asked for, given their archive, run as a job, cancelled.
 import { type Actor, chargedId, lowerOf, TENANT_ROLES } from "@/core/actor.ts";
-import type { AnyArchiveSection } from "@/core/archive.ts";
-import { HOUR_MS, iso } from "@/core/clock.ts";
+import type { AnyArchiveSection } from "@/core/archive/section.ts";
+import { HOUR_MS, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";

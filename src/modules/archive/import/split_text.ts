@@ -1,5 +1,5 @@
 // Splits texts that are too long for one message into several messages.
-import { isLongerThan, truncateCodePoints } from "@/core/text.ts";
+import { isLongerThan, truncateCodePoints } from "@/core/text/text.ts";
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import { plainMessage, type SourceMessage } from "../format/model.ts";
 import type { Report } from "./report.ts";

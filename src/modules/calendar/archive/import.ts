@@ -8,12 +8,12 @@ import {
   type RecordHandler,
   type RecordPosition,
   type SectionImporter,
-} from "@/core/archive.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
+} from "@/core/archive/section.ts";
+import { candidateIds } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
-import { loadLocalIds } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { EXCEPTIONS_MAX } from "../limits.ts";
 import type { CalendarTables, EventAggregate } from "../store.ts";

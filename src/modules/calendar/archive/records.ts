@@ -1,8 +1,8 @@
 // The records of calendars in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter } from "@/core/archive_fields.ts";
-import { TimeInput } from "@/core/time_input.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
+import { Counter } from "@/core/archive/fields.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import {

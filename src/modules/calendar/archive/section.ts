@@ -1,6 +1,6 @@
 // Calendars in archives: how events are exported, and what imports them.
-import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { ArchiveSection, ExportContext } from "@/core/archive/section.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { paginate } from "@/core/page.ts";
 import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";

@@ -1,9 +1,9 @@
 // Writes imported events: each with its series, exceptions, responses and reminders, or not at all.
-import { type Clock, DAY_SECONDS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_SECONDS, iso } from "@/core/time/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { patchedOr } from "@/core/patch.ts";
-import { requireTimeZone } from "@/core/time_zone.ts";
+import { requireTimeZone } from "@/core/time/time_zone.ts";
 import type { MayShow } from "@/modules/file/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { resolveRule, type RuleColumns } from "../event_input.ts";

@@ -1,9 +1,9 @@
 // Parses iCalendar files in a worker with a timeout, so that no file blocks the event loop.
 import { tenantOfCharged } from "@/core/actor.ts";
 import { currentAccount } from "@/core/caller.ts";
-import { MINUTE_MS } from "@/core/clock.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { Slots } from "@/core/slots.ts";
+import { Slots } from "@/core/limit/slots.ts";
 import { runInWorker } from "@/core/worker.ts";
 import type { ParsedFile, ParseRequest, ParseResult } from "./grouping.ts";
 

@@ -1,8 +1,8 @@
 // Events of an iCalendar file: parsed by `ical.js`, converted to ours.
 import ICAL from "ical.js";
-import { DAY_SECONDS, HOUR_SECONDS } from "@/core/clock.ts";
+import { DAY_SECONDS, HOUR_SECONDS } from "@/core/time/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
 import {
   ATTENDEES_MAX,
   DESCRIPTION_MAX,

@@ -1,7 +1,7 @@
 // Time zones of iCalendar files: names as calendar programs write them, and definitions, as zones of the time-zone database.
 import { findIana, WINDOWS_TO_IANA_MAP } from "windows-iana";
-import { MINUTE_MS } from "@/core/clock.ts";
-import { findTimeZone, TIME_ZONE_MAX_CHARS } from "@/core/time_zone.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
+import { findTimeZone, TIME_ZONE_MAX_CHARS } from "@/core/time/time_zone.ts";
 import type { IcsFile } from "./file.ts";
 
 /** The lines of a VTIMEZONE, unfolded. */

@@ -5,7 +5,7 @@
 import { threadCpuUsage } from "node:process";
 import { RRuleTemporal } from "rrule-temporal";
 import type { Steps } from "@/core/caller.ts";
-import { DAY_MS, HOUR_MS } from "@/core/clock.ts";
+import { DAY_MS, HOUR_MS } from "@/core/time/clock.ts";
 import { instantOf, localOf, WallClock, wallMs, wallOf } from "../time_zone.ts";
 import { eventRules, formatRule, parseRule, type Rule, shiftRule, withEnd } from "./rule.ts";
 import { expandSimple } from "./simple_rule.ts";

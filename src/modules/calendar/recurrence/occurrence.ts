@@ -1,5 +1,5 @@
 // Occurrences of a stored event in a time range, with its exceptions and single-occurrence edits.
-import { DAY_MS, MINUTE_MS } from "@/core/clock.ts";
+import { DAY_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import { patchedOr } from "@/core/patch.ts";
 import type { AgendaStore, EventSummary } from "../agenda_store.ts";
 import type { AttendeeRow, EventAggregate, EventRow, OverrideRow, RsvpRow } from "../store.ts";

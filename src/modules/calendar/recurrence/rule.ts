@@ -1,5 +1,5 @@
 // Recurrence rules of events: what is refused besides malformed ones, and changes of a rule.
-import { RecurrenceRuleParser } from "@/core/recurrence_rule.ts";
+import { RecurrenceRuleParser } from "@/core/time/recurrence_rule.ts";
 import { WEEKDAYS } from "./simple_rule.ts";
 
 export const eventRules = new RecurrenceRuleParser({ resources: "events", pointer: "/rrule" });

@@ -1,5 +1,5 @@
 // Expansion of the most frequent rules by arithmetic: the rule engine takes a millisecond to start with any rule.
-import { DAY_MS } from "@/core/clock.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
 
 export const WEEKDAYS = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 /** Parts of a simple rule. */

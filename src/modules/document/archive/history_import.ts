@@ -1,10 +1,10 @@
 // Imports revisions and comments of the documents of an archive in batches: those that are missing, so that a document that was
 // imported without them, or whose import was interrupted, is completed.
 import type { z } from "@zod/zod";
-import { type ImportContext, type ImportedPart, PENDING_MAX_UNITS } from "@/core/archive.ts";
-import { allocatePartId, candidateIds, type OriginalRef } from "@/core/archive_ids.ts";
+import { type ImportContext, type ImportedPart, PENDING_MAX_UNITS } from "@/core/archive/section.ts";
+import { allocatePartId, candidateIds, type OriginalRef } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { idsOfOtherTenants, readColumnById } from "@/ports/global_ids.ts";
+import { idsOfOtherTenants, readColumnById } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { COMMENTS_MAX, REVISIONS_MAX } from "../schema.ts";
 import type { DocumentTables } from "../tables.ts";

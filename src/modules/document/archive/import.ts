@@ -9,10 +9,10 @@ import {
   type RecordHandler,
   type RecordPosition,
   type SectionImporter,
-} from "@/core/archive.ts";
-import { candidateIds } from "@/core/archive_ids.ts";
+} from "@/core/archive/section.ts";
+import { candidateIds } from "@/core/archive/ids.ts";
 import { runInSlices } from "@/core/caller.ts";
-import { loadLocalIds } from "@/ports/global_ids.ts";
+import { loadLocalIds } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { Shape } from "../content/representation.ts";
 import { type DocumentAccessEntry, READERS_MAX, STATE_MAX_BYTES, TITLE_MAX } from "../schema.ts";

@@ -1,9 +1,9 @@
 // The records of documents in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter, listOf } from "@/core/archive_fields.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { Counter, listOf } from "@/core/archive/fields.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { JsonObject } from "@/core/json.ts";
-import { hasMoreValuesThan, isDeeperThan, isLongerThan } from "@/core/text.ts";
+import { hasMoreValuesThan, isDeeperThan, isLongerThan } from "@/core/text/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import { parseNodes, RICH_JSON_DEPTH_MAX, RICH_JSON_VALUES_MAX } from "../rich/node.ts";

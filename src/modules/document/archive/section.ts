@@ -1,5 +1,5 @@
 // Documents in archives: how they are exported, and what imports them.
-import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
+import type { ArchiveSection, ExportContext } from "@/core/archive/section.ts";
 import { inChunks } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";

@@ -3,7 +3,7 @@ import type { Document } from "@hocuspocus/server";
 import { applyAwarenessUpdate, encodeAwarenessUpdate } from "y-protocols/awareness";
 import { applyUpdate } from "yjs";
 import { z } from "@zod/zod";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";

@@ -1,8 +1,8 @@
 // Access of connected editors: revalidated when something may have changed it, and periodically.
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { coalesce } from "@/core/coalesce.ts";
-import { principalStream, roomStream } from "@/core/event.ts";
+import { principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Bus } from "@/ports/bus.ts";

@@ -1,7 +1,7 @@
 // An editor as the engine sees it: one connection to one document, with the principal and rights of its client.
 import type { Connection } from "@hocuspocus/server";
 import type { Actor } from "@/core/actor.ts";
-import type { CpuAccount } from "@/core/cpu_budget.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import type { DocumentReplica } from "./document_replica.ts";
 import type { EditorSocket } from "./editor_socket.ts";
 

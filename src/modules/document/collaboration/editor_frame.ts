@@ -9,7 +9,7 @@ import {
   readVarUint8Array,
 } from "lib0/decoding";
 import type { Fault } from "@/core/fault.ts";
-import { isDeeperThan } from "@/core/text.ts";
+import { isDeeperThan } from "@/core/text/text.ts";
 import { updateTooLarge } from "../content/service.ts";
 import type { DocumentKind } from "../content/update_scan.ts";
 import { INVALID_UPDATE, isStateVector, refusalOf, updateFault } from "../content/crdt.ts";

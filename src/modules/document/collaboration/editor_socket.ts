@@ -1,8 +1,8 @@
 // One socket of an editor, on which it may open several documents: validates its frames, and closes it.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
-import type { CpuAccount } from "@/core/cpu_budget.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import type { Fault } from "@/core/fault.ts";
-import { TokenBucket } from "@/core/token_bucket.ts";
+import { TokenBucket } from "@/core/limit/token_bucket.ts";
 import type { DocumentKind } from "../content/update_scan.ts";
 import { UPDATE_MAX_BYTES, VIEWS_MAX } from "../schema.ts";
 import { type EditorFrame, parseFrame } from "./editor_frame.ts";

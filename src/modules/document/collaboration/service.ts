@@ -1,12 +1,12 @@
 // Live editing: the Hocuspocus engine between editors' sockets and the log. Write-ahead: an update is committed before it is
 // applied to the document, before others receive it, and before it is acknowledged as saved.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
-import { delay, MINUTE_MS, nextTick } from "@/core/clock.ts";
+import { delay, MINUTE_MS, nextTick } from "@/core/time/clock.ts";
 import { tenantOfCharged } from "@/core/actor.ts";
-import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
-import type { WriteBudget } from "@/core/write_budget.ts";
+import type { CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
+import type { WriteBudget } from "@/core/limit/write_budget.ts";
 import { chargeTick, chargeTo, runAsCaller } from "@/core/caller.ts";
-import type { Signal } from "@/core/event.ts";
+import type { Signal } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";

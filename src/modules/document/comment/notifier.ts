@@ -1,6 +1,6 @@
 // Notifies of comments: those whom the text mentions, and those who wrote in the same thread or, of a new one, created the document.
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { MENTIONS_MAX, namesIn } from "@/modules/message/mod.ts";

@@ -1,7 +1,7 @@
 // SQL of comments.
 import type { Kysely } from "kysely";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
-import { selectRows } from "@/ports/sql_filters.ts";
+import { selectRows } from "@/ports/sql/filters.ts";
 import type { CommentRow, DocumentTables } from "../tables.ts";
 
 export class CommentStore {

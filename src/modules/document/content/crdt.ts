@@ -3,7 +3,7 @@
 import { createDecoder } from "lib0/decoding";
 import * as Y from "yjs";
 import { hashText } from "@/core/crypto.ts";
-import { findUnsafeText, isSafeText } from "@/core/text.ts";
+import { findUnsafeText, isSafeText } from "@/core/text/text.ts";
 import type { Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { ITEMS_MAX } from "../limits.ts";

@@ -2,10 +2,10 @@
 // truth; texts are derived from it, and snapshots only shorten the log.
 import { Buffer } from "node:buffer";
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { measureCpu } from "@/core/caller.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
-import { defineSignal } from "@/core/event.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
+import { defineSignal } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { type MayShow, type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";

@@ -7,7 +7,7 @@
 // once. Time depends on the machine: a timeout that stops the former on an idle machine refuses the latter on a busy one, and
 // does not show what many small updates add up to when the document is opened elsewhere.
 import * as Y from "yjs";
-import { nextTick } from "@/core/clock.ts";
+import { nextTick } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { ITEMS_MAX } from "../schema.ts";
 import { decodeUpdate } from "./decoded_update.ts";

@@ -1,7 +1,7 @@
 // What a document reads as, by its kind: its text, the nodes of a rich one, and positions in the text that follow edits.
 import type * as Y from "yjs";
 import { Fault } from "@/core/fault.ts";
-import { truncateText } from "@/core/text.ts";
+import { truncateText } from "@/core/text/text.ts";
 import { TEXT_MAX_BYTES } from "../limits.ts";
 import { FragmentText, readFragment } from "../rich/fragment.ts";
 import type { RichNode } from "../rich/node.ts";

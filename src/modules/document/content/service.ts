@@ -1,5 +1,5 @@
 // Reads content and its revisions, and accepts Yjs updates of it.
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";

@@ -1,6 +1,6 @@
 // SQL of contents: the CRDT as a snapshot and updates, and revisions as text.
 import type { Kysely } from "kysely";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { DocumentTables, RevisionHead, RevisionRow, StateRow, UpdateRow } from "../tables.ts";
 
 type Db = Kysely<DocumentTables>;

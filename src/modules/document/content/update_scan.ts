@@ -9,7 +9,7 @@ import {
   readVarUint8Array,
   skip8,
 } from "lib0/decoding";
-import { isDeeperThan } from "@/core/text.ts";
+import { isDeeperThan } from "@/core/text/text.ts";
 import { ITEMS_MAX } from "../limits.ts";
 import { RICH_JSON_VALUES_MAX } from "../rich/node.ts";
 

@@ -2,7 +2,7 @@
 // editors are notified by the signal that the log sends after the commit.
 import type * as Y from "yjs";
 import { runInSlices, type Steps } from "@/core/caller.ts";
-import { nextTick } from "@/core/clock.ts";
+import { nextTick } from "@/core/time/clock.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { namedFiles } from "@/modules/file/mod.ts";

@@ -1,5 +1,5 @@
 // HTML of nodes that have the names of TipTap. Only the tags and attributes below are written, whatever a document contains.
-import { escapeHtml } from "@/core/text.ts";
+import { escapeHtml } from "@/core/text/text.ts";
 import { labelOf, languageOf, levelOf } from "./markdown.ts";
 import { plainTextOf, type RichMark, type RichNode } from "./node.ts";
 import { safeUrl } from "./url.ts";

@@ -1,6 +1,6 @@
 // Thumbnails of images: created on the first request, stored beside the file, deleted with it.
-import { withTimeout } from "@/core/clock.ts";
-import { FairQueue } from "@/core/slots.ts";
+import { withTimeout } from "@/core/time/clock.ts";
+import { FairQueue } from "@/core/limit/slots.ts";
 import { Fault } from "@/core/fault.ts";
 import { runInWorker } from "@/core/worker.ts";
 import type { Blobs } from "@/ports/blob.ts";

@@ -1,7 +1,7 @@
 // The endpoint of refresh tokens. A route, since operations require a bearer token.
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
-import { type Route, routeSchema } from "@/core/route.ts";
+import { type Route, routeSchema } from "@/core/http/route.ts";
 import { Refresh, Refreshed } from "../schema.ts";
 import type { RefreshTokenService } from "./service.ts";
 

@@ -1,6 +1,6 @@
 // Token families: a session that continues by refresh tokens. Each can be used once, and one is valid at any time.
 import type { TenantRole } from "@/core/actor.ts";
-import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";

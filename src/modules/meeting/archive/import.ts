@@ -1,10 +1,15 @@
 // Imports the meetings of an archive in batches: those that are missing, with their participants and transcripts.
 import type { z } from "@zod/zod";
-import { handleRoomRecord, type ImportContext, type RecordHandler, type SectionImporter } from "@/core/archive.ts";
-import { allocatePartId, candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.ts";
+import {
+  handleRoomRecord,
+  type ImportContext,
+  type RecordHandler,
+  type SectionImporter,
+} from "@/core/archive/section.ts";
+import { allocatePartId, candidateIds, mapExisting, type OriginalRef } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
-import { idsOfOtherTenants, loadLocalIds, readColumnById } from "@/ports/global_ids.ts";
+import { idsOfOtherTenants, loadLocalIds, readColumnById } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { MeetingTables } from "../tables.ts";
 import { ConsentRecord, MeetingRecord, ParticipantRecord, SegmentRecord } from "./records.ts";

@@ -1,6 +1,6 @@
 // Meetings in archives: how they are exported, and what imports them. Active ones are exported as ended.
-import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import type { ArchiveSection, ExportContext } from "@/core/archive/section.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { presentMeeting, presentParticipant, presentSegment, recordingOf, type StoredRecording } from "../presenter.ts";

@@ -1,5 +1,5 @@
 // Writes imported meetings with their participants, consents and transcripts. None of them is active.
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { INITIAL_STATE, MISSED_MS } from "../locked_meeting.ts";
 import { meetingEventData, presentMeeting, type StoredRecording } from "../presenter.ts";

@@ -6,11 +6,11 @@ import {
   type RecordHandler,
   type RecordPosition,
   type SectionImporter,
-} from "@/core/archive.ts";
-import { candidateIds, type OriginalRef } from "@/core/archive_ids.ts";
+} from "@/core/archive/section.ts";
+import { candidateIds, type OriginalRef } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { roomStream } from "@/core/event.ts";
-import { loadLocalIds } from "@/ports/global_ids.ts";
+import { roomStream } from "@/core/event/event.ts";
+import { loadLocalIds } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { textKeyOf } from "../presenter.ts";
 import { FACTS_PER_MESSAGE_MAX, FACTS_PER_SCOPE_MAX, SOURCES_MAX, SUBJECTS_MAX } from "../schema.ts";

@@ -1,7 +1,7 @@
 // The records of facts in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter, listOf } from "@/core/archive_fields.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { Counter, listOf } from "@/core/archive/fields.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";

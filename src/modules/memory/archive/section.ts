@@ -1,6 +1,6 @@
 // Facts in archives: those of a room with it, all others in the export of a tenant.
-import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import type { ArchiveSection, ExportContext } from "@/core/archive/section.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { presentMemory } from "../presenter.ts";

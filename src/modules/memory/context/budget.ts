@@ -1,6 +1,6 @@
 // Fills a budget of tokens: each section has a share, what one does not use flows on to the next, and what is left at the end is
 // offered to all of them again. Deterministic, and never more than the budget.
-import { estimateTokens, truncateToTokens } from "@/core/tokens.ts";
+import { estimateTokens, truncateToTokens } from "@/core/text/tokens.ts";
 import type { ContextItem, SectionName } from "./schema.ts";
 
 /** Tokens that separate a message from the next one. */

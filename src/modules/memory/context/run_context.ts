@@ -1,5 +1,5 @@
 // The context of a run: what the model of an agent reads before it responds, with facts and search results as background.
-import { estimateTokens } from "@/core/tokens.ts";
+import { estimateTokens } from "@/core/text/tokens.ts";
 import { type AssembleContext, systemText } from "@/modules/agent/mod.ts";
 import type { ModelMessage } from "@/ports/model.ts";
 import type { ScopeType } from "../schema.ts";

@@ -1,6 +1,6 @@
 // Read positions and unread counts in the API, and their events.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
 export const Unread = z.object({

@@ -1,7 +1,7 @@
 // Read state: one position per room and principal in the room's stream, shared by all devices, never moved backwards.
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { inChunks } from "@/core/page.ts";

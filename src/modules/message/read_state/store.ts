@@ -1,6 +1,6 @@
 // SQL of read positions and unread counts.
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import {
   type Reader,
   type RoomReadState,
@@ -8,8 +8,8 @@ import {
   type UnreadCount,
   VIEWER_SETTINGS,
 } from "@/modules/room/mod.ts";
-import { jsonRows } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { jsonRows } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import { MENTION_ALL, type MessageTables } from "../store.ts";
 

@@ -1,7 +1,7 @@
 // Scheduled messages in the API, and their events on the sender's stream.
 import { z } from "@zod/zod";
-import { DAY_MS } from "@/core/clock.ts";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import { Mentions, Message } from "../schema.ts";

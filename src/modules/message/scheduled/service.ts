@@ -1,7 +1,7 @@
 // Scheduled messages: stored until their time, then sent with the permissions that their sender has by then, or marked failed.
 import { type Actor, scopesOf, textOfScopes } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { type EventDraft, principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { canonicalJson } from "@/core/json.ts";

@@ -7,10 +7,10 @@ import {
   PENDING_MAX_UNITS,
   type RecordHandler,
   type SectionImporter,
-} from "@/core/archive.ts";
-import { candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.ts";
+} from "@/core/archive/section.ts";
+import { candidateIds, mapExisting, type OriginalRef } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { existingIds, loadLocalIds } from "@/ports/global_ids.ts";
+import { existingIds, loadLocalIds } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { TaskTables } from "../tables.ts";
 import {

@@ -1,10 +1,10 @@
 // The records of tasks in archives. Unknown fields are those of a later version, and ignored.
 import { z } from "@zod/zod";
-import { Counter } from "@/core/archive_fields.ts";
-import { TimeInput } from "@/core/time_input.ts";
+import { Counter } from "@/core/archive/fields.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
 import { Json, JsonObject } from "@/core/json.ts";
-import { sanitizeName } from "@/core/name_rules.ts";
-import { isLongerThan } from "@/core/text.ts";
+import { sanitizeName } from "@/core/text/name_rules.ts";
+import { isLongerThan } from "@/core/text/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";

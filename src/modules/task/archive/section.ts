@@ -1,6 +1,6 @@
 // Tasks in archives: how they are exported, and what imports them.
-import type { ArchiveSection, ExportContext } from "@/core/archive.ts";
-import type { Clock } from "@/core/clock.ts";
+import type { ArchiveSection, ExportContext } from "@/core/archive/section.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { paginate } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";

@@ -1,6 +1,6 @@
 // SQL of tasks on their way out of a gateway and into one: a room's board page by page, and what of it is there already.
 import type { Kysely } from "kysely";
-import { equalsUnindexed, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { equalsUnindexed, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "../tables.ts";
 
 type Db = Kysely<TaskTables>;

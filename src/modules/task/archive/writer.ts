@@ -1,9 +1,9 @@
 // Writes imported tasks: with the key, position and parent they had, as far as those are free, then activity and relations.
-import type { Clock } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
-import { shorten } from "@/core/event_data.ts";
-import { findTimeZone } from "@/core/time_zone.ts";
+import { shorten } from "@/core/event/event_data.ts";
+import { findTimeZone } from "@/core/time/time_zone.ts";
 import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Transaction } from "@/ports/store.ts";

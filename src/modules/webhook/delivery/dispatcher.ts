@@ -1,8 +1,8 @@
 // Which webhooks this node delivers: those that follow a stream with new events, whose wait is over, or that another node left.
 import { chargeTo, runAsSystem } from "@/core/caller.ts";
-import { type Clock, iso, withTimeout } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
-import { roomOfStream, type StoredEvent } from "@/core/event.ts";
+import { type Clock, iso, withTimeout } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
+import { roomOfStream, type StoredEvent } from "@/core/event/event.ts";
 import { newId } from "@/core/id.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";

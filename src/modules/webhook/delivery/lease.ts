@@ -1,8 +1,8 @@
 // One webhook, leased by one run on one node: the attempts that it makes, and what they mean for the webhook.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { newId } from "@/core/id.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import type { Slots } from "@/core/slots.ts";
+import type { Slots } from "@/core/limit/slots.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { Secrets } from "../secrets.ts";
 import type { DeliveryRow, WebhookRow, WebhookTables } from "../tables.ts";

@@ -1,6 +1,6 @@
 // The body of a delivery. What is too long is left out; ids remain, so that the receiver can read the resource.
 import { Buffer } from "node:buffer";
-import type { StoredEvent } from "@/core/event.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
 import { BODY_MAX_BYTES } from "../schema.ts";
 
 /** What is delivered: an event of a stream, or a gap in it. */

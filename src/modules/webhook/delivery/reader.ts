@@ -1,6 +1,6 @@
 // What a webhook may deliver: what its creator may read at this moment, within the token that created it.
 import { type Actor, missingEventScope, scopesOf } from "@/core/actor.ts";
-import type { EventFilterOf, EventView } from "@/core/event_view.ts";
+import type { EventFilterOf, EventView } from "@/core/event/event_view.ts";
 import type { CredentialSnapshot } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import type { WebhookRow } from "../tables.ts";

@@ -1,6 +1,6 @@
 // The end of a run: what its verdict means for the webhook. Its creator is notified when it is disabled.
-import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { Store } from "@/ports/store.ts";

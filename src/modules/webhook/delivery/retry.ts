@@ -1,5 +1,5 @@
 // How long a webhook waits for its endpoint.
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/clock.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/time/clock.ts";
 
 const WAITS_MS = [5000, 30_000, 2 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS, HOUR_MS, 2 * HOUR_MS];
 const JITTER = 0.2;

@@ -1,8 +1,8 @@
 // One run of a webhook: delivers what its streams have, several streams at once, each of them in order.
-import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
-import type { CpuAccount } from "@/core/cpu_budget.ts";
-import type { StoredEvent } from "@/core/event.ts";
-import { type EventView, isHidden } from "@/core/event_view.ts";
+import { type Clock, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
+import type { StoredEvent } from "@/core/event/event.ts";
+import { type EventView, isHidden } from "@/core/event/event_view.ts";
 import { newId } from "@/core/id.ts";
 import type { Store } from "@/ports/store.ts";
 import { matchesAny } from "../event_patterns.ts";

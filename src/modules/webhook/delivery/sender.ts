@@ -1,5 +1,5 @@
 // One attempt: signs a payload, sends it to the endpoint, and says what its response means.
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { signedHeaders } from "../signature.ts";
 import type { Payload } from "./payload.ts";

@@ -1,6 +1,6 @@
 // What the creator of a webhook sees and does of its deliveries: attempts, parked events, replays, positions, tests.
-import { type Clock, iso } from "@/core/clock.ts";
-import type { EventType } from "@/core/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import type { EventType } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

@@ -1,7 +1,7 @@
 // SQL of delivery: which webhooks have work, the lease of each, positions, and the results of attempts.
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import { inJsonList } from "@/ports/sql_filters.ts";
-import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList } from "@/ports/sql/filters.ts";
+import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { DELIVERIES_STORED } from "../schema.ts";
 import type { CursorRow, DeliveryRow, ParkedRow, WebhookRow, WebhookTables } from "../tables.ts";
 

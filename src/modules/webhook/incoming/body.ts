@@ -1,6 +1,6 @@
 // What a request to a hook says, as a message: JSON, a form whose field `payload` is JSON, or plain text.
 import { Fault } from "@/core/fault.ts";
-import { isDeeperThan, JSON_DEPTH_MAX, storableText } from "@/core/text.ts";
+import { isDeeperThan, JSON_DEPTH_MAX, storableText } from "@/core/text/text.ts";
 import { alertsText, isAlerts, isOldGrafanaAlert, oldGrafanaText } from "./formats/alerts.ts";
 import { githubText } from "./formats/github.ts";
 import { gitlabText } from "./formats/gitlab.ts";

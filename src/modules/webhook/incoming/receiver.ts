@@ -1,15 +1,15 @@
 // Receives a request to a hook: finds it, checks rate, size and signature before anything is parsed, and posts the message.
 import { chargeTo } from "@/core/caller.ts";
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { Clock } from "@/core/time/clock.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import type { ConsumeRate } from "@/core/dispatch.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Rate } from "@/core/operation.ts";
-import { readBytes } from "@/core/request.ts";
-import type { WriteBudget } from "@/core/write_budget.ts";
+import { readBytes } from "@/core/http/request.ts";
+import type { WriteBudget } from "@/core/limit/write_budget.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import {

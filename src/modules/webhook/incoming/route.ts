@@ -1,5 +1,5 @@
 // The public endpoint of hooks: the address is the credential.
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import type { HookReceiver } from "./receiver.ts";
 import { HOOK_PATH } from "./schema.ts";
 

@@ -1,9 +1,9 @@
 // Incoming hooks as clients see them.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { BaseVersion, patchSchema } from "@/core/patch.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 

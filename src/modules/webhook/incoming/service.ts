@@ -1,8 +1,8 @@
 // Incoming hooks of rooms: addresses to which other programs post, each with a principal of its own.
 import { chargedId, textOfScopes } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { type Encryptor, hashText } from "@/core/crypto.ts";
-import { roomStream } from "@/core/event.ts";
+import { roomStream } from "@/core/event/event.ts";
 import { notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";

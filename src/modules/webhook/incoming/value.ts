@@ -1,5 +1,5 @@
 // Reads JSON that anybody may send: each value is checked where it is used, and bounded.
-import { truncateCodePoints } from "@/core/text.ts";
+import { truncateCodePoints } from "@/core/text/text.ts";
 
 const TEXT_MAX = 300;
 const URL_MAX = 2000;

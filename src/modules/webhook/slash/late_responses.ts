@@ -1,10 +1,10 @@
 // Responses that follow the call of an endpoint, at the `response_url` that it was given: some, for a while, as with Slack.
 import { chargeTo } from "@/core/caller.ts";
-import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
-import { readBytes } from "@/core/request.ts";
-import type { WriteBudget } from "@/core/write_budget.ts";
+import { readBytes } from "@/core/http/request.ts";
+import type { WriteBudget } from "@/core/limit/write_budget.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import { hookActor, runCharged } from "../hook_principal.ts";
 import { type CommandResponse, readResponse, RESPONSE_MAX_BYTES } from "./response.ts";

@@ -1,6 +1,6 @@
 // What the endpoint of a command says, at once or later: a text, or JSON as for Slack and Mattermost.
 import { Fault } from "@/core/fault.ts";
-import { isDeeperThan, JSON_DEPTH_MAX, storableText } from "@/core/text.ts";
+import { isDeeperThan, JSON_DEPTH_MAX, storableText } from "@/core/text/text.ts";
 import { fitsMessage, TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import { slackText } from "../incoming/formats/slack.ts";
 import { at } from "../incoming/value.ts";

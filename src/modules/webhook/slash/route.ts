@@ -1,5 +1,5 @@
 // Where endpoints of commands post responses that follow: the address is the credential.
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import type { LateResponses } from "./late_responses.ts";
 import { LATE_RESPONSE_PATH } from "./schema.ts";
 

@@ -1,8 +1,8 @@
 // Commands of rooms that an endpoint handles, as clients see them.
 import { z } from "@zod/zod";
-import { type EventType, eventTypes } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput } from "@/core/page.ts";
-import { nameSchema } from "@/core/name.ts";
+import { nameSchema } from "@/core/text/name.ts";
 import { BaseVersion, patchSchema } from "@/core/patch.ts";
 import { CommandDescription, CommandName } from "@/modules/command/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";

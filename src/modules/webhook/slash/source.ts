@@ -1,7 +1,12 @@
 // Runs a command by calling its endpoint, as Slack and Mattermost do: a form out, a text or JSON back within three seconds.
-import type { Clock } from "@/core/clock.ts";
+import type { Clock } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import type { CommandCall, CommandSource, InteractionResponse, OfferedCommand } from "@/core/interaction.ts";
+import type {
+  CommandCall,
+  CommandSource,
+  InteractionResponse,
+  OfferedCommand,
+} from "@/core/interaction/interaction.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import type { Store } from "@/ports/store.ts";
 import { hookScopes } from "../hook_principal.ts";

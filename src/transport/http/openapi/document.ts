@@ -1,6 +1,6 @@
 // `/openapi.json`: OpenAPI 3.1, generated at first use from the operations and routes that the server mounts.
 import type { Operation } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { Schemas } from "../../shared/json_schema.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import { IF_MATCH } from "../etag.ts";

@@ -1,7 +1,7 @@
 // Operations and routes in the OpenAPI document.
 import type { FaultCode } from "@/core/fault.ts";
 import { isReadOnly, nounOf, type Operation, type Rate } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { describeField } from "../../shared/field_descriptions.ts";
 import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../../shared/json_schema.ts";
 import { hasBody, supportsIdempotency } from "../operation.ts";

@@ -1,6 +1,6 @@
 // Responses of the OpenAPI document: problems by status with their codes and examples, and response headers.
 import { Fault, type FaultCode, FAULTS } from "@/core/fault.ts";
-import type { RouteForm } from "@/core/route.ts";
+import type { RouteForm } from "@/core/http/route.ts";
 import { PROBLEM_TYPE } from "../response.ts";
 
 type Json = Record<string, unknown>;

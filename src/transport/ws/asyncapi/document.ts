@@ -1,10 +1,10 @@
 // `/asyncapi.json`: AsyncAPI 3.0 of `/ws`, generated at first use from the definitions that serve it.
-import type { ChannelKind } from "@/core/channel.ts";
-import { appearsOn, type EventType } from "@/core/event.ts";
-import { EVENT_VALUE_MAX_CHARS } from "@/core/event_data.ts";
+import type { ChannelKind } from "@/core/event/channel.ts";
+import { appearsOn, type EventType } from "@/core/event/event.ts";
+import { EVENT_VALUE_MAX_CHARS } from "@/core/event/event_data.ts";
 import type { Module } from "@/core/module.ts";
 import { nounOf } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import type { Route } from "@/core/http/route.ts";
 import { Schemas } from "../../shared/json_schema.ts";
 import type { WsLimits } from "../../shared/socket_limits.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";

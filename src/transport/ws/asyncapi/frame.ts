@@ -1,7 +1,7 @@
 // The messages of `/ws` in the AsyncAPI document, from the schemas that validate them.
 import { z } from "@zod/zod";
-import type { EphemeralKind, NoticeKind } from "@/core/channel.ts";
-import type { EventType } from "@/core/event.ts";
+import type { EphemeralKind, NoticeKind } from "@/core/event/channel.ts";
+import type { EventType } from "@/core/event/event.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { Schemas } from "../../shared/json_schema.ts";
 import { COMMAND_SCHEMAS } from "../protocol.ts";

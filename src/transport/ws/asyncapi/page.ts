@@ -1,7 +1,7 @@
 // `/docs/events`: the AsyncAPI document as an HTML page without scripts.
 import { createHash } from "node:crypto";
-import { escapeHtml } from "@/core/text.ts";
-import type { Route } from "@/core/route.ts";
+import { escapeHtml } from "@/core/text/text.ts";
+import type { Route } from "@/core/http/route.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import { asyncapiDocument, type AsyncDocumentSource } from "./document.ts";
 import type { Limit, Tables } from "./table.ts";

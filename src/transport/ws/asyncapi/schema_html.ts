@@ -1,5 +1,5 @@
 // JSON Schemas as readable types, in HTML with links to named types.
-import { escapeHtml } from "@/core/text.ts";
+import { escapeHtml } from "@/core/text/text.ts";
 
 /** The keywords of JSON Schema that are rendered. */
 export type Schema = {

@@ -1,0 +1,83 @@
+// The copy of what there is of one person: all of theirs that they may have, nothing of others, and no secrets.
+import assert from "node:assert/strict";
+import { testOnEngines } from "../../engines.ts";
+import { openGateway } from "../../harness.ts";
+import { upload } from "../file/file_harness.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
+import { downloadExport, EXPORTS, parseRecords } from "./transfer_fixture.ts";
+
+const API = "/v1/collaboration";
+const HOUR_MS = 3_600_000;
+
+type Line = Record<string, unknown> & { type: string };
+
+testOnEngines("a person gets a copy of what is theirs, once a day", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(bob, ["alice"], { name: "Plans" });
+  const leftId = await createRoom(bob, ["alice"], { name: "Left" });
+  const own = await sendMessage(alice, roomId, "First of Alice");
+  ok(await alice.patch(`/v1/messages/${own.id}`, { text: "Second of Alice" }));
+  const others = await sendMessage(bob, roomId, "Words of Bob");
+  ok(await alice.put(`/v1/messages/${others.id}/reactions/${encodeURIComponent("👍")}`));
+  ok(await bob.put(`/v1/messages/${own.id}/reactions/${encodeURIComponent("👎")}`));
+  await sendMessage(alice, leftId, "Last of Alice");
+  ok(await alice.delete(`/v1/rooms/${leftId}/members/alice`));
+  const file = ok(await upload(gateway, alice, { name: "a.txt" }, "of Alice")).id;
+  ok(await upload(gateway, bob, { name: "b.txt" }, "of Bob"));
+  ok(await alice.post(`${API}/documents`, { roomId, title: "Alice's", text: "Text of Alice" }));
+  ok(await bob.post(`${API}/documents`, { roomId, title: "Bob's", text: "Text of Bob" }));
+  ok(await bob.post(`${API}/tasks`, { roomId, title: "For Alice", assigneeIds: ["alice"] }));
+  ok(await bob.post(`${API}/tasks`, { roomId, title: "For Bob", assigneeIds: ["bob"] }));
+  const event = { roomId, start: { dateTime: "2026-03-02T10:00:00", timeZone: "UTC" }, durationMinutes: 30 };
+  ok(
+    await bob.post(`${API}/calendar/events`, { ...event, title: "With Alice", attendees: [{ principalId: "alice" }] }),
+  );
+  ok(await bob.post(`${API}/calendar/events`, { ...event, title: "Without Alice" }));
+  const { token } = ok(
+    await alice.post(`${API}/tokens`, { name: "laptop", scopes: ["room.read"], expiresInSeconds: 60 }),
+  );
+  ok(await alice.post(`${API}/calendar/feeds`, {}));
+
+  const { id } = ok(await alice.post(EXPORTS, { kind: "principal" }));
+  await gateway.runJobs();
+  const done = ok(await alice.get(`${EXPORTS}/${id}`));
+  assert.deepEqual([done.kind, done.state, done.counts.messages, done.counts.tasks], ["principal", "done", 2, 1]);
+  const lines = parseRecords(await (await downloadExport(gateway, alice, id)).text()) as Line[];
+  const of = (type: string): Line[] => lines.filter((line) => line.type === type);
+  assert.deepEqual([lines[0]?.type, lines.at(-1)?.type], ["export", "end"]);
+  assert.deepEqual(of("message").map(({ text, roomName }) => [text, roomName]).sort(), [
+    ["Last of Alice", null],
+    ["Second of Alice", "Plans"],
+  ]);
+  assert.match(JSON.stringify(of("message")), /First of Alice/);
+  assert.deepEqual(of("reaction").map(({ messageId, key }) => [messageId, key]), [[others.id, "👍"]]);
+  assert.deepEqual(of("room").map(({ name }) => name), ["Plans"]);
+  assert.deepEqual(of("file").map((line) => line["id"]), [file]);
+  assert.equal(of("content").length, 1);
+  assert.deepEqual(of("document").map(({ title, text }) => [title, text]), [["Alice's", "Text of Alice"]]);
+  assert.deepEqual(of("task").map(({ title }) => title), ["For Alice"]);
+  assert.deepEqual(of("event").map(({ title }) => title), ["With Alice"]);
+  assert.deepEqual(of("token").map(({ name }) => name), ["laptop"]);
+  for (const type of ["me", "feed", "notification"]) assert.ok(of(type).length > 0, type);
+  const text = JSON.stringify(lines);
+  for (const secret of [token, "Bob's", "Words of Bob", "Text of Bob", "👎"]) assert.ok(!text.includes(secret), secret);
+
+  const [notification] = ok(await alice.get(`${API}/notifications?kinds=export_ready`)).items;
+  assert.deepEqual(notification.resource, { type: "export", id });
+  assertProblem(await alice.post(EXPORTS, { kind: "principal" }), 429, "rate_limited");
+  assertProblem(await alice.post(EXPORTS, { kind: "principal", roomId }), 422, "validation_failed");
+  const olga = await gateway.as("olga", { role: "owner" });
+  assert.equal(ok(await olga.get(`${EXPORTS}/${id}`)).state, "done");
+  assertProblem(await olga.get(`${EXPORTS}/${id}/content`), 403, "forbidden");
+  assertProblem(await bob.get(`${EXPORTS}/${id}`), 404, "not_found");
+  const robot = await gateway.as("robot", { kind: "service", role: "owner" });
+  assertProblem(await robot.post(EXPORTS, { kind: "principal" }), 403, "forbidden");
+  // A token that may read less neither makes the copy nor gets it.
+  const narrow = await gateway.as("alice", { scope: "transfer.manage message.read" });
+  assertProblem(await narrow.post(EXPORTS, { kind: "principal" }), 403, "scope_missing");
+  assertProblem(await narrow.get(`${EXPORTS}/${id}/content`), 403, "scope_missing");
+  gateway.clock.advance(24 * HOUR_MS);
+  const again = await gateway.as("alice");
+  ok(await again.post(EXPORTS, { kind: "principal" }));
+});

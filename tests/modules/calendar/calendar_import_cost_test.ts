@@ -1,0 +1,55 @@
+// What an import of a large calendar may cost other callers.
+// Measures the work of its thread.
+import assert from "node:assert/strict";
+import { SqlStore } from "@/adapters/store/sql_store.ts";
+import { parseIcs } from "@/modules/calendar/ics/file.ts";
+import { assertYields } from "../../cpu_time.ts";
+import { testOnEngines } from "../../engines.ts";
+import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";
+
+/** The maximum of a file. */
+const EVENTS = 2000;
+
+function seriesFile(count: number, more: readonly string[] = []): string {
+  const events = Array.from({ length: count }, (_, n) => [
+    ...["BEGIN:VEVENT", `UID:series-${n}`, `DTSTART:20260101T${`${n % 24}`.padStart(2, "0")}0000Z`],
+    ...["RRULE:FREQ=DAILY", `SUMMARY:Series ${n}`, ...more, "END:VEVENT"],
+  ]);
+  return ["BEGIN:VCALENDAR", "VERSION:2.0", ...events.flat(), "END:VCALENDAR"].join("\r\n");
+}
+
+Deno.test("splitting a file yields to other requests, whatever its lines are", async () => {
+  const files = [seriesFile(EVENTS, Array(40).fill("X:y")), `${seriesFile(EVENTS)}${"\n".repeat(900_000)}`];
+  for (const text of files) {
+    await assertYields(async () => {
+      for (let run = 0; run < 5; run++) assert.equal((await parseIcs(text)).events.length, EVENTS);
+    });
+  }
+});
+
+testOnEngines("events of a file share commits", async (environment) => {
+  await using fixture = await openCalendarFixture(environment);
+  const { roomId, gateway } = fixture;
+  const text = seriesFile(400);
+  const { body: { id } } = expectStatus(await fixture.alice.post(`${CALENDAR}/import`, { roomId, text }), 202);
+  const before = commitsOf(gateway.app.store);
+  await gateway.runJobs();
+  const commits = commitsOf(gateway.app.store) - before;
+  assert.equal(expectStatus(await fixture.alice.get(`${CALENDAR}/import/${id}`)).body.report.created, 400);
+  assert.ok(commits < 60, `${commits} commits`);
+});
+
+Deno.test("ifFree with a full calendar yields to other requests", async () => {
+  await using fixture = await openCalendarFixture();
+  const { alice, gateway } = fixture;
+  expectStatus(await alice.post(`${CALENDAR}/import`, { text: seriesFile(250, ["DURATION:PT1H"]) }), 202);
+  await gateway.runJobs();
+  const start = { dateTime: "2026-03-04T08:30:00", timeZone: "UTC" };
+  const series = { title: "Daily", start, durationMinutes: 10, rrule: "FREQ=DAILY;COUNT=360", ifFree: true };
+  await assertYields(async () => void expectStatus(await alice.post(`${CALENDAR}/events`, series), 409));
+});
+
+function commitsOf(store: unknown): number {
+  assert.ok(store instanceof SqlStore);
+  return store.commits.batches;
+}

@@ -1,0 +1,88 @@
+// What a large tenant reads on PostgreSQL, with plans that were made for the average of many small ones.
+import assert from "node:assert/strict";
+import type postgres from "postgres";
+import { testOnPostgres } from "../../engines.ts";
+import { openGateway } from "../../harness.ts";
+import { withAdminConnection } from "../../temporary_database.ts";
+import { CALENDAR } from "../calendar/calendar_fixture.ts";
+import { createCallers, createRoom, ok } from "../fixtures.ts";
+import { prepareGeneric } from "../postgres_plan.ts";
+import { recordQueries } from "../query_log.ts";
+
+const SMALL_TENANTS = 200;
+/** Rooms of the large tenant, all with alice. */
+const ROOMS = 400;
+/** Tasks and documents of its first room: more than are all read and sorted. */
+const ITEMS = 2500;
+/** A few rows for each room, but not all memberships for each of them. */
+const ROWS_MAX = 30 * ROOMS;
+
+const PATHS = [
+  "/v1/rooms",
+  "/v1/rooms?sort=name",
+  "/v1/rooms?member=me",
+  "/v1/collaboration/sync",
+  "/v1/collaboration/unreads",
+  "/v1/collaboration/tasks",
+  "/v1/collaboration/tasks?q=nothing",
+  "/v1/collaboration/documents",
+  `${CALENDAR}/events?from=2026-03-04T00:00:00Z&to=2026-03-05T00:00:00Z`,
+];
+
+testOnPostgres("lists of a large tenant among small ones do not read all of it for each row", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  ok(await alice.post("/v1/collaboration/tasks", { roomId, title: "Task" }));
+  ok(await alice.post("/v1/collaboration/documents", { roomId, title: "Document" }));
+  const start = { dateTime: "2026-03-04T08:00:00", timeZone: "UTC" };
+  ok(await alice.post(`${CALENDAR}/events`, { title: "Event", start, attendees: [{ principalId: "alice" }] }));
+  await withAdminConnection(environment["SVC_DATABASE_URL"] ?? "", async (sql) => {
+    const small = {
+      tenant: `'t' || n % ${SMALL_TENANTS}`,
+      id: "'small' || n",
+      principal: "'p' || n",
+      room: "'small' || n",
+    };
+    await addRows(sql, 5 * SMALL_TENANTS, 5 * SMALL_TENANTS, small);
+    const large = { tenant: "one.tenant_id", id: "'large' || n", principal: "one.principal_id", room: "one.room_id" };
+    await addRows(sql, ROOMS, ITEMS, large);
+    await sql.unsafe("analyze room, member, stream, task, document, calendar_event, calendar_attendee");
+    for (const path of PATHS) {
+      const statements = await recordQueries(async () => void ok(await alice.get(path)));
+      for (const statement of statements) {
+        const rows = await (await prepareGeneric(sql, statement))();
+        assert.ok(rows < ROWS_MAX, `${path} reads ${rows} rows: ${statement.sql}`);
+      }
+    }
+  });
+});
+
+/** Expressions over the row `one` that is copied, and the number `n` of the copy. */
+type Values = { tenant: string; id: string; principal: string; room: string };
+
+/** Copies of the first row of each table. */
+async function addRows(sql: postgres.Sql, rooms: number, items: number, values: Values): Promise<void> {
+  const { tenant: tenant_id, id, principal: principal_id, room: room_id } = values;
+  await copyRow(sql, "room", rooms, { tenant_id, id });
+  await copyRow(sql, "member", rooms, { tenant_id, room_id: id, principal_id });
+  await copyRow(sql, "stream", rooms, { tenant_id, name: `'room:' || ${id}` });
+  await copyRow(sql, "task", items, { tenant_id, id, room_id, key: id });
+  await copyRow(sql, "document", items, { tenant_id, id, room_id });
+  await copyRow(sql, "calendar_event", rooms, { tenant_id, id, uid: id });
+  await copyRow(sql, "calendar_attendee", rooms, { tenant_id, event_id: id, principal_id });
+}
+
+async function copyRow(
+  sql: postgres.Sql,
+  table: string,
+  count: number,
+  changed: Record<string, string>,
+): Promise<void> {
+  const [columns] = await sql.unsafe(`select string_agg(attname, ',') as names from pg_attribute
+    where attrelid = '${table}'::regclass and attnum > 0 and attgenerated = ''`);
+  const values = Object.entries(changed).flatMap(([column, value]) => [`'${column}'`, value]).join(", ");
+  await sql.unsafe(`insert into ${table} (${columns?.names}) select ${columns?.names.replaceAll(/\w+/g, "copy.$&")}
+    from (select * from ${table} limit 1) as one, generate_series(1, ${count}) as n,
+      jsonb_populate_record(null::${table}, to_jsonb(one) || jsonb_build_object(${values})) as copy`);
+}
