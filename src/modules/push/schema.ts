@@ -17,15 +17,17 @@ export const PushSubscriptionCreate = z.strictObject({
     "Address of the push service, as in `PushSubscription.endpoint`",
   ),
   keys: z.strictObject({
-    p256dh: z.string().regex(/^[A-Za-z0-9_-]{87}$/, "expected a P-256 point of 65 bytes in base64url"),
-    auth: z.string().regex(/^[A-Za-z0-9_-]{22}$/, "expected 16 bytes in base64url"),
+    p256dh: z.string().regex(/^[A-Za-z0-9_-]{87}$/, "expected a P-256 point of 65 bytes in base64url")
+      .describe("Public key of the browser: a P-256 point, uncompressed, in base64url"),
+    auth: z.string().regex(/^[A-Za-z0-9_-]{22}$/, "expected 16 bytes in base64url")
+      .describe("Its secret of 16 bytes in base64url"),
   }).describe("Its keys, as in `PushSubscription.toJSON()`"),
 });
 export type PushSubscriptionCreate = z.output<typeof PushSubscriptionCreate>;
 
 export const PushSubscription = z.object({
   id: PushSubscriptionId,
-  name: z.string(),
+  name: z.string().describe("What the person calls this browser or device"),
   service: z.string().describe("Host of the push service"),
   createdAt: z.iso.datetime(),
   renewedAt: z.iso.datetime().describe("When it was last created with the same endpoint"),
