@@ -50,7 +50,10 @@ export type WriterRules = {
   isExclusive: boolean;
   /** Sent before each savepoint but a batch's first. */
   beforeSavepoint: string;
-  /** Lets input that has already arrived reach the queue before a batch begins. `restMs`: until a batch of one tenant among several is as long ago as it took. */
+  /**
+   * Lets input that has already arrived reach the queue before a batch begins. `restMs`: until the last batch is as long ago as it
+   * took, if it was of one tenant among several.
+   */
   gather(restMs: number): Promise<void> | undefined;
 };
 

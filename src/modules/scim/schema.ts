@@ -82,7 +82,7 @@ export const User = z.object({
   name: Name.optional().describe("Parts of the name; others see them where there is no `displayName`"),
   emails: Items.optional().describe("One: the primary address"),
   active: z.boolean().describe("false: tokens are rejected, connections are closed"),
-  roles: Items.describe("One: the role in the tenant, owner, admin, member or guest"),
+  roles: Items.describe("One: the role in the tenant, owner, admin, auditor, member or guest"),
   groups: z.array(z.object({
     value: z.string().describe("Id of the group"),
     display: z.string().describe("Its name"),

@@ -1,5 +1,6 @@
-// The session of this tab: its token is in sessionStorage, never in an address; on request also in localStorage, for the next day. What a person has written and not sent yet
-// is there as well: it outlives a reload, and an expired session, until somebody else signs in.
+// The session of this tab: its token is in sessionStorage, never in an address; for who stays signed in, also in localStorage. What
+// a person has written and not sent yet is in sessionStorage as well: it outlives a reload, and an expired session, until somebody
+// else signs in.
 import { signal } from "@preact/signals";
 import type { Me } from "./resources.ts";
 

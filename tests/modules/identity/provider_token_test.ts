@@ -168,7 +168,7 @@ Deno.test("a role that is none of ours is refused in a provider's token, except 
     for (const role of ["anon", "service_role", "Authenticated", "root", "", null, ["authenticated"], ["admin"]]) {
       const refused = await (await as({ sub: "ada", role })).get(ME);
       assertProblem(refused, 401, "unauthenticated");
-      assert.match(refused.body.detail, /claim role .*owner, admin, member or guest.*map .* or omit/);
+      assert.match(refused.body.detail, /claim role .*owner, admin, auditor, member or guest.*map .* or omit/);
     }
     const own = { sub: "ada", role: "authenticated", exp: gateway.clock.now() / 1000 + 60 };
     assertProblem(await gateway.withToken(await signClaims(SECRET, own)).get(ME), 401, "unauthenticated");
