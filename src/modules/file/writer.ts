@@ -64,13 +64,12 @@ type FileDraft = {
 type Uploader = Pick<Actor, "tenantId" | "principalId" | "kind"> & { ownerId?: string | null };
 type Deps = { store: Store<FileTables>; clock: Clock; blobs: Blobs; limits: FileLimits };
 
-const warnRollbackFailed = rateLimitedWarning(
-  logOf("file"),
-  "rolling back a failed upload failed; its bytes count until maintenance deletes it",
-);
-
 export class FileWriter {
   readonly #deps: Deps;
+  readonly #warnRollbackFailed = rateLimitedWarning(
+    logOf("file"),
+    "rolling back a failed upload failed; its bytes count until maintenance deletes it",
+  );
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -216,7 +215,7 @@ export class FileWriter {
         await new QuotaStore(tx.db).releaseQuota(quotaHolderOf(row), Number(found.size));
       });
     } catch (cause) {
-      warnRollbackFailed(failureOf(cause));
+      this.#warnRollbackFailed(failureOf(cause));
     }
   }
 }
