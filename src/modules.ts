@@ -180,7 +180,14 @@ function addAccounts(
     messageTexts: (actor, ids) => new MessageAccess({ store: platform.store, roomAccess }).readTexts(actor, ids),
   }));
   const revalidate: typeof authenticator.revalidate = (who) => authenticator.revalidate(who);
-  add(pushModule(platform, { identity: identities, notifications, revalidate, settings: config.push }));
+  add(pushModule(platform, {
+    identity: identities,
+    notifications,
+    revalidate,
+    contact: settings.SVC_PUSH_CONTACT,
+    hosts: settings.SVC_PUSH_HOSTS,
+    secrets: jwtSecrets,
+  }));
   return {
     named: { tenant, identity, oauth, invitation },
     shared: { roomAccess, identity: identities, notify, index, toolSources },

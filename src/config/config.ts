@@ -6,7 +6,6 @@ import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 import { suggestionFor } from "@/core/input/suggestion.ts";
 import { trimTrailing } from "@/core/text/text.ts";
 import type { ProviderConfig } from "@/modules/sign_in/mod.ts";
-import type { PushSettings } from "@/modules/push/mod.ts";
 import type { OperatorProvider } from "@/ports/model.ts";
 import { aiModels, operatorProvider } from "./ai.ts";
 import {
@@ -24,12 +23,14 @@ import {
   url,
 } from "./formats.ts";
 import { identityProvider } from "./oidc.ts";
-import { PUSH_HOSTS, pushSettings } from "./push.ts";
 import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "./secret.ts";
 
 export { ConfigError };
 
 const limit = (value: number, most = 1_000_000_000) => integer(1, most).default(value);
+
+/** Push services of Chrome and most others, Firefox, Safari and Edge. */
+const PUSH_HOSTS = ["fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com"];
 
 /** Every variable besides secrets: accepted format and default. README's table lists the same names. */
 const Environment = z.object({
@@ -170,8 +171,6 @@ export type Config = {
   ai: OperatorProvider | undefined;
   /** Where people sign in, when there is one. */
   oidc: ProviderConfig | undefined;
-  /** How notifications are pushed to browsers, when they are. */
-  push: PushSettings | undefined;
   /** What the operator should know, logged at start. */
   warnings: readonly string[];
 };
@@ -252,20 +251,18 @@ export function readConfig(environ: EnvironmentSource): Config {
   }
   const secret = jwtSecret(settings, raw, warnings);
   const previous = raw.SVC_JWT_SECRET_PREVIOUS;
-  const jwtSecrets = previous === undefined
-    ? [secret]
-    : [secret, secretBytes("SVC_JWT_SECRET_PREVIOUS", previous, isDevelopment)];
   return {
     settings,
     s3: s3Of(settings, raw.SVC_S3_SECRET_ACCESS_KEY),
     jwtSecret: secret,
-    jwtSecrets,
+    jwtSecrets: previous === undefined
+      ? [secret]
+      : [secret, secretBytes("SVC_JWT_SECRET_PREVIOUS", previous, isDevelopment)],
     metricsToken: raw.SVC_METRICS_TOKEN,
     turnSecret: turnSecret(settings, raw),
     liveKit: liveKit(settings, raw),
     ai: operatorProvider(settings, raw.SVC_AI_API_KEY),
     oidc: identityProvider(settings, raw.SVC_OIDC_CLIENT_SECRET),
-    push: pushSettings(settings, jwtSecrets),
     warnings,
   };
 }

@@ -5,6 +5,7 @@ import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { PUSH_JOB, PushAnnouncer } from "./announcer.ts";
 import { pushOperations } from "./api.ts";
+import { applicationKeys } from "./application_keys.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
 import { SUBSCRIPTIONS_MAX } from "./schema.ts";
@@ -14,14 +15,18 @@ const END_JOB = "push.end";
 /** Until then a later notification is the better reason to try again. */
 const ATTEMPTS_MAX = 5;
 
-type Deps = Pick<
-  ConstructorParameters<typeof PushService>[0],
-  "identity" | "notifications" | "revalidate" | "settings"
->;
+type Deps = Pick<ConstructorParameters<typeof PushService>[0], "identity" | "notifications" | "revalidate"> & {
+  /** As in the settings; absent where nothing is pushed. */
+  contact: string | undefined;
+  hosts: readonly string[];
+  /** Of the gateway: the newest, and the one before it where there was one. */
+  secrets: readonly Uint8Array[];
+};
 
 export function pushModule({ store, clock, cpu, metrics, outbound }: Platform, deps: Deps): Module {
-  const { settings } = deps;
-  const push = new PushService({ ...deps, store, clock, cpu, metrics, outbound });
+  const { contact, hosts, secrets } = deps;
+  const settings = contact === undefined ? undefined : { contact, hosts, keys: applicationKeys(secrets) };
+  const push = new PushService({ ...deps, settings, store, clock, cpu, metrics, outbound });
   const announcer = new PushAnnouncer({ store, clock });
   return {
     name: "push",

@@ -22,7 +22,7 @@ export const RENEWAL_DAYS = 90;
 const UNREAD_MAX = 20;
 
 /** How push services know the gateway, and which of them it calls. */
-export type PushSettings = {
+type PushSettings = {
   /** Whom they may write to: a `mailto:` or `https:` address. */
   contact: string;
   /** Names of hosts; hosts below them belong to them. */
