@@ -42,7 +42,7 @@ import { syncModule } from "@/modules/sync/mod.ts";
 import { taskModule } from "@/modules/task/mod.ts";
 import { type TenantModule, tenantModule } from "@/modules/tenant/mod.ts";
 import { auditModule } from "@/modules/audit/mod.ts";
-import { archiveModule } from "@/modules/archive/mod.ts";
+import { transferModule } from "@/modules/transfer/mod.ts";
 import { usageModule } from "@/modules/usage/mod.ts";
 import { type VectorModule, vectorModule } from "@/modules/vector/mod.ts";
 import { webhookModule } from "@/modules/webhook/mod.ts";
@@ -390,7 +390,7 @@ function addCollectors(
   { ai }: Agents,
 ) {
   const { SVC_SEARCH: isEnabled, SVC_LIMIT_ROOM_MEMBERS: membersMax } = config.settings;
-  add(archiveModule(platform, { roomAccess, identity, notify, archives: { files, writer, attachments }, membersMax }));
+  add(transferModule(platform, { roomAccess, identity, notify, archives: { files, writer, attachments }, membersMax }));
   const hasModel = config.ai?.models.some(({ kind }) => kind === "embedding") ?? false;
   const vector = add(vectorModule(platform, { ai, hasModel, isEnabled }));
   searchIndex.follow(vector.tracker);

@@ -37,7 +37,7 @@ const MODULE_ORDER = [
   "memory",
   "webhook",
   "plugin",
-  "archive",
+  "transfer",
   "skill",
 ];
 const FILE_MAX_LINES = 400;

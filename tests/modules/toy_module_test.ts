@@ -15,7 +15,7 @@ import {
   skipCounts,
   toArchive,
   withGateway,
-} from "./archive/transfer_fixture.ts";
+} from "./transfer/transfer_fixture.ts";
 import { assertProblem, completeSearch, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 const PATH = "/v1/bookmarks";

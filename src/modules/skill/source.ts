@@ -1,6 +1,6 @@
 // The files of a skill as they are sent: as JSON, or as a zip archive whose directory is checked before anything is unpacked.
 import { Buffer } from "node:buffer";
-import { ArchiveFault, ZipArchive } from "@/modules/archive/mod.ts";
+import { ArchiveFault, ZipArchive } from "@/modules/transfer/mod.ts";
 import { FILES_MAX, type Problem, SKILL_MAX_BYTES, type SkillImport } from "./schema.ts";
 
 /** Files by their path within the directory of the skill; `directory` is that of an archive. */

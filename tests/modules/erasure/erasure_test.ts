@@ -11,7 +11,7 @@ import { storeErasure } from "@/ports/store_erasure.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Harness, openGateway } from "../../harness.ts";
 import { openResourceGateway } from "../../resource_fixture.ts";
-import { exportTenant, importArchive, withOwner } from "../archive/transfer_fixture.ts";
+import { exportTenant, importArchive, withOwner } from "../transfer/transfer_fixture.ts";
 import { assertProblem, createCaller, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
 import {
   DAY_MS,

@@ -4,7 +4,7 @@ import type { Kysely } from "kysely";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { allEnded } from "../../wait.ts";
-import { exportTenant, importArchive } from "../archive/transfer_fixture.ts";
+import { exportTenant, importArchive } from "../transfer/transfer_fixture.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 
 const API = "/v1/collaboration";

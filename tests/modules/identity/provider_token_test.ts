@@ -15,7 +15,7 @@ import {
   readRoomEvents,
   sendMessage,
 } from "../fixtures.ts";
-import { comparableRecords, exportTenant, importArchive } from "../archive/transfer_fixture.ts";
+import { comparableRecords, exportTenant, importArchive } from "../transfer/transfer_fixture.ts";
 
 const ME = "/v1/collaboration/me";
 const { publicKey, privateKey } = await generateKeyPair("RS256");

@@ -11,7 +11,7 @@ import {
   readRoomEvents,
   sendMessage,
 } from "../fixtures.ts";
-import { exportTenant, importArchive } from "../archive/transfer_fixture.ts";
+import { exportTenant, importArchive } from "../transfer/transfer_fixture.ts";
 
 const ELEMENTS = [
   { kind: "button", id: "yes", label: "Yes", style: "primary", value: "y", confirm: "Sure?" },

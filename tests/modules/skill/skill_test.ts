@@ -5,8 +5,8 @@ import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { AgentFixture } from "../agent/agent_fixture.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok } from "../fixtures.ts";
-import { exportTenant, importArchive } from "../archive/transfer_fixture.ts";
-import { createZip } from "../archive/transfer_zip.ts";
+import { exportTenant, importArchive } from "../transfer/transfer_fixture.ts";
+import { createZip } from "../transfer/transfer_zip.ts";
 
 const SKILLS = "/v1/collaboration/skills";
 const NAME = "release-notes";

@@ -5,7 +5,7 @@ import { testOnEngines } from "../../engines.ts";
 import { until } from "../../wait.ts";
 import { listFiles, openFileHarness, upload } from "../file/file_harness.ts";
 import { createCaller, createCallers, createRoom, ok } from "../fixtures.ts";
-import { EXPORTS, putArchive } from "../archive/transfer_fixture.ts";
+import { EXPORTS, putArchive } from "../transfer/transfer_fixture.ts";
 
 const TASKS = "/v1/collaboration/tasks";
 const USAGE = "/v1/collaboration/usage";

@@ -2,17 +2,17 @@
 // Measures the work of its thread.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
-import { zeroCounts } from "@/modules/archive/schema.ts";
+import { zeroCounts } from "@/modules/transfer/schema.ts";
 import * as calendarLines from "@/modules/calendar/archive/records.ts";
 import * as documentLines from "@/modules/document/archive/records.ts";
-import { plainMessage } from "@/modules/archive/format/model.ts";
-import * as gatewayLines from "@/modules/archive/format/native_records.ts";
+import { plainMessage } from "@/modules/transfer/format/model.ts";
+import * as gatewayLines from "@/modules/transfer/format/native_records.ts";
 import { listOf } from "@/core/archive/fields.ts";
-import { namesIn } from "@/modules/archive/format/mattermost.ts";
+import { namesIn } from "@/modules/transfer/format/mattermost.ts";
 import * as meetingLines from "@/modules/meeting/archive/records.ts";
-import { Report } from "@/modules/archive/import/report.ts";
+import { Report } from "@/modules/transfer/import/report.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
-import { splitText } from "@/modules/archive/import/split_text.ts";
+import { splitText } from "@/modules/transfer/import/split_text.ts";
 import * as taskLines from "@/modules/task/archive/records.ts";
 import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../../cpu_time.ts";
 import { slowTest } from "../../tier.ts";

@@ -2,7 +2,7 @@
 // and tasks. A record that was imported or exported before and no longer exists is not imported again.
 import type { ImportedPart, ImportHistory as SectionHistory } from "@/core/archive/section.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { ArchiveStore, type TransferTables } from "../store.ts";
+import { TransferStore, type TransferTables } from "../store.ts";
 
 /** The name of a membership. */
 export const memberName = (principalId: string): string => `member ${principalId}`;
@@ -13,11 +13,11 @@ export const partOf = {
 };
 
 export class ImportHistory implements SectionHistory {
-  readonly #store: ArchiveStore;
+  readonly #store: TransferStore;
   readonly #tenantId: string;
 
   constructor(tx: Transaction<TransferTables>, tenantId: string) {
-    this.#store = new ArchiveStore(tx.db);
+    this.#store = new TransferStore(tx.db);
     this.#tenantId = tenantId;
   }
 

@@ -4,7 +4,7 @@ import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
-import { archiveApi } from "./api.ts";
+import { transferApi } from "./api.ts";
 import { ImportHistory } from "./import/history.ts";
 import type { ModuleArchives } from "./format/content_records.ts";
 import { ExportService, READY_NOTIFICATION } from "./export/service.ts";
@@ -22,7 +22,7 @@ type Deps = {
 };
 
 /** To be built after every module with an archive section. */
-export function archiveModule(
+export function transferModule(
   { store, clock, cursors, blobs, modules, dispatch }: Platform,
   { roomAccess, identity, notify, archives, membersMax }: Deps,
 ): Module {
@@ -37,7 +37,7 @@ export function archiveModule(
     name: "transfer",
     migrations,
     erases,
-    ...archiveApi(imports, exports, sections),
+    ...transferApi(imports, exports, sections),
     notificationKinds: { [READY_NOTIFICATION]: null },
     resourceScopes: { export: "transfer.manage" },
     jobs: [...imports.jobs, ...exports.jobs],

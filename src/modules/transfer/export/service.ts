@@ -21,7 +21,7 @@ import {
   zeroCounts,
 } from "../schema.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
-import { ArchiveStore, type ExportRow } from "../store.ts";
+import { type ExportRow, TransferStore } from "../store.ts";
 import { isUnfinished, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Exporter } from "./exporter.ts";
 import type { OwnDataDeps } from "./own_data.ts";
@@ -163,7 +163,7 @@ export class ExportService {
   }
 
   async #assertNoneRecently(tx: AnyTransaction, { tenantId, principalId }: Actor): Promise<void> {
-    const last = await new ArchiveStore(tx.db).lastOwnExportAt(tenantId, principalId);
+    const last = await new TransferStore(tx.db).lastOwnExportAt(tenantId, principalId);
     const retryAfterMs = Date.parse(last ?? iso(0)) + OWN_EXPORT_HOURS * HOUR_MS - this.#deps.clock.now();
     if (retryAfterMs <= 0) return;
     throw new Fault("rate_limited", `One copy of the caller's data within ${OWN_EXPORT_HOURS} hours`, { retryAfterMs });

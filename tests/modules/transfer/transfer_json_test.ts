@@ -1,7 +1,7 @@
 // JSON of archives, whatever is in it: its values are read one by one, what is wrong is reported with its position, and the thread that
 // serves others spends little on it.
 import assert from "node:assert/strict";
-import { JsonItemParser, type Layout, type ParsedItem } from "@/modules/archive/format/json_items.ts";
+import { JsonItemParser, type Layout, type ParsedItem } from "@/modules/transfer/format/json_items.ts";
 import { cpuTimeMs, measureReferenceMs } from "../../cpu_time.ts";
 import { openGateway } from "../../harness.ts";
 import { until } from "../../wait.ts";

@@ -22,7 +22,7 @@ import {
   UPLOAD_WITHIN_HOURS,
   zeroCounts,
 } from "../schema.ts";
-import { ArchiveStore, type ImportRow } from "../store.ts";
+import { type ImportRow, TransferStore } from "../store.ts";
 import { isUnfinished, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Importer } from "./importer.ts";
 import { Report } from "./report.ts";
@@ -47,7 +47,7 @@ export class ImportService {
       fail: (row, failure_json) => this.#end(row, { state: "failed", failure_json }),
       expire: (tenantId, id) => this.#cancel(tenantId, id, ["waiting"]),
       async onTransition(tx, { tenant_id: tenantId, id, finished_at }) {
-        if (finished_at !== null) await new ArchiveStore(tx.db).removeLines(tenantId, id);
+        if (finished_at !== null) await new TransferStore(tx.db).removeLines(tenantId, id);
       },
     });
   }

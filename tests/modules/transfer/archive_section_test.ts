@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import { handleRecord, type SectionImporter } from "@/core/archive/section.ts";
-import { RefFactory } from "@/modules/archive/format/model.ts";
-import type { Importer } from "@/modules/archive/import/importer.ts";
-import { NativeReader } from "@/modules/archive/format/native_reader.ts";
+import { RefFactory } from "@/modules/transfer/format/model.ts";
+import type { Importer } from "@/modules/transfer/import/importer.ts";
+import { NativeReader } from "@/modules/transfer/format/native_reader.ts";
 
 function sectionOf(...types: string[]): SectionImporter {
   const handler = handleRecord(z.unknown(), () => {});

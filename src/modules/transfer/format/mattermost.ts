@@ -13,7 +13,7 @@ import { ArchiveFault } from "../fault.ts";
 import { BATCH, type Importer } from "../import/importer.ts";
 import { parseRecord } from "../import/report.ts";
 import type { OpenRoom } from "../import/run.ts";
-import { ArchiveStore, type ImportRow, type LineRow, type TransferTables } from "../store.ts";
+import { type ImportRow, type LineRow, TransferStore, type TransferTables } from "../store.ts";
 import type { JsonValue } from "./json_reader.ts";
 import type { MattermostFiles } from "./mattermost_files.ts";
 import {
@@ -108,7 +108,7 @@ export class MattermostReader {
 
   async read(lines: AsyncIterable<JsonValue>): Promise<void> {
     // What an earlier run left. When the import ends they go with that.
-    await this.#importer.write((tx) => new ArchiveStore(tx.db).removeLines(this.#row.tenant_id, this.#row.id));
+    await this.#importer.write((tx) => new TransferStore(tx.db).removeLines(this.#row.tenant_id, this.#row.id));
     let hasVersion = false;
     for await (const { number, value } of lines) {
       const record = z.looseObject({ type: z.string() }).safeParse(value).data;
@@ -269,7 +269,7 @@ export class MattermostReader {
   }
 
   async #importRooms(): Promise<void> {
-    const store = new ArchiveStore(this.#store.db);
+    const store = new TransferStore(this.#store.db);
     for (const [key, { draft, members }] of this.#rooms) {
       const room = await this.#importer.openRoom(draft);
       if (room === undefined) continue;

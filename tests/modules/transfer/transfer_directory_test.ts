@@ -1,6 +1,6 @@
 // The directory of a zip archive, which may have very many entries: read in few requests to the store, while others are served.
 import assert from "node:assert/strict";
-import { type ArchiveFault, ZipArchive } from "@/modules/archive/mod.ts";
+import { type ArchiveFault, ZipArchive } from "@/modules/transfer/mod.ts";
 import { countTicks } from "../../wait.ts";
 import { createZip } from "./transfer_zip.ts";
 

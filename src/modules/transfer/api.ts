@@ -17,7 +17,7 @@ const IMPORT = { id: exampleId("imp") };
 const EXPORT = { id: exampleId("exp") };
 
 /** What clients see of imports and exports. */
-export function archiveApi(
+export function transferApi(
   imports: ImportService,
   exports: ExportService,
   sections: readonly AnyArchiveSection[],

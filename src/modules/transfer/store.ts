@@ -84,7 +84,7 @@ export class TransferJobStore<Table extends JobTable> {
   }
 }
 
-export class ArchiveStore {
+export class TransferStore {
   readonly #db: Db;
 
   constructor(db: Db) {
