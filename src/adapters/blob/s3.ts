@@ -24,11 +24,6 @@ const PARTIAL_CONTENT = 206;
 const RETRIES = 3;
 const RETRY_MS = 50;
 
-const warnNotAborted = rateLimitedWarning(
-  logOf("file"),
-  "aborting a multipart upload failed; its parts remain until the bucket expires them",
-);
-
 export type S3Options = {
   /** `https://s3.eu-central-1.amazonaws.com`, `http://minio:9000` … */
   endpoint: string;
@@ -55,6 +50,10 @@ export class S3Blobs implements Blobs {
   readonly #timeoutMs: number;
   readonly #folder: string;
   readonly #large = new Slots({ total: PARTS_IN_MEMORY });
+  readonly #warnNotAborted = rateLimitedWarning(
+    logOf("file"),
+    "aborting a multipart upload failed; its parts remain until the bucket expires them",
+  );
 
   constructor(
     outbound: Outbound,
@@ -122,7 +121,7 @@ export class S3Blobs implements Blobs {
       xmlText(await this.#text(await this.#request("POST", `${key}?${upload}`, { body })), "ETag");
     } catch (error) {
       await this.#request("DELETE", `${key}?${upload}`).then(discardBody).catch((cause) =>
-        warnNotAborted(failureOf(cause))
+        this.#warnNotAborted(failureOf(cause))
       );
       throw error;
     }

@@ -15,11 +15,6 @@ const RECOVERY_DELAY_MS = 50;
 const CURRENT_MAX_MS = 1000;
 const KINDS: readonly unknown[] = ["events", "ephemeral", "signal"] satisfies BusMessage["kind"][];
 
-const warnNotSubscribed = rateLimitedWarning(
-  logOf("redis"),
-  "subscribing to a topic failed; will retry after reconnecting",
-);
-
 type Topic = { listeners: number; activated: Promise<void> };
 
 /**
@@ -35,6 +30,10 @@ export class RedisBus implements Bus {
   readonly #topics = new Map<string, Topic>();
   readonly #topicPrefix: string;
   readonly #lossChannel: string;
+  readonly #warnNotSubscribed = rateLimitedWarning(
+    logOf("redis"),
+    "subscribing to a topic failed; will retry after reconnecting",
+  );
   #isSubscribed = false;
   #wasDisconnected = false;
   /** Whether the sender may be connected to another server than the listener. */
@@ -121,7 +120,7 @@ export class RedisBus implements Bus {
     const activated = this.#subscriber.firstAttempt.then(async () => {
       if (!this.#subscriber.isReady || !this.#topics.has(topic)) return;
       await this.#subscriber.client.subscribe(this.#topicPrefix + topic)
-        .catch((cause) => warnNotSubscribed(failureOf(cause)));
+        .catch((cause) => this.#warnNotSubscribed(failureOf(cause)));
     });
     const entry = { listeners: 0, activated };
     this.#topics.set(topic, entry);

@@ -22,8 +22,6 @@ const SWEEP_EVERY_MS = 300_000;
 
 const ROOM = roomStream("");
 
-const warnOfFailure = rateLimitedWarning(logOf("search"), "indexing failed; will retry");
-
 type Deps = { store: Store<SearchTables>; index: SearchIndex; stream: StreamSource; time?: ThrottleTime };
 type Room = Pick<RoomLag, "tenantId" | "roomId">;
 
@@ -39,6 +37,7 @@ export class SearchIndexer {
   #running: Promise<void> | undefined;
   #looking = Promise.resolve();
   readonly #throttle: IndexThrottle;
+  readonly #warnFailed = rateLimitedWarning(logOf("search"), "indexing failed; will retry");
   /** Aborted by `stop`, which also ends a pause between two steps; absent before the start. */
   #stopper: AbortController | undefined;
   /** Code of the last failure in the background; `null` if the last run succeeded. */
@@ -239,7 +238,7 @@ export class SearchIndexer {
       this.lastError = null;
     } catch (cause) {
       this.lastError = Fault.from(cause).code;
-      warnOfFailure({ code: this.lastError });
+      this.#warnFailed({ code: this.lastError });
       for (const room of waiting) this.#add(room);
     }
   }

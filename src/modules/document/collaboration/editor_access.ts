@@ -22,7 +22,6 @@ const COMPARE_TICKS = 2;
 const RENEW_MS = 30_000;
 
 const log = logOf("document");
-const warnRevalidationFailed = rateLimitedWarning(log, "revalidating an editor failed; will retry");
 
 export type EditorAccessDeps = {
   bus: Pick<Bus, "isCurrent">;
@@ -44,6 +43,7 @@ export class EditorAccess {
   readonly #uncertain = new WeakMap<DocumentReplica, number>();
   #uncertainties = 0;
   readonly #checks = new WeakMap<DocumentReplica, () => Promise<void>>();
+  readonly #warnFailed = rateLimitedWarning(log, "revalidating an editor failed; will retry");
   #ticks = 0;
 
   constructor(deps: EditorAccessDeps, replicas: ReadonlyMap<string, DocumentReplica>, send: Send, work: RunningWork) {
@@ -62,7 +62,7 @@ export class EditorAccess {
     } catch (thrown) {
       if (Fault.from(thrown).spec.retryable !== true) return context.socket.close(CLOSE.unauthorized);
       // Not refused, but not checked either: the next tick requests it again until the current token expires.
-      warnRevalidationFailed(failureOf(thrown));
+      this.#warnFailed(failureOf(thrown));
       context.isTokenUnverified = true;
       delete context.isTokenRequested;
       return;
@@ -117,7 +117,7 @@ export class EditorAccess {
       await this.revalidate(editor);
     } catch (cause) {
       // The store is unavailable: the rights stay as they are until a later attempt succeeds.
-      warnRevalidationFailed(failureOf(cause));
+      this.#warnFailed(failureOf(cause));
     }
   }
 
