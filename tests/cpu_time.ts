@@ -81,7 +81,7 @@ export function measureReferenceMs(): Promise<number> {
   });
 }
 
-/** The work of one run, in ms: of as many runs as an exact measurement takes, but no more than `runsMax`. `readMs` reads the work so far. */
+/** The work of one run, in ms: of as many as an exact measurement takes, up to `runsMax`. `readMs` reads the work so far. */
 export async function measureCpuMs(run: () => unknown, runsMax = 1000, readMs = cpuTimeMs): Promise<number> {
   const startedAt = readMs();
   let [runs, ms] = [0, 0];

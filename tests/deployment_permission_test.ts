@@ -1,4 +1,5 @@
-// `deno task start` in a fresh clone: what it may touch is enough for everything, and what is elsewhere is refused with the way to allow it.
+// `deno task start` in a fresh clone: what it may touch is enough for everything, and what is elsewhere is refused with
+// the way to allow it.
 import assert from "node:assert/strict";
 import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";

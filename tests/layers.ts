@@ -41,6 +41,8 @@ const MODULE_ORDER = [
   "skill",
 ];
 const FILE_MAX_LINES = 400;
+/** A comment longer than any line should be: the formatter breaks lines of code only. */
+const LONG_COMMENT = /^ *(?:\/\/|\/?\*).{140}/m;
 
 const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   runtime: ["runtime"],
@@ -230,6 +232,8 @@ const plugin: Deno.lint.Plugin = {
             if (lines > FILE_MAX_LINES && context.filename.includes("/src/")) {
               context.report({ node, message: `${lines} lines; ${FILE_MAX_LINES} at most, split it by noun` });
             }
+            const [comment] = LONG_COMMENT.exec(context.sourceCode.text) ?? [];
+            if (comment !== undefined) context.report({ node, message: `break the line of this comment: ${comment}` });
           },
         };
       },

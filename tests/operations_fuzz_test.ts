@@ -255,7 +255,10 @@ async function haveCallsEnded({ app: { store } }: Harness): Promise<boolean> {
 
 let countStatement: string | undefined;
 
-/** Rows of every table that a call writes to, but not of what is delivered beside the calls, and how far the streams are; counts of bytes written come later, together. */
+/**
+ * Rows of every table that a call writes to, but not of what is delivered beside the calls, and how far the streams are;
+ * counts of bytes written come later, together.
+ */
 async function countStored({ app: { store } }: Harness): Promise<Record<string, unknown>> {
   const db = store.db as unknown as Kysely<unknown>; // all tables, whatever modules there are
   // One statement, as it is asked after every input.

@@ -10,7 +10,10 @@ import {
   type ModelUsage,
 } from "@/ports/model.ts";
 
-/** One response: parts, and how it ends. A function among the parts is awaited, so that a test can do something meanwhile; its signal ends the response. */
+/**
+ * One response: parts, and how it ends. A function among the parts is awaited, so that a test can do something meanwhile;
+ * its signal ends the response.
+ */
 export type ScriptedStep = {
   parts?: readonly (ModelPart | string | ((signal: AbortSignal) => unknown))[];
   reason?: ModelStepEnd["reason"];

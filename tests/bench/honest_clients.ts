@@ -1,4 +1,5 @@
-// Honest clients of a gateway that is busy with something else: each in one room, all in one process; how long deliveries take, and what is lost.
+// Honest clients of a gateway that is busy with something else: each in one room, all in one process; how long deliveries
+// take, and what is lost.
 import { readRequests, writeReport } from "./worker_protocol.ts";
 
 export type ClientsRequest =

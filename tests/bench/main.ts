@@ -1,4 +1,5 @@
-// `deno task bench [fanout|sends|postgres|http|idle|storm|rows|fairness|documents|vectors …]`: the gateway beside its peers, measured in the same run.
+// `deno task bench [fanout|sends|postgres|http|idle|storm|rows|fairness|documents|vectors …]`: the gateway beside its
+// peers, measured in the same run.
 import { documents } from "./documents.ts";
 import { fairness } from "./fairness.ts";
 import { fanout } from "./fanout.ts";

@@ -1,6 +1,8 @@
-// `deno task bench runs`: what a run of an agent costs while its model speaks. The CPU of a batch of its text to those who watch it,
-// without what an idle gateway with as many sockets and the reading of the model take, which are measured as well, and of the same
-// frames from bare sockets. All of them include what clients take to receive: on one machine, the system delivers within a send. And how long others wait for their sends while as many runs stream as a node executes, beside calm times in the same run.
+// `deno task bench runs`: what a run of an agent costs while its model speaks. The CPU of a batch of its text to those
+// who watch it, without what an idle gateway with as many sockets and the reading of the model take, which are measured
+// as well, and of the same frames from bare sockets. All of them include what clients take to receive: on one machine,
+// the system delivers within a send. And how long others wait for their sends while as many runs stream as a node
+// executes, beside calm times in the same run.
 // RUNS_SECONDS sets how long each measurement takes.
 import { RUN_LIMITS } from "@/modules/agent/run/runner.ts";
 import { pause } from "../wait.ts";

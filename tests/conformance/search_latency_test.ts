@@ -1,4 +1,5 @@
-// What a search over many messages costs, printed, and bounded by what it costs to read a page of them. SEARCH_LATENCY=100000 measures a larger index.
+// What a search over many messages costs, printed, and bounded by what it costs to read a page of them.
+// SEARCH_LATENCY=100000 measures a larger index.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { engines, fillRoom, printLine, waitForIndex } from "./search_engines.ts";

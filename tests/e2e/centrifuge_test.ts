@@ -5,7 +5,7 @@ import { until, WAIT_MS } from "../wait.ts";
 import { openTarget, type Target, testOfParts, uniqueName } from "./target.ts";
 
 const clientTest = testOfParts("the client of npm, unmodified");
-/** The first is by far longer than a token takes to the gateway, which ends a connection that comes with an expired one, unless the machine is too busy. */
+/** The first is longer than a token takes to the gateway by far: one that has expired on the way ends the connection. */
 const LIFETIMES_SECONDS = [5, 20, 60];
 
 async function openRoom(target: Target, names: string[]) {

@@ -1,4 +1,5 @@
-// Redis stops and restarts under load, becomes a replica, or is missing at the start: nodes continue to serve, say so, and catch up from the log.
+// Redis stops and restarts under load, becomes a replica, or is missing at the start: nodes continue to serve, say so,
+// and catch up from the log.
 import assert from "node:assert/strict";
 import { startRedis } from "../conformance/redis_server.ts";
 import { eventually } from "../wait.ts";

@@ -9,7 +9,7 @@ import { completeSearch, createCallers, createRoom, ok, sendMessage } from "./fi
 
 /** Bytes written for each byte of a request: its row, an event, an earlier version, a stored response, the search index. */
 const PER_BYTE = 8;
-/** Bytes written for each resource that is changed, and for each person who is notified of it. What an index entry replaces is merged later. */
+/** Bytes written for each resource that is changed, and each person who is notified; index entries are merged later. */
 const PER_RESOURCE = 5000;
 
 /** A stored response. */

@@ -94,7 +94,7 @@ function findOutboundError(thrown: unknown): OutboundError | undefined {
   return undefined;
 }
 
-/** How long a provider asks to wait; milliseconds in a header of their own, seconds, or as Google says it. A date is not worth the effort. */
+/** How long a provider asks to wait: milliseconds in a header of their own, seconds, or as Google says it; not a date. */
 function retryAfterOf(headers: Record<string, string>, body: string): number | undefined {
   const seconds = Number(headers["retry-after"] ?? RETRY_DELAY.exec(body)?.[1]);
   const ms = Number(headers["retry-after-ms"]);

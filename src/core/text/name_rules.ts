@@ -1,6 +1,6 @@
 // What a name that people read must not contain: one visible line that cannot imitate another. Without schemas, for worker threads.
 
-/** What a name must not contain, and the error text. Each pattern looks at one character, or at two neighbours, so it runs in linear time. */
+/** What a name must not contain, and the error text. Each pattern looks at one character, or two: it is linear. */
 export const NAME_RULES: readonly (readonly [RegExp, string])[] = [
   [/[\p{Cc}\p{Zl}\p{Zp}]/u, "expected a single line without line breaks, tabs or other control characters"],
   [/[\u202a-\u202e\u2066-\u2069]/u, "expected no bidirectional control characters"],

@@ -19,7 +19,10 @@ export function localOf(wall: number, zone: string | null): string {
   return new Date(wall).toISOString().slice(0, zone === null ? 10 : 19);
 }
 
-/** A wall time as an instant. One that the zone skips gets the offset before the gap, of one that occurs twice it is the first (RFC 5545 3.3.5). */
+/**
+ * A wall time as an instant. One that the zone skips gets the offset before the gap, of one that occurs twice it is the
+ * first (RFC 5545 3.3.5).
+ */
 export function instantOf(local: string, zone: string | null): number {
   if (zone === null) return wallMs(local);
   return Temporal.PlainDateTime.from(local).toZonedDateTime(zone).epochMilliseconds;

@@ -101,8 +101,8 @@ export class GroupService {
         name_key: name === undefined ? undefined : nameKeyOf(name),
         external_id: externalId,
       });
-      const isChanged = Object.entries(columns).some(([column, value]) => before[column as keyof GroupRow] !== value); // a column of `columns`
-      if (!isChanged) return present(actor, before);
+      const keys = Object.keys(columns) as (keyof typeof columns)[]; // of a value of that type
+      if (keys.every((key) => before[key] === columns[key])) return present(actor, before);
       if (name !== undefined) await assertNameFree(groups, tenantId, id, name);
       const set = { ...columns, ...this.#changed(before) };
       const after = { ...before, ...set };

@@ -6,7 +6,7 @@ import { IdentityStore } from "./store.ts";
 
 type Token = { sub: string; iat?: number | undefined };
 
-/** Throws for a token that was issued before its subject was erased. A later one makes a new principal, which has nothing of the old one. */
+/** Throws for a token from before the erasure of its subject. A later one makes a new principal, with nothing of the old. */
 export async function assertNotErased(db: AnyDatabase, tenantId: string, token: Token): Promise<void> {
   const erasedAt = await new IdentityStore(db).erasedAt(tenantId, digestOfErased(tenantId, token.sub));
   if (erasedAt === undefined || isIssuedAfter(token, erasedAt)) return;

@@ -241,8 +241,8 @@ function assertMayDecide({ kind, principalId }: Actor, { row }: Fact, isOwnEnoug
 }
 
 /**
- * A principal that sees any source of a fact may read it. So on behalf of others, an agent changes only a fact whose sources are all in rooms
- * that it may read: what it writes is for the readers of these.
+ * A principal that sees any source of a fact may read it. So on behalf of others, an agent changes only a fact whose
+ * sources are all in rooms that it may read: what it writes is for the readers of these.
  */
 function assertSourcesKnown({ bounds }: Actor, { row, sources, visibleSources }: ReadableFact): void {
   if (bounds === undefined || row.scope_type === "room" || visibleSources.length === sources.length) return;

@@ -69,7 +69,7 @@ export class PluginCaller {
     this.#breakers.succeed(streamKey(tenantId, pluginId));
   }
 
-  /** Calls a plugin; `callerKey` is the key of the caller that waits. Rejects with `plugin_timeout`, `plugin_failed` or `plugin_unavailable`. */
+  /** Calls a plugin for the caller with that key. Rejects with `plugin_timeout`, `plugin_failed` or `plugin_unavailable`. */
   async call(
     plugin: ActivePlugin,
     callerKey: string,

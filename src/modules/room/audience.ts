@@ -9,8 +9,8 @@ type Bound = { role: RoomRole; joinedSeq: number };
 export type RoomsRead = ReadonlyMap<string, number>;
 
 /**
- * The rooms that all readers of a room can see: its members, and of a public one everybody who may browse it. An agent that speaks there may read these only, each with the lowest role of those
- * who asked it. It notes which of them were read.
+ * The rooms that all readers of a room can see: its members, and of a public one everybody who may browse it. An agent
+ * that speaks there may read these only, each with the lowest role of those who asked it. It notes which were read.
  */
 export class Audience implements RoomBounds {
   /** Rooms whose access was checked: all that a call changes are among them. */

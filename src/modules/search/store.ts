@@ -182,7 +182,8 @@ export class SearchStore {
 
   /**
    * Documents that the viewer may read: those in visible rooms, and for kinds that are not always in rooms the viewer's own
-   * outside of rooms and those shared with the viewer. Separate queries, because with one `or` PostgreSQL would check permissions row by row.
+   * outside of rooms and those shared with the viewer. Separate queries, because with one `or` PostgreSQL would check
+   * permissions row by row.
    */
   #matching(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, ids?: readonly string[]): DocumentQuery[] {
     const inRooms = this.#filtered(viewer, tokens, filter, ids).map((query) => query.where(isReadableBy(viewer)));

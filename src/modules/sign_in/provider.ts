@@ -75,8 +75,9 @@ export class IdentityProvider {
   }
 
   /**
-   * The claims of the person who returned to this address, and the ID token that says so. Throws `forbidden` if the provider or the required claim denies
-   * access, `unavailable` if the provider does not answer, `unauthenticated` if anything is not valid.
+   * The claims of the person who returned to this address, and the ID token that says so. Throws `forbidden` if the
+   * provider or the required claim denies access, `unavailable` if the provider does not answer, `unauthenticated` if
+   * anything is not valid.
    */
   async finish(
     address: URL,

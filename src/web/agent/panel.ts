@@ -1,4 +1,5 @@
-// Agents at work below the conversation, or below the thread in which they were asked: their words as they come, what they wait for, and a button to stop them.
+// Agents at work below the conversation, or below the thread in which they were asked: their words as they come, what they
+// wait for, and a button to stop them.
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { post } from "../core/api.ts";

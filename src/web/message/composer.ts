@@ -1,4 +1,5 @@
-// Where messages are written: Enter sends, except in a block of code, Escape leaves a thread, @ completes names, files are dropped or pasted, and a message can be scheduled.
+// Where messages are written: Enter sends, except in a block of code, Escape leaves a thread, @ completes names, files are
+// dropped or pasted, and a message can be scheduled.
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";

@@ -198,8 +198,8 @@ function open(name: "openCreate" | "openDirect" | "openBrowse" | "openDeleted"):
 }
 
 /**
- * Ctrl+K opens the search and Ctrl+/ the help, wherever the focus is; Alt with up or down opens the room before or after the open one. An open dialog
- * is not left so: what was entered in it would be lost.
+ * Ctrl+K opens the search and Ctrl+/ the help, wherever the focus is; Alt with up or down opens the room before or after
+ * the open one. An open dialog is not left so: what was entered in it would be lost.
  */
 export function useShortcuts(): void {
   useEffect(() => {

@@ -159,7 +159,7 @@ export async function crashAfterWrites(
   gateway.clock.advance(LEASE_MS);
 }
 
-/** From now on no runner renews its leases, as one that is asleep: several share a process, and a timer of all of them fires at any time. */
+/** From now on no runner renews its leases, as if asleep: several share a process, whose timers fire at any time. */
 export function endRenewals(): Disposable {
   const { run } = renewLease;
   renewLease.run = () => Promise.resolve(1);

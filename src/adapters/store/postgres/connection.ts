@@ -158,8 +158,9 @@ type PoolReader = Reader & { sql: Sql };
 /**
  * Committed state, read over a few connections that pipeline. A slow statement holds up those behind it, so nothing is sent
  * where one runs while there is another connection; and one principal with its agents reads over half of them at once, and a
- * tenant over all but one while others read, so there is one. What was sent cannot be overtaken, so little is, and tenants take turns. A network that swallows packets closes no
- * socket, so after one late response reads go over new connections; the old ones get as long again for what was sent on them.
+ * tenant over all but one while others read, so there is one. What was sent cannot be overtaken, so little is, and tenants
+ * take turns. A network that swallows packets closes no socket, so after one late response reads go over new connections;
+ * the old ones get as long again for what was sent on them.
  */
 export class PostgresPool implements Pick<SqlSession, "run"> {
   readonly #open: () => PoolReader[];

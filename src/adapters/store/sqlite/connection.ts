@@ -182,7 +182,7 @@ function codeOf(thrown: unknown): number | undefined {
 class InsertStatements {
   readonly #texts = new Map<string, { sql: string; columns: readonly string[] }>();
 
-  /** The statement for `rows`, all with the same columns. One that is null in all of them is left out: none that may be null has another default. */
+  /** The statement for `rows`, all with the same columns, without those that are null in all: null is their default. */
   of(table: string, rows: readonly Row[]): { sql: string; columns: readonly string[] } {
     const columns = Object.keys(rows[0] ?? {}).filter((column) => rows.some((row) => row[column] !== null));
     const key = `${table} ${columns.join(" ")}`;

@@ -79,7 +79,7 @@ export class RunActors {
     return { ...actor, scopes: actor.scopes && new Set([...actor.scopes, "message.write"]) };
   }
 
-  /** The same for a scheduled message that a run asked for; `undefined` for those of others. Throws `not_found` as well if the run is no longer known. */
+  /** The same for a scheduled message that a run asked for, also `not_found` without that run; `undefined` for others. */
   async ofScheduled({ db }: AnyTransaction, tenantId: string, scheduledId: string): Promise<RunActor | undefined> {
     const runs = new RunStore(db);
     const sent = await runs.findSent(tenantId, scheduledId);
