@@ -103,6 +103,9 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await dialog.getByLabel("Title").fill("Lunch");
       const day = new Date(sunday.getTime() + 60 * DAY_MS).toISOString().slice(0, 10);
       await dialog.getByLabel("Start").fill(`${day}T12:00`);
+      // It stays as long as it is.
+      assert.equal(await dialog.getByLabel("End").inputValue(), `${day}T13:00`);
+      await dialog.getByLabel("End").fill(`${day}T12:25`);
       const bobs = dialog.getByRole("checkbox", { name: "Bob" });
       await bobs.check();
       const find = dialog.getByLabel("Find people to invite");
@@ -117,6 +120,7 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await open("search?q=Lunch");
       await page.getByRole("link", { name: "Lunch" }).click();
       await page.getByRole("dialog", { name: "Lunch" }).getByText("Bob").waitFor();
+      await page.getByRole("dialog", { name: "Lunch" }).getByText("12:25").waitFor();
       await page.keyboard.press("Escape");
     });
     await t.step("an event may have several whole days", async () => {

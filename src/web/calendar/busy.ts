@@ -6,8 +6,6 @@ import { post } from "../core/api.ts";
 type Busy = { busy: { principalId: string; start: string; end: string }[] };
 
 const DELAY_MS = 250;
-const MINUTE_MS = 60_000;
-const DAY_MS = 1440 * MINUTE_MS;
 
 /** Those of the principals that are busy at the time which the form around `element` says. */
 export function useBusy(element: RefObject<HTMLElement | null>, principalIds: readonly string[]): ReadonlySet<string> {
@@ -47,9 +45,9 @@ export function useBusy(element: RefObject<HTMLElement | null>, principalIds: re
 }
 
 function timeOf(fields: FormData): { from: string; to: string } | undefined {
-  const isAllDay = fields.get("isAllDay") !== null;
-  const from = Date.parse(isAllDay ? `${fields.get("date")}T00:00` : String(fields.get("start")));
-  const length = isAllDay ? DAY_MS : Number(fields.get("minutes")) * MINUTE_MS;
-  if (Number.isNaN(from) || !(length > 0)) return undefined;
-  return { from: new Date(from).toISOString(), to: new Date(from + length).toISOString() };
+  const [from = NaN, to = NaN] =
+    (fields.has("isAllDay")
+      ? [`${fields.get("date")}T00:00`, `${fields.get("lastDate")}T24:00`]
+      : [String(fields.get("start")), String(fields.get("end"))]).map(Date.parse);
+  return to > from ? { from: new Date(from).toISOString(), to: new Date(to).toISOString() } : undefined;
 }

@@ -22,11 +22,12 @@ type Attendees = EventDetail["attendees"];
 type Invitee = { id: string; displayName: string };
 
 const HOUR_MS = 3_600_000;
+/** Browsers offer years of six digits otherwise. */
+const LATEST = "9999-12-31T23:59";
 /** More are found by name. */
 const SHOWN_MAX = 30;
 /** One of the offered rules, which may end with a day in the time zone of the event. */
 const ENDING_RULE = /^(.*?)(?:;UNTIL=(\d{4})(\d\d)(\d\d)T235959)?$/;
-const DURATIONS = [15, 30, 45, 60, 90, 120, 180, 240];
 
 /** Asks for an event; `onCreated` receives the day on which it begins. */
 export function openNewEvent(room: Room | undefined, start: Date | undefined, onCreated: (day: Date) => void): void {
@@ -85,8 +86,6 @@ export async function moveEvent(entry: Entry, start: Date): Promise<void> {
 
 function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
   const [isAllDay, setAllDay] = useState(event?.allDay === true);
-  const minutes = event === undefined || event.allDay ? 60 : minutesOf(event);
-  const durations = DURATIONS.includes(minutes) ? DURATIONS : [minutes, ...DURATIONS];
   return html`
     <label>Title <input name="title" required maxlength="255" autofocus defaultValue=${event?.title ?? ""} /></label>
     <label class="check"><input type="checkbox" name="isAllDay" checked=${isAllDay} onChange=${() =>
@@ -96,15 +95,22 @@ function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
         <${Days} first=${event !== undefined && "date" in event.start ? event.start.date : dateText(start)}
           last=${event === undefined ? undefined : lastDayOf(event)} />
       `
-      : html`<div class="pair"><label>Start <input type="datetime-local" name="start" required defaultValue=${
-        localInputOf(start)
-      } /></label>
-        <label class="short">Minutes <select name="minutes">${
-        durations.map((one) => html`<option key=${one} selected=${one === minutes}>${one}</option>`)
-      }</select></label></div>`}
+      : html`<${Times} start=${localInputOf(start)} minutes=${event?.allDay === false ? minutesOf(event) : 60} />`}
     <label>Place <input name="location" maxlength="500" defaultValue=${event?.location ?? ""} /></label>
     <label>Description <textarea name="description" rows="2" maxlength="4000" defaultValue=${event?.description ??
       ""}></textarea></label>
+  `;
+}
+
+/** The end follows the start: an event stays as long as it is. */
+function Times(initial: { start: string; minutes: number }): VNode {
+  const [{ start, minutes }, set] = useState(initial);
+  return html`
+    <div class="pair"><label>Start <input type="datetime-local" name="start" required max=${LATEST} value=${start}
+      onInput=${(event: Event) => valueOf(event) === "" || set({ start: valueOf(event), minutes })} /></label>
+      <label>End <input type="datetime-local" name="end" required min=${start} max=${LATEST}
+        value=${localInputOf(new Date(Date.parse(start) + minutes * 60_000))} onInput=${(event: Event) =>
+          valueOf(event) === "" || set({ start, minutes: minutesBetween(start, valueOf(event)) })} /></label></div>
   `;
 }
 
@@ -112,7 +118,6 @@ function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
 function Days({ first: initial, last }: { first: string; last: string | undefined }): VNode {
   const [first, setFirst] = useState(initial);
   const [until, setUntil] = useState(last ?? initial);
-  const valueOf = ({ target }: Event): string => (target as HTMLInputElement).value;
   return html`
     <div
       class="pair"><label>First day <input type="date" name="date" required value=${first} onInput=${(event: Event) =>
@@ -132,9 +137,7 @@ function Repeat({ rule = "" }: { rule?: string }): VNode {
   return html`
     <div class="pair">
       <label>Repeat <select name="rrule" value=${chosen} onChange=${(event: Event) =>
-        setChosen((event.target as HTMLSelectElement).value)}>${(isKnown
-          ? REPEATS
-          : [[rule, ruleInWords(rule)], ...REPEATS])
+        setChosen(valueOf(event))}>${(isKnown ? REPEATS : [[rule, ruleInWords(rule)], ...REPEATS])
         .map(([one, label]) => html`<option key=${one} value=${one}>${label}</option>`)}</select></label>
       ${hasEnd
         ? html`<label>Until <input type="date" name="until" defaultValue=${until.filter(Boolean).join("-")} /></label>`
@@ -148,8 +151,7 @@ function SeriesFields({ event, isOccurrence }: { event: EventDetail; isOccurrenc
   const [scope, setScope] = useState(isOccurrence ? "this" : "all");
   return html`
     ${isOccurrence
-      ? html`<label>Change <select name="scope" value=${scope} onChange=${(change: Event) =>
-        setScope((change.target as HTMLSelectElement).value)}>
+      ? html`<label>Change <select name="scope" value=${scope} onChange=${(change: Event) => setScope(valueOf(change))}>
         <option value="this">only this one</option><option value="following">this and the following</option><option value="all">the whole series</option>
       </select></label>`
       : null}
@@ -165,8 +167,7 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
   // Who may not write in the room can have an event of their own.
   const [roomId, setRoomId] = useState(room !== undefined && canWrite(room) ? room.id : "");
   return html`
-    <label>Room <select name="roomId" value=${roomId} onChange=${(event: Event) =>
-      setRoomId((event.target as HTMLSelectElement).value)}>
+    <label>Room <select name="roomId" value=${roomId} onChange=${(event: Event) => setRoomId(valueOf(event))}>
       <option value="">none, only for me and those I invite</option>
       ${roomList.value.filter(canWrite).map((one) =>
         html`<option key=${one.id} value=${one.id}>${roomName(one)}</option>`
@@ -220,7 +221,7 @@ function Choices({ people, attendees, q, onFind, note }: {
   return html`
     <fieldset ref=${field} class="fields"><legend class="dim">Invite</legend>
       <input type="search" placeholder="Find by name" aria-label="Find people to invite" value=${q}
-        onInput=${({ target }: InputEvent) => onFind((target as HTMLInputElement).value)}
+        onInput=${(event: InputEvent) => onFind(valueOf(event))}
         onKeyDown=${(event: KeyboardEvent) => event.key === "Enter" && event.preventDefault()} />
       <div class="choices">${shown.map((one) =>
         html`
@@ -266,7 +267,7 @@ function timeOf(fields: FormData, event?: EventDetail): Record<string, unknown> 
     return isSame ? {} : { start: { date }, end: { date: dayAfter(last, 1) } };
   }
   const start = String(fields.get("start"));
-  const durationMinutes = Number(fields.get("minutes"));
+  const durationMinutes = minutesBetween(start, String(fields.get("end")));
   const timeZone = before !== undefined && "timeZone" in before
     ? before.timeZone
     : Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -306,7 +307,16 @@ function dayAfter(date: string, days: number): string {
 }
 
 function minutesOf({ startAt, endAt }: EventDetail): number {
-  return Math.round((Date.parse(endAt) - Date.parse(startAt)) / 60_000);
+  return minutesBetween(startAt, endAt);
+}
+
+function minutesBetween(start: string, end: string): number {
+  return Math.round((Date.parse(end) - Date.parse(start)) / 60_000);
+}
+
+/** What a field has now. */
+function valueOf({ target }: Event): string {
+  return (target as HTMLInputElement).value;
 }
 
 /** Such as `2026-03-01T09:30:00`, in Swedish as in ISO 8601. */
