@@ -62,6 +62,10 @@ browserTest("the client offers members, mentions those who are picked, and marks
       await page.keyboard.press("Tab");
       await send(page, "look");
       await eventually(async () => assert.deepEqual(await mentionedIn(), ["248289761001"]));
+      await eventually(async () => assert.deepEqual(await marked("look"), ["@design"]));
+      await target.call(ada, "POST", "/v1/collaboration/groups", { name: "Night" });
+      await send(page, "@night now");
+      await message(page, "@night now").getByText("Nobody was notified by @night").waitFor();
       await page.locator(".composer textarea").pressSequentially("@");
     });
     await t.step("a member without a handle is mentioned, and an unknown name is not marked", async () => {

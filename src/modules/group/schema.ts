@@ -13,6 +13,8 @@ export const GROUPS_OF_PERSON_MAX = 200;
 /** Members that one request adds or removes. */
 export const CHANGED_MEMBERS_MAX = 100;
 export const GROUP_NAME_MAX = 200;
+/** Groups that one text mentions: the members of each are looked up. */
+export const GROUPS_MENTIONED_MAX = 5;
 /** A stream without events: its lock serializes changes, which must not exceed the limits together. */
 export const GROUPS_LOCK = "groups";
 
@@ -44,6 +46,16 @@ export const GroupMember = z.object({
   addedAt: z.iso.datetime().describe("When the person became a member"),
 }).meta({ id: "GroupMember" });
 export type GroupMember = z.output<typeof GroupMember>;
+
+export const GroupMention = z.strictObject({
+  id: GroupId,
+  handle: z.string().max(64).optional().describe("Its handle when the message was sent; ignored in requests"),
+  state: z.enum(["mentioned", "empty", "too_many"]).optional().describe(
+    "`mentioned`: its members in the room are among `principalIds`; `empty`: none but the sender is in the room; `too_many`: none is " +
+      "mentioned, since a message mentions at most 100 principals. Ignored in requests",
+  ),
+}).meta({ id: "GroupMention" });
+export type GroupMention = z.output<typeof GroupMention>;
 
 export const GroupCreate = z.strictObject({
   name: Name,

@@ -169,6 +169,21 @@ export class GroupService {
     });
   }
 
+  /** The person is erased: nobody is notified, but each group is another one then. */
+  endMemberships(tenantId: string, principalId: string, groupIds: readonly string[]): Promise<number> {
+    return this.#write({ tenantId }, async (_tx, groups) => {
+      const ids: string[] = [];
+      for (const id of groupIds) {
+        const row = await groups.find(tenantId, id);
+        if (row === undefined || !(await groups.filterMembers(tenantId, id, [principalId])).has(principalId)) continue;
+        await groups.removeMembers(tenantId, id, [principalId]);
+        await groups.update(tenantId, id, this.#changed(row));
+        ids.push(id);
+      }
+      return ids.length;
+    });
+  }
+
   async #membersChanged(
     tx: Tx,
     actor: Actor,
@@ -201,7 +216,10 @@ export class GroupService {
     return row;
   }
 
-  #write<Result>({ tenantId }: Actor, work: (tx: Tx, groups: GroupStore) => Promise<Result>): Promise<Result> {
+  #write<Result>(
+    { tenantId }: Pick<Actor, "tenantId">,
+    work: (tx: Tx, groups: GroupStore) => Promise<Result>,
+  ): Promise<Result> {
     return this.#deps.store.write(async (tx) => {
       await tx.lock(tenantId, GROUPS_LOCK);
       return await work(tx, new GroupStore(tx.db));

@@ -20,6 +20,7 @@ export type GroupRow = {
 };
 type GroupMemberRow = { tenant_id: string; group_id: string; principal_id: string; added_at: string };
 export type GroupTables = { user_group: GroupRow; user_group_member: GroupMemberRow };
+export type MentionableGroup = { id: string; handle: string };
 /** A group with the number of its members. */
 export type CountedGroup = GroupRow & { member_count: number };
 export type ListedMember = GroupMemberRow & Pick<PrincipalRow, "id" | "owner_id" | "display_name" | "handle"> & {
@@ -90,6 +91,27 @@ export class GroupStore {
     await this.#db.deleteFrom("user_group_member").where(tenantIsUnindexed(tenantId)).where("group_id", "=", id)
       .execute();
     await this.#db.deleteFrom("user_group").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  /** Groups that can be mentioned, with these handles or ids; for some viewers only those that they are in. */
+  mentionable(
+    tenantId: string,
+    column: "handle" | "id",
+    values: readonly string[],
+    viewers: readonly string[],
+    limit: number,
+  ): Promise<MentionableGroup[]> {
+    let query = this.#db.selectFrom("user_group").select(["id", "handle"]).where("tenant_id", "=", tenantId)
+      .where(column, "in", values);
+    for (const viewer of viewers) {
+      query = query.where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom("user_group_member").select("group_id").whereRef("group_id", "=", "user_group.id")
+            .where("principal_id", "=", viewer),
+        )
+      );
+    }
+    return query.where("handle", "is not", null).$narrowType<MentionableGroup>().orderBy("id").limit(limit).execute();
   }
 
   /** Members by id, after an id. */

@@ -2,7 +2,8 @@
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { MENTION_ALL_HANDLES } from "@/modules/identity/mod.ts";
-import { canMention, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
+import type { GroupMention } from "@/modules/group/mod.ts";
+import { canMention, type Mentioned, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import { type Mentions, MENTIONS_MAX } from "./schema.ts";
 
@@ -35,44 +36,71 @@ export async function assertCanMention(
   if (principalIds.length === 0) return;
   const viewers = [...(await roomAccess.filterViewers(room, principalIds, db)).values()];
   const allowed = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
-  const errors = principalIds.flatMap((id, index) =>
-    allowed.has(id)
-      ? []
-      : [{ pointer: `/mentions/principalIds/${index}`, code: "not_found", detail: `No principal ${id} in this room` }]
-  );
-  const first = errors[0];
-  if (first === undefined) return;
-  throw new Fault("validation_failed", `${first.pointer}: no principal with this id can see the room`, { errors });
+  assertKnown(principalIds, allowed, "principalIds", (id) => `No principal ${id} can see the room`);
 }
 
 /**
- * Adds the mentions of the text: `@handle` or `@id` of members visible to the caller, `@handle` of a group for its members in the
- * room, and `@all` or `@here` where the caller may use it. Unknown names remain text.
+ * Adds the mentions of the text, if it is read: `@handle` or `@id` of members visible to the caller, `@handle` of a group for its
+ * members in the room, and `@all` or `@here` where the caller may use it. Unknown names remain text. Throws for unknown groups.
  */
 export async function addNamedMentions(
   db: AnyDatabase,
   roomAccess: RoomAccess,
   actor: Actor,
   grant: SendGrant,
-  { text, format }: { text: string; format: "markdown" | "plain" },
-  { principalIds, room: everybody }: Mentions,
+  content: { text: string; format: "markdown" | "plain" } | undefined,
+  given: Mentions,
 ): Promise<Mentions> {
-  const names = namesIn(text, format);
-  if (names.length === 0) return { principalIds, room: everybody };
-  const found = await roomAccess.findMentioned(actor, grant.room, names.flat(), { max: MENTIONS_MAX, db });
+  const names = content === undefined ? [] : namesIn(content.text, content.format);
+  const { principalIds, room: everybody, groups: givenGroups = [] } = given;
+  if (names.length === 0 && givenGroups.length === 0) return given;
+  const options = { max: MENTIONS_MAX, db };
+  const found = names.length === 0
+    ? new Map<string, Mentioned>()
+    : await roomAccess.findMentioned(actor, grant.room, names.flat(), options);
   const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);
   const meant = names.map((readings) => readings.find((one) => isForEverybody(one) || found.has(one)) ?? "");
-  const isForAll = meant.some(isForEverybody);
   const mentioned = new Set(principalIds);
-  for (const reading of meant) {
-    const ids = isForEverybody(reading) ? [] : found.get(reading) ?? [];
+  const groups = new Map<string, GroupMention>();
+  const add = ({ principalIds: ids, group }: Mentioned): void => {
     // A group is mentioned as a whole, or not at all.
-    if (mentioned.union(new Set(ids)).size <= MENTIONS_MAX) { for (const id of ids) mentioned.add(id); }
+    const fits = mentioned.union(new Set(ids)).size <= MENTIONS_MAX;
+    if (fits) { for (const id of ids) mentioned.add(id); }
+    const state = !fits ? "too_many" : ids.length === 0 ? "empty" : "mentioned";
+    if (group !== undefined) groups.set(group.id, { ...group, state });
+  };
+  if (givenGroups.length > 0) {
+    const ids = givenGroups.map(({ id }) => id);
+    const known = await roomAccess.groupsIn(actor, grant.room, "id", ids, options);
+    assertKnown(
+      ids,
+      new Set(known.map(({ group }) => group.id)),
+      "groups",
+      (id) => `No group ${id} that can be mentioned`,
+    );
+    for (const one of known) add(one);
   }
+  for (const reading of meant) if (!isForEverybody(reading)) add(found.get(reading) ?? { principalIds: [] });
   return {
     principalIds: [...mentioned],
-    room: everybody || (isForAll && canMentionAll(grant)),
+    room: everybody || (meant.some(isForEverybody) && canMentionAll(grant)),
+    ...groups.size === 0 ? {} : { groups: [...groups.values()] },
   };
+}
+
+/** Throws unless all of these ids of a field of `mentions` are known. */
+function assertKnown(
+  ids: readonly string[],
+  known: ReadonlySet<string>,
+  field: string,
+  detailOf: (id: string) => string,
+): void {
+  const errors = ids.flatMap((id, index) =>
+    known.has(id) ? [] : [{ pointer: `/mentions/${field}/${index}`, code: "not_found", detail: detailOf(id) }]
+  );
+  const [first] = errors;
+  if (first === undefined) return;
+  throw new Fault("validation_failed", `${first.pointer}: ${first.detail}`, { errors });
 }
 
 function canMentionAll({ room, role }: SendGrant): boolean {

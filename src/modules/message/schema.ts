@@ -11,6 +11,7 @@ import { pageInput } from "@/core/page.ts";
 import { BaseVersion } from "@/core/patch.ts";
 import { TimeInput } from "@/core/time/time_input.ts";
 import { FileIds } from "@/modules/file/mod.ts";
+import { GroupMention, GROUPS_MENTIONED_MAX } from "@/modules/group/mod.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, Person, RoomId, Senders } from "@/modules/room/mod.ts";
 
@@ -47,6 +48,9 @@ export const Mentions = z.strictObject({
   ),
   room: z.boolean().default(false).describe(
     "Mention everybody; in rooms with more than 100 members only moderators can",
+  ),
+  groups: z.array(GroupMention).max(GROUPS_MENTIONED_MAX).optional().describe(
+    "Groups whose members in the room to mention; in responses also those that the text names. Absent if there are none",
   ),
 }).meta({ id: "Mentions" });
 export type Mentions = z.output<typeof Mentions>;
@@ -108,8 +112,8 @@ export type Message = z.output<typeof Message>;
 
 const ParseMentions = z.boolean().optional().describe(
   "Also mention the members that the text names as `@handle` or `@id`, those of a group that it names by its handle, and everybody " +
-    `for \`@all\` or \`@here\` if the caller may. Of 50 names, ${MENTIONS_MAX} members at most: a group of which more are in the ` +
-    "room is not mentioned. Code and escaped @ are ignored; unknown names remain text",
+    `for \`@all\` or \`@here\` if the caller may. Of 50 names, with ${GROUPS_MENTIONED_MAX} groups, ${MENTIONS_MAX} members at most: ` +
+    "what became of a group is in `mentions.groups`. Code and escaped @ are ignored; unknown names remain text",
 );
 
 const ELEMENTS = "Buttons, selects, links and forms below the text; only agents and services send others than links. " +

@@ -275,9 +275,15 @@ export class MessageSender {
     const isVisible = (row: MessageRow | undefined): row is MessageRow =>
       row?.room_id === room.id && row.seq > hiddenUpTo({ room });
     await assertCanMention(db, this.#deps.roomAccess, context.actor, { room, role }, input.mentions);
-    const mentions = input.parseMentions === true
-      ? await addNamedMentions(db, this.#deps.roomAccess, context.actor, { room, role }, input, input.mentions)
-      : input.mentions;
+    const content = input.parseMentions === true ? input : undefined;
+    const mentions = await addNamedMentions(
+      db,
+      this.#deps.roomAccess,
+      context.actor,
+      { room, role },
+      content,
+      input.mentions,
+    );
     if (input.threadId !== undefined) {
       const root = await messages.find(tenantId, input.threadId);
       if (!isVisible(root)) throw messageNotInRoom("threadId");
@@ -314,7 +320,7 @@ function needsOnlyMembership(
   { clientMessageId, threadId, replyToId, fileIds, parseMentions, mentions }: MessageContent,
 ): boolean {
   return (clientMessageId ?? threadId ?? replyToId ?? fileIds ?? parseMentions) === undefined &&
-    mentions.principalIds.length === 0 && !mentions.room;
+    mentions.principalIds.length === 0 && !mentions.room && mentions.groups === undefined;
 }
 
 /** The message as the owner of attached files. */

@@ -163,9 +163,16 @@ export class MessageService {
       const { roomAccess } = this.#deps;
       if (given !== undefined) await assertCanMention(tx.db, roomAccess, actor, grant, given);
       const content = { text: input.text ?? row.text ?? "", format: input.format ?? row.format };
-      const mentions = parseMentions === true
-        ? await addNamedMentions(tx.db, roomAccess, actor, grant, content, given ?? { principalIds: [], room: false })
-        : given;
+      const mentions = parseMentions === true || given !== undefined
+        ? await addNamedMentions(
+          tx.db,
+          roomAccess,
+          actor,
+          grant,
+          parseMentions === true ? content : undefined,
+          given ?? { principalIds: [], room: false },
+        )
+        : undefined;
       const values = [input.text, input.format, mentions, metadata, elements];
       if (values.every((value) => value === undefined)) {
         return (await this.present(actor, [row], tx.db))[0] ?? presentMessage(row);

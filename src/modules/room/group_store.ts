@@ -13,26 +13,6 @@ export class RoomGroupStore {
     this.#db = db;
   }
 
-  /** Groups with these handles; for some viewers only those that they are in. */
-  byHandle(
-    tenantId: string,
-    handles: readonly string[],
-    viewers: readonly string[],
-    limit: number,
-  ): Promise<{ id: string; handle: string | null }[]> {
-    let query = this.#db.selectFrom("user_group").select(["id", "handle"]).where("tenant_id", "=", tenantId)
-      .where("handle", "in", handles);
-    for (const viewer of viewers) {
-      query = query.where(({ exists, selectFrom }) =>
-        exists(
-          selectFrom("user_group_member").select("group_id").whereRef("group_id", "=", "user_group.id")
-            .where("principal_id", "=", viewer),
-        )
-      );
-    }
-    return query.orderBy("id").limit(limit).execute();
-  }
-
   /** Enabled members of a group that are members of the room, at most `limit`. */
   async membersIn(tenantId: string, groupId: string, roomId: string, limit: number): Promise<string[]> {
     const rows = await this.#members(tenantId, groupId)

@@ -8,6 +8,7 @@ export {
   effectiveRole,
   hiddenUpTo,
   isMuted,
+  type Mentioned,
   notifiableIn,
   RoomAccess,
   type RoomGrant,

@@ -3,7 +3,12 @@ import { type Actor, isAtLeast, isGuest, lowerOf, missingEventScope, ROOM_ROLES,
 import { roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { type Context, requiredRoomRole } from "@/core/operation.ts";
-import { viewerOf as viewerOfGroups } from "@/modules/group/mod.ts";
+import {
+  GROUPS_MENTIONED_MAX,
+  GroupStore,
+  type MentionableGroup,
+  viewerOf as viewerOfGroups,
+} from "@/modules/group/mod.ts";
 import type { AnyDatabase, AnyTransaction, SeqRange, Store } from "@/ports/store.ts";
 import { AccessCache } from "./access_cache.ts";
 import { AccessStore, type RoomAccessRow } from "./access_store.ts";
@@ -21,9 +26,12 @@ import {
 
 /** `tx`: the write that the access is for. `least`: a room role instead of the one that the operation declares. */
 type AccessOptions = { tx?: AnyTransaction; least?: RoomRole };
-/** Groups that one text mentions: the members of each are looked up. */
-const GROUPS_MENTIONED_MAX = 5;
 
+/** Whom a name means: a principal, or the members of a group. */
+export type Mentioned = { principalIds: readonly string[]; group?: MentionableGroup };
+type Mentioner = Pick<Actor, "tenantId" | "role" | "ownerId" | "principalId">;
+type MentionRoom = Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">;
+type MentionOptions = { max: number; db: AnyDatabase };
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind" | "bounds">;
 
 /** Granted access to a room. `role` is null for a caller that browses a public room without being a member. */
@@ -174,7 +182,7 @@ export class RoomAccess {
   /** Ids of enabled members of a room by those of these names that are their handles or ids, first handles. */
   async membersByName(
     { tenantId }: Pick<Actor, "tenantId">,
-    room: Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">,
+    room: MentionRoom,
     names: readonly string[],
     db: AnyDatabase,
   ): Promise<Map<string, string>> {
@@ -189,33 +197,41 @@ export class RoomAccess {
     ]);
   }
 
-  /**
-   * The same for mentions: by each name its principals, of a group its other members in the room. Groups that the caller may not see, or
-   * of which more than `max` are in the room, have none.
-   */
+  /** The same for mentions: by each name its principals, of a group as `groupsIn` finds them. */
   async findMentioned(
-    actor: Pick<Actor, "tenantId" | "role" | "ownerId" | "principalId">,
-    room: Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">,
+    actor: Mentioner,
+    room: MentionRoom,
     names: readonly string[],
-    { max, db }: { max: number; db: AnyDatabase },
-  ): Promise<Map<string, readonly string[]>> {
-    const { tenantId } = actor;
-    const groups = new RoomGroupStore(db);
-    const [members, named] = await Promise.all([
-      this.membersByName(actor, room, names, db),
-      groups.byHandle(tenantId, names, viewerOfGroups(actor), GROUPS_MENTIONED_MAX),
+    options: MentionOptions,
+  ): Promise<Map<string, Mentioned>> {
+    const [members, groups] = await Promise.all([
+      this.membersByName(actor, room, names, options.db),
+      this.groupsIn(actor, room, "handle", names, options),
     ]);
-    const found = new Map<string, readonly string[]>();
-    for (const { id, handle } of named) {
-      const ids = await groups.membersIn(tenantId, id, room.id, max + 1);
-      if (handle !== null && ids.length <= max) {
-        const viewers = await this.filterViewers(room, ids.filter((one) => one !== actor.principalId), db);
-        found.set(handle, [...viewers.keys()].sort());
-      }
-    }
     // A principal whose id is the handle of a group came later.
-    for (const [name, id] of members) if (!found.has(name)) found.set(name, [id]);
-    return found;
+    return new Map<string, Mentioned>([
+      ...[...members].map(([name, id]) => [name, { principalIds: [id] }] as const),
+      ...groups.map((one) => [one.group.handle, one] as const),
+    ]);
+  }
+
+  /** Groups that the caller sees, with their other members in the room; of those with more than `max`, some of them. */
+  async groupsIn(
+    actor: Mentioner,
+    room: MentionRoom,
+    column: "handle" | "id",
+    values: readonly string[],
+    { max, db }: MentionOptions,
+  ): Promise<Required<Mentioned>[]> {
+    const { tenantId } = actor;
+    const viewers = viewerOfGroups(actor);
+    const groups = await new GroupStore(db).mentionable(tenantId, column, values, viewers, GROUPS_MENTIONED_MAX);
+    return await Promise.all(groups.map(async (group) => {
+      // One more, since the caller may be among them.
+      const ids = await new RoomGroupStore(db).membersIn(tenantId, group.id, room.id, max + 2);
+      const others = await this.filterViewers(room, ids.filter((one) => one !== actor.principalId), db);
+      return { group, principalIds: [...others.keys()].sort() };
+    }));
   }
 
   /** Of these principals, those that share a room with the subject. */

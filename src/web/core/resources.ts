@@ -100,7 +100,8 @@ export type MessageFile = {
   width: number | null;
   height: number | null;
 };
-export type Mentions = { principalIds: string[]; room: boolean };
+export type GroupMention = { id: string; handle: string; state: "mentioned" | "empty" | "too_many" };
+export type Mentions = { principalIds: string[]; room: boolean; groups?: GroupMention[] };
 export type Message = {
   id: string;
   roomId: string;

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { call, get } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
-import type { Message, Page, Principal, Room } from "../core/resources.ts";
+import type { GroupMention, Mentions, Message, Page, Principal, Room } from "../core/resources.ts";
 import { isGuest, myId } from "../core/session.ts";
 import { canModerate } from "../room/rooms.ts";
 import { isWithinWord, mentionNames } from "./markdown.ts";
@@ -43,6 +43,15 @@ export default function Absent({ message, room }: { message: Message; room: Room
     });
   const mayAdd = canModerate(room) && room.kind !== "direct";
   return html`<div role="status">${
+    unmentioned(mentions).map(({ handle, state }) =>
+      html`
+        <p key=${handle}
+          class="row absent"><span>Nobody was notified by <b dir="auto">@${handle}</b>: ${state === "empty"
+            ? "none of the group is in this room"
+            : "a message can mention at most 100 members"}.</span></p>
+      `
+    )
+  }${
     absent.map((one) =>
       html`
         <p key=${one.id}
@@ -54,11 +63,16 @@ export default function Absent({ message, room }: { message: Message; room: Room
   }</div>`;
 }
 
+/** Groups that a text names, and that notify nobody. */
+function unmentioned({ groups = [] }: Mentions): GroupMention[] {
+  return groups.filter(({ state }) => state !== "mentioned");
+}
+
 /** Those whom a text names, although they are not mentioned. */
 async function readNamed({ text, mentions }: Message): Promise<readonly Principal[]> {
   // Guests cannot look up names.
   if (isGuest()) return [];
-  const known = mentionNames(mentions);
+  const known = new Set([...mentionNames(mentions).keys(), ...unmentioned(mentions).map(({ handle }) => handle)]);
   const names = namesIn(text ?? "").filter((name) => !known.has(name)).slice(0, NAMES_MAX);
   const pages = await Promise.all(
     names.map((q) => get<Page<Principal>>("v1/collaboration/principals", { q, limit: FOUND_MAX })),

@@ -127,8 +127,10 @@ function mentions(text: string, names: MentionNames): ComponentChildren[] {
 }
 
 /** Names of the mentioned: handles as they are, and for ids, which say little, the display names. */
-export function mentionNames({ principalIds, room }: Mentions): MentionNames {
-  const names = new Map<string, string>(room ? ["all", "here", "channel", "everyone"].map((word) => [word, word]) : []);
+export function mentionNames({ principalIds, room, groups = [] }: Mentions): MentionNames {
+  const words = groups.flatMap(({ handle, state }) => state === "mentioned" ? handle : []);
+  if (room) words.push("all", "here", "channel", "everyone");
+  const names = new Map(words.map((word) => [word, word]));
   for (const id of principalIds) {
     const { displayName = id, handle = null } = personOf(id) ?? {};
     for (const name of [id, displayName]) names.set(name.toLowerCase(), displayName);

@@ -18,7 +18,7 @@ export const SHARED = `${WRITTEN}-shared`;
 const DIRECT = { kind: "direct", memberIds: [ZOE] };
 const WHEN = { start: { dateTime: "2026-04-05T09:00:00", timeZone: "Europe/Vienna" }, durationMinutes: 30 };
 
-export type Traces = { admin: Caller; zoe: Caller; bob: Caller; roomId: string };
+export type Traces = { admin: Caller; zoe: Caller; bob: Caller; roomId: string; groupId: string };
 
 /** A person with one of everything, and another one who has to do with it. */
 export async function leaveTraces(gateway: Harness): Promise<Traces> {
@@ -39,7 +39,7 @@ export async function leaveTraces(gateway: Harness): Promise<Traces> {
   const { id: groupId } = ok(await admin.post(`${BASE}/groups`, { name: "On call" }));
   ok(await admin.post(`${BASE}/groups/${groupId}/members`, { principalIds: [ZOE, "bob"] }));
   await gateway.runJobs();
-  return { admin, zoe, bob, roomId };
+  return { admin, zoe, bob, roomId, groupId };
 }
 
 /** What others see and answer. */

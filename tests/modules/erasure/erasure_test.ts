@@ -179,7 +179,7 @@ async function countRows(gateway: Harness, mode: string): Promise<Erasure["count
 
 testOnEngines("erasure.create replaces a person by a pseudonym in every column of every table", async (environment) => {
   await using gateway = await openResourceGateway(environment);
-  const { zoe, roomId } = await leaveTraces(gateway);
+  const { zoe, roomId, groupId } = await leaveTraces(gateway);
   await countRows(gateway, "anonymize");
   assert.equal(ok(await zoe.get("/v1/collaboration/me")).principal.id, ZOE);
   const { counts, expected, pseudonymId } = await erase(gateway, "anonymize");
@@ -193,6 +193,8 @@ testOnEngines("erasure.create replaces a person by a pseudonym in every column o
   assert.deepEqual([text, senderId], [`${WRITTEN} second`, pseudonymId]);
   assert.equal(ok(await again.get(`/v1/collaboration/principals/${pseudonymId}`)).displayName, "Deleted user");
   assert.equal((await again.get(`/v1/collaboration/principals/${ZOE}`)).status, 404);
+  const group = ok(await again.get(`/v1/collaboration/groups/${groupId}`));
+  assert.deepEqual([group.memberCount, group.version], [1, 3], "its directory reads it again");
   const events = await readRoomEvents(again, roomId);
   const types = events.map(({ type }) => type);
   assert.ok(types.includes("member.left") && types.includes("principal.erased"));

@@ -145,12 +145,13 @@ testOnEngines("a group is mentioned by its handle: its members in the room are n
   const admin = await openAdmin(gateway);
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol", "dan", "eve");
   const roomId = await createRoom(alice, ["bob", "carol", "dan"]);
-  await createGroup(admin, "Design", ["alice", "bob", "dan", "eve"]);
-  await createGroup(admin, "Empty");
+  const id = await createGroup(admin, "Design", ["alice", "bob", "dan", "eve"]);
+  const emptyId = await createGroup(admin, "Empty");
   ok(await admin.delete(`${API}/principals/dan`));
   const text = "@carol, @Design: see `@empty` @empty";
   const message = await sendMessage(alice, roomId, text, { parseMentions: true });
-  assert.deepEqual(message.mentions, { principalIds: ["carol", "bob"], room: false });
+  const groups = [{ id, handle: "design", state: "mentioned" }, { id: emptyId, handle: "empty", state: "empty" }];
+  assert.deepEqual(message.mentions, { principalIds: ["carol", "bob"], room: false, groups });
   await gateway.runJobs();
   for (const one of [bob, carol]) {
     const { items } = ok(await one.get(`${API}/notifications?kinds=mention`));
@@ -160,15 +161,32 @@ testOnEngines("a group is mentioned by its handle: its members in the room are n
   const eve = await gateway.as("eve");
   assert.deepEqual(ok(await eve.get(`${API}/notifications`)).items, [], "not in the room");
   const edited = ok(await alice.patch(`/v1/messages/${message.id}`, { text: "@carol", parseMentions: true }));
-  assert.deepEqual(edited.mentions.principalIds, ["carol"]);
+  assert.deepEqual(edited.mentions, { principalIds: ["carol"], room: false });
+  // What a response says of a message can be sent again, and a group be mentioned by its id.
+  const given = await sendMessage(alice, roomId, "look", { mentions: { principalIds: [], groups: [{ id }] } });
+  assert.deepEqual(given.mentions.groups, groups.slice(0, 1));
+  const repeated = ok(await alice.patch(`/v1/messages/${given.id}`, { text: "Look", mentions: given.mentions }));
+  assert.deepEqual(repeated.mentions, given.mentions);
+  const unknown = await alice.post("/v1/messages", { roomId, text: "x", mentions: { groups: [{ id: "grp_none" }] } });
+  assertProblem(unknown, 422, "validation_failed");
+  assert.equal(unknown.body.errors[0].pointer, "/mentions/groups/0");
 
   const { id: documentId } = ok(await alice.post(`${API}/documents`, { roomId, title: "Plan", text: "One" }));
   ok(await alice.post(`${API}/documents/${documentId}/comments`, { text: "@design?" }));
   const kinds = ok(await bob.get(`${API}/notifications`)).items.map(({ kind }: { kind: string }) => kind);
   assert.ok(kinds.includes("comment_mention"), kinds.join());
+  const { id: ownId } = ok(await alice.post(`${API}/documents`, { title: "Notes" }));
+  for (const one of ["bob", "carol"]) {
+    ok(await alice.put(`${API}/documents/${ownId}/access/${one}`, { role: "reader" }));
+  }
+  ok(await alice.post(`${API}/documents/${ownId}/comments`, { text: "@Design!" }));
+  const noticesOf = async (one: Caller) =>
+    ok(await one.get(`${API}/notifications?kinds=comment_mention`)).items
+      .map(({ resource }: { resource: { id: string } }) => resource.id);
+  assert.deepEqual([await noticesOf(carol), await noticesOf(bob)], [[], [ownId, documentId]]);
 });
 
-Deno.test("a group of which more are in the room than one message may mention remains text", async () => {
+Deno.test("a group of which more are in the room than one message may mention is not mentioned, and says so", async () => {
   await using gateway = await openGateway();
   const admin = await openAdmin(gateway);
   const { alice } = await createCallers(gateway, "alice");
@@ -176,12 +194,20 @@ Deno.test("a group of which more are in the room than one message may mention re
   await createCallers(gateway, ...many);
   const roomId = await createRoom(alice, many);
   const id = await createGroup(admin, "Many", many.slice(0, 100));
-  const mentioned = async (text: string) =>
-    (await sendMessage(alice, roomId, text, { parseMentions: true })).mentions.principalIds.length;
-  assert.equal(await mentioned("@many"), 100);
-  assert.equal(await mentioned("@p100 @many @p100"), 1, "not a part of it");
+  const mentionedBy = async (sender: Caller, text: string) => {
+    const { mentions } = await sendMessage(sender, roomId, text, { parseMentions: true });
+    return [mentions.principalIds.length, mentions.groups[0].state];
+  };
+  const mentioned = (text: string) => mentionedBy(alice, text);
+  assert.deepEqual(await mentioned("@many"), [100, "mentioned"]);
+  assert.deepEqual(await mentioned("@p100 @many @p100"), [1, "too_many"], "not a part of it");
   ok(await admin.post(`${GROUPS}/${id}/members`, { principalIds: ["p100"] }));
-  assert.equal(await mentioned("@many"), 0);
+  assert.deepEqual(await mentioned("@many"), [0, "too_many"]);
+  assert.deepEqual(
+    await mentionedBy(await gateway.as("p000"), "@many"),
+    [100, "mentioned"],
+    "the sender does not count",
+  );
 });
 
 testOnEngines(

@@ -2,10 +2,11 @@
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { notVisible } from "@/core/fault.ts";
+import { GROUPS_MENTIONED_MAX, GroupStore, viewerOf } from "@/modules/group/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { MENTIONS_MAX, namesIn } from "@/modules/message/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
-import { type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
+import { type Mentioned, type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import type { LockedDocument } from "../access.ts";
 import { DocumentStore } from "../store.ts";
@@ -21,8 +22,8 @@ type Deps = {
 
 /** Who can read a document. */
 type Readers = {
-  /** Ids by those of these names that are handles or ids. */
-  byName(names: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>>;
+  /** Principals by those of these names that are handles or ids. */
+  byName(names: readonly string[]): Promise<ReadonlyMap<string, Mentioned>>;
   /** Those of these principals that can read it and want to be notified. */
   willing(ids: readonly string[], isMention: boolean): Promise<string[]>;
 };
@@ -41,12 +42,14 @@ export class CommentNotifier {
     const involved = textBefore === undefined ? await involvedIn(tx.db, row, comment) : [];
     if (names.length === 0 && involved.every((id) => id === actor.principalId)) return;
     const readers = row.room_id === null
-      ? await this.#readersOf(row, tx.db)
+      ? await this.#readersOf(actor, row, tx.db)
       : await this.#viewersOf(actor, row.room_id, tx.db);
-    const byName = names.length === 0 ? new Map<string, readonly string[]>() : await readers.byName(names.flat());
-    const mentioned = [
-      ...new Set(names.flatMap((readings) => byName.get(readings.find((name) => byName.has(name)) ?? "") ?? [])),
-    ];
+    const byName = names.length === 0 ? new Map<string, Mentioned>() : await readers.byName(names.flat());
+    const meant = names.map((readings) =>
+      byName.get(readings.find((name) => byName.has(name)) ?? "")?.principalIds ?? []
+    );
+    // A group is mentioned as a whole, or not at all.
+    const mentioned = [...new Set(meant.filter((ids) => ids.length <= MENTIONS_MAX).flat())];
     const others = involved.filter((id) => !mentioned.includes(id));
     const draftOf = (kind: string, principalIds: readonly string[]): NotificationDraft => ({
       tenantId: row.tenant_id,
@@ -78,20 +81,40 @@ export class CommentNotifier {
     };
   }
 
-  async #readersOf({ tenant_id: tenantId, id }: DocumentRow, db: AnyDatabase): Promise<Readers> {
+  async #readersOf(actor: Actor, { tenant_id: tenantId, id }: DocumentRow, db: AnyDatabase): Promise<Readers> {
     const readerIds = await new DocumentStore(db).audience(tenantId, id);
     const readers = await this.#deps.identity.findEnabled(tenantId, readerIds, db);
+    const others = [...readers.keys()].filter((one) => one !== actor.principalId);
     return {
-      byName: () =>
-        Promise.resolve(
-          new Map([...readers.values()].flatMap(({ id, handle }) => [
-            [id, [id]] as const,
-            ...handle === null ? [] : [[handle, [id]] as const],
-          ])),
-        ),
+      byName: async (names) =>
+        new Map<string, Mentioned>([
+          ...[...readers.values()].flatMap(({ id, handle }) =>
+            [id, handle ?? id].map((name) => [name, { principalIds: [id] }] as const)
+          ),
+          ...(await groupsAmong(db, actor, names, others)).map((one) => [one.group.handle, one] as const),
+        ]),
       willing: (ids) => Promise.resolve(ids.filter((id) => readers.has(id))),
     };
   }
+}
+
+/** Groups with these handles that the actor sees, with their members among some readers. */
+async function groupsAmong(
+  db: AnyDatabase,
+  actor: Actor,
+  names: readonly string[],
+  readerIds: readonly string[],
+): Promise<Required<Mentioned>[]> {
+  if (readerIds.length === 0) return [];
+  const { tenantId } = actor;
+  const groups = new GroupStore(db);
+  const named = await groups.mentionable(tenantId, "handle", names, viewerOf(actor), GROUPS_MENTIONED_MAX);
+  return await Promise.all(
+    named.map(async (group) => ({
+      group,
+      principalIds: [...await groups.filterMembers(tenantId, group.id, readerIds)],
+    })),
+  );
 }
 
 /** Who wrote in its thread; of a new thread, who created the document. */

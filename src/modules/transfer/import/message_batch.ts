@@ -208,7 +208,7 @@ export class MessageBatch {
       this.#report.skip("unknown_principal", `${where}: mention`, ids.length - known.length);
     }
     if (known.length > MENTIONS_MAX) this.#report.skip("too_many_mentions", where);
-    return { principalIds: known.slice(0, MENTIONS_MAX), room: mentions.room };
+    return { ...mentions, principalIds: known.slice(0, MENTIONS_MAX) };
   }
 
   #clientId({ clientMessageId, senderId, where }: SourceMessage, taken: Set<string>): string | null {

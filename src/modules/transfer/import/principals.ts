@@ -5,6 +5,7 @@ import { findTimeZone } from "@/core/time/time_zone.ts";
 import {
   addPrincipals,
   findTakenHandles,
+  Handle,
   newPrincipal,
   PrincipalArchiveStore,
   type PrincipalRow,
@@ -15,7 +16,6 @@ import type { ImportRow, TransferTables } from "../store.ts";
 import type { Report } from "./report.ts";
 
 const NAME_MAX = 100;
-const HANDLE = /^(?!me$)[a-z0-9._-]{1,64}$/;
 
 export class ImportedPrincipals {
   readonly #row: ImportRow;
@@ -116,7 +116,7 @@ export class ImportedPrincipals {
 
   #handle({ id, handle }: SourcePrincipal, taken: Set<string>): string | null {
     if (handle === null) return null;
-    if (!HANDLE.test(handle)) {
+    if (!Handle.safeParse(handle).success) {
       this.#report.skip("handle_invalid", `${id}: ${handle}`);
       return null;
     }
