@@ -9,8 +9,8 @@ type Sdk = typeof import("@modelcontextprotocol/client");
 export type Target = { url: string; headers: Readonly<Record<string, string>> };
 export type RemoteTool = { name: string; description?: string | undefined; inputSchema: Record<string, unknown> };
 type RemoteResult = { text: string; isError: boolean };
-/** What the last request of a connection failed with. */
-type Failure = { code: string | undefined };
+/** A connection: what its last request failed with, how many it may still send, and what ends it once those are sent. */
+type Connection = { code: string | undefined; postsLeft: number; end: AbortController };
 
 /** Why a server did not answer; its message names no secret. */
 export class ServerError extends Error {
@@ -28,6 +28,8 @@ const RESPONSE_BOUNDS: JsonBounds = { bytesMax: 512 * 1024, depthMax: 64, values
 const PAGES_MAX = 4;
 const RESULT_MAX_CHARS = 24_000;
 const AUTHENTICATION = [401, 403];
+/** A call takes less than ten; the others answer what the server asks, each in a connection of its own. */
+const POSTS_MAX = 32;
 /** Shortest pause before a stream is resumed, whatever the server says: it decides how often that happens. */
 const RESUME_MIN_MS = 500;
 /** How long the end of a session is waited for: the result of the call is there already. */
@@ -74,8 +76,9 @@ export class RemoteServers {
   ): Promise<Result> {
     const sdk = await (loading ??= import("@modelcontextprotocol/client"));
     const limit = AbortSignal.timeout(this.#callMs);
-    const options = { signal: signal === undefined ? limit : AbortSignal.any([limit, signal]), timeout: this.#callMs };
-    const failure: Failure = { code: undefined };
+    const connection: Connection = { code: undefined, postsLeft: POSTS_MAX, end: new AbortController() };
+    const signals = [limit, connection.end.signal, ...signal === undefined ? [] : [signal]];
+    const options = { signal: AbortSignal.any(signals), timeout: this.#callMs };
     const client = new sdk.Client({ name: "collaboration-gateway", version: this.#version }, {
       versionNegotiation: { mode: "auto" },
       listMaxPages: PAGES_MAX,
@@ -85,7 +88,7 @@ export class RemoteServers {
       },
     });
     const transport = new sdk.StreamableHTTPClientTransport(new URL(target.url), {
-      fetch: (url, init) => this.#fetch(target, failure, url, init),
+      fetch: (url, init) => this.#fetch(target, connection, url, init),
       reconnectionScheduler(resume, delayMs) {
         const timer = setTimeout(resume, Math.max(delayMs, RESUME_MIN_MS));
         return () => clearTimeout(timer);
@@ -95,7 +98,7 @@ export class RemoteServers {
       await client.connect(transport, options);
       return await work(client, options);
     } catch (cause) {
-      const code = failure.code ??
+      const code = connection.code ??
         (limit.aborted ? "timed_out" : signal?.aborted === true ? "cancelled" : "protocol_error");
       throw new ServerError(code, { cause });
     } finally {
@@ -106,7 +109,7 @@ export class RemoteServers {
 
   async #fetch(
     { url: known, headers }: Target,
-    failure: Failure,
+    connection: Connection,
     url: string | URL,
     init: RequestInit | undefined,
   ): Promise<Response> {
@@ -115,17 +118,22 @@ export class RemoteServers {
     // A stream of its own would stay open after the call; only that of a call is resumed.
     const isUnasked = method === "GET" && !all.has("last-event-id");
     if (isUnasked || String(url) !== known) return new Response(null, { status: 405 });
+    if (method === "POST" && connection.postsLeft-- <= 0) {
+      const reason = new Error("The server asked for too many responses");
+      connection.end.abort(reason);
+      throw reason;
+    }
     for (const [name, value] of Object.entries(headers)) all.set(name, value);
     const totalMs = method === "DELETE" ? END_SESSION_MS : this.#callMs;
     const options = { totalMs, bodyMaxBytes: RESPONSE_BOUNDS.bytesMax, json: RESPONSE_BOUNDS };
-    failure.code = undefined;
+    connection.code = undefined;
     try {
       const response = await this.#outbound(url, { ...init, headers: all }, options);
       const { ok, status } = response;
-      if (!ok) failure.code = AUTHENTICATION.includes(status) ? "not_authorized" : `http_${status}`;
+      if (!ok) connection.code = AUTHENTICATION.includes(status) ? "not_authorized" : `http_${status}`;
       return response;
     } catch (error) {
-      if (error instanceof OutboundError) failure.code = error.code;
+      if (error instanceof OutboundError) connection.code = error.code;
       throw error;
     }
   }

@@ -84,6 +84,17 @@ Deno.test("a server is notified that a call was cancelled", async () => {
   await eventually(() => assert.ok(at.seen.includes(`POST notifications/cancelled ${SESSION}`), at.seen.join()));
 });
 
+Deno.test("a server that asks for responses without end gets few, and the call fails at once", async () => {
+  const pings = Array.from(
+    { length: 1000 },
+    (_, id) => event("", JSON.stringify({ jsonrpc: "2.0", id, method: "ping" })),
+  );
+  await using at = serve(() => stream(...pings, new Uint8Array()));
+  await assert.rejects(at.servers.callTool(at.target, "work", {}), { code: "protocol_error" });
+  const posts = at.seen.filter((one) => one.startsWith("POST")).length;
+  assert.ok(posts <= 32, `${posts} requests of one call`);
+});
+
 Deno.test("a tool's texts, resources, links and structured results reach the model", async () => {
   const cases: [unknown, string][] = [
     [content({ type: "text", text: "a" }, { type: "text", text: "b" }), "a\nb"],
