@@ -351,6 +351,33 @@ Deno.test("a response that is too long is refused, with a length and without", a
   await left;
 });
 
+Deno.test("a server that sends without end, but no body, is left at once", async () => {
+  const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const cases: [head: string, part: string, code: OutboundErrorCode][] = [
+    ["", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", "response_too_large"],
+    [chunked, "0", "response_too_large"],
+    [`${chunked}1;`, "extension", "response_too_large"],
+    [chunked, "1\r\nx\r\n", "response_too_large"],
+    ["HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "x", "connection_failed"],
+  ];
+  for (const [head, part, code] of cases) {
+    const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+    const serving = (async () => {
+      using connection = await listener.accept();
+      await connection.read(new Uint8Array(1024));
+      await connection.write(new TextEncoder().encode(head));
+      const parts = new TextEncoder().encode(part.repeat(1000));
+      try {
+        while (true) await connection.write(parts);
+      } catch { /* The caller has left. */ }
+    })();
+    const call = async () => await (await createOutbound(LOOPBACK)(`http://127.0.0.1:${listener.addr.port}/`)).text();
+    await assertRefused(call(), code, part);
+    await serving;
+    listener.close();
+  }
+});
+
 Deno.test("a server that says nothing, or not all, is left", async () => {
   let [begun, ended] = [0, 0];
   await using server = serve(async (request) => {

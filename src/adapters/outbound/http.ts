@@ -11,6 +11,7 @@ import {
   type OutboundOptions,
 } from "@/ports/outbound.ts";
 import { AddressPolicy, type Resolve } from "./address_policy.ts";
+import { boundConnection } from "./connection_bounds.ts";
 import { type BodyOptions, createBodyStream } from "./response_body.ts";
 
 const CONNECT_MS = 5000;
@@ -83,7 +84,8 @@ export function createOutbound(
           openConnection(url, address, {
             ...init,
             body,
-            call: call.signal,
+            call,
+            bodyMaxBytes,
             connectMs: isLast ? connectMs : Math.min(connectMs, NEXT_ADDRESS_MS),
             ca,
           }),
@@ -104,10 +106,11 @@ export function createOutbound(
 function openConnection(
   url: URL,
   address: string,
-  { method = "GET", headers, body, call, connectMs, ca }: Omit<Init, "body"> & {
+  { method = "GET", headers, body, call, bodyMaxBytes, connectMs, ca }: Omit<Init, "body"> & {
     body: Body;
-    /** Aborts when the call ends. */
-    call: AbortSignal;
+    /** Aborted when the call ends. */
+    call: AbortController;
+    bodyMaxBytes: number;
     connectMs: number;
     ca: string | undefined;
   },
@@ -128,18 +131,19 @@ function openConnection(
     ...(ca === undefined ? {} : { ca }),
   });
   let isConnected = false;
-  const abort = (): void => fail(call.reason);
+  const abort = (): void => fail(call.signal.reason);
   const timer = setTimeout(
     () => fail(new ConnectionError("timed_out", `No connection within ${connectMs} ms`, false)),
     connectMs,
   );
   const fail = (reason: unknown): void => {
     clearTimeout(timer);
-    call.removeEventListener("abort", abort);
+    call.signal.removeEventListener("abort", abort);
     request.destroy();
     reject(reason);
   };
-  call.addEventListener("abort", abort, { once: true });
+  call.signal.addEventListener("abort", abort, { once: true });
+  boundConnection(request, bodyMaxBytes, (reason) => call.abort(reason));
   request.on("socket", (socket) => {
     socket.once(isTls ? "secureConnect" : "connect", () => {
       isConnected = true;
@@ -155,7 +159,7 @@ function openConnection(
   });
   request.on("response", (response) => {
     clearTimeout(timer);
-    call.removeEventListener("abort", abort);
+    call.signal.removeEventListener("abort", abort);
     respond(response);
   });
   if (!(body instanceof ReadableStream)) request.end(body);

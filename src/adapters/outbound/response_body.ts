@@ -14,6 +14,8 @@ const JSON_PIECE_BYTES = 8 * 1024;
  * than parsing them together. Those of a few streams are given out as they come.
  */
 const GATHER = { perStreamMs: 3, maxMs: 100 };
+/** Chunks of a body, beside one for so many of its bytes: each takes as long as a thousand bytes. */
+const [CHUNKS_MAX, BYTES_PER_CHUNK] = [4096, 16];
 /** Longest pause in reading for a caller that has used up its share of CPU time: servers wait that long for sure. */
 const DEBT_PAUSE_MAX_MS = 1000;
 
@@ -49,6 +51,7 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
   readonly #abort = (): void => this.#fail(this.#options.call.reason);
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #bytes = 0;
+  #chunks = 0;
   /** What has arrived and was not given out; all of it may have arrived. */
   readonly #waiting: Uint8Array[] = [];
   #isComplete = false;
@@ -77,7 +80,10 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     this.#incoming.on("error", cut);
     this.#incoming.on("aborted", () => cut());
     this.#incoming.on("close", () => cut());
-    this.#options.call.addEventListener("abort", this.#abort, { once: true });
+    const { call } = this.#options;
+    // It may have ended since the response began.
+    if (call.aborted) return this.#abort();
+    call.addEventListener("abort", this.#abort, { once: true });
   }
 
   async pull(): Promise<void> {
@@ -106,7 +112,11 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     if (this.#isOver) return;
     const { maxBytes } = this.#options;
     this.#bytes += chunk.length;
-    const excess = this.#bytes > maxBytes ? `longer than ${maxBytes} bytes` : this.#excessOf(chunk);
+    const excess = this.#bytes > maxBytes
+      ? `longer than ${maxBytes} bytes`
+      : ++this.#chunks > CHUNKS_MAX + this.#bytes / BYTES_PER_CHUNK
+      ? "sent in chunks of a few bytes"
+      : this.#excessOf(chunk);
     if (excess !== undefined) return this.#fail(tooLarge(excess));
     this.#waiting.push(chunk);
     if (this.#waiting.length > 1 && this.#timer === undefined) return;
