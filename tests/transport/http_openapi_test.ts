@@ -288,7 +288,10 @@ Deno.test("each schema has one type, and null at most", async () => {
 
 Deno.test("every documentation file has a documented media type", async () => {
   const gateway = createSampleGateway();
-  const { get } = (await documentOf(gateway)).paths["/docs/{asset}"];
+  const { paths } = await documentOf(gateway);
+  const manifest = paths["/manifest.webmanifest"].get.responses["200"].content["application/manifest+json"];
+  assert.equal(manifest.schema.type, "object");
+  const { get } = paths["/docs/{asset}"];
   const types = Object.keys(get.responses["200"].content);
   for (const asset of get.parameters[0].schema.enum) {
     const response = await gateway.call(`/docs/${asset}`, { token: null });

@@ -347,7 +347,11 @@ Deno.test("hostile bodies are refused or answered, and change nothing", async ()
     assert.match((await rpc(alice, "prompts/get", params)).error?.message ?? "", message);
   }
   const request = { jsonrpc: "2.0", id: 1, method: "tools/list" };
-  assert.equal((await alice.post("/mcp", request, { accept: "application/json" })).status, 406);
+  for (
+    const [accept, status] of [["application/json", 406], ["*/*, text/event-stream;q=0", 406], ["*/*", 200]] as const
+  ) {
+    assert.equal((await alice.post("/mcp", request, { accept })).status, status, accept);
+  }
   assert.equal((await alice.get("/mcp")).status, 405);
   assert.equal((await alice.delete("/mcp")).status, 405);
 });

@@ -15,6 +15,7 @@ import { parseQuery, type Route, type RouteCall } from "@/core/http/route.ts";
 import { Places } from "@/core/limit/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { originNotAllowed, type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
+import { acceptsType } from "../shared/static_asset.ts";
 import { ResourceListener } from "./listener.ts";
 import { createServer, loadSdk } from "./protocol.ts";
 import { Resources } from "./resources.ts";
@@ -22,6 +23,7 @@ import { type ToolContext, Tools } from "./tools.ts";
 import { TOOLSETS } from "./verbs.ts";
 
 const BODY_MAX_BYTES = 256 * 1024;
+const MEDIA_TYPES = ["application/json", "text/event-stream"];
 const FIELDS_MAX = 200;
 const LISTENERS = { perOwner: 10, perTenant: 1000, perNode: 2000 };
 const TARGETS_MAX = 50;
@@ -168,6 +170,7 @@ export class McpEndpoint {
       throw originNotAllowed(request.headers.get("Origin") ?? "");
     }
     const { toolsets, readonly } = parseQuery(request, Query);
+    const named = withNamedTypes(request);
     const message = requireMessage(call.body);
     const context: ToolContext = {
       endCharge: once(beginCharge()),
@@ -180,8 +183,8 @@ export class McpEndpoint {
     };
     const method = typeof message.method === "string" && METHODS.has(message.method) ? message.method : "other";
     const response = method === "subscriptions/listen"
-      ? await this.#listen(request, message, context)
-      : await this.#answer(request, message, context);
+      ? await this.#listen(named, message, context)
+      : await this.#answer(named, message, context);
     context.endCharge();
     metrics.mcpRequests.inc({ method, status: String(response.status) });
     return response;
@@ -290,6 +293,14 @@ function requireMessage(body: unknown): Message {
     throw new Fault("validation_failed", `Expected objects of at most ${FIELDS_MAX} fields`);
   }
   return message;
+}
+
+/** The request with both types named, if its `Accept` includes them: the SDK does not match wildcards, as curl sends. */
+function withNamedTypes(request: Request): Request {
+  if (!MEDIA_TYPES.every((type) => acceptsType(request.headers, type))) return request;
+  const headers = new Headers(request.headers);
+  headers.set("Accept", MEDIA_TYPES.join(", "));
+  return new Request(request.url, { method: request.method, headers, signal: request.signal });
 }
 
 /** The function, which does nothing when it is called again. */

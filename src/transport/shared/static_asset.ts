@@ -26,7 +26,7 @@ export function assetRoute(
   asset: StaticAsset,
 ): Route {
   const { mediaType } = asset;
-  const schema = { type: mediaType === "application/json" ? "object" : "string" };
+  const schema = { type: mediaType.endsWith("json") ? "object" : "string" };
   return {
     ...route,
     tag: "operation",
@@ -131,4 +131,13 @@ type Callback = (error: Error | null, result: Uint8Array) => void;
 /** The values of a header such as `Accept`, in lower case, and whether each is acceptable: weight 0 excludes it. */
 export function parseAcceptHeader(header: string): ReadonlyMap<string, boolean> {
   return new Map(parseAccept(header).map(({ type, q }) => [type.toLowerCase(), q > 0]));
+}
+
+/** Whether `Accept` includes a media type; its most specific range decides. */
+export function acceptsType(headers: Headers, type: string): boolean {
+  const accept = readListHeader(headers, "Accept");
+  if (accept === null || accept === "" || accept === "*/*" || accept === type) return true;
+  const accepted = parseAcceptHeader(accept);
+  const ranges = [type, `${type.split("/")[0]}/*`, "*/*"];
+  return ranges.map((range) => accepted.get(range)).find((isAccepted) => isAccepted !== undefined) === true;
 }
