@@ -9,6 +9,11 @@ export type HoldSubject = { roomId: string } | { principalId: string };
 /** Whether a hold is on the subject, or on its tenant, in what `db` sees. Without a subject: on the tenant. */
 export type IsHeld = (db: AnyDatabase, tenantId: string, subject?: HoldSubject) => Promise<boolean>;
 
+/** Of a resource that is in a room, or in none: then with its creator. */
+export function holdSubjectOf({ room_id, created_by }: { room_id: string | null; created_by: string }): HoldSubject {
+  return room_id === null ? { principalId: created_by } : { roomId: room_id };
+}
+
 type HoldSource = { isHeld?: IsHeld };
 /** The transaction of a job that is about to delete. */
 type Tx = { db: AnyDatabase; enqueue(...drafts: JobDraft[]): Promise<void> };

@@ -136,7 +136,7 @@ function eventOperations(calendar: CalendarService, updater: EventUpdater): Oper
       http: { method: "DELETE", path: `${PATH}/events/:id`, status: 204, ifMatch: "version" },
       input: EventDelete,
       output: z.void(),
-      faults: ["not_found", "room_archived", "version_mismatch", "limit_reached"],
+      faults: ["not_found", "room_archived", "version_mismatch", "limit_reached", "legal_hold"],
       example: { id: EVENT },
       run: (context, input) => updater.delete(context, input),
     }),

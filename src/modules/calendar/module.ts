@@ -47,12 +47,12 @@ type Deps = {
   index: SearchIndex | undefined;
 };
 
-export function calendarModule({ store, clock, cursors, cpu }: Platform, deps: Deps): Module {
+export function calendarModule({ store, clock, cursors, cpu, holds }: Platform, deps: Deps): Module {
   const { index, notify, files, roomAccess } = deps;
   const access = new CalendarAccess({ ...deps, store });
   const meetings = new EventMeetings(clock, deps.meetings);
   const writer = new EventWriter({ clock, index, meetings, files, notify });
-  const shared = { ...deps, store, clock, cursors, access, writer, meetings };
+  const shared = { ...deps, store, clock, cursors, access, writer, meetings, holds };
   const calendar = new CalendarService(shared);
   const updater = new EventUpdater(shared);
   const feeds = new CalendarFeeds({ ...shared, cpu });

@@ -2,6 +2,7 @@
 import { type Clock, iso, nextTick } from "@/core/time/clock.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion, flagOf, jsonOf, patchedOr, withoutUndefined } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -30,6 +31,7 @@ type Deps = {
   identity: IdentityService;
   writer: EventWriter;
   meetings: EventMeetings;
+  holds: Holds;
 };
 type Tx = Transaction<CalendarTables>;
 
@@ -60,17 +62,19 @@ export class EventUpdater {
 
   async delete(context: Context, input: EventDelete): Promise<void> {
     const { actor } = context;
-    const { writer } = this.#deps;
+    const { writer, holds } = this.#deps;
     await this.#withLock(context, input, "moderator", async (tx, event) => {
+      const { row } = event;
       const occurrence = occurrenceOf(event, input);
-      if (input.scope === "all" || occurrence === undefined || occurrence.name === null) {
-        return await writer.remove(tx, event, { actor, scope: "all" });
+      const remaining = input.scope === "all" || occurrence === undefined
+        ? undefined
+        : remainderOf(event, occurrence, input.scope);
+      // It would delete what was written about single occurrences, or responses to them.
+      const partsOf = ({ overrides, rsvps }: EventAggregate): number => overrides.length + rsvps.length;
+      if (remaining === undefined || partsOf(remaining) < partsOf(event)) {
+        await holds.assertNotHeld("The event cannot be deleted", tx.db, row.tenant_id, holdSubjectOf(row));
       }
-      const remaining = input.scope === "this"
-        ? excludeOccurrence(event, occurrence.name)
-        : seriesBefore(event, occurrence.name);
-      // An event without occurrences is in no list, so it could not be deleted later.
-      if (remaining === undefined || isEmptySeries(remaining)) {
+      if (remaining === undefined || occurrence === undefined) {
         return await writer.remove(tx, event, { actor, scope: "all" });
       }
       await writer.publishCancelled(tx, event, { actor, scope: input.scope, occurrence });
@@ -271,6 +275,17 @@ function occurrenceOf(
 
 function firstName({ row }: EventAggregate): string | null {
   return row.rrule === null ? null : row.start_local;
+}
+
+/** What is left without this occurrence, or it and all following; `undefined` if none is: in no list, it could not be deleted later. */
+function remainderOf(
+  event: EventAggregate,
+  { name }: Occurrence,
+  scope: EventDelete["scope"],
+): EventAggregate | undefined {
+  if (name === null) return undefined;
+  const remaining = scope === "this" ? excludeOccurrence(event, name) : seriesBefore(event, name);
+  return remaining === undefined || isEmptySeries(remaining) ? undefined : remaining;
 }
 
 /** The series without one of its occurrences. */

@@ -73,7 +73,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
   const writer = new ContentWriter({ store, documentAccess, log });
   const notifier = new CommentNotifier({ clock, roomAccess, identity, notify });
-  const comments = new CommentService({ store, clock, cursors, documentAccess, log, notifier, files, index });
+  const comments = new CommentService({ store, clock, cursors, documentAccess, log, notifier, files, holds, index });
   const collaboration = new CollaborationService(
     { store, bus, clock, documentAccess, log, contents, cpu, bytes: writeBudget, authenticate, revalidate },
     deps.collaboration,

@@ -4,7 +4,7 @@ import { runInSlices } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { defineSignal } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Holds } from "@/core/hold.ts";
+import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
@@ -29,7 +29,7 @@ import { COMMENT_KIND } from "./comment/searchable.ts";
 import { CommentStore } from "./comment/store.ts";
 import { documentFileOwner } from "./files.ts";
 import { DocumentStore } from "./store.ts";
-import { type DocumentRow, type DocumentTables, holdSubjectOf } from "./tables.ts";
+import type { DocumentRow, DocumentTables } from "./tables.ts";
 import { lockDescendants, requireParent } from "./tree.ts";
 
 export const PURGE_JOB = "document.purge";

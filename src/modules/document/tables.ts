@@ -1,5 +1,4 @@
 // Rows of documents. Binary data is base64 text, which both engines store alike.
-import type { HoldSubject } from "@/core/hold.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { DOCUMENT_KINDS, DOCUMENT_STATES, REVISION_KINDS } from "./schema.ts";
 
@@ -37,11 +36,6 @@ export type DocumentRow = {
   /** The document whose deletion also deleted this one; itself for the root of a deletion. */
   deletion_root_id: string | null;
 };
-
-/** What a legal hold is on that is also on the document. */
-export function holdSubjectOf({ room_id, created_by }: Pick<DocumentRow, "room_id" | "created_by">): HoldSubject {
-  return room_id === null ? { principalId: created_by } : { roomId: room_id };
-}
 
 export type StateRow = {
   tenant_id: string;

@@ -25,8 +25,8 @@ export function holdModule({ store, clock, cursors }: Platform): Module {
         description:
           "While it is in force, retention and purges delete nothing of it, and rooms are not purged, messages and files not " +
           "deleted, and principals not erased: such calls fail with `legal_hold`. A hold on a principal is also on the rooms where " +
-          "it is a member or has written, and either way on their members. Earlier versions of messages and documents stay. " +
-          "Comments, events of the calendar and memories can still be deleted by those who may.",
+          "it is a member or has written, and either way on their members. Nor are comments, events of the calendar and memories " +
+          "deleted, or texts of runs. Earlier versions of messages and documents stay; the text of a comment is not changed.",
         access: { scope: "hold.manage", tenant: "admin" },
         http: { method: "POST", path: PATH, status: 201 },
         input: HoldCreate,

@@ -2,6 +2,7 @@
 import { type Actor, isAdmin, isAtLeast, isGuest, ROOM_ROLES } from "@/core/actor.ts";
 import { principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
+import type { HoldSubject } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
@@ -134,6 +135,12 @@ function isPrivateTo(actor: Actor, id: string, audience: ReaderAudience | undefi
   const others = [...audience?.ids ?? []].filter((one) => one !== actor.principalId);
   if (id === actor.principalId) return others.length === 0;
   return id === actor.ownerId && others.length === 1 && others[0] === id;
+}
+
+/** A fact of the tenant is under the holds on its author. */
+export function holdSubjectOfFact({ row }: Pick<Fact, "row">): HoldSubject {
+  if (row.scope_type === "room") return { roomId: row.scope_id };
+  return { principalId: row.scope_type === "tenant" ? row.created_by : row.scope_id };
 }
 
 /** The stream whose lock serializes changes of a scope. */

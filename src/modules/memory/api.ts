@@ -114,7 +114,7 @@ export function memoryApi({ memories, reader, isSearchEnabled }: Deps): ModuleAp
         http: { method: "DELETE", path: `${ITEMS}/:id`, status: 204 },
         input: MemoryRef,
         output: z.null(),
-        faults: ["not_found"],
+        faults: ["not_found", "legal_hold"],
         example: { id: FACT },
         async run(context, { id }) {
           await memories.forget(context, id);

@@ -1,12 +1,13 @@
 // Erases facts whose sources or rooms are erased, and those that have expired. All of it is safe to repeat.
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
+import type { Holds } from "@/core/hold.ts";
 import type { JobDraft } from "@/core/job.ts";
-import { inChunks } from "@/core/page.ts";
+import { inChunks, paginate } from "@/core/page.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { lockOf } from "./access.ts";
+import { holdSubjectOfFact, lockOf } from "./access.ts";
 import { SEARCH_KIND } from "./searchable.ts";
-import { type Fact, type MemoryScope, MemoryStore, type MemoryTables } from "./store.ts";
+import { type ExpiredFact, type Fact, type MemoryScope, MemoryStore, type MemoryTables } from "./store.ts";
 import type { MemoryWriter } from "./writer.ts";
 
 /** Erases facts of messages that were deleted. */
@@ -20,6 +21,7 @@ type Deps = {
   store: Store<MemoryTables>;
   clock: Clock;
   writer: MemoryWriter;
+  holds: Holds;
   /** Absent if search is off. */
   index: Pick<SearchIndex, "remove"> | undefined;
 };
@@ -77,18 +79,18 @@ export class MemoryErasure {
 
   /** Erases facts that have expired, and deletes what has been left of erased ones for long enough. */
   async purgeExpired(): Promise<void> {
-    const { store, clock, writer } = this.#deps;
+    const { store, clock, writer, holds } = this.#deps;
     const now = iso(clock.now());
-    for (let isMore = true; isMore;) {
-      const expired = await new MemoryStore(store.db).expired(now, BATCH);
+    const read = (last?: ExpiredFact) => new MemoryStore(store.db).expired(now, last, BATCH);
+    for await (const expired of paginate(BATCH, read)) {
       for (const [tenantId, rows] of Map.groupBy(expired, (row) => row.tenant_id)) {
         await store.write(async (tx) => {
           for (const fact of await this.#lock(tx, tenantId, rows.map(({ id }) => id))) {
-            if (fact.row.expires_at !== null && fact.row.expires_at <= now) await writer.erase(tx, undefined, fact);
+            if (fact.row.expires_at === null || fact.row.expires_at > now) continue;
+            if (!await holds.isHeld(tx.db, tenantId, holdSubjectOfFact(fact))) await writer.erase(tx, undefined, fact);
           }
         });
       }
-      isMore = expired.length > 0;
     }
     await store.write((tx) => new MemoryStore(tx.db).removeTombstones(iso(clock.now() - TOMBSTONE_DAYS * DAY_MS)));
   }

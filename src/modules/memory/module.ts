@@ -39,15 +39,15 @@ export type MemoryModule = Module & {
 };
 
 export function memoryModule(
-  { store, clock, cursors, modules }: Platform,
+  { store, clock, cursors, modules, holds }: Platform,
   { roomAccess, identity, people, listMessages, index, recall }: Deps,
 ): MemoryModule {
   const messageAccess = new MessageAccess({ store, roomAccess });
   const access = new MemoryAccess({ store, roomAccess, identity, messageAccess });
   const writer = new MemoryWriter({ store, clock, identity, index });
-  const memories = new MemoryService({ store, clock, access, messageAccess, identity, writer });
+  const memories = new MemoryService({ store, clock, access, messageAccess, identity, writer, holds });
   const reader = new MemoryReader({ store, clock, cursors, identity, access, recall });
-  const erasure = new MemoryErasure({ store, clock, writer, index });
+  const erasure = new MemoryErasure({ store, clock, writer, holds, index });
   const contexts = new ContextAssembler({
     store,
     roomAccess,

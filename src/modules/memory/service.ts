@@ -1,6 +1,7 @@
 // Creates, changes and erases facts. People decide: what an agent or a service says is a proposal, and none retires a fact.
 import { type Actor, chargedId } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
+import type { Holds } from "@/core/hold.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -8,7 +9,7 @@ import { assertVersion, flagOf, patchedOr } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import type { MemoryAccess } from "./access.ts";
+import { holdSubjectOfFact, type MemoryAccess } from "./access.ts";
 import { isExpired, presentMemory, type ReadableFact, textKeyOf } from "./presenter.ts";
 import { FACTS_PER_MESSAGE_MAX, type Memory, type MemoryCreate, type MemoryUpdate } from "./schema.ts";
 import {
@@ -29,6 +30,7 @@ type Deps = {
   messageAccess: MessageAccess;
   identity: Pick<IdentityService, "assertVisible">;
   writer: MemoryWriter;
+  holds: Holds;
 };
 
 export class MemoryService {
@@ -122,10 +124,11 @@ export class MemoryService {
 
   /** Erases a fact; the facts that it replaced stay superseded. */
   async forget(context: Context, id: string): Promise<void> {
-    const { store, writer, access } = this.#deps;
+    const { store, writer, access, holds } = this.#deps;
     await store.write(async (tx) => {
       const fact = await this.#lockReadable(tx, context, id, (found) => access.lockToForget(tx, context, found));
       assertMayDecide(context.actor, fact, true);
+      await holds.assertNotHeld("The fact cannot be erased", tx.db, fact.row.tenant_id, holdSubjectOfFact(fact));
       await writer.erase(tx, context.actor, fact);
     });
   }

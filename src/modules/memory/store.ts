@@ -56,6 +56,8 @@ export type MemoryTables = RoomTables & Pick<MessageTables, "message"> & {
 
 export type Fact = { row: MemoryRow; sources: readonly SourceRow[]; subjectIds: readonly string[] };
 
+/** A fact by its expiry. */
+export type ExpiredFact = { tenant_id: string; id: string; expires_at: string };
 export type MemoryScope = { type: ScopeType; id: string };
 
 type FactFilter = {
@@ -312,10 +314,16 @@ export class MemoryStore {
     return new Map(rows.map((row) => [row.message_id, { ...row, seq: Number(row.seq) }]));
   }
 
-  /** Facts of all tenants that have expired. */
-  expired(now: string, limit: number): Promise<Pick<MemoryRow, "tenant_id" | "id">[]> {
-    return this.#db.selectFrom("memory").select(["tenant_id", "id"]).where("expires_at", "<=", now)
-      .where("status", "<>", "forgotten").orderBy("expires_at").limit(limit).execute();
+  /** Facts of all tenants that have expired, after one of them. */
+  async expired(now: string, after: ExpiredFact | undefined, limit: number): Promise<ExpiredFact[]> {
+    let query = this.#db.selectFrom("memory").select(["tenant_id", "id", "expires_at"]).where("expires_at", "<=", now)
+      .where("status", "<>", "forgotten");
+    if (after !== undefined) {
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple("expires_at", "id"), ">", tuple(after.expires_at, after.id))
+      );
+    }
+    return await query.$narrowType<ExpiredFact>().orderBy("expires_at").orderBy("id").limit(limit).execute();
   }
 
   /** Deletes tombstones of all tenants that are older than `before`. */

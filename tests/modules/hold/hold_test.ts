@@ -121,6 +121,68 @@ testOnEngines(
   },
 );
 
+testOnEngines("comments, events, facts and texts of runs stay under a hold", async (environment) => {
+  await using gateway = await openGateway(environment);
+  for (const [tenant, code] of [["held", 409], ["free", 200]] as const) {
+    const { olga, bob } = await callersOf(gateway, tenant);
+    const roomId = await createRoom(olga, ["bob"]);
+    const { id: documentId } = ok(await olga.post(`${API}/documents`, { roomId, title: "Plan", text: "One" }));
+    const comments = `${API}/documents/${documentId}/comments`;
+    const { id: commentId } = ok(await bob.post(comments, { text: "First" }));
+    const start = { dateTime: "2026-04-05T09:00:00", timeZone: "Europe/Vienna" };
+    const series = { title: "Talk", start, durationMinutes: 30, rrule: "FREQ=DAILY;COUNT=5" };
+    const { id: eventId } = ok(await olga.post(`${API}/calendar/events`, { roomId, ...series }));
+    const event = `${API}/calendar/events/${eventId}`;
+    const occurrence = (day: number) => `scope=this&occurrence=2026-04-0${day}T09:00:00`;
+    ok(await olga.patch(`${event}?${occurrence(6)}`, { title: "Other" }));
+    const expiresAt = new Date(gateway.clock.now() + DAY_MS).toISOString();
+    const fact = (text: string, more = {}) =>
+      bob.post(`${API}/memory/items`, { scope: { type: "room", id: roomId }, text, ...more });
+    const { id: factId } = ok(await fact("It is kept"));
+    ok(await fact("It expires", { expiresAt }));
+    const { id: agentId } = ok(await bob.post(`${API}/principals`, { kind: "agent", displayName: "Robo" }));
+    ok(await olga.put(`/v1/rooms/${roomId}/members/${agentId}`));
+    const robo = await gateway.as(agentId, { kind: "agent", tenant });
+    const { id: triggerMessageId } = await sendMessage(bob, roomId, "Well?");
+    const { id: runId } = ok(await robo.post(`${API}/ai/runs`, { roomId, triggerMessageId }));
+    ok(await robo.post(`${API}/ai/runs/${runId}/append`, { step: 0, offset: 0, text: "Thinking" }));
+    ok(await robo.post(`${API}/ai/runs/${runId}/finish`, {}));
+    if (tenant === "held") ok(await olga.post(HOLDS, { principalId: "bob", reason: "Case 1" }));
+
+    ok(await bob.patch(`${comments}/${commentId}`, { resolved: true }));
+    ok(await olga.delete(`${event}?${occurrence(7)}`));
+    for (
+      const refused of [
+        bob.patch(`${comments}/${commentId}`, { text: "Second" }),
+        bob.delete(`${comments}/${commentId}`),
+        olga.delete(`${event}?${occurrence(6)}`),
+        olga.delete(`${event}?scope=following&occurrence=2026-04-06T09:00:00`),
+        olga.delete(event),
+        bob.delete(`${API}/memory/items/${factId}`),
+      ]
+    ) {
+      if (code === 409) assertProblem(await refused, 409, "legal_hold");
+      else await refused;
+    }
+  }
+  await pass(gateway, 3);
+  const { db } = gateway.app.store;
+  const left = async (tenant: string): Promise<unknown[]> => {
+    const rowsOf = (table: string) => db.selectFrom(table).selectAll().where("tenant_id", "=", tenant).execute();
+    const texts = (await rowsOf("memory")).filter(({ text }) => text !== null);
+    const [run] = await rowsOf("agent_run");
+    const rows = [...await rowsOf("document_comment"), ...await rowsOf("calendar_event")];
+    return [rows.length, texts.length, run?.is_trimmed];
+  };
+  assert.deepEqual(await left("free"), [0, 0, 1]);
+  assert.deepEqual(await left("held"), [2, 2, 0]);
+  const { olga } = await callersOf(gateway, "held");
+  const [{ id }] = ok(await olga.get(HOLDS)).items;
+  ok(await olga.post(`${HOLDS}/${id}/release`));
+  await pass(gateway, 1);
+  assert.deepEqual(await left("held"), [2, 1, 1]);
+});
+
 testOnEngines("revisions of a document under a hold, and the audit log of its tenant, stay", async (environment) => {
   await using gateway = await openGateway({ ...environment, SVC_LIMIT_AUDIT_DAYS: "10" });
   const revisions: Record<string, number> = {};

@@ -1,11 +1,12 @@
 // Deletes old runs: their texts after a day, the rest after the days of their tenant, unless under a legal hold.
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { Holds } from "@/core/hold.ts";
+import { paginate } from "@/core/page.ts";
 import { type RetentionService, RUN_DAYS } from "@/modules/tenant/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { ApprovalStore } from "../approval/store.ts";
 import type { AgentTables } from "../tables.ts";
-import { RunStore } from "./store.ts";
+import { type FinishedRun, RunStore } from "./store.ts";
 
 /** How long the texts are stored: messages that they quote may be deleted meanwhile. */
 const TEXT_DAYS = 1;
@@ -22,8 +23,7 @@ export class RunRetention {
 
   async removeOldRuns(): Promise<void> {
     const { store, retention } = this.#deps;
-    const trimBefore = this.#daysAgo(TEXT_DAYS);
-    while (await store.write((tx) => new RunStore(tx.db).trimFinishedBefore(trimBefore, BATCH)) === BATCH);
+    await this.#removeTexts(this.#daysAgo(TEXT_DAYS));
     const before = this.#daysAgo(RUN_DAYS);
     const own = await retention.daysByTenant("runs");
     const tenants = new Set([...own.keys(), ...await new RunStore(store.db).tenantsFinishedBefore(before)]);
@@ -33,6 +33,21 @@ export class RunRetention {
       await new RunStore(tx.db).forgetMessagesBefore(before);
       await new ApprovalStore(tx.db).removeExpiredGrants(this.#daysAgo(0));
     });
+  }
+
+  async #removeTexts(before: string): Promise<void> {
+    const { store, holds } = this.#deps;
+    const read = (last?: FinishedRun) => new RunStore(store.db).withTextsBefore(before, last, BATCH);
+    for await (const runs of paginate(BATCH, read)) {
+      await store.write(async (tx) => {
+        const ids: string[] = [];
+        for (const [roomId, ofRoom] of Map.groupBy(runs, ({ room_id }) => room_id)) {
+          const tenantId = ofRoom[0]?.tenant_id ?? "";
+          if (!await holds.isHeld(tx.db, tenantId, { roomId })) ids.push(...ofRoom.map(({ id }) => id));
+        }
+        await new RunStore(tx.db).removeTexts(ids);
+      });
+    }
   }
 
   async #removeOf(tenantId: string, before: string): Promise<void> {

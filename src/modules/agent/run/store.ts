@@ -9,6 +9,8 @@ const WAITING = ["waiting_approval", "waiting_input"] as const satisfies RunStat
 export const UNFINISHED = ["queued", "running", ...WAITING] as const satisfies RunStatus[];
 
 /** What a run must have to be changed. */
+/** A run that has ended. */
+export type FinishedRun = Pick<RunRow, "id" | "tenant_id" | "room_id"> & { finished_at: string };
 type RunFence = { status?: readonly RunStatus[]; leaseOwner?: string; queueKey?: string };
 export class RunStore {
   readonly #db: Kysely<AgentTables & Pick<MessageTables, "message">>;
@@ -220,18 +222,26 @@ export class RunStore {
     return other?.id;
   }
 
-  /** Removes the texts of a batch of runs that ended before; resolves to how many runs. */
-  async trimFinishedBefore(at: string, limit: number): Promise<number> {
-    const rows = await this.#db.selectFrom("agent_run").select("id").where("is_trimmed", "=", 0)
-      .where("finished_at", "is not", null).where("finished_at", "<", at).limit(limit).execute();
-    const ids = rows.map(({ id }) => id);
-    if (ids.length === 0) return 0;
+  /** Some of the runs of all tenants that ended before, after one of them, and whose texts are stored. */
+  async withTextsBefore(at: string, after: FinishedRun | undefined, limit: number): Promise<FinishedRun[]> {
+    let query = this.#db.selectFrom("agent_run").select(["id", "tenant_id", "room_id", "finished_at"])
+      .where("is_trimmed", "=", 0).where("finished_at", "is not", null).where("finished_at", "<", at);
+    if (after !== undefined) {
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple("finished_at", "id"), ">", tuple(after.finished_at, after.id))
+      );
+    }
+    return await query.$narrowType<FinishedRun>().orderBy("finished_at").orderBy("id").limit(limit).execute();
+  }
+
+  /** Removes the texts of runs. */
+  async removeTexts(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
     const nothing = { text: null, calls_json: null, input: null, result: null };
     await this.#db.updateTable("agent_step").set(nothing).where("run_id", "in", ids).execute();
     await this.#db.updateTable("agent_approval").set({ input: "", comment: null }).where("run_id", "in", ids).execute();
     await this.#db.updateTable("agent_run").set({ text: "", input: null, is_trimmed: 1 }).where("id", "in", ids)
       .execute();
-    return ids.length;
   }
 
   /** Tenants with runs that ended before, and whose texts were removed. */

@@ -4,6 +4,7 @@ import { type Clock, iso } from "@/core/time/clock.ts";
 import { roomStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
@@ -38,6 +39,7 @@ type Deps = {
   log: ContentLog;
   notifier: CommentNotifier;
   files: NamedFiles;
+  holds: Holds;
   index: DocumentIndex | undefined;
 };
 
@@ -129,6 +131,10 @@ export class CommentService {
         updated_at: now,
       };
       const comments = new CommentStore(tx.db);
+      // No earlier text stays.
+      if (comment.text !== before.text) {
+        await this.#assertNotHeld(locked, before, "The text of the comment cannot be changed");
+      }
       await comments.put(comment);
       if (comment.text !== before.text) {
         await this.#attachFiles(context, locked, comment);
@@ -156,6 +162,7 @@ export class CommentService {
       if (comment.author_id !== context.actor.principalId && !isModerator(locked.role)) {
         throw new Fault("forbidden", "Deleting comments of others requires a moderator of the room");
       }
+      await this.#assertNotHeld(locked, comment, "The comment cannot be deleted");
       await this.#remove(locked, comment, context.actor);
     });
   }
@@ -189,6 +196,13 @@ export class CommentService {
     await this.#deps.index?.remove(comment.tenant_id, COMMENT_KIND, removed);
     await redactComments(tx, row, comment, iso(this.#deps.clock.now()));
     await this.#publish(actor, { tx, row }, comment, "deleted");
+  }
+
+  /** Neither the document nor the author is under a hold. */
+  async #assertNotHeld({ tx, row }: CommentedDocument, { author_id }: CommentRow, what: string): Promise<void> {
+    for (const subject of [holdSubjectOf(row), { principalId: author_id }]) {
+      await this.#deps.holds.assertNotHeld(what, tx.db, row.tenant_id, subject);
+    }
   }
 
   async #attachFiles({ actor }: Context, { tx, row }: LockedDocument, { text }: CommentRow): Promise<void> {

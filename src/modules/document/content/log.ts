@@ -7,7 +7,7 @@ import { measureCpu } from "@/core/caller.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { defineSignal } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Holds } from "@/core/hold.ts";
+import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import { type MayShow, type NamedFiles, namedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
@@ -21,7 +21,7 @@ import { AUTHORS_MAX, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BY
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
 import { attachNamedFiles } from "../files.ts";
 import { DocumentStore } from "../store.ts";
-import { type DocumentRow, type DocumentTables, holdSubjectOf, type RevisionRow } from "../tables.ts";
+import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
 import { openSnapshot, pauseIfLarge } from "./merge_cost.ts";
 import { ContentStore } from "./store.ts";
 
