@@ -26,6 +26,8 @@ const TEXTS = [
   `${"*_".repeat(4000)}x`,
   `${"[".repeat(5000)}](`,
   "> ".repeat(300) + "deep",
+  ">".repeat(16_000),
+  "1. ".repeat(5000),
   "\u202egnp.exe \u2066x\u2069 Z\u0351\u036b\u0343\u036a\u0302\u036b algo",
   "__proto__ constructor ${globalThis.hacked=14} {{constructor.constructor('globalThis.hacked=15')()}}",
 ];

@@ -9,6 +9,7 @@ import type { GroupMention, Mentions, Message, Page, Principal, Room } from "../
 import { isGuest, myId } from "../core/session.ts";
 import { canModerate } from "../room/rooms.ts";
 import { isWithinWord, mentionNames } from "./markdown.ts";
+import { tokensOf } from "./plain_text.ts";
 
 /** What else such a name may end with ends the sentence. */
 const NAME = /@([A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?)/g;
@@ -86,7 +87,7 @@ async function readNamed({ text, mentions }: Message): Promise<readonly Principa
 /** The names after an @ in a Markdown text, in lower case; none of code. */
 function namesIn(text: string): string[] {
   const names = new Set<string>();
-  marked.walkTokens(marked.lexer(text, { gfm: true, breaks: true }), (token) => {
+  marked.walkTokens(tokensOf(text), (token) => {
     if (token.type !== "text" || token.tokens !== undefined) return;
     for (const { 1: name = "", index } of token.text.matchAll(NAME)) {
       if (!isWithinWord(token.text, index)) names.add(name.toLowerCase());

@@ -1,11 +1,11 @@
 // Markdown of messages as nodes, with the mentioned marked. No markup is made of text, so hostile text stays text.
-import { marked, type Token, type Tokens } from "marked";
+import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { addressOf } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { personOf } from "../core/people.ts";
 import type { Mentions } from "../core/resources.ts";
-import { unescaped } from "./plain_text.ts";
+import { tokensOf, unescaped } from "./plain_text.ts";
 
 const SAFE_LINK = /^(?:https?:|mailto:|#)/i;
 /** What is around a name is as for the gateway: a dot or hyphen after it may end the sentence. */
@@ -22,7 +22,7 @@ export function markdown(
   names: MentionNames = new Map(),
   picture: Shown["picture"] = () => undefined,
 ): ComponentChildren {
-  return blocks(marked.lexer(text, { gfm: true, breaks: true }), { names, picture });
+  return blocks(tokensOf(text), { names, picture });
 }
 
 function blocks(tokens: readonly Token[], shown: Shown): ComponentChildren[] {

@@ -188,7 +188,7 @@ function ThreadLine({ message }: { message: Message }): VNode {
 function Toolbar({ message, room, isInThread }: { message: Message; room: Room; isInThread: boolean }): VNode {
   const react = (emoji: string): void => toggleReaction(message, emoji);
   return html`
-    <nav class="toolbar" aria-label="Message">
+    <div class="toolbar" role="group" aria-label="Message">
       ${canWrite(room)
         ? html`
           ${recentEmoji().map((emoji) =>
@@ -205,7 +205,7 @@ function Toolbar({ message, room, isInThread }: { message: Message; room: Room; 
         `
         : null}
       <${Menu} label="More" items=${messageMenu(message, room)} />
-    </nav>
+    </div>
   `;
 }
 
