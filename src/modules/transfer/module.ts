@@ -7,7 +7,7 @@ import type { Platform } from "@/ports/platform.ts";
 import { transferApi } from "./api.ts";
 import { ImportHistory } from "./import/history.ts";
 import type { ModuleArchives } from "./format/content_records.ts";
-import { ExportService, READY_NOTIFICATION } from "./export/service.ts";
+import { COPY_NOTIFICATIONS, ExportService } from "./export/service.ts";
 import { ImportService } from "./import/service.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
@@ -38,7 +38,7 @@ export function transferModule(
     migrations,
     erases,
     ...transferApi(imports, exports, sections),
-    notificationKinds: { [READY_NOTIFICATION]: null },
+    notificationKinds: Object.fromEntries(Object.values(COPY_NOTIFICATIONS).map((kind) => [kind, null])),
     resourceScopes: { export: "transfer.manage" },
     jobs: [...imports.jobs, ...exports.jobs],
     purgeRoom: (tenantId, roomId) => store.write((tx) => new ImportHistory(tx, tenantId).clear(roomId)),

@@ -20,6 +20,7 @@ const WORDS: Readonly<Record<string, string>> = {
   approval_requested: "needs an approval",
   question_asked: "has a question",
   export_ready: "Your data is ready",
+  export_failed: "The copy of your data failed",
   scheduled_message_failed: "A scheduled message was not sent",
 };
 

@@ -81,3 +81,16 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   const again = await gateway.as("alice");
   ok(await again.post(EXPORTS, { kind: "principal" }));
 });
+
+Deno.test("a person is notified that the copy of their data failed, and may ask for another one at once", async () => {
+  await using gateway = await openGateway({ SVC_LIMIT_MEMBER_FILE_BYTES: "100" });
+  const { alice } = await createCallers(gateway, "alice");
+  const { id } = ok(await alice.post(EXPORTS, { kind: "principal" }));
+  await gateway.runJobs();
+  const { state, failure } = ok(await alice.get(`${EXPORTS}/${id}`));
+  assert.deepEqual([state, failure.code], ["failed", "quota_exceeded"]);
+  const [notification, ...others] = ok(await alice.get(`${API}/notifications`)).items;
+  assert.deepEqual([notification.kind, notification.resource], ["export_failed", { type: "export", id }]);
+  assert.deepEqual(others, []);
+  ok(await alice.post(EXPORTS, { kind: "principal" }));
+});

@@ -37,7 +37,11 @@ export const EXPORT_ACCESS: Access = {
 
 type ExportDeps = TransferJobDeps & OwnDataDeps & { sections: readonly AnyArchiveSection[]; notify: Notify };
 
-export const READY_NOTIFICATION = "export_ready";
+/** Kinds of notifications of the person whose copy has ended, by its state. */
+export const COPY_NOTIFICATIONS: Readonly<Partial<Record<Export["state"], string>>> = {
+  done: "export_ready",
+  failed: "export_failed",
+};
 
 export class ExportService {
   readonly #deps: ExportDeps;
@@ -54,9 +58,12 @@ export class ExportService {
       fail: (row, failure_json) => this.#end(row, { state: "failed", blob_key: null, failure_json }),
       expire: (tenantId, id) => this.#expire(tenantId, id),
       onTransition: async (tx, { tenant_id: tenantId, id, kind, state, expires_at, requested_by }) => {
+        const notification = kind === "principal" ? COPY_NOTIFICATIONS[state] : undefined;
+        if (notification !== undefined) {
+          const resource = { type: "export", id };
+          await deps.notify({ tenantId, principalIds: [requested_by], kind: notification, resource, source: id });
+        }
         if (state !== "done" || expires_at === null) return;
-        const ready = { kind: READY_NOTIFICATION, resource: { type: "export", id }, source: id };
-        if (kind === "principal") await deps.notify({ tenantId, principalIds: [requested_by], ...ready });
         await tx.enqueue({ tenantId, kind: this.#jobs.expireKind, payload: { id }, runAt: Date.parse(expires_at) });
       },
     });
