@@ -26,7 +26,7 @@ export type Platform = {
   presence: Presence;
   blobs: Blobs;
   outbound: Outbound;
-  /** Factor of the timeouts of plugins and endpoints: 1, or more in tests, since their machine may be busy. */
+  /** Factor of the timeouts of plugins, endpoints and stops: 1, or more in tests, since their machine may be busy. */
   timeoutFactor: number;
   models: Models;
   vectors: VectorEngines;

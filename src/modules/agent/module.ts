@@ -166,7 +166,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
 
 /** The services of the module. The return type is inferred: it names each by its class. */
 function createParts(platform: Platform, deps: Deps) {
-  const { store, clock, cursors, bus, cpu, metrics, modules, dispatch, nodeId } = platform;
+  const { store, clock, cursors, bus, cpu, metrics, modules, dispatch, nodeId, timeoutFactor } = platform;
   const { roomAccess, identity, ai, files, filter, findMessage, toolSources, assembleContext } = deps;
   let known: ReturnType<typeof operationsOf> | undefined;
   const operations = () => known ??= operationsOf(modules);
@@ -195,7 +195,7 @@ function createParts(platform: Platform, deps: Deps) {
     toolStep: new ToolStep({ store, clock, cpu, actors, gate, lifecycle, publisher, poster, callOperation }),
     assembleContext,
   });
-  const runner = new Runner({ store, clock, nodeId, executor, signals });
+  const runner = new Runner({ store, clock, nodeId, executor, signals, timeoutFactor });
   const waiter = new RunWaiter({ store, signals });
   const refusals = new RunRefusals({ store, clock, actors, callOperation });
   const triggers = new RunTriggers({ clock, identity, lifecycle, refusals });

@@ -34,6 +34,7 @@ type Deps = {
   nodeId: string | undefined;
   executor: RunExecutor;
   signals: RunSignals;
+  timeoutFactor: number;
 };
 type Running = { run: RunRow; owner: string; controller: AbortController; end: Promise<void> };
 
@@ -97,7 +98,10 @@ export class Runner {
     this.#unsubscribe?.();
     await this.#claiming;
     for (const { controller } of this.#running.values()) controller.abort();
-    await withTimeout(Promise.all([...this.#running.values()].map(({ end }) => end)), STOP_MS);
+    await withTimeout(
+      Promise.all([...this.#running.values()].map(({ end }) => end)),
+      STOP_MS * this.#deps.timeoutFactor,
+    );
   }
 
   async #claimAll(): Promise<void> {
