@@ -43,14 +43,14 @@ export function thumbnailObstacle({ contentType, width, height, size }: Omit<Ima
 
 export class Thumbnails {
   readonly #blobs: Blobs;
-  readonly #renderTimeoutMs: number;
+  readonly #timeouts: { renderMs: number; waitMs: number };
   /** One at a time: a large image takes a core for a second or two, and some hundred megabytes. */
   readonly #queue = new FairQueue("thumbnail", QUEUE_MAX);
   readonly #pending = new Map<string, Creation>();
 
-  constructor(blobs: Blobs, renderTimeoutMs = RENDER_TIMEOUT_MS) {
+  constructor(blobs: Blobs, { renderMs = RENDER_TIMEOUT_MS, waitMs = WAIT_TIMEOUT_MS } = {}) {
     this.#blobs = blobs;
-    this.#renderTimeoutMs = renderTimeoutMs;
+    this.#timeouts = { renderMs, waitMs };
   }
 
   /**
@@ -83,7 +83,7 @@ export class Thumbnails {
       // A failure is that of the result. An owner without a place waits for the turn of another.
       this.#queue.run(owner, creation.run).catch(() => {});
     }
-    const bytes = await withTimeout(creation.result, WAIT_TIMEOUT_MS);
+    const bytes = await withTimeout(creation.result, this.#timeouts.waitMs);
     if (bytes === undefined) throw queueFull();
     return bytes;
   }
@@ -104,7 +104,7 @@ export class Thumbnails {
     const content = await this.#blobs.get(file.id);
     if (content === undefined) throw new Fault("gone", "The content no longer exists");
     const bytes = await new Response(content).bytes();
-    const request: ThumbnailRequest = { bytes, maxSide, timeoutMs: this.#renderTimeoutMs };
+    const request: ThumbnailRequest = { bytes, maxSide, timeoutMs: this.#timeouts.renderMs };
     const workingBytes = renderingBytes((file.width ?? 0) * (file.height ?? 0), bytes.length);
     const options = { transfer: [bytes.buffer], workingBytes };
     // The worker itself applies the timeout.
