@@ -10,8 +10,7 @@ const LIFETIMES_SECONDS = [5, 20, 60];
 
 async function openRoom(target: Target, names: string[]) {
   const subs = names.map(uniqueName);
-  const tokens = await Promise.all(subs.map((sub) => target.token({ sub })));
-  for (const token of tokens) await target.call(token, "GET", "/v1/collaboration/me");
+  const tokens = await Promise.all(subs.map((sub) => target.createPrincipal({ sub })));
   const room = await target.call(tokens[0] ?? "", "POST", "/v1/rooms", { name: "e2e", memberIds: subs.slice(1) });
   return { roomId: room.id as string, channel: `room:${room.id}`, subs, tokens };
 }

@@ -16,8 +16,7 @@ const syncUrl = (target: Target): string => `${target.baseUrl.replace(/^http/, "
 
 async function openDocument(target: Target) {
   const subs = [uniqueName("ada"), uniqueName("bob"), uniqueName("robot")];
-  const tokens = await Promise.all(subs.map((sub) => target.token({ sub })));
-  for (const token of tokens) await target.call(token, "GET", "/v1/collaboration/me");
+  const tokens = await Promise.all(subs.map((sub) => target.createPrincipal({ sub })));
   const [ada = "", bob = "", robot = ""] = tokens;
   const room = await target.call(ada, "POST", "/v1/rooms", { name: "Live", memberIds: subs.slice(1) });
   const { id } = await target.call(ada, "POST", PATH, { roomId: room.id, title: "Live", text: "" });

@@ -86,8 +86,7 @@ browserTest("a page of another origin shows pictures and films by links, also wh
   );
   const origin = `http://127.0.0.1:${server.addr.port}`;
   await using target = await openTarget({ isOwn: true, environment: { SVC_CORS_ALLOW_ORIGINS: origin } });
-  const token = await target.token({ sub: uniqueName("ada") });
-  await target.call(token, "GET", "/v1/collaboration/me");
+  const token = await target.createPrincipal({ sub: uniqueName("ada") });
   const browser = await launchBrowser();
   try {
     const page = await openPage(browser);

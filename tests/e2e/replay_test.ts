@@ -51,8 +51,7 @@ slowTest(`${MESSAGES} real mails replayed through clients that come and go end u
   await using target = await openTarget();
   const people = new ClientPool(target);
   const rooms = new Map<string, { id: string; texts: string[]; members: Set<string> }>();
-  const watcher = await target.token({ sub: uniqueName("watcher") });
-  await target.call(watcher, "GET", "/v1/collaboration/me");
+  const watcher = await target.createPrincipal({ sub: uniqueName("watcher") });
   for (const { from, subject } of mails) {
     if (rooms.has(subject)) continue;
     const client = await people.client(from);

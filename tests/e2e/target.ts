@@ -144,6 +144,13 @@ export class Target {
       .setExpirationTime(now + ttlSeconds).sign(new TextEncoder().encode(this.secret));
   }
 
+  /** Creates a principal, by the first call of its token, which this returns. */
+  async createPrincipal(claims: Claims): Promise<string> {
+    const token = await this.token(claims);
+    await this.call(token, "GET", "/v1/collaboration/me");
+    return token;
+  }
+
   /** One HTTP call; throws unless it responds 2xx. */
   // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
   async call(token: string, method: string, path: string, body?: unknown): Promise<any> {
@@ -188,7 +195,7 @@ export class Target {
   }
 }
 
-/** The deployment to test, or a process of our own. `isOriginal` tests kill it, so they never run against a deployment. */
+/** The deployment to test, or a process of our own. `isOwn` tests kill it, so they never run against a deployment. */
 export async function openTarget(
   { isOwn = false, environment = {} }: { isOwn?: boolean; environment?: Record<string, string> } = {},
 ): Promise<Target> {

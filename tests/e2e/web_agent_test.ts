@@ -41,9 +41,7 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       });
     });
     await t.step("who will read what it writes is said, and in which room", async () => {
-      await target.token({ sub: "eve", name: "Eve Moneypenny" }).then((eve) =>
-        target.call(eve, "GET", "/v1/collaboration/me")
-      );
+      await target.createPrincipal({ sub: "eve", name: "Eve Moneypenny" });
       await write(page, "@gardener please invite Eve");
       const approval = page.locator(".approval");
       await approval.getByText("Will be read by Eve Moneypenny").waitFor();

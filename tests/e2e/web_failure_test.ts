@@ -7,8 +7,7 @@ import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
 browserTest("what could not be read says so, and can be read again", async (t) => {
   await using target = await openTarget({ isOwn: true });
-  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
-  await target.call(ada, "GET", "/v1/collaboration/me");
+  const ada = await target.createPrincipal({ sub: "ada", name: "Ada", role: "owner" });
   const post = (path: string, body: unknown) => target.call(ada, "POST", `/v1/${path}`, body);
   const { id: roomId } = await post("rooms", { name: "Plans" });
   const task = await post("collaboration/tasks", { roomId, title: "Water the plants", assigneeIds: ["ada"] });

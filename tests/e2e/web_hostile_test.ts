@@ -35,9 +35,8 @@ const NAME = `"><img src=x onerror=globalThis.hacked=20>`;
 
 browserTest("hostile texts stay text, and no screen has serious accessibility findings", async (t) => {
   await using target = await openTarget({ isOwn: true });
-  const token = await target.token({ sub: "ada", name: NAME, role: "owner" });
+  const token = await target.createPrincipal({ sub: "ada", name: NAME, role: "owner" });
   const post = (path: string, body: unknown) => target.call(token, "POST", path, body);
-  await target.call(token, "GET", "/v1/collaboration/me");
   const { id: roomId } = await post("/v1/rooms", {
     name: NAME,
     topic: NAME,

@@ -30,12 +30,11 @@ browserTest("the page keeps what a person has written, and shows what is the cas
   await using target = await openTarget({ isOwn: true });
   const tokens = {
     ada: await target.token({ sub: "ada", name: "Ada", role: "owner" }),
-    bob: await target.token({ sub: "bob", name: "Bob" }),
+    bob: await target.createPrincipal({ sub: "bob", name: "Bob" }),
   };
   const post = (path: string, body: unknown, by = tokens.bob) => target.call(by, "POST", path, body);
   /** Until the gateway knows that Ada has read everything. */
   const isAllRead = () => eventually(async () => assert.deepEqual(await unreadRooms(target, tokens.ada), []));
-  await target.call(tokens.bob, "GET", "/v1/collaboration/me");
   const room = await post("/v1/rooms", { name: "Plans", memberIds: ["bob"] }, tokens.ada);
   const root = await post("/v1/messages", { roomId: room.id, text: "The question" });
   const browser = await launchBrowser();

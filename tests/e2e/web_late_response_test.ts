@@ -104,8 +104,7 @@ async function relaySocket(page: Page): Promise<{
 browserTest("what is received late undoes nothing that has been seen", async (t) => {
   await using target = await openTarget({ isOwn: true });
   const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
-  const bob = await target.token({ sub: "bob", name: "Bob" });
-  await target.call(bob, "GET", "/v1/collaboration/me");
+  const bob = await target.createPrincipal({ sub: "bob", name: "Bob" });
   const post = (path: string, body: unknown, by = bob) => target.call(by, "POST", path, body);
   const createRoom = (name: string) => post("/v1/rooms", { name, memberIds: ["bob"] }, ada);
   const [plans, garden, shed] = [await createRoom("Plans"), await createRoom("Garden"), await createRoom("Shed")];

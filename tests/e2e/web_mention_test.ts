@@ -24,14 +24,11 @@ async function send(page: Page, text: string): Promise<void> {
 
 browserTest("the client offers members, mentions those who are picked, and marks nobody else", async (t) => {
   await using target = await openTarget({ isOwn: true });
-  const [ada, bob, anna, carol, dan] = [
-    await target.token({ sub: "ada", name: "Ada Lovelace", role: "owner" }),
-    await target.token({ sub: "bob" }),
-    await target.token({ sub: "248289761001", name: "Анна" }),
-    await target.token({ sub: "carol", name: "Carol Jones" }),
-    await target.token({ sub: "dan", name: "Dan" }),
-  ];
-  for (const token of [ada, bob, anna, carol, dan]) await target.call(token, "GET", "/v1/collaboration/me");
+  const ada = await target.createPrincipal({ sub: "ada", name: "Ada Lovelace", role: "owner" });
+  const bob = await target.createPrincipal({ sub: "bob" });
+  await target.createPrincipal({ sub: "248289761001", name: "Анна" });
+  const carol = await target.createPrincipal({ sub: "carol", name: "Carol Jones" });
+  await target.createPrincipal({ sub: "dan", name: "Dan" });
   for (const [id, kind, displayName] of [["poller", "service", "Poller"], ["helper", "agent", "Helper"]]) {
     await target.call(ada, "POST", "/v1/collaboration/principals", { id, kind, displayName });
   }

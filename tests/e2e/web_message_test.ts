@@ -47,11 +47,9 @@ async function confirmDelete(page: Page, text: string): Promise<void> {
 
 browserTest("a reply quotes what its reader may see, focus stays in place, and the inbox has more", async (t) => {
   await using target = await openTarget({ isOwn: true });
-  const [ada, bob, carol] = await Promise.all(
-    ["ada", "bob", "carol"].map((sub) => target.token({ sub, name: sub, role: sub === "ada" ? "owner" : "member" })),
-  );
-  assert.ok(ada !== undefined && bob !== undefined && carol !== undefined);
-  for (const token of [ada, bob, carol]) await target.call(token, "GET", "/v1/collaboration/me");
+  const ada = await target.createPrincipal({ sub: "ada", name: "ada", role: "owner" });
+  const bob = await target.createPrincipal({ sub: "bob", name: "bob" });
+  const carol = await target.createPrincipal({ sub: "carol", name: "carol" });
   const post = (token: string, path: string, body: unknown) => target.call(token, "POST", path, body);
   const { id: roomId } = await post(ada, "/v1/rooms", {
     name: "team",

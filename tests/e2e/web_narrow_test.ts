@@ -21,10 +21,9 @@ const BEYOND = `(() => {
 
 browserTest("every page fits a narrow screen", async () => {
   await using target = await openTarget({ isOwn: true });
-  const ada = await target.token({ sub: "ada", name: `Ada ${LONG} von und zu ${LONG}`, role: "owner" });
-  const bob = await target.token({ sub: "bob", name: `كارول العربية ${LONG}` });
+  const ada = await target.createPrincipal({ sub: "ada", name: `Ada ${LONG} von und zu ${LONG}`, role: "owner" });
+  const bob = await target.createPrincipal({ sub: "bob", name: `كارول العربية ${LONG}` });
   const post = (path: string, body: unknown, by = ada) => target.call(by, "POST", `/v1/${path}`, body);
-  for (const token of [ada, bob]) await target.call(token, "GET", "/v1/collaboration/me");
   await target.call(bob, "PATCH", "/v1/collaboration/me", { status: { text: `In ${LONG}${LONG}` } });
   const { id: roomId } = await post("rooms", { name: `Room ${LONG}${LONG}`, topic: LONG, memberIds: ["bob"] });
   const text = `@ada ${LONG}${LONG}${LONG} [link](https://example.com/${LONG}${LONG})\n\n> ${LONG}${LONG}`;

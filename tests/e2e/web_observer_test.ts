@@ -7,11 +7,10 @@ import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
 browserTest("those who may not change something are not offered to", async (t) => {
   await using target = await openTarget({ isOwn: true });
-  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
-  const olga = await target.token({ sub: "olga", name: "Olga" });
-  const gus = await target.token({ sub: "gus", name: "Gus" });
-  const zoe = await target.token({ sub: "zoe", name: "Zoe" });
-  for (const token of [ada, olga, gus, zoe]) await target.call(token, "GET", "/v1/collaboration/me");
+  const ada = await target.createPrincipal({ sub: "ada", name: "Ada", role: "owner" });
+  const olga = await target.createPrincipal({ sub: "olga", name: "Olga" });
+  const gus = await target.createPrincipal({ sub: "gus", name: "Gus" });
+  const zoe = await target.createPrincipal({ sub: "zoe", name: "Zoe" });
   const post = (path: string, body: unknown) => target.call(ada, "POST", `/v1/${path}`, body);
   const { id: roomId } = await post("rooms", { name: "Plans", memberIds: ["olga", "gus"] });
   const { id } = await post("collaboration/documents", { roomId, title: "A page", text: "Words" });

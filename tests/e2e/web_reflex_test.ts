@@ -49,9 +49,8 @@ browserTest("what people are used to works as elsewhere", async (t) => {
     SVC_PUSH_CONTACT: "mailto:ops@example.com",
   };
   await using target = await openTarget({ isOwn: true, environment });
-  const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
-  const bob = await target.token({ sub: "bob", name: "Bob" });
-  for (const token of [ada, bob]) await target.call(token, "GET", "/v1/collaboration/me");
+  const ada = await target.createPrincipal({ sub: "ada", name: "Ada", role: "owner" });
+  const bob = await target.createPrincipal({ sub: "bob", name: "Bob" });
   const post = (token: string, path: string, body: unknown) => target.call(token, "POST", path, body);
   const contentOf = async (id: string): Promise<string> =>
     (await target.call(ada, "GET", `${DOCUMENTS}/${id}/content?format=markdown`)).text;

@@ -56,10 +56,9 @@ async function giveFile(page: Page, type: "paste" | "drop", name: string, bytes:
 browserTest("two people format a rich document in the client, which leaves alone what it does not know", async (t) => {
   await using target = await openTarget({ isOwn: true });
   const tokens = {
-    ada: await target.token({ sub: "ada", name: "Ada", role: "owner" }),
-    bob: await target.token({ sub: "bob", name: "Bob" }),
+    ada: await target.createPrincipal({ sub: "ada", name: "Ada", role: "owner" }),
+    bob: await target.createPrincipal({ sub: "bob", name: "Bob" }),
   };
-  for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
   const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Writers", memberIds: ["bob"] });
   const text = "# Plan\n\nFirst words.\n\n- [ ] Buy paper\n\n| Name | Role |\n| - | - |\n| Ada | writes |\n\n" +
     PASSAGE;

@@ -18,8 +18,7 @@ function repeatedIds(page: Page): Promise<unknown> {
 browserTest("the list of rooms says what is unread and what is unfinished", async (t) => {
   await using target = await openTarget({ isOwn: true });
   const ada = await target.token({ sub: "ada", name: "Ada", role: "owner" });
-  const bob = await target.token({ sub: "bob", name: "Bob" });
-  await target.call(bob, "GET", "/v1/collaboration/me");
+  const bob = await target.createPrincipal({ sub: "bob", name: "Bob" });
   const post = (path: string, body: unknown, by = bob) => target.call(by, "POST", path, body);
   const [plans, garden] = [
     await post("/v1/rooms", { name: "Plans", memberIds: ["bob"] }, ada),

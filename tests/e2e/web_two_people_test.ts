@@ -23,10 +23,9 @@ browserTest("two people work together in two browsers, through a cut network and
   await using model = serveModel();
   await using target = await openTarget({ isOwn: true, environment: modelSettings(model) });
   const tokens = {
-    ada: await target.token({ sub: "ada", name: "Ada", role: "owner", ttlSeconds: 36_000 }),
-    bob: await target.token({ sub: "bob", name: "Bob", ttlSeconds: 36_000 }),
+    ada: await target.createPrincipal({ sub: "ada", name: "Ada", role: "owner", ttlSeconds: 36_000 }),
+    bob: await target.createPrincipal({ sub: "bob", name: "Bob", ttlSeconds: 36_000 }),
   };
-  for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
   const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Launch", memberIds: ["bob"] });
   await addGardener(target, tokens.ada, room.id);
   const browser = await launchBrowser(
