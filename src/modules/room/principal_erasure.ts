@@ -1,8 +1,9 @@
 // What becomes of the tables when a person is erased.
 import { DELETED_NAME, type ErasedPerson, type PrincipalErasure, WORK_OF_ROOM } from "@/core/erasure.ts";
-import type { Clock } from "@/core/time/clock.ts";
-import { roomStream } from "@/core/event/event.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
+import { principalStream, roomStream } from "@/core/event/event.ts";
 import { truncateText } from "@/core/text/text.ts";
+import { redactEvents } from "@/ports/sql/event_redaction.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { RoomMembers } from "./members.ts";
 import { directRoomName, SEPARATOR } from "./direct_room.ts";
@@ -12,6 +13,9 @@ import { DIRECT_MEMBERS_MAX, NAME_MAX } from "./schema.ts";
 import { type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 
 type Deps = { store: Store<RoomTables>; clock: Clock; members: Pick<RoomMembers, "end"> };
+
+/** Data of an event with a room, or with changes of one. */
+type RoomData = { room?: { id: string; name: string }; changes?: { name?: string } };
 
 /** Memberships end with the events that clients expect. A private room in which nobody is left is deleted: none could read it. */
 export const roomErasure = (deps: Deps): PrincipalErasure => ({
@@ -60,7 +64,7 @@ async function endMemberships(
       ];
       if (room === undefined || member === undefined) continue;
       await members.end(tx, { tenantId }, room, principalId, "removed");
-      if (room.kind === "direct") await renameDirectRoom(tx, room, member.display_name);
+      if (room.kind === "direct") await renameDirectRoom(tx, room, member.display_name, clock.now());
       const data = { roomId, principalId, pseudonymId };
       await tx.emit(roomEvent({ tenantId }, roomId, "principal.erased", data));
       const isEmpty = room.visibility === "private" && room.state !== "deleted" &&
@@ -73,14 +77,33 @@ async function endMemberships(
 }
 
 /** A direct room has the names that its members had when it was created, unless it was renamed. */
-async function renameDirectRoom(tx: Transaction<RoomTables>, room: RoomRow, displayName: string): Promise<void> {
+async function renameDirectRoom(
+  tx: Transaction<RoomTables>,
+  room: RoomRow,
+  displayName: string,
+  now: number,
+): Promise<void> {
   const { tenant_id: tenantId, id } = room;
   const others = await new RoomStore(tx.db).members(tenantId, id, {}, undefined, DIRECT_MEMBERS_MAX);
   const name = nameWithout(displayName, room.name, others.map((member) => member.display_name));
+  const principals = others.map((member) => principalStream(member.principal_id));
+  if (principals.length > 0) await tx.lock(tenantId, ...principals);
+  const range = { tenantId, from: room.created_at, to: iso(now) };
+  for (const stream of [roomStream(id), ...principals]) {
+    for (const type of ["room.created", "room.updated", "member.joined"]) {
+      await redactEvents(tx.db, { ...range, stream, type }, id, (data) => withName(data, id, name));
+    }
+  }
   if (name === room.name) return;
   const set = { name, version: room.version + 1 };
   await new RoomStore(tx.db).update(tenantId, id, set);
   await tx.emit(roomEvent({ tenantId }, id, "room.updated", roomChanges(room, { ...room, ...set })));
+}
+
+/** What an event says of the room, with its present name instead of an earlier one, which may have a former name of the person. */
+function withName(data: RoomData, id: string, name: string): RoomData | undefined {
+  if (data.room?.id === id) return { ...data, room: { ...data.room, name } };
+  return data.changes?.name === undefined ? undefined : { ...data, changes: { ...data.changes, name } };
 }
 
 /** Without the present name of the person; if it may have a former one instead, it is rebuilt from the names of the others. */

@@ -475,8 +475,8 @@ testOnEngines("others may write about a person while the erasure runs", async (e
   assert.deepEqual(await findTexts(gateway, [ZOE]), {});
 });
 
-Deno.test("a direct room keeps no former name of a person who was erased", async () => {
-  await using gateway = await openGateway();
+testOnEngines("a direct room keeps no former name of a person who was erased", async (environment) => {
+  await using gateway = await openGateway(environment);
   await createCaller(gateway, "boss", { role: "owner" });
   const zoe = await createCaller(gateway, ZOE, { name: "Zq Persona" });
   const bob = await createCaller(gateway, "bob");
@@ -485,11 +485,13 @@ Deno.test("a direct room keeps no former name of a person who was erased", async
     ok(await bob.post("/v1/rooms", { kind: "direct", memberIds: [ZOE, ...memberIds] })).id;
   const ids = [await createDirect(), await createDirect("carol"), await createDirect("boss")];
   ok(await bob.patch(`/v1/rooms/${ids[2]}`, { name: "Lunch" }));
+  for (const id of ids) await sendMessage(zoe, id, WRITTEN);
   ok(await zoe.patch("/v1/collaboration/me", { displayName: "Zq Other" }));
   await erase(gateway, "anonymize");
   const again = await gateway.as("bob");
   const names = await Promise.all(ids.map(async (id) => ok(await again.get(`/v1/rooms/${id}`)).name));
   assert.deepEqual(names, ["bob, Deleted user", "bob, carol, Deleted user", "Lunch"]);
+  assert.deepEqual(await findTexts(gateway, ["Zq Persona", "Zq Other"]), {});
 });
 
 testOnEngines(
