@@ -4,7 +4,7 @@ import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
-import { assertNoReports, signIn, untilGone } from "./web_page.ts";
+import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 import { message } from "./web_round.ts";
 
 /** Types into the composer until these are offered. */
@@ -132,6 +132,18 @@ browserTest("the client offers members, mentions those who are picked, and marks
         return box.value;
       })()`);
       assert.equal(text, "@bob ");
+    });
+    await t.step("a group's members are found by name, and are not offered to be added", async () => {
+      await visit(page, "admin/groups");
+      const dialog = page.getByRole("dialog", { name: "Design" });
+      await page.getByRole("listitem").filter({ hasText: "Design" }).getByRole("button", { name: "Members" }).click();
+      await dialog.getByRole("button", { name: "Remove Анна" }).waitFor();
+      await dialog.getByLabel("Find members, and people to add").fill("CAROL");
+      await untilGone(dialog.getByRole("button", { name: "Remove Анна" }));
+      await dialog.getByRole("button", { name: "Remove Carol Jones" }).click();
+      await dialog.getByRole("button", { name: "Add Carol Jones" }).click();
+      await dialog.getByRole("button", { name: "Remove Carol Jones" }).waitFor();
+      assert.equal(await dialog.getByRole("button", { name: "Add Carol Jones" }).count(), 0);
     });
     await assertNoReports(page);
   } finally {

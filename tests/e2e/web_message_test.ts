@@ -427,34 +427,41 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await dialog.getByRole("button", { name: "Open" }).click();
       await page.getByRole("heading", { name: "bob, carol" }).first().waitFor();
     });
-    await t.step("a message that is too long is edited, and of many rooms the direct ones stay in reach", async () => {
-      await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
-      const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });
-      await post(carol, "/v1/messages", { roomId: direct.id, text: "How are you?" });
-      await visit(page, `rooms/${direct.id}`);
-      await message(page, "How are you?").hover();
-      await message(page, "How are you?").getByRole("button", { name: "Reply", exact: true }).click();
-      await composer.fill("long ".repeat(13_000));
-      await composer.press("Enter");
-      await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();
-      await untilGone(page.locator(".unsent"));
-      await eventually(async () => assert.match(await composer.inputValue(), /^long long/));
-      await page.locator(".reply-bar", { hasText: "How are you?" }).getByRole("button").click();
-      await composer.fill("");
-      const all = page.getByRole("button", { name: "Show all 31" });
-      assert.ok(await page.locator(".sidebar .room").count() < 31);
-      await all.click();
-      await eventually(async () => assert.equal(await page.locator(".sidebar .room").count(), 33));
-      // What is typed next belongs to the room above, also before the browser reports the new address, which no microtask is.
-      const opened = await page.evaluate<string>(`(async () => {
-        dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", altKey: true }));
+    await t.step(
+      "a message that is too long is edited, and of many rooms what is new for the caller comes first",
+      async () => {
+        await Promise.all(Array.from({ length: 30 }, (_, n) => post(ada, "/v1/rooms", { name: `Room ${n}` })));
+        const direct = await post(carol, "/v1/rooms", { kind: "direct", memberIds: ["ada"] });
+        await post(carol, "/v1/messages", { roomId: direct.id, text: "How are you?" });
+        const first = page.locator(".sidebar .rooms > :is(h2, a)").first();
+        await first.getByText("New for you").waitFor();
+        await visit(page, `rooms/${direct.id}`);
+        await message(page, "How are you?").hover();
+        await message(page, "How are you?").getByRole("button", { name: "Reply", exact: true }).click();
+        await composer.fill("long ".repeat(13_000));
+        await composer.press("Enter");
+        await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();
+        await untilGone(page.locator(".unsent"));
+        await eventually(async () => assert.match(await composer.inputValue(), /^long long/));
+        await page.locator(".reply-bar", { hasText: "How are you?" }).getByRole("button").click();
+        await composer.fill("");
+        const all = page.getByRole("button", { name: "Show all 31" });
+        assert.ok(await page.locator(".sidebar .room").count() < 31);
+        await all.click();
+        await eventually(async () => assert.equal(await page.locator(".sidebar .room").count(), 33));
+        // The open room stays where it was when it was opened.
+        assert.equal(await first.innerText(), "New for you");
+        // What is typed next belongs to the room below, also before the browser reports the new address, which no microtask is.
+        const opened = await page.evaluate<string>(`(async () => {
+        dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", altKey: true }));
         for (let turn = 0; turn < 100; turn++) await null;
         return document.querySelector(".sidebar .room.open").getAttribute("href");
       })()`);
-      assert.match(opened, /^#\/rooms\//);
-      assert.notEqual(opened, `#/rooms/${direct.id}`);
-      assert.notEqual(await composer.getAttribute("aria-label"), "Message carol");
-    });
+        assert.match(opened, /^#\/rooms\//);
+        assert.notEqual(opened, `#/rooms/${direct.id}`);
+        assert.notEqual(await composer.getAttribute("aria-label"), "Message carol");
+      },
+    );
     await t.step("of many rooms, one is opened by a part of its name and Enter", async () => {
       const filter = page.getByRole("searchbox", { name: "Find a room" });
       await filter.fill("oom 17");

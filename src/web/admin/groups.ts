@@ -1,14 +1,14 @@
 // Groups of people: their names and handles, and who is in them.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { call, get, post, withQuery } from "../core/api.ts";
+import { call, get, listAll, post, withQuery } from "../core/api.ts";
 import { count } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import type { Group, Page } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
-import { useFound } from "../part/list.ts";
+import { useFound, useList } from "../part/list.ts";
 import { Menu } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
 import { usePrincipals } from "../room/create.ts";
@@ -16,6 +16,8 @@ import { usePrincipals } from "../room/create.ts";
 type GroupMember = { principalId: string; displayName: string; disabled: boolean };
 
 const PATH = "v1/collaboration/groups";
+/** Of so many, the others are found by their name. */
+const SHOWN_MAX = 100;
 
 export function Groups(): VNode {
   const [q, setQ] = useState("");
@@ -96,9 +98,10 @@ function openEdit(group: Group | undefined, onChange: () => void): void {
   );
 }
 
+/** Its members, and those who can be added, both found by name. */
 function Members({ group, onChange }: { group: Group; onChange: () => void }): VNode {
   const path = `${PATH}/${group.id}/members`;
-  const { page, read, more } = useFound<Page<GroupMember>>("", (cursor) => get(path, { limit: 100, cursor }));
+  const { items, read } = useList(() => listAll<GroupMember>(path));
   const [q, setQ, people, note] = usePrincipals();
   const change = (work: () => Promise<unknown>) => (): void =>
     void attempt(async () => {
@@ -106,12 +109,18 @@ function Members({ group, onChange }: { group: Group; onChange: () => void }): V
       read();
       onChange();
     });
-  const members = new Set(page?.items.map(({ principalId }) => principalId));
+  const members = new Set(items?.map(({ principalId }) => principalId));
+  const found = items?.filter(({ displayName }) => displayName.toLowerCase().includes(q.trim().toLowerCase()));
+  const others = people.filter(({ id, kind, disabled }) => kind === "human" && !disabled && !members.has(id));
   return html`
     <div>
       <${Heading} title=${group.name} onClose=${closeDialog} />
-      <${Placeholder} items=${page?.items} read=${read} text="Nobody is in this group." />
-      <ul class="rows scroll">${(page?.items ?? []).map(({ principalId: id, displayName, disabled }) =>
+      <input type="search" placeholder="Find members, and people to add" aria-label="Find members, and people to add"
+        value=${q} onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+      <${Placeholder} items=${found} read=${read} text=${members.size === 0
+        ? "This group has no members yet."
+        : "No member has this name."} />
+      <ul class="rows scroll">${found?.slice(0, SHOWN_MAX).map(({ principalId: id, displayName, disabled }) =>
         html`
           <li
             key=${id}><span class="person-link"><${Avatar} id=${id} isSmall /><span dir="auto">${displayName}</span></span>
@@ -120,21 +129,18 @@ function Members({ group, onChange }: { group: Group; onChange: () => void }): V
               call("DELETE", withQuery(path, { principalIds: [id] }))
             )}>Remove</button></li>
         `
+      )}${found !== undefined && found.length > SHOWN_MAX
+        ? html`<li class="dim">${found.length - SHOWN_MAX} more. Find them by their name.</li>`
+        : null}</ul>
+      <ul class="rows">${(items === undefined ? [] : others).map(({ id, displayName }) =>
+        html`
+          <li
+            key=${id}><span class="person-link"><${Avatar} id=${id} isSmall /><span dir="auto">${displayName}</span></span>
+            <button type="button" class="primary" aria-label=${`Add ${displayName}`} onClick=${change(() =>
+              post(path, { principalIds: [id] })
+            )}>Add</button></li>
+        `
       )}</ul>
-      ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
-      <input type="search" placeholder="Add people by name" aria-label="Add people by name" value=${q}
-        onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-      <ul class="rows">${people.filter(({ id, kind, disabled }) => kind === "human" && !disabled && !members.has(id))
-        .map(
-          ({ id, displayName }) =>
-            html`
-              <li
-                key=${id}><span class="person-link"><${Avatar} id=${id} isSmall /><span dir="auto">${displayName}</span></span>
-                <button type="button" aria-label=${`Add ${displayName}`} onClick=${change(() =>
-                  post(path, { principalIds: [id] })
-                )}>Add</button></li>
-            `,
-        )}</ul>
       ${note}
     </div>
   `;

@@ -1,7 +1,7 @@
 // The left column: places, rooms with their unread counts, and the caller.
 import type { VNode } from "preact";
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
@@ -17,7 +17,7 @@ import { confirmThen, dialog } from "../part/dialog.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { isView } from "../part/lazy.ts";
 import { Menu } from "../part/menu.ts";
-import { areRoomsRead, badgeOf, isMuted, openRoomId, roomList, roomName } from "./rooms.ts";
+import { areRoomsRead, badgeOf, isMuted, openRoom, openRoomId, roomList, roomName } from "./rooms.ts";
 
 /** More rooms than this are filtered by name instead of scrolled. */
 const FILTER_FROM = 15;
@@ -39,7 +39,12 @@ export function Sidebar(): VNode {
   const shown = wanted === "" ? all : all.filter((room) => roomName(room).toLowerCase().includes(wanted));
   const favorites = shown.filter(({ mySettings }) => (mySettings?.favoriteOrder ?? null) !== null)
     .toSorted((a, b) => (a.mySettings?.favoriteOrder ?? 0) - (b.mySettings?.favoriteOrder ?? 0));
-  const others = shown.filter((room) => !favorites.includes(room));
+  const unsorted = shown.filter((room) => !favorites.includes(room));
+  const isNew = useNew();
+  // Where there are more than a screen shows, what waits for the caller is not below them.
+  const [news, others] = all.length > FILTER_FROM
+    ? [unsorted.filter(isNew), unsorted.filter((room) => !isNew(room))]
+    : [[], unsorted];
   return html`
     <section class="sidebar" role=${isNarrow.value && route.value.path.length === 0 ? "main" : "navigation"}
       aria-label="Rooms and places">
@@ -85,6 +90,7 @@ export function Sidebar(): VNode {
         `
         : null}
       <div class="rooms">
+        <${Section} title="New for you" rooms=${news} />
         <${Section} title="Favorites" rooms=${favorites} />
         <${Section} title="Rooms" rooms=${others.filter(({ kind }) => kind !== "direct")} />
         <${Section} title="Direct messages" rooms=${others.filter(({ kind }) => kind === "direct")} />
@@ -110,6 +116,17 @@ export function Sidebar(): VNode {
       </footer>
     </section>
   `;
+}
+
+/** Whether a room has a badge. The open one stays where it was when it was opened: it is read then. */
+function useNew(): (room: Room) => boolean {
+  const opened = useRef({ id: "", isNew: false });
+  const hasBadge = (room: Room): boolean => badgeOf(room) > 0 && !isMuted(room);
+  const { value: id } = openRoomId;
+  if (opened.current.id !== id) {
+    opened.current = { id, isNew: openRoom.value !== undefined && hasBadge(openRoom.value) };
+  }
+  return (room) => room.id === id ? opened.current.isNew : hasBadge(room);
 }
 
 /** Enter opens the first room that is left. */
