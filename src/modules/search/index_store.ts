@@ -1,10 +1,10 @@
 // The inverted index in SQL: one contract, implemented for each database engine.
-import { Buffer } from "node:buffer";
 import { type Generated, type Kysely, type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import { inJsonList } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect, Transaction } from "@/ports/store.ts";
+import { encodeTokens, quoteTokens } from "./term_query.ts";
 import { mergeTerms } from "./term_store.ts";
 
 type SearchDocumentRow = {
@@ -74,13 +74,8 @@ export type Tokens = {
   newest?: { kind: string; rows: number; after: DocumentPosition | undefined };
 };
 
-const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz";
-/** Larger numbers have seven digits. */
-const SIX_DIGITS = 36 ** 6;
-/** Seven digits and a space. */
-const ENCODED_TOKEN_MAX = 8;
-const SPACE = 32;
-let bytes = Buffer.alloc(1024 * ENCODED_TOKEN_MAX);
+/** Documents that one statement of SQLite reads: some milliseconds, in which the thread does nothing else. */
+const SLICE_DOCUMENTS = 2000;
 
 /** Maximum number of a query's tokens that are looked up in parts. */
 const PART_LOOKUPS_MAX = 8;
@@ -103,6 +98,11 @@ export interface IndexEngine {
   matchingInParts(db: Db, tenantId: string, tokens: Tokens): DocumentQuery;
   /** The same query, newest first. */
   newestFirst(query: DocumentQuery): DocumentQuery;
+  /**
+   * The part of a query of `matching` that one statement may read, newest first and before `n`, and where it ends; `undefined` if it
+   * has all others. Absent: a statement may read all.
+   */
+  slice?(db: Db, query: DocumentQuery, tokens: Tokens, n: number): Promise<{ query: DocumentQuery; end?: number }>;
   /** Does a part of the work that writes leave behind; returns whether there may be more. Absent: there is none. */
   merge?(tx: Tx): Promise<boolean>;
   /** How many of the newest documents to read before all with the tokens are, which takes long where most documents have them. */
@@ -168,12 +168,10 @@ class SqliteEngine implements IndexEngine {
     }
   }
 
-  matching(db: Db, tenantId: string, { all, any }: Tokens): DocumentQuery {
-    const parts = quoteTokens(all);
-    if (any.length > 0) parts.push(`(${quoteTokens(any).join(" OR ")})`);
+  matching(db: Db, tenantId: string, tokens: Tokens): DocumentQuery {
     // SQLite does not reorder a cross join: tokens first, so that the newest rows are read first and a limit ends the scan.
     const query = db.selectFrom("search_terms as f").crossJoin("search_document as d")
-      .where(sql.ref("f.search_terms"), "match", parts.join(" AND ")).whereRef("d.n", "=", "f.rowid")
+      .where(sql.ref("f.search_terms"), "match", matchOf(tokens)).whereRef("d.n", "=", "f.rowid")
       .where("d.tenant_id", "=", tenantId);
     // Callers only use `d`.
     return query as unknown as DocumentQuery;
@@ -191,6 +189,19 @@ class SqliteEngine implements IndexEngine {
 
   newestFirst(query: DocumentQuery): DocumentQuery {
     return query.orderBy(sql.ref("f.rowid"), "desc");
+  }
+
+  async slice(
+    db: Db,
+    query: DocumentQuery,
+    tokens: Tokens,
+    n: number,
+  ): Promise<{ query: DocumentQuery; end?: number }> {
+    const last = await lastOfSlice.first(db, { match: matchOf(tokens), n });
+    const part = query.where(sql<boolean>`f.rowid < ${asInteger(n)}`);
+    return last === undefined
+      ? { query: part }
+      : { query: part.where(sql<boolean>`f.rowid >= ${asInteger(last.rowid)}`), end: last.rowid };
   }
 
   merge({ db }: Tx): Promise<boolean> {
@@ -301,6 +312,13 @@ const partsOf = prepared((db: Db, value: Param<{ tenantId: string; ids: string }
   db.selectFrom("search_part").select("part").where("tenant_id", "=", value("tenantId"))
     .where(inJsonList(dialect, "id", value("ids")))
 );
+/** No condition on the tenant: each has its own tokens. */
+const lastOfSlice = prepared((db: Db, value: Param<{ match: string; n: number }>) =>
+  db.selectFrom("search_terms").select("rowid").where("search_terms", "match", value("match"))
+    .where(sql<boolean>`rowid < ${asInteger(value("n"))}`).orderBy("rowid", "desc").limit(sql.lit(1)).offset(
+      sql.lit(SLICE_DOCUMENTS - 1),
+    )
+);
 const dropTerms = prepared((db: Db, value: Param<{ n: number }>) =>
   db.deleteFrom("search_terms").where("rowid", "=", value("n"))
 );
@@ -353,10 +371,6 @@ async function findFreeSlot(db: Db, wanted: number, last: Map<number, number>): 
   }
 }
 
-function quoteTokens(tokens: readonly number[]): string[] {
-  return tokens.map((token) => `"${encodeTokens([token])}"`);
-}
-
 /** The tokens to look up one by one, as each may be in any part: a sample of many tokens narrows enough. */
 function partTokensOf({ all }: Tokens): number[] {
   const step = Math.max(1, all.length / PART_LOOKUPS_MAX);
@@ -370,21 +384,14 @@ function intersectAll<Row>(queries: readonly RawBuilder<unknown>[]): RawBuilder<
   return sql<Row>`(${sql.join(queries, sql` intersect `)})`;
 }
 
-/** Tokens in base 36, separated by spaces. Written into a buffer, because a text has a hundred and more. */
-export function encodeTokens(tokens: readonly number[]): string {
-  const size = tokens.length * ENCODED_TOKEN_MAX;
-  if (bytes.length < size) bytes = Buffer.alloc(size);
-  let end = 0;
-  for (const token of tokens) {
-    let value = token >>> 0;
-    if (end > 0) bytes[end++] = SPACE;
-    end += value >= SIX_DIGITS ? 7 : value >= SIX_DIGITS / 36 ? 6 : value.toString(36).length;
-    for (let at = end - 1;; at--) {
-      const quotient = Math.floor(value / 36);
-      bytes[at] = DIGITS.charCodeAt(value - quotient * 36);
-      if (quotient === 0) break;
-      value = quotient;
-    }
-  }
-  return bytes.toString("latin1", 0, end);
+/** An expression of FTS5. */
+function matchOf({ all, any }: Tokens): string {
+  const parts = quoteTokens(all);
+  if (any.length > 0) parts.push(`(${quoteTokens(any).join(" OR ")})`);
+  return parts.join(" AND ");
+}
+
+/** FTS5 reads from a row on only where that is an integer. The driver binds large numbers as floating-point ones. */
+function asInteger(n: number): RawBuilder<number> {
+  return sql`cast(${n} as integer)`;
 }

@@ -1,5 +1,6 @@
 // SQL of search: candidates within the rooms that a viewer may read.
 import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
+import { createYielder } from "@/core/caller.ts";
 import { withTimeout } from "@/core/time/clock.ts";
 import { EVERYONE } from "@/core/searchable.ts";
 import { inJsonList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
@@ -44,6 +45,10 @@ export type CandidateSearch = { viewer: SearchViewer; filter: CandidateFilter; l
 /** A document that may match; the index has them newest first. */
 export type Candidate = { n: number; kind: string; id: string; room_id: string | null; seq: number | null };
 
+type Found = { candidates: Candidate[]; isComplete: boolean };
+/** A query, and the tokens by which it reads documents; those that are read by their parts are few. */
+type Match = { query: DocumentQuery; tokens?: Tokens | undefined };
+
 type Db = Kysely<SearchTables>;
 
 export class SearchStore {
@@ -66,7 +71,7 @@ export class SearchStore {
     tokens: Tokens,
     after: DocumentPosition | undefined,
     limit: number,
-  ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
+  ): Promise<Found> {
     if (filter.streamedKind !== undefined && this.#engine.newestRows.length > 0) {
       return await this.#candidatesByKind({ viewer, filter, leftMs }, tokens, after, limit);
     }
@@ -76,16 +81,15 @@ export class SearchStore {
     // The parts of long documents are read by their tokens only.
     for (const rows of filter.isOnlyStreamed && otherKinds.length === 0 ? this.#engine.newestRows : []) {
       if (candidates.length * RARE < read) break;
-      candidates = await this.#find(viewer, { ...tokens, newest: { kind, rows, after } }, filter, after, limit);
+      const newest = { ...tokens, newest: { kind, rows, after } };
+      ({ candidates } = await this.#find(viewer, newest, filter, after, limit));
       if (candidates.length === limit) return { candidates, isComplete: true };
       read = rows;
     }
-    if (this.#engine.newestRows.length === 0) {
-      return { candidates: await this.#find(viewer, tokens, filter, after, limit), isComplete: true };
-    }
+    if (this.#engine.slice !== undefined) return await this.#find(viewer, tokens, filter, after, limit, leftMs);
     const ms = leftMs();
     const all = ms > 0 ? await withTimeout(this.#find(viewer, tokens, filter, after, limit), ms) : undefined;
-    return { candidates: all ?? candidates, isComplete: all !== undefined };
+    return all ?? { candidates, isComplete: false };
   }
 
   /** The streamed kind and all others by themselves: what one of them lacks at the end of the time, the other may have. */
@@ -94,7 +98,7 @@ export class SearchStore {
     tokens: Tokens,
     after: DocumentPosition | undefined,
     limit: number,
-  ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
+  ): Promise<Found> {
     const filters = [
       { ...filter, kinds: [streamedKind], isOnlyStreamed: true },
       { ...filter, kinds: filter.kinds.filter((kind) => kind !== streamedKind) },
@@ -114,22 +118,58 @@ export class SearchStore {
     filter: CandidateFilter,
     after: DocumentPosition | undefined,
     limit: number,
-  ): Promise<Candidate[]> {
+    leftMs: () => number = () => Infinity,
+  ): Promise<Found> {
     const found = await Promise.all(
-      this.#matching(viewer, tokens, filter).map((query) => {
+      this.#matching(viewer, tokens, filter).map(async ({ query, tokens }): Promise<Found> => {
         const rest = after === undefined
           ? query
           : query.where(({ eb, or, and }) =>
             or([eb("d.n", "<", after.n), and([eb("d.n", "=", after.n), eb("d.id", "<", after.id)])])
           );
-        return this.#engine.newestFirst(rest).select(["d.n", "d.kind", "d.id", "d.room_id", "d.seq"]).limit(limit)
-          .execute();
+        if (tokens !== undefined && this.#engine.slice !== undefined) {
+          return await this.#findInSlices(rest, tokens, after?.n, limit, leftMs);
+        }
+        return { candidates: await this.#newest(rest, limit), isComplete: true };
       }),
     );
-    if (found.length === 1) return found[0] ?? [];
+    if (found.length === 1 && found[0] !== undefined) return found[0];
     // A long document may be found by its first part and by all of its parts.
-    const distinct = new Map(found.flat().map((candidate) => [`${candidate.kind} ${candidate.id}`, candidate]));
-    return newestOf([...distinct.values()], limit);
+    const distinct = new Map(
+      found.flatMap(({ candidates }) => candidates).map((
+        candidate,
+      ) => [`${candidate.kind} ${candidate.id}`, candidate]),
+    );
+    return {
+      candidates: newestOf([...distinct.values()], limit),
+      isComplete: found.every(({ isComplete }) => isComplete),
+    };
+  }
+
+  /** Others get their turn between two slices: most documents may have the tokens, and few of them match the filter. */
+  async #findInSlices(
+    query: DocumentQuery,
+    tokens: Tokens,
+    before: number = Number.MAX_SAFE_INTEGER,
+    limit: number,
+    leftMs: () => number,
+  ): Promise<Found> {
+    const candidates: Candidate[] = [];
+    const yieldIfDue = createYielder();
+    for (let n = before;;) {
+      const part = await this.#engine.slice?.(this.#db, query, tokens, n);
+      if (part === undefined) return { candidates, isComplete: true };
+      candidates.push(...await this.#newest(part.query, limit - candidates.length));
+      if (part.end === undefined || candidates.length === limit) return { candidates, isComplete: true };
+      if (leftMs() <= 0) return { candidates, isComplete: false };
+      n = part.end;
+      await yieldIfDue();
+    }
+  }
+
+  #newest(query: DocumentQuery, limit: number): Promise<Candidate[]> {
+    return this.#engine.newestFirst(query).select(["d.n", "d.kind", "d.id", "d.room_id", "d.seq"]).limit(limit)
+      .execute();
   }
 
   /** Those of the documents that the viewer may read now and that match the filter. */
@@ -140,7 +180,7 @@ export class SearchStore {
     ids: readonly string[],
   ): Promise<Candidate[]> {
     const found = await Promise.all(
-      this.#matching(viewer, { all: flags, any: [] }, filter, ids).map((query) =>
+      this.#matching(viewer, { all: flags, any: [] }, filter, ids).map(({ query }) =>
         query.select(["d.n", "d.kind", "d.id", "d.room_id", "d.seq"]).execute()
       ),
     );
@@ -185,37 +225,41 @@ export class SearchStore {
    * outside of rooms and those shared with the viewer. Separate queries, because with one `or` PostgreSQL would check
    * permissions row by row.
    */
-  #matching(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, ids?: readonly string[]): DocumentQuery[] {
-    const inRooms = this.#filtered(viewer, tokens, filter, ids).map((query) => query.where(isReadableBy(viewer)));
+  #matching(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, ids?: readonly string[]): Match[] {
+    const find = (wanted: Tokens, condition: (query: DocumentQuery) => DocumentQuery) =>
+      this.#filtered(viewer, wanted, filter, ids).map(({ query, tokens }) => ({ query: condition(query), tokens }));
+    const inRooms = find(tokens, (query) => query.where(isReadableBy(viewer)));
     if (filter.isOnlyStreamed) return inRooms;
-    const own = this.#filtered(viewer, { ...tokens, any: [] }, filter, ids).map((query) =>
-      query.where("d.room_id", "is", null).where("d.principal_id", "=", viewer.principalId)
+    const own = find(
+      { ...tokens, any: [] },
+      (query) => query.where("d.room_id", "is", null).where("d.principal_id", "=", viewer.principalId),
     );
     const reader = hashGrams(viewer.tenantId, [readerGram(viewer.principalId)]);
-    const shared = this.#filtered(viewer, { all: [...tokens.all, ...reader], any: [] }, filter, ids).map((query) =>
+    const shared = find({ all: [...tokens.all, ...reader], any: [] }, (query) =>
       query.where("d.room_id", "is", null)
-        .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", viewer.principalId)]))
-    );
+        .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", viewer.principalId)])));
     if (viewer.isGuest || filter.isTenantWide !== true) return [...inRooms, ...own, ...shared];
     const everyone = hashGrams(viewer.tenantId, [readerGram(EVERYONE)]);
-    const open = this.#filtered(viewer, { all: [...tokens.all, ...everyone], any: [] }, filter, ids).map((query) =>
-      query.where("d.room_id", "is", null)
+    const open = find(
+      { all: [...tokens.all, ...everyone], any: [] },
+      (query) => query.where("d.room_id", "is", null),
     );
     return [...inRooms, ...own, ...shared, ...open];
   }
 
   /** Documents with the tokens, and those whose parts have them; or of these ids, which need no tokens. */
-  #filtered(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, ids?: readonly string[]): DocumentQuery[] {
+  #filtered(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, ids?: readonly string[]): Match[] {
     if (ids !== undefined) {
       const named = tokens.all.length === 0
         ? this.#db.selectFrom("search_document as d").where(tenantIsUnindexed(viewer.tenantId, "d.tenant_id"))
         : this.#engine.matching(this.#db, viewer.tenantId, tokens);
-      return [narrowed(named as DocumentQuery, filter).where(inJsonList(this.#dialect, "d.id", JSON.stringify(ids)))];
+      const isNamed = inJsonList(this.#dialect, "d.id", JSON.stringify(ids));
+      return [{ query: narrowed(named as DocumentQuery, filter).where(isNamed) }];
     }
-    const whole = this.#engine.matching(this.#db, viewer.tenantId, tokens);
-    if (filter.isOnlyStreamed) return [narrowed(whole, filter)];
+    const whole = { query: narrowed(this.#engine.matching(this.#db, viewer.tenantId, tokens), filter), tokens };
+    if (filter.isOnlyStreamed) return [whole];
     const inParts = this.#engine.matchingInParts(this.#db, viewer.tenantId, tokens);
-    return [whole, inParts].map((query) => narrowed(query, filter));
+    return [whole, { query: narrowed(inParts, filter) }];
   }
 
   /** Rooms that the viewer may read now, optionally only these ids. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { normalizeText, normalizeWithOffsets } from "@/core/text/normalize.ts";
 import { hashGrams, requiredGrams, runsOf, tokenize, TOKENS_MAX } from "@/modules/search/tokenize.ts";
-import { encodeTokens } from "@/modules/search/index_store.ts";
+import { encodeTokens } from "@/modules/search/term_query.ts";
 
 const LETTERS = [
   ..."abcXYZ0189äßçñøΣςжя_-. ,🙂👩🏽©",
