@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { logBrokenResponse, logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
 import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
+import { withoutPipelines } from "@/runtime/sent_ahead.ts";
 import { serveLasting } from "@/runtime/serve.ts";
 import { hasTelemetry } from "@/runtime/spans.ts";
 import { mintToken, TOKEN_USAGE } from "@/token.ts";
@@ -169,7 +170,7 @@ function listen(
   };
   try {
     return serveLasting(
-      (port = options.port) => Deno.serve({ ...options, port, onError }, handler),
+      (port = options.port) => Deno.serve({ ...options, port, onError }, withoutPipelines(handler)),
       (cause) =>
         log.error("connections are refused until others end; raise the limit of open files", {
           cause: messageOf(cause),

@@ -7,9 +7,11 @@ import { readPieces } from "@/runtime/byte_pieces.ts";
 import { closeSocket } from "@/runtime/close_socket.ts";
 import { dropSocket } from "@/runtime/drop_socket.ts";
 import { inThisContext } from "@/runtime/root_context.ts";
+import { withoutPipelines } from "@/runtime/sent_ahead.ts";
 import { runWithTimeout } from "@/runtime/stuck_thread.ts";
 import { upgradeWebSocket } from "@/runtime/upgrade.ts";
 import { encodeUpgradeRequest } from "./upgrade_request.ts";
+import { nextTick } from "@/core/time/clock.ts";
 import { until } from "./wait.ts";
 
 /** A masked text message of one letter. */
@@ -17,6 +19,7 @@ const TEXT = new Uint8Array([0x81, 0x81, 0, 0, 0, 0, 0x61]);
 /** A close frame without a code. */
 const CLOSE = new Uint8Array([0x88, 0x80, 0, 0, 0, 0]);
 const CLOSE_OPCODE = 0x88;
+const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 type Pair = {
   socket: WebSocket;
@@ -233,6 +236,50 @@ Deno.test("closeUnread is no longer needed when an unread body is not read", asy
   const chunk = new Uint8Array(64 * 1024);
   for (let sent = 0; sent < length;) sent += await client.write(chunk);
   // The fault: all of it was sent.
+});
+
+Deno.test("withoutPipelines is no longer needed when what is sent ahead waits in the buffers of its connection", async () => {
+  const { promise: end, resolve } = Promise.withResolvers<void>();
+  await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async () => {
+    await end;
+    return new Response();
+  });
+  using client = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  const requests = new TextEncoder().encode(REQUEST.repeat(2000));
+  for (let sent = 0; sent < 64 * 1024 * 1024;) sent += await client.write(requests);
+  // The fault: all of it was sent.
+  resolve();
+});
+
+/** The responses to so many requests that are sent without reading, until the end or all of them. */
+async function sendAhead(server: Deno.HttpServer<Deno.NetAddr>, count: number): Promise<string[]> {
+  using client = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  await client.write(new TextEncoder().encode(REQUEST.repeat(count)));
+  const buffer = new Uint8Array(64 * 1024);
+  const responses: string[] = [];
+  for (let text = ""; responses.length < count;) {
+    const read = await client.read(buffer).catch(() => null);
+    if (read === null) break;
+    text += new TextDecoder().decode(buffer.subarray(0, read));
+    responses.splice(0, Infinity, ...text.split("HTTP/1.1 ").slice(1));
+  }
+  return responses;
+}
+
+Deno.test("withoutPipelines closes a connection that keeps sending ahead, after a response that announces it", async () => {
+  let handled = 0;
+  const handler = withoutPipelines(async () => {
+    handled++;
+    await nextTick();
+    return new Response("x");
+  });
+  await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, handler);
+  assert.equal((await sendAhead(server, 20)).length, 20, "few are served");
+  handled = 0;
+  await sendAhead(server, 5000);
+  assert.ok(handled < 500, `${handled} were handled`);
+  const responses = await sendAhead(server, 51);
+  assert.equal(responses.filter((response) => /connection: close/i.test(response)).length, 1);
 });
 
 /** What a server of the runtime makes of a body that is sent in chunks of one byte. */
