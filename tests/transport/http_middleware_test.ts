@@ -1,5 +1,6 @@
 // The handling of every request: CORS, HTTPS, proxies, timeouts, metrics, log.
 import assert from "node:assert/strict";
+import { nextTick } from "@/core/time/clock.ts";
 import fc from "npm:fast-check@4.10.2";
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/http/route.ts";
@@ -315,4 +316,17 @@ Deno.test("each request gets its response, and those that exceed the timeout are
     }),
     { numRuns: 25 },
   );
+});
+
+Deno.test("few responses to strangers leave in each tick, in turns of their addresses, and a caller waits for none", async () => {
+  const { call } = createSampleGateway();
+  const left: string[] = [];
+  const flood = Array.from({ length: 100 }, () => call("/nope", { token: null }).then(() => left.push("flood")));
+  const other = call("/nope", { token: null, ip: "192.0.2.2" }).then(() => left.push("other"));
+  const caller = call("/v1/rooms").then(() => left.push("caller"));
+  let ticks = 0;
+  for (; left.length < 102 && ticks < 1000; ticks++) await nextTick();
+  await Promise.all([...flood, other, caller]);
+  assert.ok(ticks >= 25, `all left in ${ticks} ticks`);
+  assert.ok(left.indexOf("caller") < 10 && left.indexOf("other") < 10, left.join());
 });

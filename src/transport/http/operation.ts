@@ -68,6 +68,7 @@ export function operationEndpoint(
     const account = cpu?.accountOf(actor);
     const delay = account?.beginCall(context.startedAt);
     if (delay !== undefined) await delay;
+    context.isServed = true;
     // Waiting for events or another service uses almost no CPU time.
     if (isWaiting) account?.endCall();
     try {

@@ -24,6 +24,8 @@ export class RequestContext {
   readonly headers: Record<string, string>;
   /** The meter of the route; set once the route is known. */
   meter: Meter | undefined;
+  /** Whether it runs on the account of its caller. */
+  isServed = false;
   /** Parameters of `WWW-Authenticate`, besides an error code. */
   challenge: string | undefined;
   /** How the route describes a failure, if not as a problem. */

@@ -53,6 +53,7 @@ export function routeEndpoint(
     if (account === undefined) return await execute(context, params, owner, actor);
     const delay = account.beginCall(context.startedAt);
     if (delay !== undefined) await delay;
+    context.isServed = true;
     // A transfer may take minutes, most of it without using CPU time.
     if (route.hasNoTimeout) account.endCall();
     try {

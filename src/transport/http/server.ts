@@ -32,6 +32,7 @@ import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
 import { routeEndpoint } from "./route.ts";
 import { faultResponse } from "./response.ts";
+import { StrangerTurns } from "./stranger_turns.ts";
 import { UnreadBodies } from "./unread_bodies.ts";
 import { UnreadResponses } from "./unread_responses.ts";
 
@@ -95,6 +96,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const largeBodies = new LargeBodies();
   const unreadResponses = new UnreadResponses();
   const unreadBodies = new UnreadBodies();
+  const strangerTurns = new StrangerTurns();
   const app = mount([
     ...operations.map((operation) =>
       operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies, unreadResponses })
@@ -122,6 +124,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
     }
     finish(context, response.status, meters);
     unreadBodies.release(request, client.ip);
+    if (!context.isServed && response.status !== 101) await strangerTurns.take(client.ip);
     return response;
   };
 }
