@@ -384,6 +384,12 @@ if (url !== undefined) {
     await connection.close();
   });
 
+  Deno.test("postgres: no statement is compiled, which would take longer than it runs", async () => {
+    const pool = new PostgresPool({ ...PATIENT, url }, 1);
+    assert.deepEqual((await pool.run("select current_setting('jit') as jit", [])).rows, [{ jit: "off" }]);
+    await pool.close();
+  });
+
   Deno.test("postgres: a server keeps few of the statements that lists of many lengths come to", async () => {
     const connection = new PostgresConnection({ ...PATIENT, url });
     await connection.begin();

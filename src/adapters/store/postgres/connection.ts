@@ -98,6 +98,8 @@ export function connect(
       default_transaction_read_only: true,
       statement_timeout: STATEMENT_TIMEOUT_MS,
       lock_timeout: 5_000,
+      // To compile a statement takes longer than most of them run, and their estimates are far above what they read.
+      jit: "off",
       // A node that froze or was cut off holds the streams of its batch until the server ends its session.
       idle_in_transaction_session_timeout: 10_000,
       // A machine that loses power closes no connection: the server ends its sessions after about ten seconds.
