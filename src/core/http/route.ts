@@ -38,6 +38,8 @@ export type RouteForm = {
   /** Name and schema of a failure in the OpenAPI document. */
   failure: { name: string; schema: Record<string, unknown> };
   describe(fault: Fault): { status: number; body: unknown };
+  /** Start of the paths at which also requests without a route fail in this form. */
+  below?: string;
 };
 
 /** What the OpenAPI document says about a route besides the route's own fields. */

@@ -79,7 +79,10 @@ export const SCHEMAS: readonly Resource[] = [{
       type: "complex",
       multiValued: true,
       mutability: "readOnly",
-      subAttributes: ["value", "display"].map((name) => attribute(name, { mutability: "readOnly" })),
+      subAttributes: [
+        ...["value", "display"].map((name) => attribute(name, { mutability: "readOnly" })),
+        reference("Group", "readOnly"),
+      ],
     }),
   ],
   meta: { resourceType: "Schema", location: `/scim/v2/Schemas/${USER_SCHEMA}` },
@@ -96,6 +99,7 @@ export const SCHEMAS: readonly Resource[] = [{
       multiValued: true,
       subAttributes: [
         attribute("value", { mutability: "immutable" }),
+        reference("User", "immutable"),
         ...["display", "type"].map((name) => attribute(name, { mutability: "readOnly" })),
       ],
     }),
@@ -106,6 +110,10 @@ export const SCHEMAS: readonly Resource[] = [{
 export function listOf(resources: readonly Json[]): Json {
   const count = resources.length;
   return { schemas: [LIST_SCHEMA], totalResults: count, startIndex: 1, itemsPerPage: count, Resources: resources };
+}
+
+function reference(to: string, mutability: string): Json {
+  return attribute("$ref", { type: "reference", referenceTypes: [to], caseExact: true, mutability });
 }
 
 function attribute(name: string, more: Json = {}): Json {

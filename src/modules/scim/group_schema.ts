@@ -33,16 +33,18 @@ type WantedGroup = {
   memberIds: string[] | undefined;
 };
 
+const Member = z.object({
+  value: z.string().describe("Id of the person"),
+  $ref: z.string().describe("Address of the person"),
+  display: z.string().describe("Name of the person"),
+  type: z.literal("User").describe("People only"),
+});
 export const ScimGroup = z.object({
   schemas: Schemas,
   id: z.string().describe("Id of the group"),
   externalId: z.string().optional().describe("Id of the group at the identity provider"),
   displayName: z.string().describe("Name of the group, unique in any case"),
-  members: z.array(z.object({
-    value: z.string().describe("Id of the person"),
-    display: z.string().describe("Name of the person"),
-    type: z.literal("User").describe("People only"),
-  })).optional().describe("The members"),
+  members: z.array(Member).optional().describe("The members"),
   meta: z.object({
     resourceType: z.literal("Group").describe("Kind of the resource"),
     created: z.iso.datetime().describe("When the group was created"),
@@ -53,7 +55,8 @@ export const ScimGroup = z.object({
 });
 export type ScimGroup = z.output<typeof ScimGroup>;
 /** What is stored of a given group, as the documents show it: `Given` reads other spellings as well. */
-export const GivenGroup = ScimGroup.omit({ id: true, meta: true }).partial().required({ displayName: true });
+export const GivenGroup = ScimGroup.omit({ id: true, meta: true }).partial().required({ displayName: true })
+  .extend({ members: z.array(Member.partial().required({ value: true })).optional() });
 /** With the attributes that were asked for. */
 export const ShownGroup = ScimGroup.partial().required({ schemas: true, id: true });
 

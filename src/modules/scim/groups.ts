@@ -10,14 +10,13 @@ import type { Condition, GroupField } from "./filter.ts";
 import { type GroupChange, readGroupPatch } from "./group_patch.ts";
 import { readGroup, type ScimGroup } from "./group_schema.ts";
 import { type ListedGroup, ScimGroupStore } from "./group_store.ts";
-import { GROUP_SCHEMA, type PatchOperation } from "./schema.ts";
+import { GROUP_SCHEMA, groupPath, type PatchOperation, userPath } from "./schema.ts";
 import type { ScimTables } from "./store.ts";
 
 type Deps = { store: Store<ScimTables>; dispatch: DispatchOperation };
 type Tx = Transaction<ScimTables>;
 type Members = Awaited<ReturnType<ScimGroupStore["members"]>>;
 
-const PATH = "/scim/v2/Groups";
 /** A page has no more members than this, unless one group has. */
 const PAGE_MEMBERS_MAX = 5000;
 /** A stream without events: its lock serializes changes, each of which is based on what it reads. */
@@ -155,6 +154,7 @@ function present(row: ListedGroup, members: Members): ScimGroup {
     displayName: row.name,
     members: members.map(({ principal_id, display_name }) => ({
       value: principal_id,
+      $ref: userPath(principal_id),
       display: display_name,
       type: "User",
     })),
@@ -162,7 +162,7 @@ function present(row: ListedGroup, members: Members): ScimGroup {
       resourceType: "Group",
       created: row.created_at,
       lastModified: row.updated_at,
-      location: `${PATH}/${row.id}`,
+      location: groupPath(row.id),
       version: `W/"${row.version}"`,
     },
   };

@@ -4,6 +4,7 @@ import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { publicAddressOf } from "@/core/http/public_address.ts";
 import { clientOf, matchesIfNoneMatch } from "@/core/http/request.ts";
+import { withoutUndefined } from "@/core/patch.ts";
 import { type Route, type RouteCall, type RouteForm, routeSchema } from "@/core/http/route.ts";
 import type { ScimCall } from "./call.ts";
 import { PAGE_MAX } from "./discovery.ts";
@@ -20,7 +21,13 @@ import {
   withoutUrn,
 } from "./schema.ts";
 
-type Resource = { id: string; meta: { location: string; version: string } };
+type Reference = { $ref: string };
+type Resource = {
+  id: string;
+  meta: { location: string; version: string };
+  members?: readonly Reference[] | undefined;
+  groups?: readonly Reference[] | undefined;
+};
 type Range = { offset: number; limit: number };
 /** Whether the caller wants an attribute. */
 type IsShown = (attribute: string) => boolean;
@@ -66,13 +73,15 @@ const PAGE_DEFAULT = 100;
 const ERROR_TYPES: ReadonlySet<string> = new Set([
   ...["invalidFilter", "invalidPath", "invalidValue", "noTarget", "mutability"],
 ]);
+const TYPE_OF_CODE: Readonly<Record<string, string>> = { conflict: "uniqueness", invalid_json: "invalidSyntax" };
 const FORM: RouteForm = {
   type: TYPE,
+  below: "/scim/v2/",
   failure: { name: "ScimError", schema: routeSchema(ScimError) },
   describe(fault) {
     const status = fault.spec.status === 422 ? 400 : fault.spec.status;
     const own = fault.errors.find(({ code }) => ERROR_TYPES.has(code))?.code;
-    const scimType = own ?? (fault.code === "conflict" ? "uniqueness" : status === 400 ? "invalidValue" : undefined);
+    const scimType = own ?? TYPE_OF_CODE[fault.code] ?? (status === 400 ? "invalidValue" : undefined);
     const body = { schemas: [ERROR_SCHEMA], status: String(status), detail: fault.message, scimType };
     return { status, body };
   },
@@ -243,7 +252,14 @@ function listParameters({ called: { one, many }, filterExample }: ResourceKind) 
 
 function located(resource: Resource, request: Request, publicUrl: string | undefined): Resource {
   const base = publicAddressOf(request, publicUrl) ?? "";
-  return { ...resource, meta: { ...resource.meta, location: `${base}${resource.meta.location}` } };
+  const { meta, members, groups } = resource;
+  const absolute = (references: readonly Reference[] | undefined) =>
+    references?.map((one) => ({ ...one, $ref: `${base}${one.$ref}` }));
+  return {
+    ...resource,
+    ...withoutUndefined({ members: absolute(members), groups: absolute(groups) }),
+    meta: { ...meta, location: `${base}${meta.location}` },
+  };
 }
 
 function respondOne(

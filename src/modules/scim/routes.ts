@@ -6,7 +6,7 @@ import { ALL, conditionOf, GROUP_FIELDS, USER_FIELDS } from "./filter.ts";
 import { GivenGroup, GroupPage, ShownGroup } from "./group_schema.ts";
 import type { ScimGroups } from "./groups.ts";
 import { type Call, idOf, type ResourceKind, resourceRoutes, SHARED, success, TYPE } from "./resource_routes.ts";
-import { GivenUser, type Json, ShownUser, UserPage } from "./schema.ts";
+import { GivenUser, GROUPS_PATH, type Json, ShownUser, UserPage, USERS_PATH } from "./schema.ts";
 import type { ScimUsers } from "./service.ts";
 
 type Deps = { users: ScimUsers; groups: ScimGroups; publicUrl: string | undefined };
@@ -64,7 +64,7 @@ function discoveryRoute(
 function usersKind(users: ScimUsers): ResourceKind {
   return {
     noun: "scim_user",
-    path: "/scim/v2/Users",
+    path: USERS_PATH,
     called: { one: "user", many: "users" },
     summaries: {
       list: "List provisioned people",
@@ -106,7 +106,7 @@ function usersKind(users: ScimUsers): ResourceKind {
 function groupsKind(groups: ScimGroups): ResourceKind {
   return {
     noun: "scim_group",
-    path: "/scim/v2/Groups",
+    path: GROUPS_PATH,
     called: { one: "group", many: "groups" },
     summaries: {
       list: "List groups",

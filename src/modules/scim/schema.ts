@@ -9,6 +9,8 @@ import { PrincipalId } from "@/modules/identity/mod.ts";
 
 export const USER_SCHEMA = "urn:ietf:params:scim:schemas:core:2.0:User";
 export const GROUP_SCHEMA = "urn:ietf:params:scim:schemas:core:2.0:Group";
+export const USERS_PATH = "/scim/v2/Users";
+export const GROUPS_PATH = "/scim/v2/Groups";
 const MESSAGES = "urn:ietf:params:scim:api:messages:2.0";
 export const ERROR_SCHEMA = `${MESSAGES}:Error`;
 export const LIST_SCHEMA = `${MESSAGES}:ListResponse`;
@@ -85,6 +87,7 @@ export const User = z.object({
   roles: Items.describe("One: the role in the tenant, owner, admin, auditor, member or guest"),
   groups: z.array(z.object({
     value: z.string().describe("Id of the group"),
+    $ref: z.string().describe("Address of the group"),
     display: z.string().describe("Its name"),
   })).optional().describe("Groups of the person; changed at the groups"),
   meta: z.object({
@@ -163,6 +166,14 @@ export function readUser(json: unknown): WantedUser {
 /** The gateway keeps one of several: the last that is primary, else the first. */
 function chosen<Item extends { primary?: boolean | undefined }>(items: readonly Item[]): Item | undefined {
   return items.findLast(({ primary }) => primary === true) ?? items[0];
+}
+
+export function userPath(id: string): string {
+  return `${USERS_PATH}/${encodeURIComponent(id)}`;
+}
+
+export function groupPath(id: string): string {
+  return `${GROUPS_PATH}/${id}`;
 }
 
 /** The name that others see. */

@@ -9,12 +9,14 @@ import type { Condition, UserField } from "./filter.ts";
 import { applyPatch } from "./patch.ts";
 import {
   displayNameOf,
+  groupPath,
   type Json,
   type PatchOperation,
   readUser,
   subjectOf,
   type User,
   USER_SCHEMA,
+  userPath,
   type WantedUser,
 } from "./schema.ts";
 import { type ScimTables, type ScimUserEntry, type ScimUserRow, ScimUserStore } from "./store.ts";
@@ -24,7 +26,6 @@ type Deps = {
   clock: Clock;
   dispatch: DispatchOperation;
 };
-const PATH = "/scim/v2/Users";
 /** A person for whom the provider names no role, as for one who signs in without. */
 const DEFAULT_ROLE = "member";
 /** A stream without events: its lock serializes changes, each of which is based on what it reads. */
@@ -178,12 +179,12 @@ function present(entry: ScimUserEntry, groups: Awaited<ReturnType<ScimUserStore[
     ...email === undefined ? {} : { emails: [{ value: email, type: "work", primary: true }] },
     active: entry.is_disabled === 0,
     roles: [{ value: entry.role, primary: true }],
-    groups: groups.map(({ id, name }) => ({ value: id, display: name })),
+    groups: groups.map(({ id, name }) => ({ value: id, $ref: groupPath(id), display: name })),
     meta: {
       resourceType: "User",
       created: entry.created_at,
       lastModified: principal_updated_at > updated_at ? principal_updated_at : updated_at,
-      location: `${PATH}/${encodeURIComponent(entry.id)}`,
+      location: userPath(entry.id),
       version: versionOf(entry),
     },
   };

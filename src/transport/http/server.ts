@@ -97,11 +97,13 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const unreadResponses = new UnreadResponses();
   const unreadBodies = new UnreadBodies();
   const strangerTurns = new StrangerTurns();
+  const routes = withBuiltInRoutes(deps);
+  const forms = new Map(routes.flatMap(({ form }) => form?.below === undefined ? [] : [[form.below, form] as const]));
   const app = mount([
     ...operations.map((operation) =>
       operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies, unreadResponses })
     ),
-    ...withBuiltInRoutes(deps).map((route) => routeEndpoint(route, { ...shared, limits, unreadResponses })),
+    ...routes.map((route) => routeEndpoint(route, { ...shared, limits, unreadResponses })),
     docsRedirect,
   ], meters);
 
@@ -120,6 +122,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
       const early = https(context) ?? cors(context);
       response = early === undefined ? await app.fetch(request, context) : context.toResponse(early);
     } catch (thrown) {
+      context.form ??= forms.entries().find(([below]) => context.path.startsWith(below))?.[1];
       response = await toProblem(context, thrown, limits);
     }
     finish(context, response.status, meters);

@@ -39,7 +39,7 @@ testOnEngines("Okta pushes a group: it is created, renamed, and its members chan
   assert.deepEqual(group, {
     schemas: [CORE],
     displayName: "Design",
-    members: [{ value: "ann", display: "ann", type: "User" }],
+    members: [{ value: "ann", $ref: "/scim/v2/Users/ann", display: "ann", type: "User" }],
   });
   assert.deepEqual([meta.location, created.headers.get("etag")], [`${GROUPS}/${id}`, meta.version]);
   assertError(await idp.post(GROUPS, { displayName: "DESIGN" }), 409, "uniqueness");
@@ -52,7 +52,7 @@ testOnEngines("Okta pushes a group: it is created, renamed, and its members chan
   ok(await patch(idp, id, { op: "remove", path: 'members[value eq "ann"]' }, added));
   assert.deepEqual(await membersOf(idp, id), ["ben"]);
   const user = ok(await idp.get("/scim/v2/Users/ben"));
-  assert.deepEqual(user.groups, [{ value: id, display: "Design team" }]);
+  assert.deepEqual(user.groups, [{ value: id, $ref: `${GROUPS}/${id}`, display: "Design team" }]);
   ok(await patch(idp, id, { op: "replace", path: "members", value: [{ value: "ann" }, { value: "olga" }] }));
   assert.deepEqual(await membersOf(idp, id), ["ann", "olga"]);
 

@@ -278,7 +278,12 @@ Deno.test("what is wrong or hostile in a request of SCIM is refused in its own f
   for (const user of [{}, [], { userName: "a b" }, { userName: "x", externalId: "me" }, { userName: "x\0" }]) {
     assertError(await idp.post(USERS, user), 400, "invalidValue");
   }
-  assertError(await idp.post(USERS, "{", JSON_TYPE), 400, "invalidValue");
+  assertError(await idp.post(USERS, "{", JSON_TYPE), 400, "invalidSyntax");
+  for (const path of ["Me", ".search", "Users/dan/emails", "Users/%"]) {
+    assertError(await idp.get(`/scim/v2/${path}`), 404);
+  }
+  assertError(await idp.post("/scim/v2/Bulk", {}), 404);
+  assertError(await idp.delete(USERS), 405);
   assertError(await idp.post(USERS, ADA, { "content-type": "text/plain" }), 415);
   assertError(await idp.post(USERS, { ...ADA, title: "x".repeat(70_000) }), 413);
 
