@@ -16,6 +16,8 @@ export const ENTRY_NAME_MAX_BYTES = 1024;
 export const DIRECTORY_MAX_BYTES = 32 * 1024 ** 2;
 /** The items of a file of a Slack archive are all there before they are written. */
 export const ENTRY_MAX_BYTES = 64 * 1024 ** 2;
+/** So many of them: an item of a few bytes takes a hundred times as many in memory. */
+export const ENTRY_ITEMS_MAX = 200_000;
 /** Reactions of a message in its line, of four values each. */
 export const LINE_REACTIONS_MAX = 40_000;
 const MAPPED_PRINCIPALS_MAX = 10_000;
@@ -73,6 +75,8 @@ export const CORE_SKIP_CODES: Readonly<Record<string, SkipReporting>> = {
   reaction_invalid: "once",
   too_many_reactions: "once",
   too_many_mentions: "once",
+  too_many_items: "each_run",
+  too_many_rooms: "each_run",
   too_many_members: "each_run",
   text_split: "each_run",
   truncated: "once",

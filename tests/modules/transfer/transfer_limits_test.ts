@@ -5,11 +5,13 @@ import { z } from "@zod/zod";
 import { zeroCounts } from "@/modules/transfer/schema.ts";
 import * as calendarLines from "@/modules/calendar/archive/records.ts";
 import * as documentLines from "@/modules/document/archive/records.ts";
-import { plainMessage } from "@/modules/transfer/format/model.ts";
+import { JsonReader } from "@/modules/transfer/format/json_reader.ts";
+import { plainMessage, RefFactory } from "@/modules/transfer/format/model.ts";
 import * as gatewayLines from "@/modules/transfer/format/native_records.ts";
 import { listOf } from "@/core/archive/fields.ts";
-import { namesIn } from "@/modules/transfer/format/mattermost.ts";
+import { MattermostReader, namesIn } from "@/modules/transfer/format/mattermost.ts";
 import * as meetingLines from "@/modules/meeting/archive/records.ts";
+import { SlackReader } from "@/modules/transfer/format/slack.ts";
 import { Report } from "@/modules/transfer/import/report.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import { splitText } from "@/modules/transfer/import/split_text.ts";
@@ -98,6 +100,79 @@ slowTest("items that do not fit, as many as a line may have, cost the thread tha
         assert.ok(isCheap || tries.length < 3, `${kind}: ${tries.join("; ")}`);
       }
     }
+  });
+});
+
+/** What a reader hands on to be written, of which no more than two members of a room are. */
+function collectingImporter() {
+  const rooms: string[] = [];
+  const members: string[] = [];
+  const principals: string[] = [];
+  const importer = {
+    report: report(),
+    membersBuffered: 2,
+    write: () => Promise.resolve(),
+    assertRunning() {},
+    checkpoint: () => Promise.resolve(),
+    importPrincipals: (some: Any[]) => Promise.resolve(void principals.push(...some.map(({ id }) => id))),
+    openRoom: ({ name }: Any) => Promise.resolve({ id: rooms[rooms.push(name) - 1] }),
+    importMessages: () => Promise.resolve(),
+    closeRoom: (_room: Any, some: Any[]) => Promise.resolve(void members.push(...some.map((one) => one.principalId))),
+  };
+  return { rooms, members, principals, importer: importer as Any };
+}
+
+Deno.test("of an archive only so much is in memory, and the report counts the rest", async () => {
+  const refs = new RefFactory("t", "archive");
+  const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+  const files: Record<string, Uint8Array> = {
+    "users.json": bytesOf(["U1", "U2", "U3", "U4"].map((id) => ({ id }))),
+    "channels.json": bytesOf([{ id: "C1", members: ["U1", "U2", "U3", "U4"] }]),
+  };
+  const archive = {
+    names: Object.keys(files),
+    read: (name: string) => Promise.resolve(files[name]),
+    packedSize: () => 0,
+  };
+  const slack = collectingImporter();
+  using json = new JsonReader(slack.importer);
+  await new SlackReader(archive as Any, json, slack.importer, refs, new Map(), { itemsMax: 3 }).read();
+  assert.deepEqual(slack.principals, ["slack:U1", "slack:U2", "slack:U3"]);
+  assert.deepEqual(slack.members, ["slack:U1", "slack:U2"]);
+  assert.deepEqual(skipCounts({ report: slack.importer.report.items() }), { too_many_items: 1, too_many_members: 2 });
+
+  const channel = (name: string) => ({ type: "channel", channel: { team: "t", name, type: "O" } });
+  const user = (username: string, ...channels: string[]) => ({
+    type: "user",
+    user: { username, teams: [{ name: "t", channels: channels.map((name) => ({ name })) }] },
+  });
+  const lines = [
+    { type: "version", version: 1 },
+    channel("a"),
+    channel("b"),
+    { type: "channel", channel: { team: "t", name: "x".repeat(2000), type: "O" } },
+    ...["ann", "bob", "cid"].map((name) => user(name, "a", "b")),
+  ];
+  const mattermost = collectingImporter();
+  const store = {
+    db: {
+      selectFrom: () => {
+        throw new TypeError("no rows in this test");
+      },
+    },
+  };
+  const reader = new MattermostReader(
+    store as Any,
+    { tenant_id: "t", id: "imp" } as Any,
+    mattermost.importer,
+    { refs, map: new Map() },
+    { roomUnits: 2000, members: 3 },
+  );
+  const values = lines.map((value, number) => ({ value, number, where: `line ${number}`, units: 0 }));
+  await assert.rejects(reader.read(ReadableStream.from(values)), /no rows/);
+  assert.deepEqual(skipCounts({ report: mattermost.importer.report.items() }), {
+    too_many_rooms: 1,
+    too_many_members: 3,
   });
 });
 

@@ -78,6 +78,10 @@ const POSITIONS_PER_LINE = 1_000_000;
 const PENDING_MAX_UNITS = 1024 * 1024;
 const LINE_MAX_UNITS = 256 * 1024;
 
+/** Rooms are in memory until all lines were read: their names and texts in UTF-16 units, and memberships of all. */
+const ROOMS_MAX_UNITS = 64 * 1024 ** 2;
+const MEMBERS_MAX = 1_000_000;
+
 type PendingRoom = { draft: SourceRoom; members: Map<string, "owner" | "member"> };
 /** A post, by the ids that it and the one it replies to have here. */
 type NumberedPost = { post: z.output<typeof Reply>; id: string; rootId: string | null };
@@ -94,10 +98,18 @@ export class MattermostReader {
   /** Those that are in the zip of the export. */
   readonly #files: MattermostFiles | undefined;
   readonly #rooms = new Map<string, PendingRoom>();
+  readonly #bounds: { roomUnits: number; members: number };
   #staged: LineRow[] = [];
   #units = 0;
 
-  constructor(store: Store<TransferTables>, row: ImportRow, importer: Importer, { refs, map, files }: ReadFrom) {
+  constructor(
+    store: Store<TransferTables>,
+    row: ImportRow,
+    importer: Importer,
+    { refs, map, files }: ReadFrom,
+    { roomUnits = ROOMS_MAX_UNITS, members = MEMBERS_MAX }: { roomUnits?: number; members?: number } = {},
+  ) {
+    this.#bounds = { roomUnits, members };
     this.#store = store;
     this.#row = row;
     this.#importer = importer;
@@ -165,9 +177,9 @@ export class MattermostReader {
 
   #channel({ team, name, display_name, type, header, purpose, deleted_at }: z.output<typeof Channel>): void {
     const key = `${team}/${name}`;
-    this.#rooms.set(key, {
-      members: new Map(),
-      draft: plainRoom({
+    this.#addRoom(
+      key,
+      plainRoom({
         ref: this.#refs.room(key),
         kind: "channel",
         name: display_name || name,
@@ -177,7 +189,7 @@ export class MattermostReader {
         isArchived: (deleted_at ?? 0) > 0,
         metadata: { importedFrom: "mattermost", sourceId: key },
       }),
-    });
+    );
   }
 
   #direct(usernames: readonly string[]): string {
@@ -185,18 +197,35 @@ export class MattermostReader {
     const key = `@${members.join(",")}`;
     if (this.#rooms.has(key)) return key;
     const ids = members.flatMap((username) => this.#principal(username) ?? []);
-    this.#rooms.set(key, {
-      members: new Map(ids.map((id) => [id, "member"])),
-      draft: plainRoom({
+    const isDirect = ids.length <= DIRECT_MEMBERS_MAX;
+    this.#addRoom(
+      key,
+      plainRoom({
         ref: this.#refs.room(key),
-        kind: ids.length <= DIRECT_MEMBERS_MAX ? "direct" : "channel",
-        directOf: ids,
+        kind: isDirect ? "direct" : "channel",
+        directOf: isDirect ? ids : [],
         name: members.join(", "),
         visibility: "private",
         metadata: { importedFrom: "mattermost" },
       }),
-    });
+    );
+    for (const id of ids) this.#addMember(key, id, "member");
     return key;
+  }
+
+  #addRoom(key: string, draft: SourceRoom): void {
+    this.#bounds.roomUnits -= key.length + JSON.stringify(draft).length;
+    if (this.#bounds.roomUnits >= 0) this.#rooms.set(key, { draft, members: new Map() });
+    else this.#importer.report.skip("too_many_rooms", key);
+  }
+
+  #addMember(key: string, id: string, role: "owner" | "member"): void {
+    const members = this.#rooms.get(key)?.members;
+    if (members === undefined) return;
+    const { report, membersBuffered } = this.#importer;
+    if (!members.has(id) && (members.size >= membersBuffered || --this.#bounds.members < 0)) {
+      report.skip("too_many_members", key);
+    } else members.set(id, role);
   }
 
   async #user({ username, first_name, last_name, nickname, delete_at, ...user }: z.output<typeof User>): Promise<void> {
@@ -213,7 +242,7 @@ export class MattermostReader {
     for (const team of user.teams ?? []) {
       for (const channel of team.channels ?? []) {
         const isAdmin = channel.roles?.split(" ").includes("channel_admin") ?? false;
-        this.#rooms.get(`${team.name}/${channel.name}`)?.members.set(id, isAdmin ? "owner" : "member");
+        this.#addMember(`${team.name}/${channel.name}`, id, isAdmin ? "owner" : "member");
       }
     }
   }

@@ -9,6 +9,7 @@ import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import { ArchiveFault } from "../fault.ts";
 import type { Importer } from "../import/importer.ts";
 import { parseRecord } from "../import/report.ts";
+import { ENTRY_ITEMS_MAX } from "../schema.ts";
 import type { JsonFile, JsonReader } from "./json_reader.ts";
 import {
   plainMessage,
@@ -20,7 +21,7 @@ import {
 } from "./model.ts";
 import type { ZipArchive } from "./zip.ts";
 
-const User = z.looseObject({
+const User = z.object({
   id: z.string().min(1),
   name: z.string().optional(),
   real_name: z.string().nullish(),
@@ -30,39 +31,39 @@ const User = z.looseObject({
   is_restricted: z.boolean().optional(),
   is_ultra_restricted: z.boolean().optional(),
   tz: z.string().nullish(),
-  profile: z.looseObject({ real_name: z.string().nullish(), display_name: z.string().nullish() }).optional(),
+  profile: z.object({ real_name: z.string().nullish(), display_name: z.string().nullish() }).optional(),
 });
-const Conversation = z.looseObject({
+const Conversation = z.object({
   id: z.string().min(1),
   name: z.string().optional(),
   created: z.number().optional(),
   creator: z.string().nullish(),
   is_archived: z.boolean().optional(),
   members: listOf(z.string()).default([]),
-  topic: z.looseObject({ value: z.string() }).optional(),
-  purpose: z.looseObject({ value: z.string() }).optional(),
+  topic: z.object({ value: z.string() }).optional(),
+  purpose: z.object({ value: z.string() }).optional(),
   /** The `ts` of messages; of files something else. */
-  pins: listOf(z.looseObject({ id: z.string(), created: z.number().optional() })).nullish(),
+  pins: listOf(z.object({ id: z.string(), created: z.number().optional() })).nullish(),
 });
-const Posted = z.looseObject({
+const Posted = z.object({
   type: z.string().optional(),
   subtype: z.string().optional(),
   ts: z.string().regex(/^\d{1,12}\.\d{1,9}$/),
   user: z.string().nullish(),
   bot_id: z.string().nullish(),
   username: z.string().nullish(),
-  bot_profile: z.looseObject({ name: z.string().nullish() }).nullish(),
+  bot_profile: z.object({ name: z.string().nullish() }).nullish(),
   /** In the shapes that `SlackMarkup` reads. */
   blocks: z.unknown().optional(),
   attachments: z.unknown().optional(),
   text: z.string().nullish(),
   /** Of a comment on a file, who wrote it. */
-  comment: z.looseObject({ user: z.string().nullish() }).nullish(),
+  comment: z.object({ user: z.string().nullish() }).nullish(),
   thread_ts: z.string().optional(),
-  edited: z.looseObject({ ts: z.string().optional() }).optional(),
-  reactions: listOf(z.looseObject({ name: z.string(), users: listOf(z.string()) })).default([]),
+  edited: z.object({ ts: z.string().optional() }).optional(),
+  reactions: listOf(z.object({ name: z.string(), users: listOf(z.string()) })).default([]),
   files: listOf(
-    z.looseObject({
+    z.object({
       name: z.string().nullish(),
       title: z.string().nullish(),
       mode: z.string().nullish(),
@@ -91,6 +92,7 @@ export class SlackReader {
   readonly #names = new Map<string, string>();
   /** Ids of programs that posted without an account. */
   readonly #bots = new Set<string>();
+  readonly #itemsMax: number;
 
   constructor(
     archive: ZipArchive,
@@ -98,7 +100,9 @@ export class SlackReader {
     importer: Importer,
     refs: RefFactory,
     map: ReadonlyMap<string, string>,
+    { itemsMax = ENTRY_ITEMS_MAX }: { itemsMax?: number } = {},
   ) {
+    this.#itemsMax = itemsMax;
     this.#archive = archive;
     this.#json = json;
     this.#importer = importer;
@@ -146,10 +150,13 @@ export class SlackReader {
   }
 
   async #conversation(
-    { id, name, members, ...rest }: Conversation,
+    { id, name, members: all, ...rest }: Conversation,
     kind: (typeof LISTS)[number][1],
     files: readonly string[],
   ): Promise<void> {
+    const { report, membersBuffered } = this.#importer;
+    const members = all.slice(0, membersBuffered);
+    if (members.length < all.length) report.skip("too_many_members", name ?? id, all.length - members.length);
     const people = members.flatMap((member) => this.#principal(member) ?? []);
     const isDirect = kind === "dm" || (kind === "mpim" && people.length <= DIRECT_MEMBERS_MAX);
     const room = await this.#importer.openRoom(plainRoom({
@@ -284,7 +291,9 @@ export class SlackReader {
     const file: JsonFile = { content: [bytes], size: bytes.length, name, layout: "array" };
     for await (const { value, where } of this.#json.values(file)) {
       const record = parseRecord(item, value, where, report);
-      if (record !== undefined) items.push(record);
+      if (record === undefined) continue;
+      if (items.length < this.#itemsMax) items.push(record);
+      else report.skip("too_many_items", where);
     }
     report.done += this.#archive.packedSize(name);
     return items;
