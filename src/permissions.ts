@@ -2,6 +2,7 @@
 import { dirname } from "node:path";
 import { sqlitePathOf } from "@/adapters/open.ts";
 import type { Config } from "@/config/config.ts";
+import { outsideDirectories, permissionFlagsHint } from "@/config/permission_hint.ts";
 
 /** Throws when folders of the settings are not permitted, naming the command that permits them. Creates missing ones. */
 export async function ensureDirectories({ settings }: Config): Promise<void> {
@@ -16,11 +17,7 @@ export async function ensureDirectories({ settings }: Config): Promise<void> {
       (["read", "write"] as const).map((access) => Deno.permissions.query({ name: access, path })),
     );
     if (states.some(({ state }) => state !== "granted")) {
-      throw new Error(
-        `${name} is outside the directories that this process may access. ${
-          permissionFlagsHint(["read", "write"], path)
-        }`,
-      );
+      throw new Error(outsideDirectories(name, path));
     }
     // Its parent may not be permitted. A failure is reported where the folder is first used.
     await Deno.mkdir(path, { recursive: true }).catch(() => {});
@@ -35,9 +32,4 @@ export function permissionHintFor(error: unknown): string | undefined {
     return access === "read" || access === "write" ? permissionFlagsHint([access], path) : undefined;
   }
   return undefined;
-}
-
-function permissionFlagsHint(accesses: readonly ("read" | "write")[], path: string): string {
-  const flags = accesses.map((access) => `--allow-${access}=${path}`).join(" ");
-  return `Allow it with: GATEWAY_PERMISSIONS="${flags}" deno task start`;
 }

@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { SignJWT } from "jose";
 import type { Config } from "@/config/config.ts";
+import { TENANT_ROLES } from "@/core/actor.ts";
 import { DAY_SECONDS, HOUR_SECONDS, systemTime } from "@/core/time/clock.ts";
 import { describeUnknownScope } from "@/core/known_scopes.ts";
 import { Claims } from "@/modules/identity/mod.ts";
@@ -9,7 +10,8 @@ import { Claims } from "@/modules/identity/mod.ts";
 /** The options of the command. */
 export const TOKEN_USAGE =
   "usage: deno task token --sub <id> [--tenant <id>] [--kind human|agent|service] [--name <text>] " +
-  "[--role owner|admin|member|guest] [--scope <space list>] [--ttl <seconds>]";
+  `[--role ${TENANT_ROLES.join("|")}] ` +
+  "[--scope <space list>] [--ttl <seconds>]";
 
 /** The signed token for command-line arguments; throws an Error whose message is for the terminal. */
 export async function mintToken(config: Config, args: readonly string[]): Promise<string> {

@@ -28,6 +28,19 @@ function refusal(environment: Record<string, string>): string {
   return "";
 }
 
+Deno.test({
+  name:
+    "a data folder that the process may not access is refused with the permissions that it needs, not those of a file",
+  permissions: { read: false },
+  fn() {
+    const message = refusal({ SVC_JWT_SECRET: "", SVC_DATA_DIR: "/srv/gateway" });
+    assert.match(
+      message,
+      /^SVC_DATA_DIR is outside .* GATEWAY_PERMISSIONS="--allow-read=\/srv\/gateway --allow-write=\/srv/,
+    );
+  },
+});
+
 Deno.test("each bad value is refused by the name of its variable, without the value", () => {
   const bad: Record<string, readonly string[]> = {
     RUST_LOG: ["hunter2", "constructor", "a=b=c", "info,=debug", "info,gateway.=debug"],

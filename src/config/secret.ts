@@ -1,5 +1,6 @@
 // Secrets of the environment: checks of their length and randomness, and the generated secret of development.
 import { dirname } from "node:path";
+import { outsideDirectories } from "./permission_hint.ts";
 
 /** A setting that stops the start. The message names the variable and what it accepts, never its value. */
 export class ConfigError extends Error {
@@ -57,6 +58,9 @@ export function developmentSecret(path: string, warnings: string[]): Uint8Array 
     const stored = new TextEncoder().encode(Deno.readTextFileSync(path).trim());
     if (stored.length >= SECRET_MIN_BYTES) return stored;
   } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) {
+      throw new ConfigError(outsideDirectories("SVC_DATA_DIR", dirname(path)));
+    }
     if (!(error instanceof Deno.errors.NotFound)) {
       throw new ConfigError(`${path} cannot be read: set SVC_JWT_SECRET or repair the file`, { cause: error });
     }
