@@ -141,3 +141,12 @@ testOnEngines(
     assert.equal(items[0].changes.messagesDays, "30");
   },
 );
+
+Deno.test("where the gateway stores its audit log for less than 90 days, a tenant may name these days", async () => {
+  await using gateway = await openGateway({ SVC_LIMIT_AUDIT_DAYS: "30" });
+  const olga = await ownerOf(gateway, "default");
+  assert.equal(ok(await olga.put(RETENTION, { ...GATEWAY, auditDays: 30 })).auditDays, 30);
+  for (const auditDays of [29, 31]) {
+    assertProblem(await olga.put(RETENTION, { ...GATEWAY, auditDays }), 422, "validation_failed");
+  }
+});

@@ -145,15 +145,20 @@ Deno.test("every default and example is valid for its schema", async () => {
   assert.ok(count > 100);
 });
 
-Deno.test("every JSON body of a request has an example", async () => {
+Deno.test("every parameter of a path, and every text or JSON body of a request, has an example", async () => {
   await using gateway = await openGateway();
   const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
   const operations: Json[] = Object.values(document.paths).flatMap((path: Json) => Object.values(path));
-  const bodies = operations.map((
-    { operationId, requestBody },
-  ) => [operationId, requestBody?.content["application/json"]]);
-  const without = bodies.filter(([, body]) => body !== undefined && !("example" in body)).map(([id]) => id);
-  assert.deepEqual(without, []);
+  const without = operations.flatMap(({ operationId, parameters = [], requestBody }) => [
+    ...parameters.filter((one: Json) =>
+      one.in === "path" && one.example === undefined && one.schema.examples === undefined &&
+      one.schema.enum === undefined
+    ).map(({ name }: Json) => `${operationId} ${name}`),
+    ...Object.entries<Json>(requestBody?.content ?? {})
+      .filter(([type, body]) => !/octet-stream|multipart/.test(type) && body.example === undefined)
+      .map(([type]) => `${operationId} ${type}`),
+  ]);
+  assert.deepEqual(without, ["client.asset digest", "client.asset file"]);
 });
 
 Deno.test("an unbounded integer has the format int64, and the limits of a JSON number", () => {

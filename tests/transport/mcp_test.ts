@@ -29,6 +29,8 @@ Deno.test("the whole list of tools is short, and its names fit every model", asy
     assert.equal((inputSchema as { type: string }).type, "object");
     assert.ok(!("outputSchema" in rest), name);
   }
+  const sends = tools.find(({ name }) => name === "message_send");
+  assert.doesNotMatch(JSON.stringify(sends), /clientMessageId|parseMentions/, "the tool does not have these");
 });
 
 Deno.test("a token is offered the tools of its scopes, and a request may ask for fewer", async () => {

@@ -36,7 +36,7 @@ export class AddressPolicy {
     if (url.protocol !== "http:" || !isAllowedHost) {
       throw new OutboundError(
         "scheme_not_allowed",
-        "Expected a URL that starts with https://; http:// only for hosts that SVC_OUTBOUND_ALLOW of the gateway names",
+        "Expected a URL that starts with https://; http:// only for hosts that the operator of the gateway allows, in SVC_OUTBOUND_ALLOW",
       );
     }
   }
@@ -70,7 +70,7 @@ export class AddressPolicy {
     if (addresses.every((address) => isPublic(address) || this.#isListed(address, own))) return;
     throw new OutboundError(
       "address_not_allowed",
-      "The address is not public, and SVC_OUTBOUND_ALLOW of the gateway does not name it",
+      "The address is not public; the operator of the gateway can allow its host, in SVC_OUTBOUND_ALLOW",
     );
   }
 }

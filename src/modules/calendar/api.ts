@@ -262,6 +262,7 @@ function feedRoute(feeds: CalendarFeeds): Route {
     rate: FEED_RATE,
     faults: ["not_found", "rate_limited"],
     document: {
+      examples: { id: "5kXGd0GBYhH2cWd0sYtS0Q.ics" },
       parameters: [{
         name: "id",
         in: "path",

@@ -28,6 +28,7 @@ export function linkedRoute({ files, links }: Deps): Route {
     hasNoTimeout: true,
     faults: ["unknown_parameter", "origin_not_allowed", "rate_limited", ...CONTENT_FAULTS],
     document: {
+      examples: { link: "5kXGd0GBYhH2cWd0sYtS0Q" },
       parameters: [
         {
           name: "link",

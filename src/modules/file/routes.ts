@@ -1,4 +1,5 @@
 // Routes for uploading and downloading contents, both streamed.
+import { exampleId } from "@/core/id.ts";
 import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { notVisible } from "@/core/fault.ts";
@@ -88,6 +89,7 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
   },
 };
 const FILE_CONTENT_DOCUMENT: RouteDocument = {
+  examples: { id: exampleId("file") },
   parameters: [
     {
       name: "thumbnail",

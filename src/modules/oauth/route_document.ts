@@ -21,12 +21,12 @@ export function oauthErrorDocument(description: string): Json {
 }
 
 /** A form with text fields. */
-export function formDocument(fields: Readonly<Record<string, string>>): Json {
+export function formDocument(fields: Readonly<Record<string, string>>, example: Json): Json {
   const properties = Object.fromEntries(
     Object.entries(fields).map(([name, description]) => [name, { type: "string", description }]),
   );
   const schema = { type: "object", properties };
-  return { required: true, content: { "application/x-www-form-urlencoded": { schema } } };
+  return { required: true, content: { "application/x-www-form-urlencoded": { schema, example } } };
 }
 
 export function queryDocument(fields: Readonly<Record<string, string>>): Json[] {

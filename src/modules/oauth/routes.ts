@@ -90,6 +90,7 @@ function clientRoute({ requests }: Deps): Route {
     rate: AUTHORIZE_RATE,
     faults: ["not_found", "rate_limited"],
     document: {
+      examples: { id: "5kXGd0GBYhH2cWd0sYtS0Q" },
       responses: {
         "200": {
           description: "The application, as it names itself",
@@ -122,7 +123,7 @@ function tokenRoute({ issuer, grants }: Deps): Route {
         redirect_uri: "The same as in the request",
         refresh_token: "The latest refresh token",
         resource: "Address of `/mcp`",
-      }),
+      }, { grant_type: "refresh_token", client_id: "client_1", refresh_token: "svcort_1" }),
       responses: {
         "200": jsonResponseDocument("An access token for `/mcp` and a refresh token"),
         "400": oauthErrorDocument("The request was refused"),
@@ -193,7 +194,9 @@ function revokeRoute({ issuer, grants }: Deps): Route {
     rate: TOKEN_RATE,
     faults: ["not_found", "payload_too_large", "unsupported_media_type", "rate_limited"],
     document: {
-      requestBody: formDocument({ token: "An access token or a refresh token", token_type_hint: "Ignored" }),
+      requestBody: formDocument({ token: "An access token or a refresh token", token_type_hint: "Ignored" }, {
+        token: "svcort_1",
+      }),
       responses: {
         "200": { description: "Revoked, or unknown" },
         "400": oauthErrorDocument("The request was refused"),

@@ -49,6 +49,7 @@ export type ResourceKind = {
   /** What is stored of a given one, as the documents show it. */
   given: z.ZodType;
   example: Json;
+  exampleId: string;
   patchExample: Json;
   shown: z.ZodType;
   page: z.ZodType;
@@ -142,6 +143,7 @@ function readRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] 
       path: `${kind.path}/:id`,
       faults: ["not_found"],
       document: {
+        examples: { id: kind.exampleId },
         parameters: PROJECTION,
         responses: {
           "200": success(`The ${one}`, routeSchema(kind.shown)),
@@ -179,7 +181,7 @@ function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[]
       ...routeOf(kind, "replace"),
       ...change,
       method: "PUT",
-      document: { requestBody, responses: { "200": whole } },
+      document: { examples: { id: kind.exampleId }, requestBody, responses: { "200": whole } },
       async handle(request: Request, call: Call) {
         const resource = await kind.replace(callOf(call, request), idOf(call), readJson(call.body));
         return respondOne(call, request, resource, publicUrl);
@@ -190,6 +192,7 @@ function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[]
       ...change,
       method: "PATCH",
       document: {
+        examples: { id: kind.exampleId },
         requestBody: given(Patch, { Operations: [kind.patchExample] }),
         responses: kind.patchesSilently === true
           ? { "200": whole, "204": { description: "Changed; `attributes` were not asked for" } }
@@ -209,7 +212,7 @@ function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[]
       ...routeOf(kind, "delete"),
       ...change,
       method: "DELETE",
-      document: { responses: { "204": { description: "Done" } } },
+      document: { examples: { id: kind.exampleId }, responses: { "204": { description: "Done" } } },
       async handle(request: Request, call: Call) {
         await kind.remove(callOf(call, request), idOf(call));
         return new Response(null, { status: 204 });

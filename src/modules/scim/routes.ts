@@ -1,5 +1,6 @@
 // The endpoints of SCIM (RFC 7644): users, groups, and what a provider can find out.
 import { Fault } from "@/core/fault.ts";
+import { exampleId } from "@/core/id.ts";
 import type { Route } from "@/core/http/route.ts";
 import { listOf, RESOURCE_TYPES, SCHEMAS, SERVICE_PROVIDER_CONFIG } from "./discovery.ts";
 import { ALL, conditionOf, GROUP_FIELDS, USER_FIELDS } from "./filter.ts";
@@ -42,6 +43,7 @@ function discoveryRoutes(): Route[] {
         if (found === undefined) throw new Fault("not_found", `Expected ${known.map(({ id }) => id).join(" or ")}`);
         return found;
       }),
+      document: { examples: { id: known[0]?.id ?? "" }, responses: { "200": success("The document", {}) } },
       faults: ["not_found"] as const,
     })),
   ];
@@ -90,6 +92,7 @@ function usersKind(users: ScimUsers): ResourceKind {
       active: true,
       roles: [{ value: "member", primary: true }],
     },
+    exampleId: "ada",
     patchExample: { op: "replace", path: "active", value: false },
     list(actor, filter, range, isShown) {
       const condition = filter === undefined ? ALL : conditionOf(filter, USER_FIELDS);
@@ -123,6 +126,7 @@ function groupsKind(groups: ScimGroups): ResourceKind {
     shown: ShownGroup,
     page: GroupPage,
     example: { displayName: "Design", members: [] },
+    exampleId: exampleId("grp"),
     patchExample: { op: "remove", path: 'members[value eq "ada"]' },
     list(actor, filter, range, isShown) {
       const condition = filter === undefined ? ALL : conditionOf(filter, GROUP_FIELDS);

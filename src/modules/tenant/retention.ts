@@ -7,7 +7,7 @@ import type { Holds } from "@/core/hold.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
-import type { Retention, RetentionPut } from "./schema.ts";
+import { AUDIT_DAYS_MIN, type Retention, type RetentionPut } from "./schema.ts";
 import { type RetentionKind, type RetentionRow, RetentionStore, type RetentionTables } from "./retention_store.ts";
 
 type Deps = {
@@ -43,9 +43,13 @@ export class RetentionService {
   }
 
   async put(actor: Actor, { messagesDays, filesDays, runsDays, auditDays }: RetentionPut): Promise<Retention> {
-    const { store, clock } = this.#deps;
-    if (auditDays !== null && auditDays > this.#deps.auditDays) {
-      throw Fault.forField("/auditDays", "too_big", `The gateway keeps ${this.#deps.auditDays} days`);
+    const { store, clock, auditDays: most } = this.#deps;
+    if (auditDays !== null && auditDays > most) {
+      throw Fault.forField("/auditDays", "too_big", `The gateway keeps ${most} days`);
+    }
+    const least = Math.min(AUDIT_DAYS_MIN, most);
+    if (auditDays !== null && auditDays < least) {
+      throw Fault.forField("/auditDays", "too_small", `Expected at least ${least} days`);
     }
     const row: RetentionRow = {
       tenant_id: actor.tenantId,

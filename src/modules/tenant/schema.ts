@@ -37,7 +37,7 @@ export type TenantUpdate = z.output<typeof TenantUpdate>;
 
 /** Days that runs of agents are stored after their end, unless a tenant has fewer. */
 export const RUN_DAYS = 90;
-const AUDIT_DAYS_MIN = 90;
+export const AUDIT_DAYS_MIN = 90;
 
 const retentionDays = {
   messagesDays: z.int().min(1).max(36_500).nullable().describe(
@@ -50,8 +50,8 @@ const retentionDays = {
   runsDays: z.int().min(1).max(RUN_DAYS).nullable().describe(
     `Days that runs of agents are stored after their end; their texts are stored for a day. null: ${RUN_DAYS}`,
   ),
-  auditDays: z.int().min(AUDIT_DAYS_MIN).max(36_500).nullable().describe(
-    "Days that entries of the audit log are stored, at most `auditDaysMax`. null: `auditDaysMax`",
+  auditDays: z.int().min(1).max(36_500).nullable().describe(
+    `Days that entries of the audit log are stored, at most \`auditDaysMax\` and at least that or ${AUDIT_DAYS_MIN}. null: \`auditDaysMax\``,
   ),
 };
 

@@ -171,6 +171,7 @@ function uploadRoute(imports: ImportService): Route {
     tenant: "admin",
     faults: ["not_found", "conflict", "payload_too_large", "bad_request"],
     document: {
+      examples: { id: exampleId("imp") },
       requestBody: {
         required: true,
         content: { "application/octet-stream": { schema: { type: "string", format: "binary" } } },
@@ -202,6 +203,7 @@ function downloadRoute(exports: ExportService): Route {
     scope: "transfer.manage",
     faults: ["not_found", "forbidden", "conflict", "gone"],
     document: {
+      examples: { id: exampleId("exp") },
       responses: {
         "200": {
           description: "NDJSON",

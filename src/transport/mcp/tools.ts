@@ -220,15 +220,17 @@ function toolOf(name: string, { verb: { omit, defaults }, operation }: Entry): T
   if (isReading) properties["offset"] = OFFSET;
   return {
     name,
-    description: describeShort(operation),
+    description: describeShort(operation, omit),
     inputSchema: { ...schema, properties } as Tool["inputSchema"],
     annotations: isReading ? { readOnlyHint: true } : { destructiveHint: false },
   };
 }
 
-function describeShort({ summary, description }: Operation): string {
-  const more = description === undefined ? "" : `. ${description.replaceAll(/\s+/g, " ")}`;
-  const text = `${summary}${more}`;
+/** Without sentences about fields that the tool does not have. */
+function describeShort({ summary, description = "" }: Operation, omitted: readonly string[] = []): string {
+  const sentences = description.split(/\s+/).join(" ").split(". ");
+  const fitting = sentences.filter((one) => one !== "" && !omitted.some((field) => one.includes(`\`${field}\``)));
+  const text = [summary, ...fitting].join(". ");
   const end = text.lastIndexOf(". ", DESCRIPTION_MAX_CHARS);
   return text.length <= DESCRIPTION_MAX_CHARS || end < 0 ? text.slice(0, DESCRIPTION_MAX_CHARS) : text.slice(0, end);
 }

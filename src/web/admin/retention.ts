@@ -61,7 +61,13 @@ function fieldsOf({ auditDaysMax }: Retention): Field[] {
     { name: "messagesDays", label: "Messages", unset: "unlimited", min: 1, max: 36_500 },
     { name: "filesDays", label: "Uploads that nothing shows", unset: "1", min: 1, max: 90 },
     { name: "runsDays", label: "Runs of agents", unset: "90", min: 1, max: 90 },
-    { name: "auditDays", label: "Audit log", unset: String(auditDaysMax), min: 90, max: auditDaysMax },
+    {
+      name: "auditDays",
+      label: "Audit log",
+      unset: String(auditDaysMax),
+      min: Math.min(90, auditDaysMax),
+      max: auditDaysMax,
+    },
   ];
 }
 

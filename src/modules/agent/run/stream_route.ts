@@ -1,4 +1,5 @@
 // `GET /ai/runs/:id/stream`: a run as server-sent events, from its beginning or from where a client was cut off.
+import { exampleId } from "@/core/id.ts";
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { eventBody } from "@/core/http/event_stream.ts";
 import type { Route } from "@/core/http/route.ts";
@@ -51,6 +52,7 @@ export class RunStreams {
       hasNoTimeout: true,
       faults: ["not_found", "rate_limited"],
       document: {
+        examples: { id: exampleId("run") },
         parameters: [{
           name: "Last-Event-ID",
           in: "header",

@@ -55,6 +55,7 @@ export function hookRoute(receiver: HookReceiver): Route {
       "plugin_unavailable",
     ],
     document: {
+      examples: { token: "5kXGd0GBYhH2cWd0sYtS0Q" },
       parameters: [{
         name: "token",
         in: "path",
@@ -67,8 +68,8 @@ export function hookRoute(receiver: HookReceiver): Route {
         required: true,
         content: {
           "application/json": { schema: JSON_BODY, example: { text: "The build of *main* failed" } },
-          "application/x-www-form-urlencoded": { schema: BODY },
-          "text/plain": { schema: BODY },
+          "application/x-www-form-urlencoded": { schema: BODY, example: "payload=%7B%22text%22%3A%22Done%22%7D" },
+          "text/plain": { schema: BODY, example: "The backup is done." },
         },
       },
       responses: {

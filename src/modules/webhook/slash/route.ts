@@ -46,6 +46,7 @@ export function lateResponseRoute(responses: LateResponses): Route {
       "plugin_unavailable",
     ],
     document: {
+      examples: { token: "5kXGd0GBYhH2cWd0sYtS0Q" },
       parameters: [{
         name: "token",
         in: "path",
@@ -58,7 +59,7 @@ export function lateResponseRoute(responses: LateResponses): Route {
         required: true,
         content: {
           "application/json": { schema: BODY, example: { text: "Deployed", response_type: "in_channel" } },
-          "text/plain": { schema: { type: "string", description: "A text for the caller alone" } },
+          "text/plain": { schema: { type: "string", description: "A text for the caller alone" }, example: "Deployed" },
         },
       },
       responses: {

@@ -1,4 +1,5 @@
 // Operations and routes in the OpenAPI document.
+import { withoutUndefined } from "@/core/patch.ts";
 import type { FaultCode } from "@/core/fault.ts";
 import { isReadOnly, nounOf, type Operation, type Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/http/route.ts";
@@ -141,7 +142,7 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
 
 /** The parameters that a route declares, and those of its path that it does not. */
 function routeParametersOf(route: Route): Json[] {
-  const { parameters = [] } = route.document;
+  const { parameters = [], examples = {} } = route.document;
   const isDeclared = (name: string): boolean => parameters.some((own) => own["in"] === "path" && own["name"] === name);
   const derived = pathNamesOf(route.path).filter((name) => !isDeclared(name)).map((name) => ({
     name,
@@ -150,7 +151,10 @@ function routeParametersOf(route: Route): Json[] {
     description: describeField(name, nounIn(route)),
     schema: { type: "string" },
   }));
-  return [...derived, ...parameters];
+  return [...derived, ...parameters].map((parameter: Json) => {
+    const example = parameter["in"] === "path" ? examples[String(parameter["name"])] : undefined;
+    return example === undefined ? parameter : { ...parameter, example };
+  });
 }
 
 /** The body with its JSON object as a named component. */
@@ -215,9 +219,12 @@ function bodyOf(operation: Operation, schemas: Schemas, input: JsonSchema, pathN
           schema,
           ...operation.example === undefined ? {} : { example: Object.fromEntries(example) },
         },
-        ...textBody === undefined
-          ? {}
-          : { [textBody.type]: { schema: properties[textBody.field] ?? { type: "string" } } },
+        ...textBody === undefined ? {} : {
+          [textBody.type]: {
+            schema: properties[textBody.field] ?? { type: "string" },
+            ...withoutUndefined({ example: (operation.example as Json | undefined)?.[textBody.field] }),
+          },
+        },
       },
     },
   };
