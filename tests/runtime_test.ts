@@ -3,9 +3,11 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import process from "node:process";
+import { deflateRawSync } from "node:zlib";
 import { readPieces } from "@/runtime/byte_pieces.ts";
 import { closeSocket } from "@/runtime/close_socket.ts";
 import { dropSocket } from "@/runtime/drop_socket.ts";
+import { inflateInPieces, NativeDecompressionStream } from "@/runtime/inflate_pieces.ts";
 import { inThisContext } from "@/runtime/root_context.ts";
 import { withoutPipelines } from "@/runtime/sent_ahead.ts";
 import { runWithTimeout } from "@/runtime/stuck_thread.ts";
@@ -311,6 +313,41 @@ Deno.test("readPieces takes all chunks into one piece", async () => {
   const pieces = await readChunks(1000, (body) => Array.fromAsync(readPieces(body, { onRead })));
   assert.deepEqual(pieces.map(({ length }) => length), [1000]);
   assert.equal(read, 1000);
+});
+
+/** Reads once what 64 KB of compressed zeros become. */
+async function firstOfBomb(Stream: typeof DecompressionStream): Promise<{ length: number; rest(): Promise<number> }> {
+  const zeros = new Uint8Array(64 * 2 ** 20);
+  const bomb = new Blob([new Uint8Array(deflateRawSync(zeros))]);
+  const reader = bomb.stream().pipeThrough(new Stream("deflate-raw")).getReader();
+  const { value } = await reader.read();
+  return {
+    length: value?.length ?? 0,
+    async rest() {
+      let bytes = 0;
+      for (let next = await reader.read(); !next.done; next = await reader.read()) bytes += next.value.length;
+      return bytes;
+    },
+  };
+}
+
+Deno.test("inflateInPieces is no longer needed when a read returns a part of a chunk", async () => {
+  const { length } = await firstOfBomb(NativeDecompressionStream);
+  assert.ok(length > 32 * 2 ** 20, `${length}`);
+});
+
+Deno.test("inflateInPieces inflates as much as is read, and all that is read", async () => {
+  const before = globalThis.DecompressionStream;
+  inflateInPieces();
+  try {
+    const { length, rest } = await firstOfBomb(globalThis.DecompressionStream);
+    assert.ok(length <= 2 * 2 ** 20, `${length}`);
+    assert.equal(length + await rest(), 64 * 2 ** 20);
+    const broken = new Blob(["no deflate"]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    await assert.rejects(new Response(broken).bytes(), TypeError);
+  } finally {
+    globalThis.DecompressionStream = before;
+  }
 });
 
 Deno.test("runWithTimeout stops what computes for too long, not what the processor was withheld from", () => {

@@ -1,5 +1,6 @@
 // The media type of a content: detected from its first bytes and compared with the type that the upload declares.
 import { Fault } from "@/core/fault.ts";
+import { inflateInPieces } from "@/runtime/inflate_pieces.ts";
 
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/;
 export const BINARY = "application/octet-stream";
@@ -39,9 +40,17 @@ const CONTAINER_FORMATS: Readonly<Record<string, RegExp>> = {
   "video/matroska": /^(audio|video)\/webm$/,
 };
 
+let loading: Promise<typeof import("file-type")> | undefined;
+
+/** What a zip file says of its kind may be a bomb. */
+function loadDetector(): Promise<typeof import("file-type")> {
+  inflateInPieces();
+  return import("file-type");
+}
+
 /** The type to store; throws `unsupported_media_type` if the content contradicts the declared type. */
 export async function detectContentType(head: Uint8Array<ArrayBuffer>, claimed: string | undefined): Promise<string> {
-  const { fileTypeFromBuffer, supportedMimeTypes } = await import("file-type");
+  const { fileTypeFromBuffer, supportedMimeTypes } = await (loading ??= loadDetector());
   // Detection fails for files that end within a header; their type is unknown.
   const sniffed = await fileTypeFromBuffer(head).then((type) => type?.mime, () => undefined);
   const found = essenceOf(sniffed ?? (isText(head) ? TEXT : BINARY));

@@ -314,6 +314,15 @@ Deno.test("file.upload never unpacks an archive: a zip bomb costs its compressed
   assert.equal(ok(answer).contentType, "application/zip");
   assert.ok(grown < 64 * 1024 * 1024, `${grown} bytes more`);
   assert.ok(ms < 2000, `${ms} ms`);
+  // Nor one that says nothing of its size: what the sniffer reads of it is unpacked, not all of what it was given.
+  const lying = new Uint8Array(bomb).fill(0, 22, 26);
+  assert.equal(ok(await upload(gateway, alice, { name: "bomb.docx" }, lying)).contentType, "application/zip");
+  const unpacked = new Blob([new Uint8Array(deflateRawSync(new Uint8Array(16 * 1024 * 1024)))]).stream()
+    .pipeThrough(new DecompressionStream("deflate-raw"));
+  const reader = unpacked.getReader();
+  const { value } = await reader.read();
+  assert.ok(value !== undefined && value.length < 2 * 1024 * 1024, `${value?.length} bytes at once`);
+  await reader.cancel();
 });
 
 Deno.test("concurrent uploads do not exceed the tenant's quota, and deleting releases it", async () => {
