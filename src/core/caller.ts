@@ -155,6 +155,26 @@ export function createYielder(pause = nextSlice): () => Promise<boolean> {
   };
 }
 
+/**
+ * Up to `limit` rows of a list of which few may fit. `read` reads a slice, and returns at most `left` of its rows and where the next one
+ * begins. Others are served in between.
+ */
+export async function collectInSlices<Row, Position>(
+  from: Position | undefined,
+  limit: number,
+  read: (from: Position | undefined, left: number) => Promise<{ rows: readonly Row[]; next: Position | undefined }>,
+): Promise<Row[]> {
+  const found: Row[] = [];
+  const yieldIfDue = createYielder();
+  for (;;) {
+    const { rows, next } = await read(from, limit - found.length);
+    found.push(...rows);
+    if (next === undefined || found.length === limit) return found;
+    from = next;
+    await yieldIfDue();
+  }
+}
+
 /** Work in small steps; a number says for how many of them a larger one counts. */
 export type Steps<Result = void> = Generator<number | undefined, Result, undefined>;
 

@@ -1,6 +1,6 @@
 // The audit log: who did what administers the tenant, or changes what others may do. A call and its entry commit together.
 import type { Actor } from "@/core/actor.ts";
-import { createYielder } from "@/core/caller.ts";
+import { collectInSlices } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
@@ -9,7 +9,8 @@ import { type Client, isReadOnly, Outcome, type RecordedCall } from "@/core/oper
 import { type Cursors, type Page, paginate } from "@/core/page.ts";
 import { truncateText } from "@/core/text/text.ts";
 import type { RetentionService } from "@/modules/tenant/mod.ts";
-import type { AnyTransaction, Store } from "@/ports/store.ts";
+import { idBefore } from "@/ports/sql/filters.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { type AuditChain, CUT_AT_ONCE, headOf, type NewEntry } from "./chain.ts";
 import type { AuditEntry, AuditList, AuditVerification } from "./schema.ts";
 import { type AuditFilter, type AuditRow, AuditStore, type AuditTables } from "./store.ts";
@@ -83,7 +84,7 @@ export class AuditLog {
     const { store, cursors } = this.#deps;
     const bind = ["audit.list", actor.tenantId, filter];
     const before = cursors.decodeId(cursor, bind);
-    const rows = await findInPieces(new AuditStore(store.db), actor.tenantId, filter, before, limit + 1);
+    const rows = await findInPieces(store.db, actor.tenantId, filter, before, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }
 
@@ -175,24 +176,20 @@ export class AuditLog {
  * none.
  */
 async function findInPieces(
-  entries: AuditStore,
+  db: AnyDatabase,
   tenantId: string,
   filter: AuditFilter,
   before: string | undefined,
   limit: number,
 ): Promise<AuditRow[]> {
-  const { actorId, operation, resourceId, from, to } = filter;
-  const hasIndex = actorId !== undefined || resourceId !== undefined || (operation ?? from ?? to) === undefined;
-  if (hasIndex) return await entries.list(tenantId, filter, { before }, limit);
-  const found: AuditRow[] = [];
-  const yieldIfNeeded = createYielder();
-  for (let until = before;;) {
-    const since = await entries.idBefore(tenantId, until, ENTRIES_AT_ONCE);
-    found.push(...await entries.list(tenantId, filter, { before: until, since }, limit - found.length));
-    if (since === undefined || found.length === limit) return found;
-    until = since;
-    await yieldIfNeeded();
+  const { operation, from, to } = filter;
+  if ((operation ?? from ?? to) === undefined) {
+    return await new AuditStore(db).list(tenantId, filter, { before }, limit);
   }
+  return await collectInSlices(before, limit, async (until, left) => {
+    const next = await idBefore(db, "audit_entry", tenantId, until, ENTRIES_AT_ONCE);
+    return { rows: await new AuditStore(db).list(tenantId, filter, { before: until, since: next }, left), next };
+  });
 }
 
 /** What every entry has; what it is not about may be absent. */

@@ -89,13 +89,6 @@ export class AuditStore {
     return query.orderBy("id", "desc").limit(limit).execute();
   }
 
-  /** The id of the entry that comes so many before this one; `undefined` if there are not as many. */
-  async idBefore(tenantId: string, before: string | undefined, count: number): Promise<string | undefined> {
-    let query = this.#db.selectFrom("audit_entry").select("id").where("tenant_id", "=", tenantId);
-    if (before !== undefined) query = query.where("id", "<", before);
-    return (await query.orderBy("id", "desc").limit(1).offset(count - 1).executeTakeFirst())?.id;
-  }
-
   /** In the order of the chain. */
   after(tenantId: string, seq: number, limit: number): Promise<AuditRow[]> {
     return this.#db.selectFrom("audit_entry").selectAll().where("tenant_id", "=", tenantId).where("seq", ">", seq)

@@ -70,7 +70,7 @@ export class DocumentStore {
             eb(roleOf(reader.principalId), "is not", null),
             ...reader.isOwned ? [eb(roleOf(reader.ownerId), "is not", null)] : [],
           ]),
-          isInVisibleRoom(this.#db, tenantId, "document.room_id", reader),
+          isInVisibleRoom(this.#db, tenantId, "document.room_id", reader, roomId === undefined ? undefined : [roomId]),
         ])
       );
     query = state === "deleted"

@@ -87,5 +87,14 @@ const baseline: Migration = {
   },
 };
 
+/** A list of all that the reader may read is in the order of ids. */
+const indexIds: Migration = {
+  name: "0002_index_ids",
+  async up(db, dialect) {
+    await sql`create index memory_tenant on memory (tenant_id, id)`.execute(db);
+    if (dialect === "sqlite") await setTableStatistics(db, { memory: { memory_tenant: "1000000 20000 1" } });
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, indexIds];

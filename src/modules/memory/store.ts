@@ -1,9 +1,10 @@
 // SQL of facts, their sources, subjects and versions.
 import { type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
+import { collectInSlices } from "@/core/caller.ts";
 import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import { containsText, inJsonList, selectRows } from "@/ports/sql/filters.ts";
+import { containsText, equalsUnindexed, idBefore, inJsonList, selectRows } from "@/ports/sql/filters.ts";
 import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Memory, ScopeType } from "./schema.ts";
 
@@ -77,6 +78,9 @@ type FactFilter = {
 type FactReader = { reader: Reader; agentIds: readonly string[] };
 
 type Db = Kysely<MemoryTables>;
+
+/** Facts of a tenant that one statement reads. */
+const FACTS_AT_ONCE = 2000;
 
 const sourcedBy = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
   db.selectFrom("memory_source").select(["memory_id", "message_id"]).where("tenant_id", "=", value("tenantId"))
@@ -157,7 +161,8 @@ export class MemoryStore {
             isInVisibleRoom(this.#db as unknown as Kysely<RoomTables>, tenantId, "memory.scope_id", reader.reader),
           ]),
           and([eb("scope_type", "in", ["principal", "agent"]), eb("scope_id", "in", own)]),
-          eb("scope_type", "=", "tenant"),
+          // Without an index: else SQLite reads the facts of each kind of scope by its own, and sorts all of them.
+          equalsUnindexed("scope_type", "tenant"),
           // What an agent knows about a person.
           and([eb("scope_type", "=", "agent"), isAbout(tenantId, reader.reader.principalId)]),
         ])
@@ -167,8 +172,18 @@ export class MemoryStore {
     if (pinned !== undefined) query = query.where("pinned", "=", pinned ? 1 : 0);
     if (q !== undefined) query = query.where(containsText("text", q));
     if (subjectId !== undefined) query = query.where(isAbout(tenantId, subjectId));
-    if (before !== undefined) query = query.where("id", "<", before);
-    return await this.#readPage(query.orderBy("id", "desc").limit(limit), "desc");
+    const page = (until: string | undefined, since: string | undefined, rows: number) =>
+      this.#readPage(
+        query.$if(until !== undefined, (part) => part.where("id", "<", until ?? ""))
+          .$if(since !== undefined, (part) => part.where("id", ">=", since ?? "")).orderBy("id", "desc").limit(rows),
+        "desc",
+      );
+    if (scopes !== undefined) return await page(before, undefined, limit);
+    // All facts of the tenant may be read for few.
+    return await collectInSlices(before, limit, async (until, left) => {
+      const next = await idBefore(this.#db, "memory", tenantId, until, FACTS_AT_ONCE);
+      return { rows: await page(until, next, left), next };
+    });
   }
 
   /** Facts about a principal, and those of its own scope. */

@@ -1,7 +1,7 @@
 // SQL of tasks, their activity, and the numbering of rooms.
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
-import { createYielder } from "@/core/caller.ts";
+import { collectInSlices } from "@/core/caller.ts";
 import { MAX_DATE } from "@/core/time/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
@@ -131,23 +131,18 @@ export class TaskStore {
     const texts = ["title", "description", "key"].map((name) => containsText(`task.${name}`, q));
     const searched = query.where(({ or }) => or(texts));
     if (!isWide) return await ordered(searched, isWide, sort, after).limit(limit).execute();
-    // No index has parts of texts, so all tasks may be read for few: others get their turn in between.
-    const found: TaskRow[] = [];
-    const yieldIfDue = createYielder();
-    for (let from = after;;) {
+    // No index has parts of texts, so all tasks may be read for few.
+    return await collectInSlices(after, limit, async (from: CursorKey | undefined, left) => {
       const last = await ordered(query, isWide, sort, from).offset(TASKS_AT_ONCE - 1).limit(1).executeTakeFirst();
-      const to = last && sortKey(sort, last);
-      found.push(...await ordered(searched, isWide, sort, from, to).limit(limit - found.length).execute());
-      if (to === undefined || found.length === limit) return found;
-      from = to;
-      await yieldIfDue();
-    }
+      const next = last && sortKey(sort, last);
+      return { rows: await ordered(searched, isWide, sort, from, next).limit(left).execute(), next };
+    });
   }
 
   /** Tasks of visible rooms that match; `isWide` if the filter leaves most of them. */
   async #matching(tenantId: string, reader: Reader, filter: TaskFilter) {
     let query = this.#db.selectFrom("task").selectAll("task").where("task.tenant_id", "=", tenantId)
-      .where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader))
+      .where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader, filter.roomId))
       .where("task.deleted_at", filter.deleted ? "is not" : "is", null);
     if (filter.roomId !== undefined) query = query.where("task.room_id", "in", filter.roomId);
     if (filter.status !== undefined) query = query.where("task.status", "in", filter.status);

@@ -1,4 +1,5 @@
 // Conditions that both engines understand. A list is one parameter, JSON, so that a prepared query takes lists of any length.
+import type { AnyDatabase } from "@/core/migration.ts";
 import type { RowSelection } from "@/core/page.ts";
 import {
   type AliasedRawBuilder,
@@ -45,6 +46,19 @@ export async function selectRows<Database, Table extends keyof Database, Row>(
   const { after, limit } = which;
   const isNext = sql<SqlBool>`tenant_id = ${tenantId} and id > ${after}`;
   return await query.where(isNext).orderBy(sql`id`).limit(limit).execute();
+}
+
+/** The id of the row that comes so many before an id, by the ids of a tenant; `undefined` if there are not as many. */
+export async function idBefore(
+  db: AnyDatabase,
+  table: string,
+  tenantId: string,
+  before: string | undefined,
+  count: number,
+): Promise<string | undefined> {
+  let query = db.selectFrom(table).select("id").where("tenant_id", "=", tenantId);
+  if (before !== undefined) query = query.where("id", "<", before);
+  return (await query.orderBy("id", "desc").limit(1).offset(count - 1).executeTakeFirst())?.id;
 }
 
 /** Sorting so few rows is faster than skipping many. */

@@ -6,6 +6,7 @@ import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
 import { okTool } from "../../transport/mcp_fixture.ts";
 import { FakeSocket, sendCommand } from "../../transport/ws_harness.ts";
 import { assertProblem, createRoom, ok } from "../fixtures.ts";
+import { recordQueries } from "../query_log.ts";
 
 const AUDIT = "/v1/collaboration/audit";
 const DAY_MS = 86_400_000;
@@ -200,5 +201,10 @@ testOnEngines("what is rare in a long log is found, page by page", async (enviro
   }
   const first = ok(await owner.get(`${AUDIT}?to=2020-01-01T00:00:30Z`));
   assert.deepEqual(first.items.map(({ seq }: { seq: number }) => seq), [1]);
-  assert.deepEqual(ok(await owner.get(`${AUDIT}?operation=nothing`)).items, []);
+  for (const filter of ["", "&actorId=olga", "&resourceId=room_1"]) {
+    const statements = await recordQueries(async () => {
+      assert.deepEqual(ok(await owner.get(`${AUDIT}?operation=nothing${filter}`)).items, []);
+    });
+    assert.ok(statements.filter(({ sql }) => sql.includes('select * from "audit_entry"')).length >= 3, filter);
+  }
 });

@@ -1,5 +1,6 @@
 // Who may read a fact: the right on its scope and on one of its sources, as rights are at the time of the call.
 import assert from "node:assert/strict";
+import { CompiledQuery } from "kysely";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, openGateway } from "../../harness.ts";
 import {
@@ -12,6 +13,7 @@ import {
   readRoomEvents,
   sendMessage,
 } from "../fixtures.ts";
+import { recordQueries } from "../query_log.ts";
 import { foundTexts, inRoom, ITEMS, listedTexts, myTexts, remember } from "./memory_fixture.ts";
 
 const TEXT = "The vault code is kept by Nina";
@@ -299,6 +301,16 @@ Deno.test("scopes and owners have a limited number of facts, and a message is th
   assert.equal((await post({}, alice, principal)).status, 201);
   await copies(20_000, { owner_id: "bob", scope_id: "elsewhere" });
   assertProblem(await post({}, bob, principal), 409, "limit_reached");
+  const statements = await recordQueries(async () => {
+    assert.deepEqual(ok(await bob.get(`${ITEMS}?q=nothing`)).items, []);
+  });
+  const pieces = statements.filter(({ sql }) => sql.includes("source_list"));
+  assert.ok(pieces.length > 10, "others are served while all facts are read");
+  for (const { sql, parameters } of pieces) {
+    const query = CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]);
+    const { rows } = await store.db.executeQuery<{ detail: string }>(query);
+    assert.ok(rows.every(({ detail }) => !detail.includes("ORDER BY")), "none sorts more than it returns");
+  }
   // All that the message was the source of is erased, in parts.
   ok(await alice.delete(`/v1/messages/${message.id}`));
   await gateway.runJobs();

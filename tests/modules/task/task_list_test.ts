@@ -1,7 +1,9 @@
 // Filters of task.list: assigned, unassigned, created by the caller, overdue, and top-level tasks.
 import assert from "node:assert/strict";
+import { CompiledQuery } from "kysely";
 import { TaskList } from "@/modules/task/schema.ts";
 import { testOnEngines } from "../../engines.ts";
+import { recordQueries } from "../query_log.ts";
 import { assertProblem } from "../fixtures.ts";
 import { openTaskFixture, PATH } from "./task_fixture.ts";
 
@@ -71,4 +73,16 @@ testOnEngines("task.list filters by assignee, creator, level and due date", asyn
 Deno.test("task.list accepts a single assignee as well as a list", () => {
   assert.deepEqual(TaskList.parse({ assigneeId: "me" }).assigneeId, ["me"]);
   assert.deepEqual(TaskList.parse({ assigneeId: ["me", "bob"] }).assigneeId, ["me", "bob"]);
+});
+
+Deno.test("task.list looks up named rooms once, not for each of their tasks", async () => {
+  await using fixture = await openTaskFixture();
+  const { gateway, member, roomId } = fixture;
+  await fixture.create("one");
+  const statements = await recordQueries(() => member.get(`${PATH}?roomId=${roomId}`));
+  const [list] = statements.filter(({ sql }) => sql.startsWith('select "task".*'));
+  const query = CompiledQuery.raw(`explain query plan ${list?.sql}`, [...list?.parameters ?? []]);
+  const { rows } = await gateway.app.store.db.executeQuery<{ detail: string }>(query);
+  const plan = rows.map(({ detail }) => detail);
+  assert.ok(plan.some((detail) => detail.startsWith("LIST SUBQUERY")), plan.join("\n"));
 });
