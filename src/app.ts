@@ -2,6 +2,7 @@
 import { dirname } from "node:path";
 import manifest from "../deno.json" with { type: "json" };
 import { AiSdkModels } from "@/adapters/model/ai_sdk_models.ts";
+import { createSecretRenewal } from "@/adapters/store/secret_renewal.ts";
 import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/store/written_bytes_store.ts";
 import { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
 import { JobRunner } from "@/adapters/job/runner.ts";
@@ -334,7 +335,7 @@ function addGauges({ metrics, bus, writeBudget, modules }: Adapters, jobs: JobRu
 
 /** Starts the hourly maintenance, and the flush of written bytes, which other nodes read. */
 function startMaintenance(
-  { config: { settings }, platform: { store, clock, writeBudget, modules }, idempotency, timers }: {
+  { config: { settings, jwtSecrets }, platform: { store, clock, writeBudget, modules }, idempotency, timers }: {
     config: Config;
     platform: Adapters;
     idempotency: IdempotencyStore;
@@ -343,11 +344,13 @@ function startMaintenance(
   stack: AsyncDisposableStack,
 ): { run(): Promise<void> } {
   const addWrittenBytes = createAddWrittenBytes(store);
+  const encrypted = modules.flatMap((module) => module.encrypted ?? []);
   const hourly = new MaintenanceScheduler({
     events: () =>
       store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM),
     responses: () => idempotency.purge(),
     written: () => deleteWrittenBytes(store, iso(clock.now()).slice(0, 10)),
+    ...jwtSecrets.length > 1 ? { secrets: createSecretRenewal(store, clock, encrypted) } : {},
     ...Object.assign({}, ...modules.map((module) => module.maintenance)),
   }, timers.maintenance);
   stack.defer(() => hourly.stop());

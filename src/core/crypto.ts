@@ -37,23 +37,44 @@ export class Encryptor {
 
   /** The text that was encrypted; `undefined` when no secret fits, or it is no such text. */
   decrypt(encrypted: string, context: string): string | undefined {
-    const bytes = Buffer.from(encrypted, "base64url");
-    const [nonce, tag, rest] = [
-      bytes.subarray(0, NONCE_BYTES),
-      bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES),
-      bytes.subarray(NONCE_BYTES + TAG_BYTES),
-    ];
-    if (tag.length < TAG_BYTES) return undefined;
     for (const key of this.#keys) {
-      try {
-        const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(Buffer.from(context))
-          .setAuthTag(tag);
-        return Buffer.concat([decipher.update(rest), decipher.final()]).toString("utf8");
-      } catch {
-        // Another key's.
-      }
+      const text = decryptWith(key, encrypted, context);
+      if (text !== undefined) return text;
     }
     return undefined;
+  }
+
+  /** Encrypts again what an earlier secret encrypted; `undefined` if the first one did, or none fits. */
+  renew(encrypted: string, context: string): string | undefined {
+    const [first] = this.#keys;
+    if (first === undefined || decryptWith(first, encrypted, context) !== undefined) return undefined;
+    const text = this.decrypt(encrypted, context);
+    return text === undefined ? undefined : this.encrypt(text, context);
+  }
+}
+
+/** Texts that a module stores encrypted, in a table whose key is the tenant and an id. */
+export type EncryptedColumn = {
+  table: string;
+  column: string;
+  encryptor: Encryptor;
+  contextOf: (row: { tenant_id: string; id: string }) => string;
+};
+
+function decryptWith(key: Uint8Array, encrypted: string, context: string): string | undefined {
+  const bytes = Buffer.from(encrypted, "base64url");
+  const [nonce, tag, rest] = [
+    bytes.subarray(0, NONCE_BYTES),
+    bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES),
+    bytes.subarray(NONCE_BYTES + TAG_BYTES),
+  ];
+  if (tag.length < TAG_BYTES) return undefined;
+  try {
+    const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(Buffer.from(context))
+      .setAuthTag(tag);
+    return Buffer.concat([decipher.update(rest), decipher.final()]).toString("utf8");
+  } catch {
+    return undefined; // Another key's.
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Gauge } from "prom-client";
 import type { Actor } from "./actor.ts";
 import type { AnyArchiveSection } from "./archive/section.ts";
+import type { EncryptedColumn } from "./crypto.ts";
 import type { ChannelKind } from "./event/channel.ts";
 import type { PrincipalErasure } from "./erasure.ts";
 import type { EventType, StoredEvent } from "./event/event.ts";
@@ -70,6 +71,8 @@ export type Module = ModuleApi & {
   eraseMessages?: (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
   /** What becomes of its tables when a person is erased: of every column that may name or describe people. */
   erases?: PrincipalErasure;
+  /** What it stores encrypted: it is encrypted again after a rotation of the gateway's secret. */
+  encrypted?: readonly EncryptedColumn[];
   /** Receives the events of each commit of this node, in stream order. Must not throw or wait. */
   onCommit?: (events: readonly StoredEvent[]) => void;
   /** Called when another database server took over: what it lacks of the last one must not stay in memory. */

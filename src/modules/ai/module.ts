@@ -11,7 +11,7 @@ import { aiApi } from "./api.ts";
 import { BudgetService } from "./budget_service.ts";
 import { BudgetStore } from "./budget_store.ts";
 import { Budgets, type TokenLimits } from "./budgets.ts";
-import { Catalog } from "./catalog.ts";
+import { Catalog, keyContext } from "./catalog.ts";
 import { CompletionService } from "./completion_service.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
@@ -57,6 +57,12 @@ export function aiModule(
       providers: new ProviderService({ store, clock, outbound, encryptor, catalog, ai, allowHosts, onModelsChanged }),
       budgets: new BudgetService({ store, clock, identity, roomAccess }),
     }),
+    encrypted: [{
+      table: "ai_provider",
+      column: "key_encrypted",
+      encryptor,
+      contextOf: ({ tenant_id, id }) => keyContext(tenant_id, id),
+    }],
     maintenance: {
       aiBudgets: () => budgets.maintain(),
       aiUsage: () => forgetUsage(store, clock),

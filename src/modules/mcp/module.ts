@@ -4,7 +4,7 @@ import type { Module } from "@/core/module.ts";
 import type { ToolSource } from "@/modules/agent/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { mcpApi } from "./api.ts";
-import { ServerCatalog } from "./catalog.ts";
+import { headersContext, ServerCatalog } from "./catalog.ts";
 import { RemoteServers } from "./client.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
@@ -26,6 +26,12 @@ export function mcpModule(platform: Platform, { secrets, version }: Deps): McpMo
     name: "mcp",
     migrations,
     erases,
+    encrypted: [{
+      table: "mcp_server",
+      column: "headers_encrypted",
+      encryptor,
+      contextOf: ({ tenant_id, id }) => headersContext(tenant_id, id),
+    }],
     ...mcpApi(new ServerService({ store, clock, outbound, encryptor, catalog, isNoun })),
     capability: () => ({ revisions: ["2026-07-28", "2025-06-18"], servers: SERVERS_MAX, toolsPerServer: TOOLS_MAX }),
     tools: catalog,

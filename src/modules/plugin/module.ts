@@ -13,7 +13,7 @@ import { pluginApi } from "./api.ts";
 import { PluginCaller } from "./caller.ts";
 import { MessageFilters } from "./filters.ts";
 import { PluginHealthReader } from "./health.ts";
-import { httpTransport } from "./http_transport.ts";
+import { encryptionContext, httpTransport } from "./http_transport.ts";
 import { PluginInteractions } from "./interactions.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
@@ -75,6 +75,12 @@ export function pluginModule(
       responder: new PluginResponder({ interactions, socket }),
       health: new PluginHealthReader({ store, presence, caller, webhooks }),
     }),
+    encrypted: (["secret", "config"] as const).map((of) => ({
+      table: "plugin",
+      column: `${of}_encrypted`,
+      encryptor,
+      contextOf: ({ tenant_id, id }) => encryptionContext(of, tenant_id, id),
+    })),
     channels: [pluginChannel],
     commands: offered,
     actions: offered,

@@ -32,7 +32,7 @@ import {
   WEBHOOKS_PER_ROOM,
   WEBHOOKS_PER_TENANT,
 } from "./schema.ts";
-import { Secrets } from "./secrets.ts";
+import { secretContext, Secrets } from "./secrets.ts";
 import { WebhookSender } from "./delivery/sender.ts";
 import { WebhookService } from "./service.ts";
 import { ServiceWebhooks } from "./service_webhooks.ts";
@@ -64,7 +64,7 @@ type Deps = {
 
 type WebhookModule = Module & { services: ServiceWebhooks };
 /** One of the three features, and how it ends with a room. */
-type Part = ModuleApi & Required<Pick<Module, "purgeRoom">>;
+type Part = ModuleApi & Required<Pick<Module, "purgeRoom" | "encrypted">>;
 
 export function webhookModule(platform: Platform, deps: Deps): WebhookModule {
   const webhooks = createWebhooks(platform, deps);
@@ -80,6 +80,7 @@ export function webhookModule(platform: Platform, deps: Deps): WebhookModule {
     operations: parts.flatMap(({ operations }) => operations),
     routes: parts.flatMap(({ routes }) => routes ?? []),
     commands: slashCommands.commands,
+    encrypted: parts.flatMap(({ encrypted }) => encrypted),
     async purgeRoom(tenantId, roomId) {
       for (const part of parts) await part.purgeRoom(tenantId, roomId);
     },
@@ -122,6 +123,7 @@ function createWebhooks(
   const deliveries = new WebhookDeliveryService({ store, clock, cursors, secrets, sender, roomEvents, wake });
   return {
     ...webhookApi({ webhooks, deliveries }),
+    encrypted: secrets.columnsOf("webhook"),
     notificationKinds: { [DISABLED_NOTIFICATION]: null },
     resourceScopes: { webhook: "webhook.read" },
     leases: dispatcher.leases,
@@ -162,7 +164,16 @@ function createHooks(
     filter,
     consumeRate,
   });
-  return { ...hookApi(hooks, receiver), purgeRoom: (tenantId, roomId) => hooks.purgeRoom(tenantId, roomId) };
+  return {
+    ...hookApi(hooks, receiver),
+    encrypted: [{
+      table: "incoming_hook",
+      column: "signing_secret_encrypted",
+      encryptor,
+      contextOf: secretContext,
+    }],
+    purgeRoom: (tenantId, roomId) => hooks.purgeRoom(tenantId, roomId),
+  };
 }
 
 /** Commands of rooms that endpoints run. */
@@ -177,6 +188,7 @@ function createSlashCommands(
   const late = new LateResponses({ cpu, writeBudget, encryptor, interactions, access, baseUrl });
   return {
     ...slashCommandApi(commands, late),
+    encrypted: calls.secrets.columnsOf("slash_command"),
     commands: new SlashCommandSource({ ...calls, access, late }),
     purgeRoom: (tenantId, roomId) => commands.purgeRoom(tenantId, roomId),
   };

@@ -1,6 +1,6 @@
 // Secrets that sign calls of endpoints: stored encrypted, and returned only when they are created.
 import { HOUR_MS, iso } from "@/core/time/clock.ts";
-import type { Encryptor } from "@/core/crypto.ts";
+import type { EncryptedColumn, Encryptor } from "@/core/crypto.ts";
 import { OVERLAP_HOURS } from "./schema.ts";
 import { newSigningSecret } from "./signature.ts";
 import type { WebhookRow } from "./tables.ts";
@@ -42,6 +42,16 @@ export class Secrets {
   /** The column that stores a given secret. */
   encrypt(of: Pick<WebhookRow, "tenant_id" | "id">, secret: string): string {
     return this.#encryptor.encrypt(secret, secretContext(of));
+  }
+
+  /** The columns of a table that has them. */
+  columnsOf(table: string): EncryptedColumn[] {
+    return ["secret_encrypted", "previous_secret_encrypted"].map((column) => ({
+      table,
+      column,
+      encryptor: this.#encryptor,
+      contextOf: secretContext,
+    }));
   }
 
   /** The secrets that sign now, the newest first; `undefined` if they cannot be read: the gateway's own secret was replaced. */
