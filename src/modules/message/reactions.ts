@@ -58,7 +58,7 @@ export class ReactionService {
     await this.#deps.store.write(async (tx) => {
       const { row } = await this.#access.requireActiveForUpdate(tx, context, id);
       const messages = new MessageStore(tx.db);
-      if (!await messages.removeReactions(tenantId, id, { key, principal_id: principalId })) return;
+      if (!await messages.removeReaction(tenantId, id, { key, principal_id: principalId })) return;
       await tx.emit(
         reactionEvent(context, row, "reaction.removed", key, await this.#reactionsTo(messages, context, id)),
       );

@@ -250,9 +250,13 @@ export class MessageStore {
     return query.orderBy("version", after === "newest" ? "desc" : "asc").limit(limit).execute();
   }
 
-  async removeEdits(tenantId: string, messageId: string): Promise<void> {
-    await this.#db.deleteFrom("message_edit").where("tenant_id", "=", tenantId).where("message_id", "=", messageId)
-      .execute();
+  /** Replaces the content of messages, and deletes what there is besides: mentions, versions, reactions. */
+  async replaceContent(tenantId: string, ids: readonly string[], set: Partial<MessageRow>): Promise<void> {
+    for (const table of ["mention", "message_edit", "reaction"] as const) {
+      await this.#db.deleteFrom(table).where(tenantIsUnindexed(tenantId)).where("message_id", "in", ids).execute();
+    }
+    await this.#db.updateTable("message").set(set).set(({ eb }) => ({ version: eb("version", "+", 1) }))
+      .where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
   }
 
   /** Reactions to messages, the keys in the order of their first use; `me` is about `readerId`. */
@@ -304,14 +308,15 @@ export class MessageStore {
   }
 
   /** Removes a principal's reaction, or all; returns whether there was one. */
-  async removeReactions(
+  async removeReaction(
     tenantId: string,
     messageId: string,
-    one?: Pick<ReactionRow, "key" | "principal_id">,
+    { key, principal_id }: Pick<ReactionRow, "key" | "principal_id">,
   ): Promise<boolean> {
-    let query = this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId).where("message_id", "=", messageId);
-    if (one !== undefined) query = query.where("key", "=", one.key).where("principal_id", "=", one.principal_id);
-    return (await query.returning("key").execute()).length > 0;
+    const { numDeletedRows } = await this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId)
+      .where("message_id", "=", messageId).where("key", "=", key).where("principal_id", "=", principal_id)
+      .executeTakeFirstOrThrow();
+    return numDeletedRows > 0n;
   }
 
   /** Pinned messages of a room, most recently pinned first. */

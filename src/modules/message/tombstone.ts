@@ -24,6 +24,8 @@ type Deps = {
 /** Calls the hooks of modules for messages that are deleted. */
 export type EraseDerived = (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
 
+type MessageInRoom = MessageRow & { room_kind: RoomRow["kind"] };
+
 export class MessageTombstones {
   readonly #deps: Deps;
 
@@ -38,11 +40,10 @@ export class MessageTombstones {
       const streams = (await messages.findMany(tenantId, ids)).map(({ room_id }) => roomStream(room_id));
       await tx.lock(tenantId, ...streams);
       const rows = (await messages.findWithRooms(tenantId, ids)).filter((row) => row.deleted_at === null);
-      for (const { room_kind: kind, ...row } of rows) {
-        const { room_id: roomId } = row;
+      for (const roomId of new Set(rows.map(({ room_id }) => room_id))) {
         await this.#deps.holds.assertNotHeld("Its messages cannot be deleted", tx.db, tenantId, { roomId });
-        await this.#replaceContent(tx, row, kind, undefined);
       }
+      await this.#replaceContent(tx, tenantId, rows, undefined);
       // Each thread once: to count its replies takes as long as it has some.
       for (const [row] of Map.groupBy(rows, ({ thread_id }) => thread_id).values()) {
         if (row !== undefined) await this.#updateThread(tx, row, undefined);
@@ -61,20 +62,19 @@ export class MessageTombstones {
     roomKind: RoomRow["kind"],
     actor: EventActor | undefined,
   ): Promise<void> {
-    await this.#replaceContent(tx, row, roomKind, actor);
+    await this.#replaceContent(tx, row.tenant_id, [{ ...row, room_kind: roomKind }], actor);
     await this.#updateThread(tx, row, actor);
   }
 
   async #replaceContent(
     tx: Transaction<MessageTables>,
-    row: MessageRow,
-    roomKind: RoomRow["kind"],
+    tenantId: string,
+    rows: readonly MessageInRoom[],
     actor: EventActor | undefined,
   ): Promise<void> {
-    const { tenant_id: tenantId, id } = row;
-    const messages = new MessageStore(tx.db);
-    const after: MessageRow = {
-      ...row,
+    if (rows.length === 0) return;
+    const ids = rows.map(({ id }) => id);
+    const empty = {
       text: null,
       mentions_json: JSON.stringify({ principalIds: [], room: false }),
       metadata_json: "{}",
@@ -82,23 +82,30 @@ export class MessageTombstones {
       elements_json: null,
       pinned_at: null,
       deleted_at: iso(this.#deps.clock.now()),
-      version: row.version + 1,
     };
-    await messages.removeMentions(tenantId, id);
-    await messages.removeEdits(tenantId, id);
-    await messages.removeReactions(tenantId, id);
-    if (row.files_json !== "[]") await this.#deps.files.detach(tx, tenantId, fileOwner(id));
-    await messages.update(tenantId, id, after);
-    await redactEventsOf(tx, row);
-    await this.#deps.eraseDerived(tenantId, row.room_id, [id]);
-    await tx.emit(messageEvent(actor, after, "message.deleted", {
-      message: presentMessage(after),
-      previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
+    await new MessageStore(tx.db).replaceContent(tenantId, ids, empty);
+    const owners = rows.filter(({ files_json }) => files_json !== "[]").map(({ id }) => fileOwner(id));
+    if (owners.length > 0) await this.#deps.files.detach(tx, tenantId, ...owners);
+    for (const row of rows) await redactEventsOf(tx, row);
+    for (const [roomId, group] of Map.groupBy(rows, ({ room_id }) => room_id)) {
+      await this.#deps.eraseDerived(tenantId, roomId, group.map(({ id }) => id));
+    }
+    await tx.emit(...rows.map(({ room_kind: _, ...row }) => {
+      const after: MessageRow = { ...row, ...empty, version: row.version + 1 };
+      return messageEvent(actor, after, "message.deleted", {
+        message: presentMessage(after),
+        previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
+      });
     }));
     // An earlier version may have notified others.
-    if (row.edited_at !== null || needsNotification(row, roomKind)) {
-      await tx.enqueue({ tenantId, kind: "notification.withdraw", payload: { messageId: id } });
-    }
+    const notified = rows.filter(({ room_kind, ...row }) =>
+      row.edited_at !== null || needsNotification(row, room_kind)
+    );
+    await tx.enqueue(...notified.map(({ id }) => ({
+      tenantId,
+      kind: "notification.withdraw",
+      payload: { messageId: id },
+    })));
   }
 
   async #updateThread(

@@ -18,6 +18,8 @@ type StreamRef = { tenantId: string; stream: string };
 /** Which events: `from` and `to` are seqs, or times (ISO 8601) of the rows that they concern. */
 type EventRange = StreamRef & { type: string; from: number | string; to: number | string };
 
+const NO_EVENTS = { floor: 0, head: 0 };
+
 const streamBounds = prepared((db: Db, value: Param<StreamRef>) =>
   db.selectFrom("stream").select(["floor", "head"])
     .where("tenant_id", "=", value("tenantId")).where("name", "=", value("stream"))
@@ -53,7 +55,8 @@ export async function redactEvents(
 ): Promise<void> {
   const { tenantId, stream, type } = range;
   const ref = { tenantId, stream };
-  const { floor, head } = await streamBounds.first(db, ref) ?? { floor: 0, head: 0 };
+  const areSeqs = typeof range.from === "number" && typeof range.to === "number";
+  const { floor, head } = areSeqs ? NO_EVENTS : await streamBounds.first(db, ref) ?? NO_EVENTS;
   // An event follows the creation of its row. If no event is that late, the clock was set back since, and it may be anywhere.
   const first = await resolveSeq(db, ref, range.from, -TIME_TOLERANCE_MS, [floor + 1, head]) ?? floor + 1;
   const last = await resolveSeq(db, ref, range.to, TIME_TOLERANCE_MS, [first, head]) ?? head;
