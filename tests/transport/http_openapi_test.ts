@@ -161,6 +161,11 @@ Deno.test("every parameter of a path, and every text or JSON body of a request, 
   assert.deepEqual(without, ["client.asset digest", "client.asset file"]);
 });
 
+Deno.test("a boolean with one value has no type besides, which generators would take for an enumeration", () => {
+  const { properties } = new Schemas().of(z.object({ pinned: z.literal(true) }), "input");
+  assert.deepEqual(properties, { pinned: { const: true } });
+});
+
 Deno.test("an unbounded integer has the format int64, and the limits of a JSON number", () => {
   const schema = new Schemas().of(z.object({ lines: z.int(), columns: z.int().min(1).max(200) }), "output");
   assert.deepEqual(propertiesOf(new Schemas(), schema).properties, {
