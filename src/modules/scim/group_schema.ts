@@ -56,7 +56,7 @@ export const ScimGroup = z.object({
 export type ScimGroup = z.output<typeof ScimGroup>;
 /** What is stored of a given group, as the documents show it: `Given` reads other spellings as well. */
 export const GivenGroup = ScimGroup.omit({ id: true, meta: true }).partial().required({ displayName: true })
-  .extend({ members: z.array(Member.partial().required({ value: true })).optional() });
+  .extend({ members: z.array(Member.partial().required({ value: true })).optional().describe("The members") });
 /** With the attributes that were asked for. */
 export const ShownGroup = ScimGroup.partial().required({ schemas: true, id: true });
 
