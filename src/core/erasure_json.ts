@@ -44,6 +44,11 @@ export function replaceInJson(text: unknown, person: ErasedPerson, hasOnlyIds = 
   return replaced === value ? text : JSON.stringify(replaced);
 }
 
+/** The same in a value that was parsed. */
+export function replaceIn(value: unknown, person: ErasedPerson): unknown {
+  return replace(value, person, false);
+}
+
 /** What of the person JSON may have; JSON without both has nothing of the person. */
 export function textsOf({ principalId, displayName }: ErasedPerson): string[] {
   return [principalId, displayName].map((text) => JSON.stringify(text).slice(1, -1));

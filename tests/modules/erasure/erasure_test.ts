@@ -526,7 +526,18 @@ testOnEngines("an import restores nothing of a person who was erased since the e
     ok(await boss.get("/v1/collaboration/me"));
     await createCaller(gateway, ZOE, { name: "Zq Persona" });
     const bob = await createCaller(gateway, "bob");
-    await sendMessage(await gateway.as(ZOE), await createRoom(bob, [ZOE]), WRITTEN);
+    const zoe = await gateway.as(ZOE);
+    const roomId = await createRoom(bob, [ZOE]);
+    const { id: messageId } = await sendMessage(zoe, roomId, WRITTEN);
+    const reply = { threadId: messageId, mentions: { principalIds: [ZOE] } };
+    await sendMessage(bob, roomId, "stays", reply);
+    const { id: taskId } = ok(await bob.post("/v1/collaboration/tasks", { roomId, title: "Do", assigneeIds: [ZOE] }));
+    const documents = "/v1/collaboration/documents";
+    ok(await zoe.post(documents, { title: PRIVATE, text: PRIVATE }));
+    const { id: documentId } = ok(await bob.post(documents, { roomId, title: "Plan", text: "One" }));
+    ok(await zoe.post(`${documents}/${documentId}/comments`, { text: WRITTEN }));
+    const scope = { type: "principal", id: ZOE };
+    ok(await zoe.post("/v1/collaboration/memory/items", { scope, text: WRITTEN }));
     const archive = await exportTenant(gateway, boss);
     ok(await boss.post(ERASURES, { principalId: ZOE, mode: "delete_content", confirm: ZOE }));
     gateway.clock.advance(7 * DAY_MS + 1000);
@@ -536,13 +547,26 @@ testOnEngines("an import restores nothing of a person who was erased since the e
       const { state, report } = await importArchive(gateway, await gateway.as("boss"), "gateway", archive);
       return [state, report.map(({ code, count }: { code: string; count: number }) => [code, count])];
     };
-    assert.deepEqual(await importAll(), ["done", [["principal_erased", 2]]]);
+    assert.deepEqual(await importAll(), ["done", [["principal_erased", 5]]]);
     assert.deepEqual(await findTexts(gateway, [ZOE, "Zq Persona"]), {});
+
+    // Nor where all of the room is imported again.
+    const other = await gateway.as("bob", { role: "admin" });
+    ok(await other.delete(`/v1/rooms/${roomId}?purge=true`));
+    await gateway.runJobs();
+    assert.equal((await importAll() as unknown[])[0], "done");
+    assert.deepEqual(await findTexts(gateway, [ZOE, "Zq Persona", WRITTEN]), {});
+    const { items } = ok(await other.get(`/v1/messages?roomId=${roomId}`));
+    assert.deepEqual(items.map(({ senderId, text }: { senderId: string; text: string }) => [senderId, text]), [
+      ["erased-0", null],
+      ["bob", "stays"],
+    ]);
+    assert.deepEqual(ok(await other.get(`/v1/collaboration/tasks/${taskId}`)).assigneeIds, ["erased-0"]);
 
     // Nor does somebody new with the same id get it.
     const fresh = await gateway.as(ZOE);
     ok(await fresh.get("/v1/rooms"));
-    assert.deepEqual(await importAll(), ["done", [["principal_erased", 2]]]);
+    assert.deepEqual(await importAll(), ["done", [["principal_erased", 5]]]);
     assert.deepEqual(ok(await fresh.get("/v1/rooms")).items, []);
   }, environment);
 });

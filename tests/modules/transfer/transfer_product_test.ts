@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { crc32 } from "node:zlib";
-import { FILES } from "../file/file_harness.ts";
+import { FILES, pngHeader } from "../file/file_harness.ts";
 import { s3Settings } from "../../conformance/s3.ts";
 import { importArchive, IMPORTS, uploadArchive, withGateway } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
@@ -133,11 +133,11 @@ Deno.test("messages of integrations and bots of Mattermost are imported, and arc
   });
 });
 
-Deno.test("files of a Mattermost zip are attached to their posts, once, and what it lacks is named", async () => {
+Deno.test("files of a Mattermost zip are attached to their posts, and pictures to users, once; what it lacks is named", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const lines = mattermostLines(
-      mattermostUser("ann"),
+      mattermostUser("ann", { profile_image: "users/ann/profile.png" }),
       mattermostPost("ann", "the report", { attachments: [{ path: "f1/report.txt" }, { path: "f9/absent.txt" }] }),
       mattermostPost("ann", "", {
         create_at: 1_600_000_001_000,
@@ -155,9 +155,12 @@ Deno.test("files of a Mattermost zip are attached to their posts, once, and what
       "data/f1/report.txt": "the content",
       "data/f2/only.txt": "a file without a text",
       "data/f3/x.txt": "of a reply",
+      "data/users/ann/profile.png": pngHeader(64, 64),
     });
     const { state, report, progress } = await importArchive(gateway, boss, "mattermost", archive);
-    assert.deepEqual([state, progress.added.files], ["done", 3]);
+    assert.deepEqual([state, progress.added.files], ["done", 4]);
+    const { body: { avatarFileId } } = await boss.get(`${ROLES}/mattermost:ann`);
+    assert.equal((await boss.get(`${FILES}/${avatarFileId}`)).body.contentType, "image/png");
     assert.deepEqual(report, [{ code: "file_not_copied", count: 1, examples: ["line 4"] }]);
     const ann = await gateway.as("mattermost:ann");
     const { body: rooms } = await ann.get("/v1/rooms");

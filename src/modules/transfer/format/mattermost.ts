@@ -63,6 +63,7 @@ const User = z.object({
   last_name: z.string().nullish(),
   nickname: z.string().nullish(),
   delete_at: Ms.nullish(),
+  profile_image: z.string().nullish(),
   roles: z.string().nullish(),
   teams: listOf(z.object({
     name: z.string(),
@@ -239,6 +240,7 @@ export class MattermostReader {
       externalId: username.slice(0, 200),
       isDisabled: (delete_at ?? 0) > 0,
     }]);
+    if (user.profile_image) await this.#files?.setPicture(user.profile_image, id);
     for (const team of user.teams ?? []) {
       for (const channel of team.channels ?? []) {
         const isAdmin = channel.roles?.split(" ").includes("channel_admin") ?? false;

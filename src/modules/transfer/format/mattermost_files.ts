@@ -1,15 +1,17 @@
-// Files that a Mattermost export has beside its lines, for the posts that name them.
+// Files that a Mattermost export has beside its lines, for the posts and the users that name them.
 import { createHash } from "node:crypto";
 import type { MessageFile } from "@/modules/message/mod.ts";
 import { ArchiveFault } from "../fault.ts";
 import type { Importer } from "../import/importer.ts";
-import type { RefFactory } from "./model.ts";
+import type { RefFactory, SourceFile } from "./model.ts";
 import type { ZipArchive } from "./zip.ts";
 
 /** The folder of the zip that paths in the export start from. */
 const FOLDER = "data/";
 
 type Post = { where: string; uploaderId: string; at: string; roomId: string };
+/** A picture is of no room. */
+type Shown = Omit<Post, "roomId"> & { roomId: string | undefined };
 type Copied = { files: MessageFile[]; missing: string[] };
 
 export class MattermostFiles {
@@ -27,21 +29,32 @@ export class MattermostFiles {
   async copy(paths: readonly string[], post: Post): Promise<Copied> {
     const copied: Copied = { files: [], missing: [] };
     for (const path of paths) {
-      const file = await this.#copy(path, post);
+      const source = await this.#import(path, post);
+      const file = source && await this.#importer.files.find(source.ref.original);
       if (file === undefined) copied.missing.push(path);
       else copied.files.push(file);
     }
     return copied;
   }
 
-  async #copy(path: string, { where, uploaderId, at, roomId }: Post): Promise<MessageFile | undefined> {
+  /** Sets the picture of a user. */
+  async setPicture(path: string, uploaderId: string): Promise<void> {
+    const { files, principals, report, now: at } = this.#importer;
+    if (principals.isErased(uploaderId, null)) return;
+    const where = `picture of ${uploaderId}`;
+    const source = await this.#import(path, { where, uploaderId, at, roomId: undefined });
+    if (source === undefined) report.skip("file_not_copied", where);
+    else await files.setAvatar(source);
+  }
+
+  async #import(path: string, { where, uploaderId, at, roomId }: Shown): Promise<SourceFile | undefined> {
     const entry = FOLDER + path;
     const size = this.#archive.size(entry);
     if (size === undefined || !this.#archive.isRegular(entry)) return undefined;
     const { report, files } = this.#importer;
     try {
       const id = this.#refs.file(path).fallback;
-      const source = {
+      const source: SourceFile = {
         ref: { original: id, fallback: id },
         where,
         name: path.slice(path.lastIndexOf("/") + 1),
@@ -49,11 +62,11 @@ export class MattermostFiles {
         size,
         sha256: await this.#digestOf(entry),
         uploaderId,
-        isOfRoom: true,
+        isOfRoom: roomId !== undefined,
         createdAt: at,
       };
-      await files.importFile(source, roomId, this.#archive.stream(entry));
-      return await files.find(id);
+      await files.importFile(source, roomId ?? "", this.#archive.stream(entry));
+      return source;
     } catch (error) {
       if (!(error instanceof ArchiveFault)) throw error;
       report.skip("file_corrupt", `${where}: ${error.message}`);

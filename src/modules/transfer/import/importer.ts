@@ -35,6 +35,7 @@ import {
 import { type ImportRow, TransferJobStore, type TransferTables } from "../store.ts";
 import { importContext } from "./context.ts";
 import { FileImport } from "./files.ts";
+import { recordWithoutErased } from "./erased_people.ts";
 import { ImportHistory, partOf } from "./history.ts";
 import { MessageBatch } from "./message_batch.ts";
 import { ImportedPrincipals } from "./principals.ts";
@@ -58,6 +59,7 @@ type Tx = Transaction<TransferTables>;
 export class Importer implements ImportRun {
   readonly #deps: Deps;
   readonly #row: ImportRow;
+  #pseudonymId: string | undefined;
   readonly principals: ImportedPrincipals;
   readonly files: FileImport;
   readonly report: Report;
@@ -192,6 +194,13 @@ export class Importer implements ImportRun {
       this.report.added.members += added.length;
     });
     room.advancedReaders.clear();
+  }
+
+  /** A record of a section, see `recordWithoutErased`. */
+  async withoutErased(record: unknown): Promise<unknown> {
+    this.#pseudonymId ??= await this.write((tx) => this.principals.pseudonym(tx, this.now));
+    const { isErased } = this.principals;
+    return recordWithoutErased(record, { tenantId: this.#row.tenant_id, pseudonymId: this.#pseudonymId, isErased });
   }
 
   /** Stores the progress, and throws if the import was cancelled. */

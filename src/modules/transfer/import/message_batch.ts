@@ -20,6 +20,7 @@ import type { Transaction } from "@/ports/store.ts";
 import type { SourceMessage } from "../format/model.ts";
 import type { TransferTables } from "../store.ts";
 import type { FileImport } from "./files.ts";
+import { withoutErased } from "./erased_people.ts";
 import type { ImportedPrincipals } from "./principals.ts";
 import type { Report } from "./report.ts";
 import type { ImportRun, OpenRoom } from "./run.ts";
@@ -49,7 +50,8 @@ export class MessageBatch {
   }
 
   async importMessages(tx: Tx, given: readonly SourceMessage[]): Promise<void> {
-    const drafts = given.map((draft) => draft.deletedAt === null ? draft : tombstone(draft))
+    const known = this.#principals.hasErased ? await this.#withoutErased(tx, given) : given;
+    const drafts = known.map((draft) => draft.deletedAt === null ? draft : tombstone(draft))
       .flatMap((draft) => splitText(draft, this.#report));
     await this.#loadExisting(tx, drafts);
     const fresh: SourceMessage[] = [];
@@ -64,6 +66,12 @@ export class MessageBatch {
     if (fresh.length === 0) return;
     await this.#ensurePrincipals(tx, fresh);
     await this.#write(tx, await this.#rows(tx, fresh));
+  }
+
+  async #withoutErased(tx: Tx, drafts: readonly SourceMessage[]): Promise<readonly SourceMessage[]> {
+    const { isErased } = this.#principals;
+    const people = { tenantId: this.#tenantId, pseudonymId: await this.#principals.pseudonym(tx, this.#now), isErased };
+    return drafts.map((draft) => withoutErased(draft, people));
   }
 
   /** Loads the messages that exist, and the ids that other tenants have. */

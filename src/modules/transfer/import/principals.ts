@@ -22,12 +22,34 @@ export class ImportedPrincipals {
   readonly #report: Report;
   /** Those known to exist, by id. */
   readonly #kinds = new Map<string, PrincipalKind>();
+  readonly #erased = new Map<string, string>();
   /** Those of them that were learnt of in a transaction that has not ended. */
   readonly #fresh = new Set<string>();
 
   constructor(row: ImportRow, report: Report) {
     this.#row = row;
     this.#report = report;
+  }
+
+  /** Whether this was of a person who was erased later. Known of those whose records the archive has. */
+  readonly isErased = (id: string, at: string | null): boolean => {
+    const erasedAt = this.#erased.get(id);
+    return erasedAt !== undefined && (at === null || at <= erasedAt);
+  };
+
+  get hasErased(): boolean {
+    return this.#erased.size > 0;
+  }
+
+  /** Who takes the place of all of them. */
+  async pseudonym(tx: Transaction<TransferTables>, at: string): Promise<string> {
+    for (let n = 0;; n++) {
+      const id = n === 0 ? "erased-0" : `erased-0-${n}`;
+      const [row] = await new PrincipalArchiveStore(tx.db).principals(this.#row.tenant_id, [id]);
+      if (row === undefined) await this.#add(tx, [{ ...plainPrincipal(id, DELETED_NAME), isDisabled: true }], at);
+      // Another principal may have the id.
+      if (row === undefined || (row.is_disabled === 1 && row.display_name === DELETED_NAME)) return id;
+    }
   }
 
   kindOf(id: string): PrincipalKind {
@@ -77,6 +99,7 @@ export class ImportedPrincipals {
     const ids = drafts.map(({ id }) => id);
     const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, ids);
     if (erased.size > 0) this.#report.skip("principal_erased", DELETED_NAME, erased.size);
+    for (const [id, erasedAt] of erased) this.#erased.set(id, erasedAt);
     await this.#add(tx, drafts.filter(({ id }) => !erased.has(id)), at);
   }
 
