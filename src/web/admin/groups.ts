@@ -115,7 +115,7 @@ function Members({ group, onChange }: { group: Group; onChange: () => void }): V
   return html`
     <div>
       <${Heading} title=${group.name} onClose=${closeDialog} />
-      <input type="search" placeholder="Find members, and people to add" aria-label="Find members, and people to add"
+      <input type="search" placeholder="Find members, and people to add" aria-label="Find members, and people to add" autofocus
         value=${q} onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
       <${Placeholder} items=${found} read=${read} text=${members.size === 0
         ? "This group has no members yet."
@@ -136,7 +136,7 @@ function Members({ group, onChange }: { group: Group; onChange: () => void }): V
         html`
           <li
             key=${id}><span class="person-link"><${Avatar} id=${id} isSmall /><span dir="auto">${displayName}</span></span>
-            <button type="button" class="primary" aria-label=${`Add ${displayName}`} onClick=${change(() =>
+            <button type="button" aria-label=${`Add ${displayName}`} onClick=${change(() =>
               post(path, { principalIds: [id] })
             )}>Add</button></li>
         `

@@ -108,7 +108,7 @@ function connecting(): Section {
     id: "connecting",
     title: "Connect, subscribe, call",
     body: `<p>One JSON object per line:</p>` +
-      `<pre><code>${escapeHtml([...lines, `← ${JSON.stringify(event)}`].join("\n"))}</code></pre>` +
+      `<pre tabindex="0"><code>${escapeHtml([...lines, `← ${JSON.stringify(event)}`].join("\n"))}</code></pre>` +
       `<p>Every operation of the <a href="../docs">HTTP API</a> is also an <code>rpc</code> method with the same name, ` +
       `with path, query and body merged into <code>data</code>.</p>`,
   };
@@ -158,7 +158,7 @@ function presence({ channels }: Document): Section {
       `when one changes, in rooms with at most that many members. A member who sets <code>readReceipts</code> to false with ` +
       `<code>me.update</code> neither shares its position nor receives those of others.</p>` +
       `<p>Typing is published by clients and not stored: show it for a few seconds, and publish it again while the user types.</p>` +
-      `<pre><code>${
+      `<pre tabindex="0"><code>${
         escapeHtml(
           JSON.stringify({
             id: 4,
