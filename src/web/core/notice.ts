@@ -23,7 +23,8 @@ export function notifyUntilDismissed(text: string): number {
 
 function show(text: string, isProblem: boolean, isLasting: boolean): number {
   const notice = { id: nextId++, text, isProblem, isLasting };
-  notices.value = [...notices.value, notice].slice(-3);
+  // A place that reads several things has one problem, such as a gateway that is starting.
+  notices.value = [...notices.value.filter((one) => one.text !== text), notice].slice(-3);
   return notice.id;
 }
 
