@@ -13,6 +13,7 @@ import { me, token } from "./core/session.ts";
 import { CallBanner, ConnectionBanner } from "./part/banner.ts";
 import { DialogHost } from "./part/dialog.ts";
 import { isView, later, Lazy } from "./part/lazy.ts";
+import { placeTitle } from "./part/place.ts";
 import { RoomPage } from "./room/page.ts";
 import { openRoom, roomName, setRooms, unreadTotal } from "./room/rooms.ts";
 import { Sidebar, useShortcuts } from "./room/sidebar.ts";
@@ -55,7 +56,7 @@ function Workspace(): VNode {
   const title = openRoom.value !== undefined
     ? roomName(openRoom.value)
     : place !== undefined && isView(place)
-    ? capitalized(place)
+    ? placeTitle.value || capitalized(place)
     : "Collaboration Gateway";
   useEffect(() => {
     document.title = unreadTotal.value > 0 ? `(${unreadTotal.value}) ${title}` : title;

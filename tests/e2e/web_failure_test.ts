@@ -108,6 +108,7 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await page.getByRole("button", { name: "Comments", exact: true }).click();
       await page.locator(".pane").getByText("A comment").waitFor();
       await page.getByRole("heading", { level: 1, name: document.title }).waitFor();
+      await eventually(async () => assert.equal(await page.title(), document.title));
     });
     await assertNoReports(page);
   } finally {

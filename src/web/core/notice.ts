@@ -23,7 +23,7 @@ export function notifyUntilDismissed(text: string): number {
 
 function show(text: string, isProblem: boolean, isLasting: boolean): number {
   const notice = { id: nextId++, text, isProblem, isLasting };
-  // A place that reads several things has one problem, such as a gateway that is starting.
+  // What several reads of a place meet is one problem, such as a gateway that is starting.
   notices.value = [...notices.value.filter((one) => one.text !== text), notice].slice(-3);
   return notice.id;
 }

@@ -13,7 +13,7 @@ import { confirmThen, openDialog, usePaneFocus } from "../part/dialog.ts";
 import { download } from "../part/download.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
-import { PlaceHead, Placeholder } from "../part/place.ts";
+import { PlaceHead, Placeholder, usePlaceTitle } from "../part/place.ts";
 import { Saved } from "../part/saved.ts";
 import { canModerate, canWriteIn, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
@@ -129,6 +129,7 @@ function DocumentHead({ document, room, onRename, children }: {
   onRename: (title: string) => Promise<boolean>;
   children: ComponentChildren;
 }): VNode {
+  usePlaceTitle(document.title);
   const back = room === undefined ? "#/documents" : `#/rooms/${room.id}/documents`;
   return html`
     <header class="page-head">
