@@ -82,7 +82,8 @@ testOnPostgres("a node that stops gives its run to another one, which continues 
   await gateway.app.drain();
   await eventually(async () => {
     const [run] = ok(await (await other.as("alice")).get(`/v1/collaboration/ai/runs?roomId=${roomId}`)).items;
-    assert.equal(run.status, "succeeded");
+    // A handover is no attempt that failed.
+    assert.deepEqual([run.status, run.attempt], ["succeeded", 1]);
   });
   const alice = await other.as("alice");
   const texts = ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: Body) => text);
