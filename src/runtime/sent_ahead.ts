@@ -11,7 +11,7 @@
  * Requests in a row that arrived before the next tick after a response. A client on the same core may be as fast as one that sends
  * ahead; then it learns that the connection ends, and opens another one.
  */
-const AHEAD_MAX = 50;
+const AHEAD_MAX = 20;
 /** Connections that are remembered. */
 const CONNECTIONS_MAX = 10_000;
 

@@ -318,15 +318,15 @@ Deno.test("each request gets its response, and those that exceed the timeout are
   );
 });
 
-Deno.test("few responses to strangers leave in each tick, in turns of their addresses, and a caller waits for none", async () => {
+Deno.test("few responses to strangers leave at once, in turns of their addresses, and a caller waits for none", async () => {
   const { call } = createSampleGateway();
   const left: string[] = [];
   const flood = Array.from({ length: 100 }, () => call("/nope", { token: null }).then(() => left.push("flood")));
   const other = call("/nope", { token: null, ip: "192.0.2.2" }).then(() => left.push("other"));
   const caller = call("/v1/rooms").then(() => left.push("caller"));
   let ticks = 0;
-  for (; left.length < 102 && ticks < 1000; ticks++) await nextTick();
+  for (; left.length < 102; ticks++) await nextTick();
   await Promise.all([...flood, other, caller]);
-  assert.ok(ticks >= 25, `all left in ${ticks} ticks`);
-  assert.ok(left.indexOf("caller") < 10 && left.indexOf("other") < 10, left.join());
+  assert.ok(ticks >= 12, `all left in ${ticks} ticks`);
+  assert.ok(left.indexOf("caller") < 20 && left.indexOf("other") < 20, left.join());
 });

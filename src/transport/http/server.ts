@@ -127,7 +127,9 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
     }
     finish(context, response.status, meters);
     unreadBodies.release(request, client.ip);
-    if (!context.isServed && response.status !== 101) await strangerTurns.take(client.ip);
+    if (!context.isServed && response.status !== 101) {
+      await strangerTurns.take(client.ip, Number(response.headers.get("Content-Length") ?? 0));
+    }
     return response;
   };
 }
