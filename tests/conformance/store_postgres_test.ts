@@ -273,6 +273,31 @@ if (url !== undefined) {
     await Promise.all([pool.close(), admin.end()]);
   });
 
+  Deno.test("postgres: results of one tenant that arrive together are presented in turns, and what a transaction reads is charged", async () => {
+    await using own = await ownDatabase(url);
+    const store = openPostgresStore<Notes>(own.url, { clock: systemClock, writeConnections: 1 });
+    const cpu = new CpuBudget({ percent: 10, tenantPercent: 50 });
+    const rows = sql<{ n: number }>`select n from generate_series(1, 500) n`;
+    // What each of them counts for fills a tick.
+    let tick = 0;
+    const isOver = { now: false };
+    const count = (): void => void (isOver.now || (tick++, setImmediate(count)));
+    const ticks: number[] = [];
+    setImmediate(count);
+    await Promise.all(
+      Array.from(
+        { length: 20 },
+        (_, n) => chargeTo(cpu.accountOfKey(`large/${n}`), () => rows.execute(store.db)).then(() => ticks.push(tick)),
+      ),
+    );
+    isOver.now = true;
+    assert.equal(new Set(ticks).size, 20, ticks.join());
+    const writer = cpu.accountOfKey("large/writer");
+    await chargeTo(writer, () => store.write(({ db }) => rows.execute(db)));
+    assert.ok(writer.consumedMs >= 5, `${writer.consumedMs}`);
+    await store.close();
+  });
+
   Deno.test("postgres: slow reads of many members of one tenant delay no reads of another tenant", async () => {
     await using own = await ownDatabase(url);
     const admin = postgres(own.url, { max: 1 });

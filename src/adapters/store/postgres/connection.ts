@@ -34,7 +34,8 @@ export const CONNECT_TIMEOUT_MS = 3000;
 export const STATEMENT_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;
-/** What a row that is read costs the thread, about: the package decodes it at a time of its own, and callers present it. */
+/** What a statement costs the thread, and a row that it returns, about: the package works at a time of its own. */
+const STATEMENT_MS = 0.1;
 const ROW_MS = 0.01;
 /** Statements that are sent over a connection before the first of them is answered: enough that the server waits for none. */
 const PIPELINED_MAX = 4;
@@ -196,7 +197,10 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
     const owner = ownAccount()?.key;
     using _slot = owner === undefined ? undefined : await this.#slotOf(owner);
     const result = await this.#read(sql, parameters, owner === undefined ? undefined : tenantOfCharged(owner));
-    currentAccount()?.consume(result.rows.length * ROW_MS);
+    // To present it takes the thread. What arrives together is charged one by one, so that no more begins in a tick.
+    const turn = currentAccount()?.takeTurn();
+    if (turn !== undefined) await turn;
+    charge(result);
     return result;
   }
 
@@ -248,6 +252,10 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
     this.#readers = this.#open();
     this.#closing = Promise.allSettled([this.#closing, endAll(readers, this.#responseTimeoutMs / 1000)]);
   }
+}
+
+function charge({ rows }: Rows): void {
+  currentAccount()?.consume(STATEMENT_MS + rows.length * ROW_MS);
 }
 
 function unavailable(cause?: unknown): Fault {
@@ -338,7 +346,9 @@ export class PostgresConnection implements SqlConnection {
     const on = this.#sql;
     if (this.#isLost || on === undefined) throw new ConnectionLost("Connection lost");
     try {
-      return await execute(on, sql, values, this.#timeouts);
+      const result = await execute(on, sql, values, this.#timeouts);
+      charge(result);
+      return result;
     } catch (thrown) {
       const failure = translateError(thrown);
       if (failure instanceof ConnectionLost) this.#disconnect(on);
