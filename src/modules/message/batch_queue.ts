@@ -1,6 +1,8 @@
 // A queue that processes items in batches, so that items which arrive together share a commit. Items of one key are processed
 // in order. Keys are distributed over shards, whose batches run concurrently under load.
+import { chargeTo, currentAccount } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
+import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import { fnv1a } from "@/core/text/hash.ts";
 
 /**
@@ -27,6 +29,7 @@ type ProcessBatch<Item, Result> = (items: readonly Item[]) => Promise<(Result | 
 
 type QueuedItem<Item, Result> = {
   item: Item;
+  account: CpuAccount | undefined;
   resolve: (result: Result) => void;
   reject: (reason: unknown) => void;
 };
@@ -59,6 +62,7 @@ export class BatchQueue<Item, Result> {
   /** Items that wait for blocked batches, by key. */
   readonly #blockedKeys = new Map<string, QueuedItem<Item, Result>[]>();
   #isGathering = false;
+  #batches = 0;
 
   constructor(process: ProcessBatch<Item, Result>, options: BatchQueueOptions<Item>) {
     const { keyOf, weightOf = () => 0, weightMax = Infinity, shards = 1, gatherRatio = 0 } = options;
@@ -73,7 +77,7 @@ export class BatchQueue<Item, Result> {
   /** Resolves to the result of the item; rejects with its fault. */
   push(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#add({ item, resolve, reject });
+      this.#add({ item, account: currentAccount(), resolve, reject });
       this.#wake();
     });
   }
@@ -135,7 +139,12 @@ export class BatchQueue<Item, Result> {
       for (const queued of shards.flatMap((at) => this.#shards[at]?.splice(0) ?? [])) this.#add(queued);
       release();
     }, BLOCKED_AFTER_MS);
-    const results = await this.#process(items).catch((error) => this.#processOneByOne(items, error));
+    // All items cost about the same, so each of those who sent them pays for some batches.
+    const payer = batch[this.#batches++ % batch.length]?.account;
+    const results = await chargeTo(
+      payer,
+      () => this.#process(items).catch((error) => this.#processOneByOne(items, error)),
+    );
     clearTimeout(timer);
     batch.forEach(({ resolve, reject }, index) => {
       const result = results[index];

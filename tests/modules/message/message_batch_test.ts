@@ -1,6 +1,8 @@
 // The batch queue of message.send.
 import assert from "node:assert/strict";
 import type { Actor } from "@/core/actor.ts";
+import { chargeTo, currentAccount } from "@/core/caller.ts";
+import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { nextTick } from "@/core/time/clock.ts";
 import { fnv1a } from "@/core/text/hash.ts";
 import { BatchQueue } from "@/modules/message/batch_queue.ts";
@@ -46,6 +48,19 @@ Deno.test("BatchQueue with a gatherRatio waits under load for clients that just 
 
 Deno.test("BatchQueue does not wait without load, whatever its gatherRatio", async () => {
   assert.deepEqual(await measureBatches(5, 0.6), [5, 1]);
+});
+
+Deno.test("a batch of BatchQueue is charged to one of those who sent its items, in turn", async () => {
+  const budget = new CpuBudget({ percent: 10 });
+  const payers: string[] = [];
+  const queue = new BatchQueue<number, number>(async (items) => {
+    await nextTick();
+    payers.push(currentAccount()?.key ?? "nobody");
+    return [...items];
+  }, { keyOf: String });
+  const push = (who: string, id: number) => chargeTo(budget.accountOfKey(who), () => queue.push(id));
+  for (let n = 0; n < 10; n++) await Promise.all([push("first", 0), ...[1, 2, 3, 4].map((id) => push("many", id))]);
+  assert.deepEqual(payers.filter((payer) => payer === "first").length, 2, payers.join());
 });
 
 /** More ticks of the event loop than a batch needs to start or to end. */
