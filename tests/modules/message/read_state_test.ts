@@ -4,6 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, openGateway } from "../../harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
+import { recordQueries } from "../query_log.ts";
 
 type Counts = { lastReadSeq: number; unreadCount: number; mentionCount: number };
 
@@ -192,3 +193,22 @@ async function recount(who: Caller, name: string, roomId: string, lastReadSeq: n
   );
   return { lastReadSeq, unreadCount: unread.length, mentionCount: mentions.length };
 }
+
+Deno.test("SQLite counts a long range in parts, between which others are served", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const { id } = await sendMessage(alice, roomId, "one");
+  const { store } = gateway.app;
+  const [row] = await store.db.selectFrom("message").selectAll().where("id", "=", id).execute();
+  const copies = [9_000, 15_000, 24_000].map((seq) => ({ ...row, id: `msg_${seq}`, client_message_id: null, seq }));
+  await store.write(async (tx) => {
+    await tx.insertMany("message", copies);
+    await tx.db.updateTable("stream").set({ head: 25_000 }).where("name", "=", `room:${roomId}`).execute();
+  });
+  const statements = await recordQueries(async () => {
+    const { items } = ok(await bob.get(`/v1/collaboration/unreads?roomIds=${roomId}`));
+    assert.deepEqual(items.map(({ unreadCount }: Counts) => unreadCount), [4]);
+  });
+  assert.equal(statements.filter(({ sql }) => /^select \(select count.* as "unread"$/s.test(sql)).length, 3);
+});

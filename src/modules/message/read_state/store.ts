@@ -16,6 +16,9 @@ import { MENTION_ALL, type MessageTables } from "../store.ts";
 /** Counts end here, which bounds their cost. */
 export const COUNT_MAX = 10_000;
 
+/** Positions that one statement of SQLite counts: some milliseconds. */
+const POSITIONS_AT_ONCE = 10_000;
+
 type Viewer = { tenantId: string; principalId: string; ownerId: string };
 /** The positions `after < seq <= upTo` of a room's stream. */
 export type UnreadRange = { roomId: string; after: number; upTo: number };
@@ -54,16 +57,28 @@ const EVENT_COUNTS = [
     .as("changed"),
 ];
 
-const countOne = prepared((db: Db, value: Param<{ tenantId: string; principalId: string } & UnreadRange>) => {
-  const scope = {
+type CountedRange = { tenantId: string; principalId: string } & UnreadRange;
+
+/** The scope that the values of a query name. */
+function scopeOf(value: Param<CountedRange>): UnreadScope {
+  return {
     tenantId: value("tenantId"),
     roomId: value("roomId"),
     principalId: value("principalId"),
     after: value("after"),
     upTo: value("upTo"),
   };
-  return db.selectNoFrom([unreadOf(scope).as("unread"), mentionsOf(scope).as("mentions")]);
-});
+}
+
+const countOne = prepared((db: Db, value: Param<CountedRange>) =>
+  db.selectNoFrom([unreadOf(scopeOf(value)).as("unread"), mentionsOf(scopeOf(value)).as("mentions")])
+);
+const countOnlyUnread = prepared((db: Db, value: Param<CountedRange>) =>
+  db.selectNoFrom(unreadOf(scopeOf(value)).as("unread"))
+);
+const countOnlyMentions = prepared((db: Db, value: Param<CountedRange>) =>
+  db.selectNoFrom(mentionsOf(scopeOf(value)).as("mentions"))
+);
 /** The same for several ranges, each an `UnreadRangeRow`; PostgreSQL only, as below. */
 const countMany = prepared((db: Db, value: Param<{ tenantId: string; principalId: string; ranges: string }>) => {
   const scope = {
@@ -141,14 +156,38 @@ export class ReadStateStore {
     return query.orderBy("room.id").execute();
   }
 
-  /** Unread counts of a member in these ranges, in the same order; each at most `COUNT_MAX`. */
-  async countUnread(tenantId: string, principalId: string, ranges: readonly UnreadRange[]): Promise<UnreadCount[]> {
+  /** Unread counts of a member in these ranges, in the same order; each at most `COUNT_MAX`. Long ranges pause in between. */
+  async countUnread(
+    tenantId: string,
+    principalId: string,
+    ranges: readonly UnreadRange[],
+    pause: () => Promise<unknown>,
+  ): Promise<UnreadCount[]> {
     const rows = await this.#forEachRange(
       ranges,
-      (range) => countOne.first(this.#db, { tenantId, principalId, ...range }),
+      (range) => this.#countInParts({ tenantId, principalId, ...range }, pause),
       (json) => countMany.all(this.#db, { tenantId, principalId, ranges: json }),
     );
     return rows.map((row) => ({ unreadCount: Number(row?.unread ?? 0), mentionCount: Number(row?.mentions ?? 0) }));
+  }
+
+  /** All messages of a range may be the reader's own or deleted: these are read, but not counted. */
+  async #countInParts(
+    range: CountedRange,
+    pause: () => Promise<unknown>,
+  ): Promise<{ unread: number; mentions: number } | undefined> {
+    const { after, upTo } = range;
+    if (upTo - after <= POSITIONS_AT_ONCE) return await countOne.first(this.#db, range);
+    let unread = 0;
+    for (let from = after; from < upTo && unread < COUNT_MAX; from += POSITIONS_AT_ONCE) {
+      if (from > after) await pause();
+      const part = { ...range, after: from, upTo: Math.min(upTo, from + POSITIONS_AT_ONCE) };
+      unread += (await countOnlyUnread.first(this.#db, part))?.unread ?? 0;
+    }
+    return {
+      unread: Math.min(COUNT_MAX, unread),
+      mentions: (await countOnlyMentions.first(this.#db, range))?.mentions ?? 0,
+    };
   }
 
   /** For each of these ranges, whether its events changed no older messages. */

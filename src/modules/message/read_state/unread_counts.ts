@@ -43,10 +43,11 @@ export class UnreadCounter {
     const size = BATCH[this.#store.dialect];
     const counts = new Map<string, UnreadCount>();
     const yieldIfDue = createYielder();
+    // A pause inside a transaction would only extend its locks.
+    const pause = (): Promise<unknown> => this.#store.isInTransaction ? Promise.resolve() : yieldIfDue();
     for (let at = 0; at < unread.length; at += size) {
-      // A pause inside a transaction would only extend its locks.
-      if (at > 0 && !this.#store.isInTransaction) await yieldIfDue();
-      const batch = await this.#countBatch(db, tenantId, principalId, unread.slice(at, at + size));
+      if (at > 0) await pause();
+      const batch = await this.#countBatch(db, tenantId, principalId, unread.slice(at, at + size), pause);
       for (const { room, counted } of batch) counts.set(room.id, counted.counts);
     }
     return counts;
@@ -57,6 +58,7 @@ export class UnreadCounter {
     tenantId: string,
     principalId: string,
     rooms: readonly ReadPosition[],
+    pause: () => Promise<unknown>,
   ): Promise<RoomCount[]> {
     const { dialect, isInTransaction } = this.#store;
     const readState = new ReadStateStore(db, dialect);
@@ -69,7 +71,9 @@ export class UnreadCounter {
     const areValid = moved.length === 0 ? [] : await readState.areAppendOnly(tenantId, moved.map(uncountedRange));
     for (const [n, result] of moved.entries()) if (!areValid[n]) result.counted = zeroCount(result.room);
     const open = results.filter(({ room, counted }) => counted.head < room.head);
-    const added = open.length === 0 ? [] : await readState.countUnread(tenantId, principalId, open.map(uncountedRange));
+    const added = open.length === 0
+      ? []
+      : await readState.countUnread(tenantId, principalId, open.map(uncountedRange), pause);
     for (const [n, result] of open.entries()) {
       const { lastReadSeq, head } = result.room;
       result.counted = { counts: sum(result.counted.counts, added[n] ?? NO_UNREAD), lastReadSeq, head };
