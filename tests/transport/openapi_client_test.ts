@@ -93,6 +93,18 @@ Deno.test("a discriminated union maps values to variants", () => {
   }
 });
 
+Deno.test("every required field is one of the fields", () => {
+  const check = (json: Json): void => {
+    if (typeof json !== "object" || json === null) return;
+    if (Array.isArray(json["required"])) {
+      const fields = Object.keys(json["properties"] ?? {});
+      assert.deepEqual(json["required"].filter((name: string) => !fields.includes(name)), []);
+    }
+    for (const part of Object.values(json)) check(part);
+  };
+  check(schemas);
+});
+
 Deno.test("every parameter, every property and every tag has a description", () => {
   const missing: string[] = [];
   const walk = (schema: Json, where: string): void => {

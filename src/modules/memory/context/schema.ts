@@ -79,12 +79,20 @@ const Item = z.object({
 }).meta({ id: "ContextItem" });
 export type ContextItem = z.output<typeof Item>;
 
+/** Named fields, since generated clients have no type for a record whose names are known. */
+const Omitted = z.object(
+  Object.fromEntries(SECTIONS.map((name) => [name, z.int().describe(`Those of the section \`${name}\``)])) as Record<
+    SectionName,
+    z.ZodInt
+  >,
+);
+
 export const Context = z.object({
   items: z.array(Item).describe("Items in the order for the model"),
   prefixItems: z.int().describe("How many of the first items are the stable prefix, for prompt caching"),
   usedTokens: z.int().describe("Tokens of all items"),
   budgetTokens: z.int().describe("Tokens that they may have"),
-  omitted: z.record(Section, z.int()).describe("How many items of each section did not fit"),
+  omitted: Omitted.describe("How many items of each section did not fit"),
   degraded: z.boolean().describe("Whether a search could not be completed"),
 }).meta({ id: "Context" });
 export type Context = z.output<typeof Context>;
