@@ -35,6 +35,16 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await page.context().setOffline(false);
       await page.getByRole("searchbox", { name: "Search" }).waitFor();
     });
+    await t.step("what a browser does not load a second time is loaded with the whole page", async () => {
+      await page.context().setOffline(true);
+      await page.locator(".link-state:not(.connected)").waitFor();
+      await visit(page, "people");
+      await page.getByText("This page could not be loaded.").waitFor();
+      // As in Firefox, which sends no such request.
+      await page.route("**/people-page.ts", (route) => route.abort(), { times: 1 });
+      await allEnded([page.waitForEvent("load"), page.context().setOffline(false)]);
+      await page.getByRole("main").getByText("@ada").waitFor();
+    });
     const again = page.getByRole("button", { name: "Try again" });
     const places: readonly (readonly [place: string, what: RegExp, within: string, text: string])[] = [
       ["tasks", /\/tasks\?/, "main", "Water the plants"],
@@ -88,6 +98,11 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await visit(page, `rooms/${roomId}`);
       await page.locator(".chat .file-card", { hasText: "broken.png" }).waitFor();
       assert.equal(await page.locator(".chat .picture").count(), 0);
+    });
+    await t.step("who does not exist is not asked for again", async () => {
+      await visit(page, "people/carol");
+      await page.getByText("This person is not available.").waitFor();
+      assert.equal(await again.count(), 0);
     });
     await page.setViewportSize({ width: 390, height: 844 });
     await t.step("on a narrow screen, a page that does not exist has a way back", async () => {

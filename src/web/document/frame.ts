@@ -2,6 +2,7 @@
 import type { ComponentType, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
+import { connection } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import type { Editor, EditorStatus } from "./connection.ts";
 import type { Document } from "./documents.ts";
@@ -23,7 +24,8 @@ export function EditorFrame({ kind, ...props }: FrameProps & { kind: Document["k
           ? (await import("./rich/frame.ts")).RichFrame
           : (await import("./editor.ts")).TextFrame,
       })
-    ), [kind]);
+      // Again with the next connection: it may have been opened without one.
+    ), [kind, connection.value === "connected"]);
   return frame === undefined ? html`<p class="empty">Loading…</p>` : html`<${frame.component} ...${props} />`;
 }
 

@@ -1,10 +1,11 @@
 // Views that are loaded when they are first opened: the first page stays small.
 import { type ComponentType, h, type VNode } from "preact";
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
 import type { Room } from "../core/resources.ts";
+import { callRoomId } from "../meeting/active.ts";
 import { PlaceHead } from "./place.ts";
 
 export type ViewProps = { room?: Room | undefined };
@@ -48,14 +49,23 @@ export function isView(name: string): boolean {
 export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
   const [view, setView] = useState<{ name: string; component: ComponentType<ViewProps> }>();
   const [isFailed, setFailed] = useState(false);
+  const hadNoConnection = useRef(false);
   useEffect(() => {
     let isOpen = true;
     setFailed(false);
+    const fail = (): void => {
+      if (!isOpen) return;
+      const isConnected = connection.peek() === "connected";
+      // Firefox does not load a file again that it could not load, unless the page is; that would end a call.
+      if (isConnected && hadNoConnection.current && callRoomId.peek() === undefined) return location.reload();
+      hadNoConnection.current = !isConnected;
+      setFailed(true);
+    };
     // After an upgrade of the gateway its files have other addresses.
     Promise.all([VIEWS[name]?.(), loadStyles()]).then(
       // Another one may have been opened since, and be there already.
       ([view]) => isOpen && view !== undefined && setView({ name, component: view.default }),
-      () => isOpen && setFailed(true),
+      fail,
     );
     return () => void (isOpen = false);
     // Again with the next connection: it may have been loaded without one.

@@ -1,7 +1,7 @@
 // Everybody in the tenant, and the page of one of them.
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get } from "../core/api.ts";
+import { ApiError, get } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { hour, locale } from "../core/preferences.ts";
 import { attempt, useLatest } from "../core/notice.ts";
@@ -58,8 +58,13 @@ function Directory(): VNode {
 
 function PersonPage({ id }: { id: string }): VNode {
   const [person, setPerson] = useState<Principal>();
+  const [isMissing, setMissing] = useState(false);
   const read = useLatest(
-    () => get<Principal>(`v1/collaboration/principals/${encodeURIComponent(id)}`),
+    () =>
+      get<Principal>(`v1/collaboration/principals/${encodeURIComponent(id)}`).catch((error) => {
+        setMissing(!(error instanceof ApiError && error.isTemporary));
+        throw error;
+      }),
     (person) => {
       addPeople([person]);
       setPerson(person);
@@ -69,26 +74,28 @@ function PersonPage({ id }: { id: string }): VNode {
   return html`
     <${PlaceHead} title=${person?.displayName ?? "Profile"} />
     <div class="body">
-      <div class="narrow">${person === undefined ? html`<${Placeholder} read=${read} />` : html`
-        <div class="card">
-          <div class="row"><span class="large-avatar"><${Avatar} id=${id} hasPresence /></span>
-            <div><h1 dir="auto">${person.displayName}</h1>
-              <p class="dim">${person.handle === null ? person.id : `@${person.handle}`} · ${person
-                .role}${person.kind === "human" ? "" : ` · ${person.kind}`}</p></div></div>
-          ${person.status === null ? null : html`<p dir="auto">${person.status.emoji} ${person.status.text}</p>`}
-          <p class="dim">${online.value.has(id) ? "Online now" : "Not online"}${person.timezone === null
-            ? ""
-            : ` · ${localTime(person.timezone)}`}</p>
-          <p class="row">${id === myId()
-            ? html`<a class="button" href="#/profile">Edit profile</a>`
-            : isGuest()
-            ? null
-            : html`
-              <button type="button" class="primary" onClick=${() =>
-                void attempt(() => openDirectWith(id))}>Message</button>
-            `}</p>
-        </div>
-      `}</div>
+      <div class="narrow">${person === undefined
+        ? isMissing ? html`<p class="empty">This person is not available.</p>` : html`<${Placeholder} read=${read} />`
+        : html`
+          <div class="card">
+            <div class="row"><span class="large-avatar"><${Avatar} id=${id} hasPresence /></span>
+              <div><h1 dir="auto">${person.displayName}</h1>
+                <p class="dim">${person.handle === null ? person.id : `@${person.handle}`} · ${person
+                  .role}${person.kind === "human" ? "" : ` · ${person.kind}`}</p></div></div>
+            ${person.status === null ? null : html`<p dir="auto">${person.status.emoji} ${person.status.text}</p>`}
+            <p class="dim">${online.value.has(id) ? "Online now" : "Not online"}${person.timezone === null
+              ? ""
+              : ` · ${localTime(person.timezone)}`}</p>
+            <p class="row">${id === myId()
+              ? html`<a class="button" href="#/profile">Edit profile</a>`
+              : isGuest()
+              ? null
+              : html`
+                <button type="button" class="primary" onClick=${() =>
+                  void attempt(() => openDirectWith(id))}>Message</button>
+              `}</p>
+          </div>
+        `}</div>
     </div>
   `;
 }
