@@ -51,6 +51,28 @@ Deno.test("every operation rejects a name that is invisible or confusable, and s
   }
 });
 
+Deno.test("of a text that is far too long for a name, little is composed, in every operation", async () => {
+  await using gateway = await openGateway();
+  const marks = "a" + "\u0301\u0323".repeat(3000);
+  const { normalize } = String.prototype;
+  let longest = 0;
+  String.prototype.normalize = function (this: string, form?: string): string {
+    longest = Math.max(longest, this.length);
+    return normalize.call(this, form);
+  };
+  try {
+    for (const operation of gateway.app.operations.values()) {
+      for (const field of NAMES.filter((name) => isText(operation, name))) {
+        assert.ok(NO_NAME.test(`${operation.name}.${field}`) || !acceptsValue(operation, field, marks), operation.name);
+      }
+    }
+    sanitizeName(marks);
+  } finally {
+    String.prototype.normalize = normalize;
+  }
+  assert.ok(longest > 0 && longest <= 2000, `${longest}`);
+});
+
 Deno.test("names are stored in composed form", async () => {
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");

@@ -2,9 +2,13 @@
 import { z } from "@zod/zod";
 import { NAME_RULES } from "./name_rules.ts";
 
+/** Of a text, for each character that it may have in composed form: composing takes the square of the number of marks. */
+const UNITS_PER_CHAR = 4;
+
 /** A name of at most `max` characters, trimmed and in composed form (NFC). `min` 0: it may be empty. */
 export function nameSchema(max: number, min: 0 | 1 = 1): z.ZodString {
-  let name = z.string().trim().normalize("NFC").min(min).max(max);
+  const error = `Too big: expected string to have <=${max} characters`;
+  let name = z.string().max(UNITS_PER_CHAR * max, { abort: true, error }).trim().normalize("NFC").min(min).max(max);
   for (const [forbidden, message] of NAME_RULES) name = name.refine((text) => !forbidden.test(text), message);
   return name;
 }
@@ -16,7 +20,7 @@ const VISIBLE_TEXT = /^(?=.*[^\p{M}\p{Cf}])[^\s\p{Cc}]+$/u;
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 
 /** An emoji of a reaction or a status: one visible character, however many code points it takes, or a name between colons. */
-export const Emoji = z.string().min(1).max(EMOJI_MAX_CHARS).refine(
+export const Emoji = z.string().min(1).max(EMOJI_MAX_CHARS, { abort: true }).refine(
   (text) => EMOJI_NAME.test(text) || (VISIBLE_TEXT.test(text) && [...graphemes.segment(text)].length === 1),
   "expected one emoji such as 👍, or a name such as :shipit:",
 );

@@ -1,5 +1,10 @@
 // What a name that people read must not contain: one visible line that cannot imitate another. Without schemas, for worker threads.
 
+import { truncateText } from "./text.ts";
+
+/** Read of a name of an external source. No name is as long, and composing takes the square of the number of marks. */
+const RAW_MAX_UNITS = 2000;
+
 /** What a name must not contain, and the error text. Each pattern looks at one character, or two: it is linear. */
 export const NAME_RULES: readonly (readonly [RegExp, string])[] = [
   [/[\p{Cc}\p{Zl}\p{Zp}]/u, "expected a single line without line breaks, tabs or other control characters"],
@@ -16,7 +21,7 @@ export const NAME_RULES: readonly (readonly [RegExp, string])[] = [
 
 /** A name of an external source, which is not refused: what a name must not contain is removed. */
 export function sanitizeName(raw: string): string {
-  const text = raw.normalize("NFC").replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+ */gu, " ")
+  const text = truncateText(raw, RAW_MAX_UNITS).normalize("NFC").replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+ */gu, " ")
     .replaceAll(/[\u00ad\u180e\u200b\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu, "").trim();
   const withoutJoiners = NAME_RULES.some(([forbidden]) => forbidden.test(text))
     ? text.replaceAll(/[\u200c\u200d]/g, "").trim()

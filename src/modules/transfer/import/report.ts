@@ -4,14 +4,11 @@ import type { AnyArchiveSection, ImportReport } from "@/core/archive/section.ts"
 import { Elements } from "@/core/interaction/element.ts";
 import { INPUT_ERRORS } from "@/core/input/input_error.ts";
 import { sanitizeName } from "@/core/text/name_rules.ts";
-import { truncateCodePoints, truncateText } from "@/core/text/text.ts";
+import { truncateCodePoints } from "@/core/text/text.ts";
 import { Metadata } from "@/modules/room/mod.ts";
 import { clip } from "../fault.ts";
 import { CORE_SKIP_CODES, type Counts, EXAMPLES_MAX, type Import, type Progress, zeroCounts } from "../schema.ts";
 import type { ImportRow } from "../store.ts";
-
-/** Longer names are truncated before they are checked. */
-const NAME_UNITS_MAX = 10_000;
 
 /** A report as it stood at some point. */
 type ReportSnapshot = Pick<Progress, "added" | "present"> & { items: Import["report"] };
@@ -61,9 +58,9 @@ export class Report implements ImportReport {
     return start;
   }
 
-  /** The name, tidy and no longer than `max`. What is far too long is cut before anything looks at all of it. */
+  /** The name, tidy and no longer than `max`. */
   truncateName(name: string, max: number, where: string): string {
-    return this.truncate(sanitizeName(truncateText(name, NAME_UNITS_MAX)), max, where);
+    return this.truncate(sanitizeName(name), max, where);
   }
 
   /** The metadata where it is not too large, else none. */
