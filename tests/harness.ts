@@ -202,17 +202,14 @@ export async function openGateway(
     ...environment,
   };
   const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
-  const image = all.SVC_DATABASE_URL === "sqlite::memory:" ? await findImage() : undefined;
-  const store: Extensions = image === undefined
-    ? {}
-    : { openStore: (_url, clock) => Promise.resolve(openSqliteStore(":memory:", { clock, image })) };
+  const openTestStore = await findStore(all.SVC_DATABASE_URL ?? "");
   // A test may begin in the async context of an earlier one, which would be charged for what this gateway does by itself.
   const app = await runOutsideCalls(() =>
     createApp(config, { clock }, {
       models: new ScriptedModels(),
       createOutbound: createPatientOutbound,
       timeoutFactor: PLUGIN_TIMEOUT_FACTOR,
-      ...store,
+      ...(openTestStore === undefined ? {} : { openStore: openTestStore }),
       ...extensions,
     })
   );
@@ -235,6 +232,20 @@ function createPatientOutbound(deps: OutboundDeps): Outbound {
   const patient = (...[url, init, { totalMs = TOTAL_MS, ...options } = {}]: Parameters<Outbound>) =>
     call(url, init, { ...options, totalMs: TIMEOUT_FACTOR * totalMs });
   return Object.assign(patient, { assertAllowed: call.assertAllowed });
+}
+
+/** Enough to wait for each other. A session costs its server more than what most tests do over it. */
+const SESSIONS = { writeConnections: 2, readConnections: 2 };
+
+/** What opens the store of a test faster than the app would; `undefined` if nothing does. */
+async function findStore(url: string): Promise<Extensions["openStore"]> {
+  if (url.startsWith("postgres:")) {
+    const { openPostgresStore } = await import("@/adapters/store/postgres/store.ts");
+    return (_url, clock) => Promise.resolve(openPostgresStore(url, { clock, ...SESSIONS }));
+  }
+  const image = url === "sqlite::memory:" ? await findImage() : undefined;
+  if (image === undefined) return undefined;
+  return (_url, clock) => Promise.resolve(openSqliteStore(":memory:", { clock, image }));
 }
 
 /** Of the first gateway. */
