@@ -47,7 +47,8 @@ Deno.test("connect rejects tokens with the code for each kind of failure", async
   const { code, reason = "" } = (await connect("bad")).socket.closedWith ?? {};
   assert.equal(code, 3500);
   assert.match(reason, /^invalid token: ./);
-  assert.equal((await connect("")).socket.closedWith?.code, 3500);
+  const missing = "invalid token: Expected an access token in the connect command";
+  assert.deepEqual((await connect("")).socket.closedWith, { code: 3500, reason: missing });
   assert.equal((await connect("revoked")).socket.closedWith?.code, 3503);
   assert.equal((await connect("away")).socket.messages[0].error.temporary, true);
   await hub.drain();

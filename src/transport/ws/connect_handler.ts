@@ -56,7 +56,9 @@ export class ConnectHandler {
     let opened: OpenedSubscription;
     let data: unknown;
     try {
-      const actor = await identity.authenticate(body.token || (connection.meta.legacyToken ?? ""));
+      const token = body.token || (connection.meta.legacyToken ?? "");
+      if (token === "") throw new Fault("unauthenticated", "Expected an access token in the connect command");
+      const actor = await identity.authenticate(token);
       if (connection.isClosed) return;
       if (!hasAllowedOrigin(connection, actor)) return connection.close(ORIGIN_NOT_ALLOWED);
       const stream = principalStream(actor.principalId);
