@@ -21,6 +21,7 @@ type Members = Awaited<ReturnType<ScimGroupStore["members"]>>;
 const PAGE_MEMBERS_MAX = 5000;
 /** A stream without events: its lock serializes changes, each of which is based on what it reads. */
 const LOCK = "scim:groups";
+const LISTED_MEMBER = /^\/principalIds\/(\d+)$/;
 
 export class ScimGroups {
   readonly #deps: Deps;
@@ -121,7 +122,10 @@ export class ScimGroups {
     }
     for (const [name, ids] of [["group_member.remove", leaving], ["group_member.add", joining]] as const) {
       for (let at = 0; at < ids.length; at += CHANGED_MEMBERS_MAX) {
-        await this.#deps.dispatch(call, name, { id, principalIds: ids.slice(at, at + CHANGED_MEMBERS_MAX) });
+        const principalIds = ids.slice(at, at + CHANGED_MEMBERS_MAX);
+        await this.#deps.dispatch(call, name, { id, principalIds }).catch((thrown) => {
+          throw namingMember(thrown, principalIds);
+        });
       }
     }
     return leaving.length + joining.length > 0;
@@ -138,6 +142,15 @@ export class ScimGroups {
       return await work(tx);
     });
   }
+}
+
+/** The fault with the id of the member that it is about: the provider does not know the lists that members are changed by. */
+function namingMember(thrown: unknown, principalIds: readonly string[]): unknown {
+  if (!(thrown instanceof Fault)) return thrown;
+  const [{ pointer = "", detail = "" } = {}] = thrown.errors;
+  const position = LISTED_MEMBER.exec(pointer)?.[1];
+  const member = principalIds[Number(position)];
+  return member === undefined ? thrown : new Fault(thrown.code, `/members: ${JSON.stringify(member)}: ${detail}`);
 }
 
 async function read(groups: ScimGroupStore, tenantId: string, id: string, withMembers: boolean): Promise<ScimGroup> {

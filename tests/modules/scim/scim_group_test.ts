@@ -43,7 +43,11 @@ testOnEngines("Okta pushes a group: it is created, renamed, and its members chan
   });
   assert.deepEqual([meta.location, created.headers.get("etag")], [`${GROUPS}/${id}`, meta.version]);
   assertError(await idp.post(GROUPS, { displayName: "DESIGN" }), 409, "uniqueness");
-  assertError(await idp.post(GROUPS, { displayName: "Other", members: [{ value: "nobody" }] }), 400, "invalidValue");
+  for (const [value, detail] of [["nobody", '"nobody": No person nobody'], ["", '"": expected']] as const) {
+    const refused = await idp.post(GROUPS, { displayName: "Other", members: [{ value: "ann" }, { value }] });
+    assertError(refused, 400, "invalidValue");
+    assert.ok(refused.body.detail.startsWith(`/members: ${detail}`), refused.body.detail);
+  }
   assert.deepEqual(await found(idp, 'displayName eq "other"'), [], "nothing of it stays");
 
   const renamed = await patch(idp, id, { op: "replace", value: { id, displayName: "Design team" } });
