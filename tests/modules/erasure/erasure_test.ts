@@ -237,6 +237,11 @@ testOnEngines("erasure.create deletes what a person wrote", async (environment) 
   assert.equal(Object.keys(await findTexts(gateway, [SHARED])).length > 0, true);
   const { items } = ok(await (await gateway.as("bob")).get(`/v1/messages?roomId=${roomId}`));
   assert.equal(items.filter(({ deletedAt }: { deletedAt: string | null }) => deletedAt !== null).length, 1);
+  // Nobody shows the picture any more.
+  gateway.clock.advance(2 * DAY_MS);
+  await gateway.app.runMaintenance();
+  await gateway.runJobs();
+  assert.deepEqual(await gateway.app.store.db.selectFrom("file").select("name").execute(), []);
 });
 
 testOnEngines("the replies of a thread that are deleted together are counted once", async (environment) => {
