@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
+import { Fault } from "@/core/fault.ts";
 import { publicAddressOf } from "@/core/http/public_address.ts";
 import { clientOf, matchesIfNoneMatch } from "@/core/http/request.ts";
 import { withoutUndefined } from "@/core/patch.ts";
@@ -32,7 +33,7 @@ type Range = { offset: number; limit: number };
 /** Whether the caller wants an attribute. */
 type IsShown = (attribute: string) => boolean;
 export type Call = RouteCall & { actor: Actor };
-type Verb = "list" | "read" | "create" | "replace" | "update" | "delete";
+type Verb = "list" | "search" | "read" | "create" | "replace" | "update" | "delete";
 
 /** A kind of resources, and what is done with them. */
 export type ResourceKind = {
@@ -70,6 +71,7 @@ export type ResourceKind = {
 
 export const TYPE = "application/scim+json";
 const PAGE_DEFAULT = 100;
+const ATTRIBUTES_MAX = 100;
 /** Of what is wrong with the input, as RFC 7644 names it. */
 const ERROR_TYPES: ReadonlySet<string> = new Set([
   ...["invalidFilter", "invalidPath", "invalidValue", "noTarget", "mutability"],
@@ -93,6 +95,11 @@ const Query = z.object({
   startIndex: z.coerce.number().int().max(Number.MAX_SAFE_INTEGER).default(1),
   count: z.coerce.number().int().default(PAGE_DEFAULT),
 });
+const SearchRequest = Query.extend({
+  attributes: z.array(z.string().max(200)).max(ATTRIBUTES_MAX).optional(),
+  excludedAttributes: z.array(z.string().max(200)).max(ATTRIBUTES_MAX).optional(),
+});
+type Question = z.output<typeof Query>;
 const PROJECTION = ["attributes", "excludedAttributes"].map((name) => ({
   name,
   in: "query",
@@ -128,15 +135,10 @@ function readRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] 
         responses: { "200": success(`A page of ${many}`, routeSchema(kind.page)) },
       },
       async handle(request: Request, call: Call) {
-        const { filter, startIndex, count } = parse(Query, queryOf(request));
-        const [first, limit] = [Math.max(1, startIndex), Math.min(PAGE_MAX, Math.max(0, count))];
-        const isShown = projectionOf(request);
-        const { total, page } = await kind.list(call.actor, filter, { offset: first - 1, limit }, isShown);
-        const resources = page.map((resource) => project(located(resource, request, publicUrl), isShown));
-        const position = { totalResults: total, startIndex: first, itemsPerPage: page.length };
-        return respond(call, { schemas: [LIST_SCHEMA], ...position, Resources: resources });
+        return respond(call, await pageOf([kind], { call, request, publicUrl }, parse(Query, queryOf(request))));
       },
     },
+    searchRoute({ ...routeOf(kind, "search"), path: `${kind.path}/.search` }, [kind], publicUrl),
     {
       ...routeOf(kind, "read"),
       method: "GET",
@@ -157,6 +159,59 @@ function readRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] 
       },
     },
   ];
+}
+
+/** A list whose parameters are in the body. */
+export function searchRoute(
+  named: Pick<Route, "name" | "summary" | "path"> & typeof SHARED,
+  kinds: readonly ResourceKind[],
+  publicUrl: string | undefined,
+): Route {
+  const [{ filterExample: filter, page } = { filterExample: "", page: z.unknown() }] = kinds;
+  return {
+    ...named,
+    tenant: "admin",
+    method: "POST",
+    document: {
+      requestBody: given(SearchRequest.partial(), { filter, startIndex: 1, count: 10 }),
+      responses: { "200": success("A page of what was found", kinds.length === 1 ? routeSchema(page) : {}) },
+    },
+    async handle(request: Request, call: Call) {
+      const { attributes, excludedAttributes, ...question } = parse(SearchRequest, readJson(call.body));
+      const isShown = attributes === undefined && excludedAttributes === undefined
+        ? undefined
+        : shownOf(attributes, excludedAttributes);
+      return respond(call, await pageOf(kinds, { call, request, publicUrl }, question, isShown));
+    },
+  };
+}
+
+/** One page of the resources of some kinds, one kind after the other. What no resource of a kind has finds none of it. */
+async function pageOf(
+  kinds: readonly ResourceKind[],
+  { call, request, publicUrl }: { call: Call; request: Request; publicUrl: string | undefined },
+  { filter, startIndex, count }: Question,
+  isShown = projectionOf(request),
+): Promise<Json> {
+  const [first, limit] = [Math.max(1, startIndex), Math.min(PAGE_MAX, Math.max(0, count))];
+  const found: Resource[] = [];
+  const refused: unknown[] = [];
+  let total = 0;
+  for (const kind of kinds) {
+    const range = { offset: Math.max(0, first - 1 - total), limit: limit - found.length };
+    try {
+      const part = await kind.list(call.actor, filter, range, isShown);
+      found.push(...part.page);
+      total += part.total;
+    } catch (error) {
+      if (!(error instanceof Fault) || !error.errors.some(({ code }) => code === "invalidFilter")) throw error;
+      refused.push(error);
+    }
+  }
+  if (refused.length === kinds.length) throw refused[0];
+  const resources = found.map((resource) => project(located(resource, request, publicUrl), isShown));
+  const position = { totalResults: total, startIndex: first, itemsPerPage: found.length };
+  return { schemas: [LIST_SCHEMA], ...position, Resources: resources };
 }
 
 function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] {
@@ -289,10 +344,12 @@ function respond(
 /** Which attributes the request asks for. Its names are read once: there may be thousands of them. */
 function projectionOf(request: Request): IsShown {
   const { attributes, excludedAttributes } = queryOf(request);
+  return shownOf(attributes?.split(","), excludedAttributes?.split(","));
+}
+
+function shownOf(attributes: readonly string[] | undefined, excluded: readonly string[] | undefined): IsShown {
   const names = new Set(
-    (attributes ?? excludedAttributes ?? "").split(",").map((name) =>
-      attributeOf(withoutUrn(name.trim()).split(".")[0] ?? "")
-    ),
+    (attributes ?? excluded ?? []).map((name) => attributeOf(withoutUrn(name.trim()).split(".")[0] ?? "")),
   );
   return (name) => ALWAYS.has(name) || names.has(name) === (attributes !== undefined);
 }

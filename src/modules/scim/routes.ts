@@ -6,7 +6,16 @@ import { listOf, RESOURCE_TYPES, SCHEMAS, SERVICE_PROVIDER_CONFIG } from "./disc
 import { ALL, conditionOf, GROUP_FIELDS, USER_FIELDS } from "./filter.ts";
 import { GivenGroup, GroupPage, ShownGroup } from "./group_schema.ts";
 import type { ScimGroups } from "./groups.ts";
-import { type Call, idOf, type ResourceKind, resourceRoutes, SHARED, success, TYPE } from "./resource_routes.ts";
+import {
+  type Call,
+  idOf,
+  type ResourceKind,
+  resourceRoutes,
+  searchRoute,
+  SHARED,
+  success,
+  TYPE,
+} from "./resource_routes.ts";
 import { GivenUser, GROUPS_PATH, type Json, ShownUser, UserPage, USERS_PATH } from "./schema.ts";
 import type { ScimUsers } from "./service.ts";
 
@@ -17,9 +26,12 @@ const USER_BODY_MAX_BYTES = 64 * 1024;
 const GROUP_BODY_MAX_BYTES = 256 * 1024;
 
 export function scimRoutes({ users, groups, publicUrl }: Deps): Route[] {
+  const kinds = [usersKind(users), groupsKind(groups)];
+  const search = { ...SHARED, name: "scim.search", summary: "Search people and groups", path: "/scim/v2/.search" };
   return [
     ...discoveryRoutes(),
-    ...[usersKind(users), groupsKind(groups)].flatMap((kind) => resourceRoutes(kind, publicUrl)),
+    ...kinds.flatMap((kind) => resourceRoutes(kind, publicUrl)),
+    searchRoute(search, kinds, publicUrl),
   ];
 }
 
@@ -70,6 +82,7 @@ function usersKind(users: ScimUsers): ResourceKind {
     called: { one: "user", many: "users" },
     summaries: {
       list: "List provisioned people",
+      search: "Search provisioned people",
       read: "Get a provisioned person",
       create: "Provision a person",
       replace: "Replace what is known of a provisioned person",
@@ -113,6 +126,7 @@ function groupsKind(groups: ScimGroups): ResourceKind {
     called: { one: "group", many: "groups" },
     summaries: {
       list: "List groups",
+      search: "Search groups",
       read: "Get a group with its members",
       create: "Create a group",
       replace: "Replace the name and the members of a group",

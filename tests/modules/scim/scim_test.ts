@@ -242,6 +242,20 @@ testOnEngines("people are found by filters, in pages, with the attributes that w
   assert.deepEqual(Object.keys(page.Resources[0]).toSorted(), ["id", "meta", "schemas", "userName"]);
   assert.deepEqual(ok(await idp.get(`${USERS}?count=0&startIndex=0&sortBy=userName`)).Resources, []);
   assert.equal(ok(await idp.get(`${USERS}?count=-1`)).totalResults, 3);
+  ok(await idp.post("/scim/v2/Groups", { displayName: "Design", members: [{ value: "ann" }] }));
+  const search = async (path: string, body: Record<string, unknown>): Promise<unknown[]> => {
+    const { totalResults, Resources } = ok(await idp.post(`/scim/v2/${path}.search`, body));
+    return [totalResults, ...Resources.map(({ id, displayName }: Record<string, string>) => displayName ?? id)];
+  };
+  assert.deepEqual(await search("Users/", { filter: 'userName sw "b"', attributes: ["displayName"] }), [1, "ben"]);
+  assert.deepEqual(await search("Groups/", {}), [1, "Design"]);
+  assert.deepEqual(await search("", { startIndex: 3, count: 2, attributes: ["displayName"] }), [4, "cem_x", "Design"]);
+  assert.deepEqual(
+    await search("", { filter: 'displayName eq "design"' }),
+    [1, "Design"],
+    "of users it is no condition",
+  );
+  assertError(await idp.post("/scim/v2/.search", { filter: "nothing pr" }), 400, "invalidFilter");
   const less = ok(await idp.get(`${USERS}/ann?excludedAttributes=emails,${CORE}:meta`));
   assert.deepEqual([less.emails, less.meta, less.userName], [undefined, undefined, "ann@Example.com"]);
 });
@@ -279,7 +293,7 @@ Deno.test("what is wrong or hostile in a request of SCIM is refused in its own f
     assertError(await idp.post(USERS, user), 400, "invalidValue");
   }
   assertError(await idp.post(USERS, "{", JSON_TYPE), 400, "invalidSyntax");
-  for (const path of ["Me", ".search", "Users/dan/emails", "Users/%"]) {
+  for (const path of ["Me", "Users/dan/emails", "Users/%"]) {
     assertError(await idp.get(`/scim/v2/${path}`), 404);
   }
   assertError(await idp.post("/scim/v2/Bulk", {}), 404);
