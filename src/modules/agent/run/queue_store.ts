@@ -1,6 +1,7 @@
 // SQL of the runs that nodes execute, of all tenants: which may start or continue, and their leases.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, sql, type SqlBool } from "kysely";
 import type { AgentTables, RunRow } from "../tables.ts";
+import { isUnfinished } from "./store.ts";
 
 /** A run that a node may execute. */
 export type ClaimableRun = Pick<
@@ -21,7 +22,8 @@ export class RunQueueStore {
   running(now: string): Promise<ClaimableRun[]> {
     return this.#db.selectFrom("agent_run")
       .select(["tenant_id", "id", "agent_id", "room_id", "thread_id", "status", "asker_ids_json", "queued_at"])
-      .where("status", "=", "running").where("is_external", "=", 0).where("lease_until", ">=", now).execute();
+      .where(isUnfinished()).where("status", "=", "running").where("is_external", "=", 0)
+      .where("lease_until", ">=", now).execute();
   }
 
   /**
@@ -44,7 +46,7 @@ export class RunQueueStore {
         sql<number>`row_number() over (partition by run.tenant_id, run.asker_ids_json order by run.queued_at, run.id)`
           .as("asker_turn"),
       )
-      .where("run.is_external", "=", 0).where("run.status", "in", ["queued", "running"])
+      .where("run.is_external", "=", 0).where(isUnfinished("run")).where("run.status", "in", ["queued", "running"])
       .where((row) =>
         row.or([
           row("run.status", "=", "queued"),
@@ -54,9 +56,13 @@ export class RunQueueStore {
       // One at a time in a thread; one that waits for an approval does not count.
       .where(({ not, exists, selectFrom }) =>
         not(exists(
-          selectFrom("agent_run as other").select("other.id").where("other.status", "=", "running")
-            .where("other.lease_until", ">=", now).where("other.is_external", "=", 0)
-            .whereRef("other.tenant_id", "=", "run.tenant_id").whereRef("other.agent_id", "=", "run.agent_id")
+          selectFrom("agent_run as other").select("other.id").where(isUnfinished("other"))
+            .where("other.status", "=", "running").where("other.lease_until", ">=", now)
+            .where("other.is_external", "=", 0).where(sql<SqlBool>`other.tenant_id || '' = run.tenant_id`).whereRef(
+              "other.agent_id",
+              "=",
+              "run.agent_id",
+            )
             .whereRef("other.room_id", "=", "run.room_id").whereRef("other.thread_id", "=", "run.thread_id"),
         ))
       );
@@ -105,14 +111,14 @@ export class RunQueueStore {
   /** Who executes runs. */
   async leaseOwners(): Promise<string[]> {
     const rows = await this.#db.selectFrom("agent_run").select("lease_owner").distinct()
-      .where("status", "=", "running").where("is_external", "=", 0).execute();
+      .where(isUnfinished()).where("status", "=", "running").where("is_external", "=", 0).execute();
     return rows.flatMap(({ lease_owner }) => lease_owner ?? []);
   }
 
   /** Ends leases: those of some owners, or all of them where no other node executes runs of this database. */
   async expireLeases(at: string, owners?: readonly string[]): Promise<number> {
-    let query = this.#db.updateTable("agent_run").set({ lease_until: at }).where("status", "=", "running")
-      .where("is_external", "=", 0).where("lease_until", ">=", at);
+    let query = this.#db.updateTable("agent_run").set({ lease_until: at }).where(isUnfinished())
+      .where("status", "=", "running").where("is_external", "=", 0).where("lease_until", ">=", at);
     if (owners !== undefined) query = query.where("lease_owner", "in", owners);
     return Number((await query.executeTakeFirst()).numUpdatedRows);
   }

@@ -1,12 +1,21 @@
 // SQL of runs and their steps.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import type { Used } from "@/modules/ai/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
+import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { AgentTables, RunRow, SentRow, StepRow } from "../tables.ts";
 import type { RunStatus } from "./schema.ts";
 
 const WAITING = ["waiting_approval", "waiting_input"] as const satisfies RunStatus[];
 export const UNFINISHED = ["queued", "running", ...WAITING] as const satisfies RunStatus[];
+
+/**
+ * The condition of the index of unfinished runs, which are few among all. SQLite uses such an index only where a query has the
+ * condition as it is in the index.
+ */
+export function isUnfinished(table = "agent_run"): RawBuilder<SqlBool> {
+  return sql<SqlBool>`${sql.ref(`${table}.status`)} in ('queued', 'running', 'waiting_approval', 'waiting_input')`;
+}
 
 /** What a run must have to be changed. */
 /** A run that has ended. */
@@ -99,36 +108,34 @@ export class RunStore {
 
   async #count(tenantId: string, agentId: string, status: readonly RunStatus[]): Promise<number> {
     const { count } = await this.#db.selectFrom("agent_run").select(({ fn }) => fn.countAll<number>().as("count"))
-      .where("status", "in", status).where("tenant_id", "=", tenantId).where("agent_id", "=", agentId)
-      .executeTakeFirstOrThrow();
+      .where(isUnfinished()).where("status", "in", status).where(tenantIsUnindexed(tenantId))
+      .where("agent_id", "=", agentId).executeTakeFirstOrThrow();
     return Number(count);
   }
 
   /** Unfinished runs of an agent, or in a room. */
   unfinished(tenantId: string, of: { agentId: string } | { roomId: string }): Promise<RunRow[]> {
-    const query = this.#db.selectFrom("agent_run").selectAll().where("status", "in", UNFINISHED)
-      .where("tenant_id", "=", tenantId);
+    const query = this.#db.selectFrom("agent_run").selectAll().where(isUnfinished()).where(tenantIsUnindexed(tenantId));
     return ("agentId" in of ? query.where("agent_id", "=", of.agentId) : query.where("room_id", "=", of.roomId))
       .execute();
   }
 
   /** Runs that wait for people, in a tenant or in a room of it. */
   waiting(tenantId: string, roomId: string | undefined): Promise<Pick<RunRow, "id">[]> {
-    const query = this.#db.selectFrom("agent_run").select("id").where("status", "in", WAITING)
-      .where("tenant_id", "=", tenantId);
+    const query = this.#db.selectFrom("agent_run").select("id").where(isUnfinished()).where("status", "in", WAITING)
+      .where(tenantIsUnindexed(tenantId));
     return (roomId === undefined ? query : query.where("room_id", "=", roomId)).execute();
   }
 
   /** A page of those of all tenants. */
   waitingAfter(id: string, limit: number): Promise<Pick<RunRow, "tenant_id" | "id">[]> {
-    return this.#db.selectFrom("agent_run").select(["tenant_id", "id"]).where("status", "in", WAITING)
-      .where("id", ">", id).orderBy("id").limit(limit).execute();
+    return this.#db.selectFrom("agent_run").select(["tenant_id", "id"]).where(isUnfinished())
+      .where("status", "in", WAITING).where("id", ">", id).orderBy("id").limit(limit).execute();
   }
 
   async countByStatus(): Promise<{ status: RunStatus; count: number }[]> {
     const rows = await this.#db.selectFrom("agent_run").select("status")
-      .select(({ fn }) => fn.countAll<number>().as("count")).where("status", "in", UNFINISHED).groupBy("status")
-      .execute();
+      .select(({ fn }) => fn.countAll<number>().as("count")).where(isUnfinished()).groupBy("status").execute();
     return rows.map(({ status, count }) => ({ status, count: Number(count) }));
   }
 
@@ -185,7 +192,7 @@ export class RunStore {
 
   /** Runs of an agent in a room that wait for a reply, newest first. */
   findAsking(tenantId: string, agentId: string, roomId: string): Promise<RunRow[]> {
-    return this.#db.selectFrom("agent_run").selectAll().where("tenant_id", "=", tenantId)
+    return this.#db.selectFrom("agent_run").selectAll().where(isUnfinished()).where(tenantIsUnindexed(tenantId))
       .where("agent_id", "=", agentId).where("room_id", "=", roomId)
       .where("status", "=", "waiting_input").orderBy("id", "desc").execute();
   }
