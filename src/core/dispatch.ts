@@ -4,8 +4,8 @@ import { z } from "@zod/zod";
 import { type Actor, chargedTo, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
 import { CallScope, chargeTo } from "./caller.ts";
 import type { CpuBudget } from "./limit/cpu_budget.ts";
-import { Fault, type FieldFault, RetryTransaction } from "./fault.ts";
-import { describeErrors, ERRORS_MAX, fieldFaults } from "./input/field_fault.ts";
+import { ERRORS_MAX, Fault, type FieldFault, RetryTransaction } from "./fault.ts";
+import { fieldFaults } from "./input/field_fault.ts";
 import { logFailure, logOf } from "./log.ts";
 import type { Count, Distribution } from "./metric_family.ts";
 import type { Metrics } from "./metrics.ts";
@@ -316,7 +316,7 @@ export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown):
   const isUnknown = ({ code }: FieldFault): boolean => code === "unknown_field";
   // First: a misspelled name is often the reason why another is missing.
   const errors = [...all.filter(isUnknown), ...all.filter((error) => !isUnknown(error))].slice(0, ERRORS_MAX);
-  throw new Fault(all.every(isUnknown) ? "unknown_field" : "validation_failed", describeErrors(errors), { errors });
+  throw Fault.forFields(errors, all.every(isUnknown) ? "unknown_field" : "validation_failed");
 }
 
 /** The path of a field `__proto__`, which parsing would drop silently to prevent prototype pollution. */

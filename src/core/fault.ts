@@ -112,10 +112,17 @@ export type FaultCode = keyof typeof FAULTS;
 /** One error of the input: its JSON pointer, its code, and a description. */
 export type FieldFault = { pointer: string; code: string; detail: string };
 
-/** The field error in a message that starts with a JSON pointer, such as `/field: expected a number`. */
-function fieldErrorsIn(code: FaultCode, message: string): FieldFault[] {
-  const [, pointer, detail] = code === "validation_failed" ? /^(\/[\w/]+): (.+)$/s.exec(message) ?? [] : [];
-  return pointer === undefined || detail === undefined ? [] : [{ pointer, code: "invalid", detail }];
+/** Most errors in a response, and most of them in its text. */
+export const ERRORS_MAX = 50;
+const DETAILED_MAX = 5;
+
+/** The first errors as one text: callers of `/ws` and MCP see nothing else. */
+function describeErrors(errors: readonly FieldFault[]): string {
+  const texts = errors.slice(0, DETAILED_MAX).map(({ pointer, detail }) =>
+    `${pointer === "" ? "input" : pointer}: ${detail}`
+  );
+  const more = errors.length - texts.length;
+  return [...texts, ...more === 0 ? [] : [`${more} more`]].join("; ");
 }
 
 /** The state of a rate limit: `remaining` of `limit` calls are left, and all are available again after `resetMs`. */
@@ -123,6 +130,9 @@ export type LimitState = { limit: number; remaining: number; resetMs: number };
 
 /** Thrown to roll back work and run it again from its start. It is no failure: it is neither logged nor returned to a caller. */
 export class RetryTransaction extends Error {}
+
+/** A fault without its class; `new Fault(code, message, data)` restores it. */
+export type FaultData = Pick<Fault, "code" | "message" | "errors">;
 
 /** A failure that a caller may see: `message` is safe to show, `cause` is logged only. */
 export class Fault extends Error {
@@ -145,14 +155,25 @@ export class Fault extends Error {
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
-    this.errors = options.errors ?? fieldErrorsIn(code, message);
+    this.errors = options.errors ?? [];
     this.retryAfterMs = options.retryAfterMs ?? options.limit?.resetMs;
     this.limit = options.limit;
   }
 
+  /** Errors of fields of the input. */
+  static forFields(errors: readonly FieldFault[], of: FaultCode = "validation_failed"): Fault {
+    return new Fault(of, describeErrors(errors), { errors: errors.slice(0, ERRORS_MAX) });
+  }
+
   /** An error of one field of the input. */
-  static forField(pointer: string, code: string, detail: string, of: FaultCode = "validation_failed"): Fault {
-    return new Fault(of, `${pointer}: ${detail}`, { errors: [{ pointer, code, detail }] });
+  static forField(pointer: string, code: string, detail: string, of?: FaultCode): Fault {
+    return Fault.forFields([{ pointer, code, detail }], of);
+  }
+
+  /** What another thread can receive: the class is lost on the way. */
+  get data(): FaultData {
+    const { code, message, errors } = this;
+    return { code, message, errors };
   }
 
   get spec(): FaultSpec {

@@ -15,6 +15,7 @@
 // - Absence is `undefined`. Driver errors for a unique key become `UniqueViolation`, others pass through unchanged.
 import type { Kysely } from "kysely";
 import type { EventDraft, Signal, StoredEvent, StreamPosition } from "@/core/event/event.ts";
+import type { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { AnyDatabase, Dialect, MigrationOwner } from "@/core/migration.ts";
 
@@ -137,6 +138,13 @@ export interface EventLog {
 /** A row would have violated a unique key. */
 export class UniqueViolation extends Error {
   override readonly name = "UniqueViolation";
+}
+
+/** For the `catch` of a write: what the caller sees where another row has the unique key. */
+export function whenTaken(faultOf: (violation: UniqueViolation) => Fault): (thrown: unknown) => never {
+  return (thrown) => {
+    throw thrown instanceof UniqueViolation ? faultOf(thrown) : thrown;
+  };
 }
 
 /** The key of a stream across tenants, as used for bus topics and maps. */

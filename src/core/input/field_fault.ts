@@ -1,26 +1,15 @@
 // What is wrong with the fields of an input, and what was probably meant.
 import type { z } from "@zod/zod";
-import type { FieldFault } from "../fault.ts";
+import { ERRORS_MAX, type FieldFault } from "../fault.ts";
 import { fieldNamesAt } from "./schema_introspection.ts";
 import { suggestionFor } from "./suggestion.ts";
 import { jsonPointer } from "../text/text.ts";
 
-/** Most errors in a response, most of them in its text, and most unknown fields for which a known one is suggested. */
-export const ERRORS_MAX = 50;
-const DETAILED_MAX = 5;
+/** Most unknown fields for which a known one is suggested. */
 const SUGGESTIONS_MAX = 5;
 /** Most kinds of objects in a text, and most fields of each. */
 const SHAPES_MAX = 3;
 const SHAPE_FIELDS_MAX = 6;
-
-/** The first errors as one text: callers of `/ws` and MCP see nothing else. */
-export function describeErrors(errors: readonly FieldFault[]): string {
-  const texts = errors.slice(0, DETAILED_MAX).map(({ pointer, detail }) =>
-    `${pointer === "" ? "input" : pointer}: ${detail}`
-  );
-  const more = errors.length - texts.length;
-  return [...texts, ...more === 0 ? [] : [`${more} more`]].join("; ");
-}
 
 /** What is wrong with the fields of an input of this schema. */
 export function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {

@@ -79,8 +79,7 @@ export function checkValues(fields: readonly FormField[], values: FormValues, po
       return error === undefined ? [] : [[field.name, error] as const];
     }),
   ].map(([name, detail]): FieldFault => ({ pointer: pointer + jsonPointer([name]), code: "invalid_value", detail }));
-  const [first] = errors;
-  if (first !== undefined) throw new Fault("validation_failed", `${first.pointer}: ${first.detail}`, { errors });
+  if (errors.length > 0) throw Fault.forFields(errors);
   return values;
 }
 

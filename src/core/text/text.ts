@@ -70,10 +70,7 @@ export function findUnsafeText(raw: string, value: unknown): string | undefined 
 
 /** The fault for NUL or a lone surrogate at `pointer`. */
 export function unsafeTextFault(pointer: string): Fault {
-  const detail = "text must not contain NUL or a lone surrogate";
-  return new Fault("validation_failed", `${pointer === "" ? "input" : pointer}: ${detail}`, {
-    errors: [{ pointer, code: "invalid_text", detail }],
-  });
+  return Fault.forField(pointer, "invalid_text", "text must not contain NUL or a lone surrogate");
 }
 
 /** Nesting of arrays and objects, in JSON of any source. */

@@ -9,7 +9,7 @@ import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
-import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import { AgendaStore } from "./agenda_store.ts";
 import { type AccessLevel, notifiable, participantIds, viewersOfEvents } from "./access.ts";
 import { busyTimes } from "./busy.ts";
@@ -330,16 +330,11 @@ async function addEvents(tx: Tx, events: readonly EventAggregate[]): Promise<voi
 }
 
 /** Runs a write of events; a uid that is taken in the calendar is a conflict. */
-export async function writeEvents<Result>(
+export function writeEvents<Result>(
   store: Store<CalendarTables>,
   work: (tx: Tx) => Promise<Result>,
 ): Promise<Result> {
-  try {
-    return await store.write(work);
-  } catch (error) {
-    if (error instanceof UniqueViolation) throw uidTaken(error);
-    throw error;
-  }
+  return store.write(work).catch(whenTaken(uidTaken));
 }
 
 export function uidTaken(cause?: unknown): Fault {

@@ -130,6 +130,6 @@ function updateOf(
   { message_id: id }: InteractionRow,
   { text, format, elements }: Extract<Given, { kind: "update" }>,
 ): MessageUpdate {
-  if (id === null) throw new Fault("validation_failed", "/response: only an action can update a message");
+  if (id === null) throw Fault.forField("/response", "invalid", "only an action can update a message");
   return { id, text, format, elements };
 }

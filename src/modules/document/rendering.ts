@@ -1,7 +1,7 @@
 // Converts content between its formats: little of it inline, more in a worker, because a parser may need seconds for it.
 import { currentAccount } from "@/core/caller.ts";
 import { FairQueue } from "@/core/limit/slots.ts";
-import { Fault, type FaultCode } from "@/core/fault.ts";
+import { Fault, type FaultData } from "@/core/fault.ts";
 import { runInWorker } from "@/core/worker.ts";
 import { htmlPage, parseBlocks, splitLines, toHtml } from "./markdown.ts";
 import { type Dialect, fromDialect, toDialect } from "./rich/dialect.ts";
@@ -27,8 +27,7 @@ type Conversions = {
 };
 type Kind = keyof Conversions;
 type RenderRequest = { [K in Kind]: { to: K } & Conversions[K]["input"] }[Kind];
-/** Result of a worker. A fault is sent as data, because its class is lost in transfer. */
-type RenderResult = { output: Conversions[Kind]["output"] } | { code: FaultCode; detail: string };
+type RenderResult = { output: Conversions[Kind]["output"] } | FaultData;
 
 /** The worst input of this length takes about 0.2 seconds. For blocks, the content of paragraphs is not parsed. */
 const INLINE_MAX_CHARS: Readonly<Record<Kind, number>> = {
@@ -88,9 +87,9 @@ export async function render(request: RenderRequest): Promise<RenderResult> {
   try {
     return { output: await convert(request) };
   } catch (thrown) {
-    if (thrown instanceof Fault) return { code: thrown.code, detail: thrown.message };
+    if (thrown instanceof Fault) return thrown.data;
     // The stack ends before the limits of a package that recurses.
-    if (thrown instanceof RangeError) return { code: "payload_too_large", detail: "The content nests too deep" };
+    if (thrown instanceof RangeError) return new Fault("payload_too_large", "The content nests too deep").data;
     throw thrown;
   }
 }
@@ -124,7 +123,7 @@ async function renderOrThrow<K extends Kind>(
   const request = { to, ...input } as RenderRequest; // by the table of conversions
   const result = chars <= INLINE_MAX_CHARS[to] ? await render(request) : await renderInWorker(request, chars);
   if ("output" in result) return result.output as Conversions[K]["output"]; // by the table of conversions
-  throw new Fault(result.code, result.detail);
+  throw new Fault(result.code, result.message, result);
 }
 
 function renderInWorker(request: RenderRequest, chars: number): Promise<RenderResult> {

@@ -112,7 +112,7 @@ export class DocumentService {
     const text = normalizeMarkdown(markdown);
     const name = title ?? extractTitle(text);
     if (name === undefined) {
-      throw new Fault("validation_failed", "/title: required, because the text has no first line");
+      throw Fault.forField("/title", "invalid", "required, because the text has no first line");
     }
     return this.create(context, { ...location, title: name, text });
   }
@@ -249,7 +249,7 @@ export class DocumentService {
 async function firstContent({ kind, text, html, prosemirror, ...location }: DocumentCreate) {
   const given = location.fragment ?? null;
   if (kind === "text" && given !== null) {
-    throw new Fault("validation_failed", "/fragment: for rich documents only");
+    throw Fault.forField("/fragment", "invalid", "for rich documents only");
   }
   const isEmpty = text === undefined && html === undefined && prosemirror === undefined;
   const parsed = await parseContent(isEmpty ? { text: "" } : { text, html, prosemirror }, kind, dialectOf([], given));

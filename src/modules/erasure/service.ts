@@ -10,7 +10,7 @@ import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type ErasedPrincipals, resolvePrincipalId } from "@/modules/identity/mod.ts";
-import { type AnyDatabase, type AnyTransaction, type Store, UniqueViolation } from "@/ports/store.ts";
+import { type AnyDatabase, type AnyTransaction, type Store, whenTaken } from "@/ports/store.ts";
 import { removeOwnStream } from "@/ports/store_erasure.ts";
 import { summed } from "./counts.ts";
 import type { Eraser } from "./eraser.ts";
@@ -51,37 +51,32 @@ export class ErasureService {
     }
     const now = clock.now();
     const dueAt = dryRun ? now : now + days * DAY_MS;
-    try {
-      return await store.write(async (tx) => {
-        const isEnabled = await principals.assertMayErase(tx, actor, principalId);
-        if (dryRun) await assertNotCounted(tx, tenantId, principalId);
-        else {
-          await assertNotHeld(holds, tx.db, { tenantId, principalId });
-          await principals.setDisabled(actor, principalId, true);
-        }
-        const row: ErasureRow = {
-          tenant_id: tenantId,
-          id: newId("era"),
-          principal_id: principalId,
-          pseudonym_id: null,
-          mode,
-          is_dry_run: dryRun ? 1 : 0,
-          was_enabled: isEnabled ? 1 : 0,
-          state: "waiting",
-          counts_json: "[]",
-          requested_by: actor.principalId,
-          due_at: iso(dueAt),
-          created_at: iso(now),
-          finished_at: null,
-        };
-        await new ErasureStore(tx.db).add(row);
-        await tx.enqueue({ ...jobOf(row), runAt: dueAt });
-        return present(row);
-      });
-    } catch (error) {
-      if (!(error instanceof UniqueViolation)) throw error;
-      throw new Fault("already_running", "The principal is being erased already", { cause: error });
-    }
+    return await store.write(async (tx) => {
+      const isEnabled = await principals.assertMayErase(tx, actor, principalId);
+      if (dryRun) await assertNotCounted(tx, tenantId, principalId);
+      else {
+        await assertNotHeld(holds, tx.db, { tenantId, principalId });
+        await principals.setDisabled(actor, principalId, true);
+      }
+      const row: ErasureRow = {
+        tenant_id: tenantId,
+        id: newId("era"),
+        principal_id: principalId,
+        pseudonym_id: null,
+        mode,
+        is_dry_run: dryRun ? 1 : 0,
+        was_enabled: isEnabled ? 1 : 0,
+        state: "waiting",
+        counts_json: "[]",
+        requested_by: actor.principalId,
+        due_at: iso(dueAt),
+        created_at: iso(now),
+        finished_at: null,
+      };
+      await new ErasureStore(tx.db).add(row);
+      await tx.enqueue({ ...jobOf(row), runAt: dueAt });
+      return present(row);
+    }).catch(whenTaken((cause) => new Fault("already_running", "The principal is being erased already", { cause })));
   }
 
   async read(actor: Actor, id: string): Promise<Erasure> {

@@ -73,7 +73,7 @@ export class FileAttachments {
   ): Promise<void> {
     const files = new FileStore(tx.db);
     if (await files.markLinked(tenantId, ids) < ids.length) {
-      throw new Fault("validation_failed", "/fileIds: a file was deleted concurrently");
+      throw Fault.forField("/fileIds", "invalid", "a file was deleted concurrently");
     }
     await files.addLinks(ids.map((file_id) => ({ tenant_id: tenantId, file_id, owner, room_id: roomId, seq })));
   }

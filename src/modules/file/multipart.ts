@@ -40,7 +40,7 @@ export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: st
     });
   });
   const parsed = pipeline(Readable.from(body, { objectMode: false }), parser).then(
-    () => reject(new Fault("validation_failed", "/file: the form has no file")), // without effect once there was one
+    () => reject(Fault.forField("/file", "invalid", "the form has no file")), // without effect once there was one
     (error) => {
       const fault = error instanceof Fault
         ? error
@@ -83,17 +83,17 @@ async function createParser(contentType: string): Promise<Parser> {
 /** The fields, as far as they are read; ends the form if it has others, or more than one file. */
 function readFields(parser: Parser): Form["fields"] {
   const fields: Form["fields"] = {};
-  const refuse = (detail: string): void => {
-    parser.destroy(new Fault("validation_failed", detail));
+  const refuse = (pointer: string, detail: string): void => {
+    parser.destroy(Fault.forField(pointer, "invalid", detail));
   };
   parser.on("field", (field, value) => {
-    if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
+    if (Object.hasOwn(fields, field)) refuse(`/${field}`, "given more than once");
     else if (field === "name" || field === "roomId") fields[field] = value;
-    else if (field === "file") refuse("/file: expected a part with a filename");
-    else parser.destroy(new Fault("unknown_field", `/${field}: expected name, roomId or file`));
+    else if (field === "file") refuse("/file", "expected a part with a filename");
+    else parser.destroy(Fault.forField(`/${field}`, "unknown_field", "expected name, roomId or file", "unknown_field"));
   });
-  parser.on("filesLimit", () => refuse("/file: expected one file per form"));
-  parser.on("fieldsLimit", () => refuse("The form has too many fields"));
-  parser.on("partsLimit", () => refuse("The form has too many parts"));
+  parser.on("filesLimit", () => refuse("/file", "expected one file per form"));
+  parser.on("fieldsLimit", () => refuse("", "too many fields"));
+  parser.on("partsLimit", () => refuse("", "too many parts"));
   return fields;
 }

@@ -249,8 +249,7 @@ async function assertPeople(groups: GroupStore, tenantId: string, ids: readonly 
   const errors = ids.flatMap((id, at) =>
     people.has(id) ? [] : [{ pointer: `/principalIds/${at}`, code: "not_found", detail: `No person ${id}` }]
   );
-  const [first] = errors;
-  if (first !== undefined) throw new Fault("validation_failed", `${first.pointer}: no such person`, { errors });
+  if (errors.length > 0) throw Fault.forFields(errors);
 }
 
 function eventsOf(actor: Actor, type: string, principalIds: readonly string[], data: unknown): EventDraft[] {

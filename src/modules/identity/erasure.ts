@@ -62,7 +62,7 @@ export class ErasedPrincipals {
     const row = await this.#deps.visibility.find(actor, id, tx.db);
     if (row === undefined) throw principalNotFound(id);
     if (row.kind !== "human") {
-      throw new Fault("validation_failed", "/principalId: only people are erased; agents and services are disabled");
+      throw Fault.forField("/principalId", "invalid", "only people are erased; agents and services are disabled");
     }
     if (actor.kind === "agent") throw new Fault("forbidden", "Agents cannot erase people");
     if (!canManage(actor, row)) {

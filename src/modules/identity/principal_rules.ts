@@ -75,7 +75,7 @@ export async function assertMayOwnAgent(
   const owner = await identities.principal(tenantId, ownerId);
   if (owner === undefined) throw principalNotFound(ownerId);
   // When an owner loses rights, so do its agents. An agent in between would break that chain.
-  if (owner.kind === "agent") throw new Fault("validation_failed", "/ownerId: an agent cannot own agents");
+  if (owner.kind === "agent") throw Fault.forField("/ownerId", "invalid", "an agent cannot own agents");
   if (await identities.countAgents(tenantId, ownerId) < agentsMax) return;
   throw new Fault("limit_reached", `A principal may own at most ${agentsMax} enabled agents`);
 }

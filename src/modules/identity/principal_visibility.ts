@@ -44,11 +44,7 @@ export class PrincipalVisibility {
     const errors = ids.flatMap((id, index) =>
       visible.has(id) ? [] : [{ pointer: `${pointer}/${index}`, code: "not_found", detail: `No principal ${id}` }]
     );
-    const [first] = errors;
-    if (first === undefined) return;
-    throw new Fault("validation_failed", `${first.pointer}: no such principal, or not visible to the caller`, {
-      errors,
-    });
+    if (errors.length > 0) throw Fault.forFields(errors);
   }
 
   /** Those of the principals that the viewer can see: all; of hooks, and for a guest, only those that are related to it. */

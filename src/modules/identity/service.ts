@@ -18,7 +18,7 @@ import type { JobDraft } from "@/core/job.ts";
 import type { PrincipalChange } from "@/core/module.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
-import { type AnyDatabase, type AnyTransaction, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type AnyDatabase, type AnyTransaction, type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import type { PrincipalVisibility } from "./principal_visibility.ts";
 import { API_TOKEN_PREFIX } from "./authenticator.ts";
 import type { RefreshTokenService, Rotation } from "./refresh_tokens/service.ts";
@@ -158,7 +158,7 @@ export class IdentityService {
       throw new Fault("forbidden", `The role ${actor.role} cannot grant the role ${input.role}`);
     }
     if (input.ownerId !== undefined && input.kind !== "agent") {
-      throw new Fault("validation_failed", "/ownerId: only agents have an owner");
+      throw Fault.forField("/ownerId", "invalid", "only agents have an owner");
     }
     const now = iso(this.#deps.clock.now());
     const row = newPrincipal(now, {
@@ -218,7 +218,7 @@ export class IdentityService {
     const principalId = resolvePrincipalId(actor, input.principalId);
     const { refreshable, expiresInSeconds = refreshable ? ACCESS_SECONDS.default : YEAR_SECONDS } = input;
     if (refreshable && expiresInSeconds > ACCESS_SECONDS.max) {
-      throw new Fault("validation_failed", `/expiresInSeconds: at most ${ACCESS_SECONDS.max} for a refreshable token`);
+      throw Fault.forField("/expiresInSeconds", "invalid", `at most ${ACCESS_SECONDS.max} for a refreshable token`);
     }
     const missing = input.scopes.filter((scope) => !coversScope(actor, scope));
     if (missing.length > 0) {
@@ -383,12 +383,7 @@ export class IdentityService {
     });
   }
 
-  async #write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
-    try {
-      return await this.#deps.store.write(work);
-    } catch (error) {
-      if (error instanceof UniqueViolation) throw handleTaken(error);
-      throw error;
-    }
+  #write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
+    return this.#deps.store.write(work).catch(whenTaken(handleTaken));
   }
 }

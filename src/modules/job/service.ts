@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { type Store, UniqueViolation } from "@/ports/store.ts";
+import { type Store, whenTaken } from "@/ports/store.ts";
 import type { Job, JobList } from "./schema.ts";
 import { JobStore, type JobTables, type ListedJob } from "./store.ts";
 
@@ -27,18 +27,15 @@ export class JobService {
   }
 
   /** Schedules a dead job again. */
-  async retry(actor: Actor, id: string): Promise<Job> {
-    try {
-      return await this.#deps.store.write(async (tx) => {
-        const jobs = new JobStore(tx.db);
-        const row = await jobs.revive(actor.tenantId, id, iso(this.#deps.clock.now()));
-        if (row === undefined) throw await whyNot(jobs, actor, id);
-        return present(row);
-      });
-    } catch (error) {
-      if (!(error instanceof UniqueViolation)) throw error;
-      throw new Fault("conflict", "The same work is scheduled already; discard this job", { cause: error });
-    }
+  retry(actor: Actor, id: string): Promise<Job> {
+    return this.#deps.store.write(async (tx) => {
+      const jobs = new JobStore(tx.db);
+      const row = await jobs.revive(actor.tenantId, id, iso(this.#deps.clock.now()));
+      if (row === undefined) throw await whyNot(jobs, actor, id);
+      return present(row);
+    }).catch(
+      whenTaken((cause) => new Fault("conflict", "The same work is scheduled already; discard this job", { cause })),
+    );
   }
 
   /** Deletes a dead job. */

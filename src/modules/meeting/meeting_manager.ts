@@ -6,7 +6,7 @@ import { logOf } from "@/core/log.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess, RoomGrant } from "@/modules/room/mod.ts";
-import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import { LockedMeeting, type LockedMeetingDeps } from "./locked_meeting.ts";
 import { MeetingStore } from "./store.ts";
 import type { MeetingRow, MeetingTables } from "./tables.ts";
@@ -81,16 +81,10 @@ export class MeetingManager {
     return await this.#withUpkeep(tx, row, work);
   }
 
-  async write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
-    try {
-      return await this.#deps.store.write(work);
-    } catch (error) {
-      // Two meetings of a room started at the same time.
-      if (error instanceof UniqueViolation) {
-        throw new Fault("meeting_active", "The room already has an active meeting", { cause: error });
-      }
-      throw error;
-    }
+  /** As of the store; when two meetings of a room start at the same time, the later one fails. */
+  write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
+    return this.#deps.store.write(work)
+      .catch(whenTaken((cause) => new Fault("meeting_active", "The room already has an active meeting", { cause })));
   }
 
   /** Handles events committed on this node: a participant who lost access leaves at once, not when the lease expires. */

@@ -41,7 +41,7 @@ export class MeetingService {
     const { clock, roomAccess, manager } = this.#deps;
     const participantsMax = this.#deps.hasSfu ? SFU_MAX : RELAY_MAX;
     if ((maxParticipants ?? 0) > participantsMax) {
-      throw new Fault("validation_failed", `/maxParticipants: at most ${participantsMax} without a media server`);
+      throw Fault.forField("/maxParticipants", "invalid", `at most ${participantsMax} without a media server`);
     }
     return manager.write(async (tx) => {
       const grant = await roomAccess.require(context, input.roomId, { tx, least: "member" });
@@ -194,7 +194,7 @@ export class MeetingService {
 }
 
 function inFuture(time: string, now: number): string {
-  if (Date.parse(time) <= now) throw new Fault("validation_failed", "/scheduledFor: must be in the future");
+  if (Date.parse(time) <= now) throw Fault.forField("/scheduledFor", "invalid", "must be in the future");
   return time;
 }
 

@@ -75,11 +75,7 @@ async function assertSpeakers(meeting: LockedMeeting, speakers: readonly string[
   const attendees = await meeting.store.attendees(meeting.row.tenant_id, meeting.row.id, speakers);
   const unknown = speakers.filter((speaker) => !attendees.has(speaker));
   if (unknown.length === 0) return;
-  throw new Fault("validation_failed", `/segments: ${unknown[0]} was not a participant`, {
-    errors: unknown.map((id) => ({
-      pointer: "/segments",
-      code: "not_in_meeting",
-      detail: `${id} was not a participant`,
-    })),
-  });
+  throw Fault.forFields(
+    unknown.map((id) => ({ pointer: "/segments", code: "not_in_meeting", detail: `${id} was not a participant` })),
+  );
 }

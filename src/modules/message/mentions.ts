@@ -98,9 +98,7 @@ function assertKnown(
   const errors = ids.flatMap((id, index) =>
     known.has(id) ? [] : [{ pointer: `/mentions/${field}/${index}`, code: "not_found", detail: detailOf(id) }]
   );
-  const [first] = errors;
-  if (first === undefined) return;
-  throw new Fault("validation_failed", `${first.pointer}: ${first.detail}`, { errors });
+  if (errors.length > 0) throw Fault.forFields(errors);
 }
 
 function canMentionAll({ room, role }: SendGrant): boolean {

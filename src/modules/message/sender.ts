@@ -288,9 +288,8 @@ export class MessageSender {
       const root = await messages.find(tenantId, input.threadId);
       if (!isVisible(root)) throw messageNotInRoom("threadId");
       if (root.thread_id !== null) {
-        throw new Fault("validation_failed", "/threadId: threads cannot be nested; use the root message", {
-          errors: [{ pointer: "/threadId", code: "not_root", detail: `The root message is ${root.thread_id}` }],
-        });
+        const detail = `threads cannot be nested; the root message is ${root.thread_id}`;
+        throw Fault.forField("/threadId", "not_root", detail);
       }
     }
     if (input.replyToId !== undefined) {
@@ -329,9 +328,7 @@ export function fileOwner(messageId: string): string {
 }
 
 function messageNotInRoom(field: string): Fault {
-  return new Fault("validation_failed", `/${field}: no such message in the room`, {
-    errors: [{ pointer: `/${field}`, code: "not_found", detail: "No such message in the room" }],
-  });
+  return Fault.forField(`/${field}`, "not_found", "no such message in the room");
 }
 
 function rowOf({ item: { context, input }, fingerprint, files, mentions }: Draft, seq: number, at: string): MessageRow {

@@ -9,9 +9,9 @@ export const SEPARATOR = ", ";
 
 /** Throws unless a direct room can be created with this input. */
 export function assertDirectRoom(input: RoomCreate, others: readonly string[]): void {
-  if (input.visibility === "public") throw new Fault("validation_failed", "/visibility: a direct room is private");
+  if (input.visibility === "public") throw Fault.forField("/visibility", "invalid", "a direct room is private");
   if (others.length < 1 || others.length + 1 > DIRECT_MEMBERS_MAX) {
-    throw new Fault("validation_failed", `/memberIds: a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
+    throw Fault.forField("/memberIds", "invalid", `a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
   }
   if (input.retentionDays !== null) throw notInDirectRoom("retentionDays");
 }

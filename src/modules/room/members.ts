@@ -116,7 +116,7 @@ export class RoomMembers {
       if (!isSelf && target !== undefined && !outranks(ROOM_ROLES, role ?? "observer", target.role)) {
         throw new Fault("forbidden", `The role ${role} cannot remove a member with the role ${target.role}`);
       }
-      if (isSelf && ban) throw new Fault("validation_failed", "/ban: members cannot ban themselves");
+      if (isSelf && ban) throw Fault.forField("/ban", "invalid", "members cannot ban themselves");
       // A viewer of a public room may subscribe without being a member; a ban ends that subscription.
       const isViewer = ban && target === undefined && room.visibility === "public" &&
         !await rooms.isBanned(actor.tenantId, id, principalId);

@@ -6,7 +6,7 @@ import { Fault, notVisible } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
-import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import { assertGranted, effectiveRole, type RoomAccess, viewerOf } from "./room_access.ts";
 import { roomChanges, roomEvent } from "./presenter.ts";
 import { type RestoreState, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
@@ -82,12 +82,11 @@ export class RoomDeletion {
         restored,
         ...memberIds.map((principalId) => ({ ...restored, stream: principalStream(principalId) })),
       );
-    }).catch((thrown) => {
-      if (!(thrown instanceof UniqueViolation)) throw thrown;
-      throw new Fault("conflict", "The slug was taken by another room concurrently; try again", {
-        cause: thrown,
-      });
-    });
+    }).catch(
+      whenTaken((cause) =>
+        new Fault("conflict", "The slug was taken by another room concurrently; try again", { cause })
+      ),
+    );
   }
 
   /** Purges a deleted room, unless it was restored meanwhile; not under legal hold. */

@@ -11,7 +11,7 @@ import { assertVersion, jsonOf, patchedOr, withoutUndefined } from "@/core/patch
 import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { RetentionService } from "@/modules/tenant/mod.ts";
-import { type AnyDatabase, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type AnyDatabase, type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import { assertDirectRoom, assertDirectUpdate, directKeyOf, directRoomName } from "./direct_room.ts";
 import {
   assertCanReceiveEvents,
@@ -289,13 +289,13 @@ export class RoomService {
     const known = await this.#deps.identity.findEnabledFor(actor, [actor.principalId, ...ids], db);
     const missing = ids.filter((id) => !known.has(id));
     if (missing.length > 0) {
-      throw new Fault("validation_failed", `/memberIds: no such principal ${missing.slice(0, 5).join(", ")}`, {
-        errors: missing.map((id) => ({ pointer: "/memberIds", code: "not_found", detail: `No principal ${id}` })),
-      });
+      throw Fault.forFields(
+        missing.map((id) => ({ pointer: "/memberIds", code: "not_found", detail: `No principal ${id}` })),
+      );
     }
     for (const { id, owner_id: ownerId } of known.values()) {
       if (id === actor.principalId || ownerId === null || ownerId === actor.principalId || known.has(ownerId)) continue;
-      throw new Fault("validation_failed", `/memberIds: ${ownerMissingMessage(id, ownerId)}`);
+      throw Fault.forField("/memberIds", "invalid", ownerMissingMessage(id, ownerId));
     }
     return known;
   }
@@ -357,15 +357,9 @@ export class RoomService {
     };
   }
 
-  async #write<Result>(work: (tx: Transaction<RoomTables>) => Promise<Result>): Promise<Result> {
-    try {
-      return await this.#deps.store.write(work);
-    } catch (error) {
-      if (error instanceof UniqueViolation) {
-        throw new Fault("slug_taken", "The slug is already taken", { cause: error });
-      }
-      throw error;
-    }
+  #write<Result>(work: (tx: Transaction<RoomTables>) => Promise<Result>): Promise<Result> {
+    return this.#deps.store.write(work)
+      .catch(whenTaken((cause) => new Fault("slug_taken", "The slug is already taken", { cause })));
   }
 }
 

@@ -288,9 +288,8 @@ function isIndexed(mark: string): boolean {
 /** Throws if the query has too many terms, or only exclusions. */
 function assertTerms(matcher: Matcher, field: string): void {
   if (matcher.termCount > TERMS_MAX) {
-    throw new Fault("validation_failed", `/${field}: at most ${TERMS_MAX} words, received ${matcher.termCount}`, {
-      errors: [{ pointer: `/${field}`, code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
-    });
+    const detail = `at most ${TERMS_MAX} words, received ${matcher.termCount}`;
+    throw Fault.forField(`/${field}`, "too_many_terms", detail);
   }
   if (matcher.hasOnlyExclusions) {
     const detail = "The query has only excluded words; add at least one to search for";

@@ -65,13 +65,11 @@ export class TaskAssignees {
     const assignable = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
     const rejected = added.filter((id) => !assignable.has(id));
     if (rejected.length > 0) {
-      throw new Fault("validation_failed", `/assigneeIds: ${rejected[0]} cannot see the room`, {
-        errors: rejected.map((id) => ({
-          pointer: "/assigneeIds",
-          code: "not_in_room",
-          detail: `No principal ${id} that can see the room`,
-        })),
-      });
+      throw Fault.forFields(rejected.map((id) => ({
+        pointer: "/assigneeIds",
+        code: "not_in_room",
+        detail: `No principal ${id} that can see the room`,
+      })));
     }
     return ids;
   }

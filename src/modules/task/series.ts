@@ -13,7 +13,7 @@ type Dated = Pick<TaskRow, "start_at" | "due_at" | "timezone">;
 /** Starts a series at a task, or continues it by another rule; throws if the rule cannot be applied to the task. */
 export function startSeries(recurrence: Recurrence, task: Dated, instance: number, now: number): Series {
   if (recurrence.anchor === "due" && task.due_at === null) {
-    throw new Fault("validation_failed", "/recurrence: requires dueAt when anchored on the due date");
+    throw Fault.forField("/recurrence", "invalid", "requires dueAt when anchored on the due date");
   }
   const { rrule, anchor } = recurrence;
   taskRules.assertWeekdaysExist(rrule);

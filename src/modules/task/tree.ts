@@ -14,9 +14,7 @@ export async function requireParent(
 ): Promise<TaskRow> {
   const parent = await resolveTaskInRoom(tasks, room, ref);
   if (parent === undefined || parent.deleted_at !== null) {
-    throw new Fault("validation_failed", `/parentId: no task ${ref} in the room`, {
-      errors: [{ pointer: "/parentId", code: "not_found", detail: `No task ${ref} in the room` }],
-    });
+    throw Fault.forField("/parentId", "not_found", `no task ${ref} in the room`);
   }
   const above = await ancestors(tasks, parent);
   if (child !== undefined && [parent, ...above].some(({ id }) => id === child.id)) {
@@ -24,7 +22,7 @@ export async function requireParent(
   }
   const below = child === undefined ? { rows: [], depth: 1 } : await descendants(tasks, child);
   if (above.length + 1 + below.depth > DEPTH_MAX) {
-    throw new Fault("validation_failed", `/parentId: subtasks can be nested at most ${DEPTH_MAX} levels deep`);
+    throw Fault.forField("/parentId", "invalid", `subtasks can be nested at most ${DEPTH_MAX} levels deep`);
   }
   const whole = await descendants(tasks, above.at(-1) ?? parent);
   if (whole.rows.length + 1 + below.rows.length + 1 > TREE_MAX) {

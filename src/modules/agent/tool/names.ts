@@ -36,8 +36,7 @@ export class ToolNames {
       code: "tool_unknown",
       detail: `Agents have no tool ${name}${at < SUGGESTIONS_MAX ? suggestionFor(name, suggested) : ""}`,
     }));
-    const [first] = errors;
-    if (first !== undefined) throw new Fault("validation_failed", `${first.pointer}: ${first.detail}`, { errors });
+    if (errors.length > 0) throw Fault.forFields(errors);
   }
 }
 

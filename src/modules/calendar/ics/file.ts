@@ -128,7 +128,5 @@ function nameAndValue(line: string): [string, string] {
 }
 
 function invalidFile(detail: string): Fault {
-  return new Fault("validation_failed", `/text: invalid iCalendar file: ${detail}`, {
-    errors: [{ pointer: "/text", code: "invalid_calendar", detail }],
-  });
+  return Fault.forField("/text", "invalid_calendar", `invalid iCalendar file: ${detail}`);
 }

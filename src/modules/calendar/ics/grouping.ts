@@ -1,6 +1,6 @@
 // Parses an iCalendar file into groups of events that belong together, in a worker or on this thread.
 import { createYielder } from "@/core/caller.ts";
-import { Fault, type FaultCode } from "@/core/fault.ts";
+import { Fault, type FaultData } from "@/core/fault.ts";
 import { type IcsFile, parseIcs } from "./file.ts";
 import { createEventReader, type IcsEvent } from "./reader.ts";
 
@@ -11,8 +11,7 @@ export type ParseRequest = { text: string; homeZone: string; problemsMax: number
  * deserialize all of them at once. Uids are unique in a batch.
  */
 export type ParsedFile = { batches: string[]; problems: { uid: string | null; detail: string }[] };
-/** The response of a worker; a Fault cannot be cloned. */
-export type ParseResult = ParsedFile | { code: FaultCode; detail: string };
+export type ParseResult = ParsedFile | FaultData;
 
 /** A series or a single event, with its single-occurrence edits. */
 export type EventGroup = { master: IcsEvent; overrides: IcsEvent[] };
@@ -33,7 +32,7 @@ export async function parseGroups({ text, homeZone, problemsMax }: ParseRequest)
     return { batches: batchesOf(await groupsOf(file, homeZone, problem)), problems };
   } catch (thrown) {
     if (!(thrown instanceof Fault)) throw thrown;
-    return { code: thrown.code, detail: thrown.message };
+    return thrown.data;
   }
 }
 

@@ -24,7 +24,7 @@ export async function parseFile(request: ParseRequest): Promise<ParsedFile> {
     ? await (await import("./grouping.ts")).parseGroups(request)
     : await parseInWorker(request);
   if ("batches" in result) return result;
-  throw new Fault(result.code, result.detail);
+  throw new Fault(result.code, result.message, result);
 }
 
 async function parseInWorker(request: ParseRequest): Promise<ParseResult> {

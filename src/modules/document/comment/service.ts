@@ -73,7 +73,7 @@ export class CommentService {
       }
       const parent = parentId === undefined ? undefined : await requireComment(locked, parentId);
       if (parent !== undefined && anchor !== undefined) {
-        throw new Fault("validation_failed", "/anchor: a reply has the anchor of its comment");
+        throw Fault.forField("/anchor", "invalid", "a reply has the anchor of its comment");
       }
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
       const content = anchoredTextOf(doc, row);
@@ -116,7 +116,7 @@ export class CommentService {
         throw new Fault("forbidden", "Only its author may change the text of a comment");
       }
       if (resolved !== undefined && before.parent_id !== null) {
-        throw new Fault("validation_failed", "/resolved: a reply is resolved with its comment");
+        throw Fault.forField("/resolved", "invalid", "a reply is resolved with its comment");
       }
       const now = iso(clock.now());
       const isToggled = resolved !== undefined && resolved !== (before.resolved_at !== null);

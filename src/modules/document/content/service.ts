@@ -50,7 +50,7 @@ export class ContentService {
     const { generation } = row;
     if (format === "yjs") {
       if (requested !== undefined) {
-        throw new Fault("validation_failed", "/revision: the format yjs is available for the current revision only");
+        throw Fault.forField("/revision", "invalid", "the format yjs is available for the current revision only");
       }
       const { doc, revision } = await log.open(row.tenant_id, id, { actor: context.actor });
       return { documentId: id, revision, version: revision, generation, format, update: encode(doc).toBase64() };
@@ -72,7 +72,7 @@ export class ContentService {
     const { text, revision } = stored ?? await log.text(row, { actor: context.actor });
     const common = { documentId: id, revision, version: revision, generation };
     if (format === "prosemirror") {
-      throw new Fault("validation_failed", "/format: prosemirror is available for rich documents only");
+      throw Fault.forField("/format", "invalid", "prosemirror is available for rich documents only");
     }
     if (format === "html") return { ...common, format, html: await renderFragment(text) };
     return format === "json" ? { ...common, format, blocks: await renderBlocks(text) } : { ...common, format, text };

@@ -77,7 +77,7 @@ export class ExportService {
     const { actor } = context;
     const { store, clock, roomAccess } = this.#deps;
     if ((kind === "room") !== (roomId !== undefined)) {
-      throw new Fault("validation_failed", "/roomId: required with kind room, not allowed otherwise");
+      throw Fault.forField("/roomId", "invalid", "required with kind room, not allowed otherwise");
     }
     return store.write(async (tx) => {
       if (kind === "tenant") assertMayExportTenant(actor);

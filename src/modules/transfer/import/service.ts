@@ -59,9 +59,10 @@ export class ImportService {
   create(actor: Actor, { kind, namespace, principalMap }: ImportCreate): Promise<Import> {
     const { store, clock } = this.#deps;
     if (kind === "gateway" && Object.keys(principalMap).length > 0) {
-      throw new Fault(
-        "validation_failed",
-        "/principalMap: not supported for exports of a gateway, whose principals keep their ids",
+      throw Fault.forField(
+        "/principalMap",
+        "invalid",
+        "not supported for exports of a gateway, whose principals keep their ids",
       );
     }
     return store.write(async (tx) => {

@@ -62,7 +62,11 @@ function readMessage(headers: Headers, raw: string): HookMessage {
   if (isOldGrafanaAlert(body)) return messageOf("grafana", oldGrafanaText(body));
   const slack = slackText(body);
   if (slack.text.trim() === "") {
-    throw new Fault("validation_failed", "/text: expected a text, attachments, blocks, or an event of a known sender");
+    throw Fault.forField(
+      "/text",
+      "invalid",
+      "expected a text, attachments, blocks, or an event of a known sender",
+    );
   }
   return {
     source: "slack",
