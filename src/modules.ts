@@ -35,7 +35,7 @@ import { type OauthModule, oauthModule } from "@/modules/oauth/mod.ts";
 import { type PluginModule, pluginModule } from "@/modules/plugin/mod.ts";
 import { permissionModule } from "@/modules/permission/mod.ts";
 import { pushModule } from "@/modules/push/mod.ts";
-import { isMuted, RoomAccess, roomModule } from "@/modules/room/mod.ts";
+import { RoomAccess, roomModule } from "@/modules/room/mod.ts";
 import { SearchIndex, type SearchModule, searchModule } from "@/modules/search/mod.ts";
 import { skillModule } from "@/modules/skill/mod.ts";
 import { syncModule } from "@/modules/sync/mod.ts";
@@ -166,15 +166,6 @@ function addAccounts(
   }));
   const group = add(groupModule(platform, { visibility }));
   add(scimModule(platform, { identity, group, publicUrl: settings.SVC_PUBLIC_URL }));
-  add(permissionModule(platform, {
-    async lookUpRoomRole(who, roomId) {
-      const entry = await roomAccess.find(who, roomId);
-      if (entry === undefined) return undefined;
-      const { room: { kind, state }, role } = entry;
-      return { kind, role, isMuted: isMuted(who, entry.room), isArchived: state === "archived" };
-    },
-    subject: (tenantId, principalId) => identities.subject(tenantId, principalId),
-  }));
   const { notifications, notify } = add(notificationModule(platform, {
     identity: identities,
     messageTexts: (actor, ids) => new MessageAccess({ store: platform.store, roomAccess }).readTexts(actor, ids),
@@ -225,6 +216,7 @@ function addConversation(
     previews: createPreviewReader(store),
     exposesRoomIds: config.metricsToken !== undefined,
   }));
+  add(permissionModule(platform, { roomAccess, identity }));
   const file = add(fileModule(platform, {
     roomAccess,
     identity,
@@ -317,13 +309,7 @@ function addWork(
     ...shared,
     authenticate: (token) => authenticator.authenticate(token),
     revalidate,
-    collaboration: {
-      authTimeoutMs: limits.ws.authTimeoutMs,
-      connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
-      connectionsPerOwner: limits.ws.connectionsPerOwner,
-      connectionsPerTenant: limits.ws.connectionsPerTenant,
-      isShared: settings.SVC_REDIS_URL !== undefined,
-    },
+    collaboration: { ...limits.ws, isShared: settings.SVC_REDIS_URL !== undefined },
     files,
   }));
   add(taskModule(platform, { ...shared, files, readMessage: (tx, context, id) => messages.require(tx, context, id) }));

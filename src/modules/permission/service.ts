@@ -1,26 +1,12 @@
 // Checks permissions by the operations' own access declarations: tenant role, room role, token scope, state of the room.
-import { type Actor, hasScope, isAdmin, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAdmin, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
-export type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
-
-/**
- * Looks up the role of a subject in a room; `undefined` = no access. `role` is null for a subject that may browse the room
- * without being a member; `isMuted` is an agent that may only read.
- */
-export type RoomRoleLookup = (
-  subject: Subject,
-  roomId: string,
-) => Promise<{ kind: string; role: RoomRole | null; isMuted: boolean; isArchived: boolean } | undefined>;
-
-type Deps = {
-  operations: () => ReadonlyMap<string, Operation>;
-  lookUpRoomRole: RoomRoleLookup;
-  /** A principal of the tenant as a subject of rights; throws `not_found`. */
-  subject: (tenantId: string, principalId: string) => Promise<Subject>;
-};
+type Deps = { operations: () => ReadonlyMap<string, Operation>; roomAccess: RoomAccess; identity: IdentityService };
 
 export class PermissionService {
   readonly #deps: Deps;
@@ -38,7 +24,7 @@ export class PermissionService {
     if (!isSelf && !isAdmin(actor)) {
       throw new Fault("forbidden", "Checking the permissions of others requires the tenant role admin");
     }
-    const subject = isSelf ? actor : await this.#deps.subject(actor.tenantId, check.principalId);
+    const subject = isSelf ? actor : await this.#deps.identity.subject(actor.tenantId, check.principalId);
     if (isSelf && !hasScope(actor, scope)) return { allowed: false, reason: "scope_missing", needs };
     if (!isAtLeast(TENANT_ROLES, subject.role, tenant)) return { allowed: false, reason: "tenant_role", needs };
     if (check.resource?.type === "tenant" && check.resource.id !== actor.tenantId) {
@@ -47,9 +33,10 @@ export class PermissionService {
     if (check.resource?.type !== "room") {
       return { allowed: defaultRole === null, reason: defaultRole === null ? "allowed" : "room_role", needs };
     }
-    const grant = await this.#deps.lookUpRoomRole(subject, check.resource.id);
+    const grant = await this.#deps.roomAccess.find(subject, check.resource.id);
     if (grant === undefined) return { allowed: false, reason: "not_found", needs };
-    const { kind, role, isMuted, isArchived } = grant;
+    // The role is null for a subject that may browse the room without being a member.
+    const { role, room: { kind, state } } = grant;
     const room = requiredRoomRole(kind, operation.access, subject) ?? null;
     const needsInRoom = { ...needs, roomRole: room };
     const isReading = isReadOnly(operation);
@@ -57,8 +44,12 @@ export class PermissionService {
       (role === null ? room === "observer" && isReading : isAtLeast(ROOM_ROLES, role, room));
     if (isAllowed && room !== null && !isReading) {
       const { muted: isAllowedMuted = false, archived: isAllowedArchived = false } = operation.access;
-      if (isMuted && !isAllowedMuted) return { allowed: false, reason: "agent_muted", needs: needsInRoom };
-      if (isArchived && !isAllowedArchived) return { allowed: false, reason: "room_archived", needs: needsInRoom };
+      if (isMuted(subject, grant.room) && !isAllowedMuted) {
+        return { allowed: false, reason: "agent_muted", needs: needsInRoom };
+      }
+      if (state === "archived" && !isAllowedArchived) {
+        return { allowed: false, reason: "room_archived", needs: needsInRoom };
+      }
     }
     return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs: needsInRoom };
   }
