@@ -131,15 +131,16 @@ export class Harness {
   readonly app: App;
   readonly clock: TestClock;
   readonly #eventContract: EventContract;
-  readonly #folder: string | undefined;
+  /** For files, deleted with the gateway; empty where a test has one of its own. */
+  readonly folder: string;
   readonly #document: string;
 
-  /** `folder` is closed with the gateway, if there is one by then. Gateways with the same `document` keep the same contract. */
-  constructor(app: App, clock: TestClock, { folder, document = STANDARD }: HarnessOptions = {}) {
+  /** Gateways with the same `document` keep the same contract. */
+  constructor(app: App, clock: TestClock, { folder = "", document = STANDARD }: HarnessOptions = {}) {
     this.app = app;
     this.clock = clock;
     this.#eventContract = new EventContract(app);
-    this.#folder = folder;
+    this.folder = folder;
     this.#document = document;
   }
 
@@ -175,7 +176,7 @@ export class Harness {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.app[Symbol.asyncDispose]();
-    if (this.#folder !== undefined) await Deno.remove(this.#folder, { recursive: true }).catch(ignoreNotFound);
+    if (this.folder !== "") await Deno.remove(this.folder, { recursive: true }).catch(ignoreNotFound);
     this.#eventContract.assertNoViolations();
   }
 }

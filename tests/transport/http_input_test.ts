@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { createHttpHandler } from "@/transport/http/server.ts";
 import { createSampleGateway, jsonRequest } from "./http_sample.ts";
 import { createClientResolver } from "@/transport/shared/client_address.ts";
-import { openFileHarness, upload } from "../modules/file/file_harness.ts";
+import { openGateway } from "../harness.ts";
+import { upload } from "../modules/file/file_harness.ts";
 
 type Problem = { status: number; code: string; detail: string; errors?: { pointer: string; code: string }[] };
 
@@ -328,8 +329,7 @@ Deno.test("an empty list item in a query is an item, which the schema rejects", 
 const LONG = `${"x=1, ".repeat(12_000)}sha-256=`;
 
 Deno.test("a list header longer than 1,024 characters is rejected by name", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const alice = await gateway.as("alice");
   const { body: room } = await alice.post("/v1/rooms", { name: "Room" });
   const cases: [string, () => Promise<{ status: number; body: { detail: string } }>][] = [

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { testOnEngines } from "../../engines.ts";
-import type { Caller, Harness } from "../../harness.ts";
-import { download, FILES, listFiles, openFileHarness, pngHeader, upload } from "./file_harness.ts";
+import { type Caller, type Harness, openGateway } from "../../harness.ts";
+import { download, FILES, listFiles, pngHeader, upload } from "./file_harness.ts";
 import {
   assertProblem,
   createCaller,
@@ -28,8 +28,7 @@ async function assertReads(gateway: Harness, who: Caller, id: string, status: nu
 }
 
 Deno.test("a file is visible to its uploader only, until a message shows it in a room", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob, eve } = await createCallers(gateway, "alice", "bob", "eve");
   const roomId = await createRoom(alice, ["bob"]);
   const id = await uploadFile(gateway, alice);
@@ -54,8 +53,7 @@ Deno.test("a file is visible to its uploader only, until a message shows it in a
 });
 
 Deno.test("a member who left cannot read the room's files, and can again after joining", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const id = await uploadFile(gateway, alice);
@@ -70,8 +68,7 @@ Deno.test("a member who left cannot read the room's files, and can again after j
 });
 
 Deno.test("file.delete of a member who left refuses files that the room or its documents show, but not those of scheduled messages", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const own = await createRoom(bob, []);
@@ -93,8 +90,7 @@ Deno.test("file.delete of a member who left refuses files that the room or its d
 });
 
 Deno.test("files of hidden history are hidden", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, [], { historyVisibility: "joined" });
   const [early, late] = [await uploadFile(gateway, alice), await uploadFile(gateway, alice)];
@@ -109,8 +105,7 @@ Deno.test("files of hidden history are hidden", async () => {
 });
 
 Deno.test("message.send refuses files of others, unknown files, files for other rooms, and too many files", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const [roomId, otherId] = [await createRoom(alice, ["bob"]), await createRoom(alice, [])];
   const [mine, theirs] = [await uploadFile(gateway, alice), await uploadFile(gateway, bob)];
@@ -139,8 +134,7 @@ Deno.test("message.send refuses files of others, unknown files, files for other 
 });
 
 Deno.test("a repeated send with the same files returns one message, with other files a conflict", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
   const [one, two] = [await uploadFile(gateway, alice), await uploadFile(gateway, alice)];
@@ -151,8 +145,7 @@ Deno.test("a repeated send with the same files returns one message, with other f
 });
 
 Deno.test("a file is deleted with the last message that shows it", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const id = await uploadFile(gateway, alice);
@@ -164,12 +157,11 @@ Deno.test("a file is deleted with the last message that shows it", async () => {
   await assertReads(gateway, bob, id, 404);
   await assertReads(gateway, alice, id, 404);
   await gateway.runJobs();
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
 Deno.test("file.delete deletes the content: 410 where a message shows it, 404 elsewhere", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const admin = await gateway.as("root", { role: "admin" });
   const roomId = await createRoom(alice, ["bob"]);
@@ -186,14 +178,13 @@ Deno.test("file.delete deletes the content: 410 where a message shows it, 404 el
   assert.deepEqual(ok(await bob.get(`${FILES}?roomId=${roomId}`)).items, []);
   assertProblem(await alice.post("/v1/messages", { roomId, fileIds: [shown] }), 422, "validation_failed");
   await gateway.runJobs();
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
   assert.equal((await alice.delete(`/v1/messages/${message.id}`)).status, 204);
   await assertReads(gateway, bob, shown, 404);
 });
 
 Deno.test("unattached files are deleted after a day, except for avatars and files of scheduled messages", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const [loose, shown, later] = [
@@ -223,14 +214,13 @@ Deno.test("unattached files are deleted after a day, except for avatars and file
   gateway.clock.advance(30 * HOUR_MS);
   await gateway.runJobs();
   await assertReads(gateway, await gateway.as("bob"), later, 200);
-  assert.equal((await listFiles(folder)).length, 3);
+  assert.equal((await listFiles(gateway.folder)).length, 3);
 });
 
 testOnEngines(
   "a file that a document names stays, and its readers may read it, until the document is purged",
   async (environment) => {
-    await using rig = await openFileHarness(environment);
-    const { gateway, folder } = rig;
+    await using gateway = await openGateway(environment);
     const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
     const roomId = await createRoom(alice, ["bob"]);
     const documents = "/v1/collaboration/documents";
@@ -297,15 +287,14 @@ testOnEngines(
     gateway.clock.advance(31 * 24 * HOUR_MS);
     await gateway.runJobs();
     await assertReads(gateway, await gateway.as("bob"), linked, 404);
-    assert.equal((await listFiles(folder)).length, 2, "those of the private document and of the message");
+    assert.equal((await listFiles(gateway.folder)).length, 2, "those of the private document and of the message");
   },
 );
 
 testOnEngines(
   "a file that a task, an event or a comment names stays, for its readers, until that is deleted",
   async (environment) => {
-    await using rig = await openFileHarness(environment);
-    const { gateway, folder } = rig;
+    await using gateway = await openGateway(environment);
     const { alice, bob } = await createCallers(gateway, "alice", "bob");
     const roomId = await createRoom(alice, ["bob"]);
     const [tasks, events] = ["/v1/collaboration/tasks", "/v1/collaboration/calendar/events"];
@@ -367,13 +356,12 @@ testOnEngines(
     assert.equal((await owner.delete(`/v1/rooms/${roomId}?purge=true`)).status, 204);
     await gateway.runJobs();
     for (const id of ids) await assertReads(gateway, owner, id, 404);
-    assert.deepEqual(await listFiles(folder), []);
+    assert.deepEqual(await listFiles(gateway.folder), []);
   },
 );
 
 Deno.test("cancelling a scheduled message deletes its files", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
   const id = await uploadFile(gateway, alice);
@@ -382,12 +370,11 @@ Deno.test("cancelling a scheduled message deletes its files", async () => {
   assert.equal((await alice.delete(`/v1/messages/scheduled/${scheduled.id}`)).status, 204);
   await assertReads(gateway, alice, id, 404);
   await gateway.runJobs();
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
 Deno.test("purging a room deletes its files, except for those shown elsewhere", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { bob } = await createCallers(gateway, "bob");
   const admin = await gateway.as("root", { role: "admin" });
   await admin.get("/v1/collaboration/me");
@@ -405,12 +392,11 @@ Deno.test("purging a room deletes its files, except for those shown elsewhere", 
   await gateway.runJobs();
   for (const id of [here, meant]) await assertReads(gateway, bob, id, 404);
   await assertReads(gateway, admin, both, 200);
-  assert.equal((await listFiles(folder)).length, 1);
+  assert.equal((await listFiles(gateway.folder)).length, 1);
 });
 
 Deno.test("an archived room shows its files and accepts no new ones", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const id = await uploadFile(gateway, alice);
@@ -421,8 +407,7 @@ Deno.test("an archived room shows its files and accepts no new ones", async () =
 });
 
 Deno.test("an agent can read the files of a room only while its owner can", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const agent = await createCaller(gateway, "bot", { kind: "agent", owner: "bob" });

@@ -5,12 +5,12 @@ import fc from "npm:fast-check@4.10.2";
 import { Fault } from "@/core/fault.ts";
 import { logBrokenResponse, logOf } from "@/core/log.ts";
 import { captureLog } from "../../log_capture.ts";
-import { download, FILES, openFileHarness, pngHeader, sha256, upload } from "./file_harness.ts";
+import { openGateway } from "../../harness.ts";
+import { download, FILES, pngHeader, sha256, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, ok } from "../fixtures.ts";
 
 Deno.test("file.content responds to ranges as RFC 9110 specifies", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const bytes = new Uint8Array(randomBytes(200_000));
   const { id } = ok(await upload(gateway, alice, { name: "noise" }, bytes));
@@ -46,8 +46,7 @@ Deno.test("file.content responds to ranges as RFC 9110 specifies", async () => {
 });
 
 Deno.test("two adjacent ranges have the whole content", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const bytes = new Uint8Array(randomBytes(150_000));
   const { id } = ok(await upload(gateway, alice, { name: "noise" }, bytes));
@@ -62,8 +61,7 @@ Deno.test("two adjacent ranges have the whole content", async () => {
 });
 
 Deno.test("file.content responds to conditions and HEAD without the content", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const { id, sha256: hash } = ok(await upload(gateway, alice, { name: "a.txt" }, "0123456789"));
   const whole = await download(gateway, alice, id);
@@ -86,8 +84,7 @@ Deno.test("file.content responds to conditions and HEAD without the content", as
 });
 
 Deno.test("file.content serves only safe types inline, and never as a page of the gateway's origin", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const cases: (readonly [string, string | Uint8Array<ArrayBuffer>, string, string, string])[] = [
     ["i.png", pngHeader(1, 1), "image/png", "inline", "image/png"],
@@ -127,8 +124,7 @@ Deno.test("file.content serves only safe types inline, and never as a page of th
 });
 
 Deno.test("every accepted file name is preserved in Content-Disposition and injects nothing into it", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const samples = ['Größe "1".txt', "日本語.txt", "a'b(c)*%41;filename=x.txt", "🎉 party, time.txt", "tab and = sign"];
   for (const name of samples) {
@@ -142,11 +138,10 @@ Deno.test("every accepted file name is preserved in Content-Disposition and inje
 });
 
 Deno.test("file.content says in the log that a node lacks the files of its database", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const { id } = ok(await upload(gateway, alice, { name: "notes" }, "stored by another node"));
-  await Deno.remove(`${folder}/files`, { recursive: true });
+  await Deno.remove(`${gateway.folder}/files`, { recursive: true });
   const records = await captureLog(["gateway", "file"], async () => {
     for (let read = 0; read < 2; read++) assertProblem(await alice.get(`${FILES}/${id}/content`), 410, "gone");
   });

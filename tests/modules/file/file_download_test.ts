@@ -1,8 +1,8 @@
 // Contents whose clients take nothing: they have places, which are given to others.
 import assert from "node:assert/strict";
 import { DOWNLOAD_STALLED_MS, DOWNLOADS, Downloads } from "@/modules/file/downloads.ts";
-import { type Caller, type Harness, TestClock } from "../../harness.ts";
-import { download, FILES, openFileHarness, upload } from "./file_harness.ts";
+import { type Caller, type Harness, openGateway, TestClock } from "../../harness.ts";
+import { download, FILES, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 
 const SIZE = 200_000;
@@ -86,8 +86,7 @@ async function open(gateway: Harness, url: string, who?: Caller): Promise<Respon
 }
 
 Deno.test("contents that a member and strangers with its links do not read keep no place from others", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const { id } = ok(await upload(gateway, alice, { name: "film" }, new Uint8Array(SIZE)));

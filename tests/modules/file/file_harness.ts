@@ -1,25 +1,9 @@
-// A gateway with its own directory for files, and helpers for uploads.
+// What tests of files share: uploads, downloads and pictures.
 import { createHash } from "node:crypto";
-import { type ApiResponse, type Caller, type Harness, openGateway } from "../../harness.ts";
+import type { ApiResponse, Caller, Harness } from "../../harness.ts";
 import { until } from "../../wait.ts";
 
 export const FILES = "/v1/collaboration/files";
-
-export type FileHarness = { gateway: Harness; folder: string; [Symbol.asyncDispose](): Promise<void> };
-
-/** Opens the app with its files in a directory that is deleted afterwards. */
-export async function openFileHarness(environment: Record<string, string> = {}): Promise<FileHarness> {
-  const folder = await Deno.makeTempDir({ prefix: "files-test-" });
-  const gateway = await openGateway({ SVC_DATA_DIR: folder, ...environment });
-  return {
-    gateway,
-    folder,
-    async [Symbol.asyncDispose]() {
-      await gateway[Symbol.asyncDispose]();
-      await Deno.remove(folder, { recursive: true });
-    },
-  };
-}
 
 /** Names of all files below a folder. */
 export async function listFiles(folder: string): Promise<string[]> {

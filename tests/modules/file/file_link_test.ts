@@ -5,7 +5,7 @@ import { type ApiResponse, type Caller, type Harness, openGateway, SECRET } from
 import { captureLog } from "../../log_capture.ts";
 import { allEnded, until } from "../../wait.ts";
 import { GIF } from "./file_images.ts";
-import { FILES, openFileHarness, sha256, untilCreated, upload, uploadPicture } from "./file_harness.ts";
+import { FILES, sha256, untilCreated, upload, uploadPicture } from "./file_harness.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { TokenFamily, TOKENS } from "../identity/refresh_token_fixture.ts";
 
@@ -44,8 +44,7 @@ async function assertFollows(gateway: Harness, link: Link, status: number, code?
 }
 
 testOnEngines("a link serves the same as file.content, without a token", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway } = rig;
+  await using gateway = await openGateway(environment);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const id = await uploadFile(gateway, alice);
@@ -79,8 +78,7 @@ testOnEngines("a link serves the same as file.content, without a token", async (
 });
 
 Deno.test("a link to a thumbnail serves only the thumbnail", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const { id } = ok(await upload(gateway, alice, { name: "dot.gif" }, GIF));
   const [whole, small] = [await linkOf(alice, id), await linkOf(alice, id, { thumbnail: 64 })];
@@ -92,8 +90,7 @@ Deno.test("a link to a thumbnail serves only the thumbnail", async () => {
 });
 
 testOnEngines("file.link returns no links to unreadable and unknown files", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway } = rig;
+  await using gateway = await openGateway(environment);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const [shown, hidden, gone, avatar] = [
@@ -127,8 +124,7 @@ testOnEngines("file.link returns no links to unreadable and unknown files", asyn
 });
 
 testOnEngines("a link ends with the access of its creator", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway } = rig;
+  await using gateway = await openGateway(environment);
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const boss = await gateway.as("boss", { role: "owner" });
   const roomId = await createRoom(alice, ["bob", "carol"]);
@@ -154,8 +150,7 @@ testOnEngines("a link ends with the access of its creator", async (environment) 
 });
 
 testOnEngines("a link ends with the token that created it, unless the token is refreshed", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway } = rig;
+  await using gateway = await openGateway(environment);
   const { alice } = await createCallers(gateway, "alice");
   const id = await uploadFile(gateway, alice);
   const api = ok(await alice.post(TOKENS, { name: "script", scopes: ["file.read"] }));
@@ -181,8 +176,7 @@ testOnEngines("a link ends with the token that created it, unless the token is r
 });
 
 Deno.test("file.link returns equal links within half a lifetime, and they expire in time", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const id = await uploadFile(gateway, alice);
   const link = await linkOf(alice, id, { expiresInSeconds: 600 });
@@ -203,8 +197,7 @@ Deno.test("file.link returns equal links within half a lifetime, and they expire
 });
 
 Deno.test("a forged link is refused with 404", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const [mine, theirs] = [await uploadFile(gateway, alice), await uploadFile(gateway, bob)];
   const [own, other] = [await linkOf(alice, mine), await linkOf(bob, theirs)];
@@ -256,8 +249,7 @@ Deno.test("links signed with the previous secret are valid while it is configure
 });
 
 Deno.test("other origins may embed linked content, and read it if the tenant allows them", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const origin = "https://app.acme.example";
   const acme = await gateway.as("alice", { tenant: "acme" });
   const boss = await gateway.as("boss", { tenant: "acme", role: "owner" });
@@ -272,8 +264,7 @@ Deno.test("other origins may embed linked content, and read it if the tenant all
 });
 
 Deno.test("links are not logged, and their use is rate limited by address", async () => {
-  await using rig = await openFileHarness({ SVC_RATE_LIMIT: "on" });
-  const { gateway } = rig;
+  await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" });
   const { alice } = await createCallers(gateway, "alice");
   const link = await linkOf(alice, await uploadFile(gateway, alice));
   const secret = link.url.slice(link.url.lastIndexOf("/") + 1);

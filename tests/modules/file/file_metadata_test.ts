@@ -25,7 +25,8 @@ import {
   WEBP,
   webpWithMetadata,
 } from "./file_images.ts";
-import { download, openFileHarness, sha256, upload } from "./file_harness.ts";
+import { openGateway } from "../../harness.ts";
+import { download, sha256, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, ok } from "../fixtures.ts";
 
 /** A camera's EXIF reduced to its orientation. */
@@ -277,8 +278,7 @@ Deno.test("orientationOf reads both byte orders, and finds none in other blocks"
 });
 
 Deno.test("file.upload stores an image without metadata, with the size and hash of the stored content", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const sent = jpegWithMetadata(JPEG, 6);
   const stored = await strip(sent);

@@ -8,15 +8,8 @@ import type { Blobs } from "@/ports/blob.ts";
 import { s3Settings, startS3Server } from "../../conformance/s3.ts";
 import { testOnPostgres } from "../../engines.ts";
 import { captureLog } from "../../log_capture.ts";
-import {
-  download,
-  type FileHarness,
-  FILES,
-  listFiles,
-  openFileHarness,
-  upload,
-  uploadPicture,
-} from "./file_harness.ts";
+import { type Harness, openGateway } from "../../harness.ts";
+import { download, FILES, listFiles, upload, uploadPicture } from "./file_harness.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 
 const MIB = 1024 * 1024;
@@ -25,8 +18,7 @@ const DAY_MS = 86_400_000;
 Deno.test("files of a gateway with an S3 store are stored and deleted there, and nothing on its disk", async () => {
   const server = await startS3Server();
   try {
-    await using rig = await openFileHarness(s3Settings(server.endpoint));
-    const { gateway, folder } = rig;
+    await using gateway = await openGateway(s3Settings(server.endpoint));
     const { alice } = await createCallers(gateway, "alice");
     const bytes = new Uint8Array(randomBytes(10 * MIB));
     const { id } = ok(await upload(gateway, alice, { name: "noise" }, bytes));
@@ -35,7 +27,7 @@ Deno.test("files of a gateway with an S3 store are stored and deleted there, and
     assert.deepEqual([part.status, part.bytes], [206, bytes.subarray(9_000_000, 9_000_010)]);
     const cut = ReadableStream.from([bytes.subarray(0, 1000)]);
     assertProblem(await upload(gateway, alice, { name: "x" }, cut, { "content-length": "2000" }), 400, "bad_request");
-    assert.deepEqual(await listFiles(folder), []);
+    assert.deepEqual(await listFiles(gateway.folder), []);
     assert.equal((await contentsIn(server.folder)).length, 1);
     assert.equal((await alice.delete(`${FILES}/${id}`)).status, 204);
     await gateway.runJobs();
@@ -46,8 +38,7 @@ Deno.test("files of a gateway with an S3 store are stored and deleted there, and
 });
 
 Deno.test("the content is deleted from a blob store that failed after storing it", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const contents = new Set<string>();
   const blobs: Blobs = {
     async put(key, content) {
@@ -72,9 +63,8 @@ Deno.test("the content is deleted from a blob store that failed after storing it
 });
 
 Deno.test("a job deletes content that a failed upload could not delete, and its quota is released", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
-  const disk = new DiskBlobs(`${folder}/files`);
+  await using gateway = await openGateway();
+  const disk = new DiskBlobs(`${gateway.folder}/files`);
   const blobs: Blobs = {
     async put(key, content) {
       await disk.put(key, content);
@@ -89,12 +79,12 @@ Deno.test("a job deletes content that a failed upload could not delete, and its 
   const write = () => writer.write(owner, { name: "x", roomId: null }, ReadableStream.from([new Uint8Array(9)]));
   for (let count = 0; count < 2; count++) await assert.rejects(write(), /No answer came/);
   await gateway.runJobs();
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
 Deno.test("a failed rollback of an upload is logged once a minute and left to maintenance", async () => {
-  await using rig = await openFileHarness();
-  const { app: { store }, clock } = rig.gateway;
+  await using gateway = await openGateway();
+  const { app: { store }, clock } = gateway;
   let isAway = false;
   const blobs: Blobs = {
     put() {
@@ -129,25 +119,25 @@ async function contentsIn(folder: string): Promise<string[]> {
   return (await listFiles(folder)).filter((name) => name.endsWith("_object"));
 }
 
-function testFilesOnPostgres(name: string, run: (rig: FileHarness) => Promise<void>): void {
+function testFilesOnPostgres(name: string, run: (gateway: Harness) => Promise<void>): void {
   testOnPostgres(name, async (environment) => {
-    await using rig = await openFileHarness({ ...environment, SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
-    await run(rig);
+    await using gateway = await openGateway({ ...environment, SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
+    await run(gateway);
   });
 }
 
-testFilesOnPostgres("concurrent uploads do not exceed the quota", async ({ gateway, folder }) => {
+testFilesOnPostgres("concurrent uploads do not exceed the quota", async (gateway) => {
   const { alice } = await createCallers(gateway, "alice");
   const answers = await Promise.all(
     Array.from({ length: 30 }, (_, at) => upload(gateway, alice, { name: `${at}` }, new Uint8Array(1000))),
   );
   assert.equal(answers.filter((answer) => answer.status === 201).length, 5);
-  assert.equal((await listFiles(folder)).length, 5);
+  assert.equal((await listFiles(gateway.folder)).length, 5);
 });
 
 testFilesOnPostgres(
   "a file that is concurrently attached and deleted is either attached or deleted",
-  async ({ gateway, folder }) => {
+  async (gateway) => {
     const { alice, bob } = await createCallers(gateway, "alice", "bob");
     const roomId = await createRoom(alice, ["bob"]);
     for (let round = 0; round < 25; round++) {
@@ -161,11 +151,11 @@ testFilesOnPostgres(
       assert.equal((await bob.get(`${FILES}/${id}`)).status, sent.status === 201 ? 410 : 404);
     }
     await gateway.runJobs();
-    assert.deepEqual(await listFiles(folder), []);
+    assert.deepEqual(await listFiles(gateway.folder), []);
   },
 );
 
-testFilesOnPostgres("a picture that is deleted while it is set is nobody's picture", async ({ gateway }) => {
+testFilesOnPostgres("a picture that is deleted while it is set is nobody's picture", async (gateway) => {
   const { alice } = await createCallers(gateway, "alice");
   for (let round = 0; round < 10; round++) {
     const id = await uploadPicture(gateway, alice);
@@ -181,7 +171,7 @@ testFilesOnPostgres("a picture that is deleted while it is set is nobody's pictu
 
 testFilesOnPostgres(
   "files are deleted with their message, after a day without one, and with their room",
-  async ({ gateway, folder }) => {
+  async (gateway) => {
     const admin = await createCaller(gateway, "root", { role: "admin" });
     const roomId = await createRoom(admin, []);
     const put = async (): Promise<string> => ok(await upload(gateway, admin, { name: "x" }, new Uint8Array(1000))).id;
@@ -199,7 +189,7 @@ testFilesOnPostgres(
     }
     assert.equal((await later.delete(`/v1/rooms/${roomId}?purge=true`)).status, 204);
     await gateway.runJobs();
-    assert.equal((await listFiles(folder)).length, 1);
+    assert.equal((await listFiles(gateway.folder)).length, 1);
     // The deleted files released their quota.
     for (let count = 0; count < 4; count++) ok(await upload(gateway, later, { name: "x" }, new Uint8Array(1000)));
   },

@@ -8,7 +8,7 @@ import { Thumbnails } from "@/modules/file/image/thumbnails.ts";
 import { applyOrientation } from "@/modules/file/image/render.ts";
 import { withMemoryCap } from "@/modules/file/image/wasm.ts";
 import type { Blobs } from "@/ports/blob.ts";
-import type { Caller, Harness } from "../../harness.ts";
+import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { eventually, until, WAIT_MS } from "../../wait.ts";
 import {
   concatBytes,
@@ -20,7 +20,7 @@ import {
   PROGRESSIVE_JPEG,
   webpWithMetadata,
 } from "./file_images.ts";
-import { download, FILES, listFiles, openFileHarness, sha256, untilCreated, upload } from "./file_harness.ts";
+import { download, FILES, listFiles, sha256, untilCreated, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -93,8 +93,7 @@ function assertNear(actual: number[], expected: number[]): void {
 const [RED, GREEN, BLUE] = [[220, 0, 0, 255], [0, 200, 0, 255], [0, 0, 220, 255]];
 
 Deno.test("a thumbnail has the maximum side length, is never larger than the image, and preserves transparency", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const cases: [Bytes, number, string, number, number][] = [
     [png(300, 150, BLUE), 64, "image/jpeg", 64, 32],
@@ -117,8 +116,7 @@ Deno.test("a thumbnail has the maximum side length, is never larger than the ima
 });
 
 Deno.test("a thumbnail is upright", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   for (const turnedPicture of [jpegWithMetadata(JPEG, 6), pngWithMetadata(6), webpWithMetadata(6)]) {
     const small = await thumbnail(gateway, alice, await uploadImage(gateway, alice, turnedPicture), 64);
@@ -148,8 +146,7 @@ Deno.test("applyOrientation applies every EXIF orientation", () => {
 });
 
 Deno.test("file.content serves a thumbnail like any content: conditions, ranges, HEAD, safe headers", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const id = await uploadImage(gateway, alice, webpWithMetadata(1), "Größe 1.webp");
   const { status, headers, bytes } = await thumbnail(gateway, alice, id, 64);
@@ -167,8 +164,7 @@ Deno.test("file.content serves a thumbnail like any content: conditions, ranges,
 });
 
 Deno.test("file.content refuses other thumbnail sizes, unknown parameters and files that are not images", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const [picture, text] = [
     await uploadImage(gateway, alice, JPEG),
@@ -182,12 +178,11 @@ Deno.test("file.content refuses other thumbnail sizes, unknown parameters and fi
   const none = await alice.get(`${FILES}/${text}/content?thumbnail=64`);
   assertProblem(none, 422, "validation_failed");
   assert.deepEqual(none.body.errors.map((error: { code: string }) => error.code), ["no_thumbnail"]);
-  assert.equal((await listFiles(folder)).length, 2);
+  assert.equal((await listFiles(gateway.folder)).length, 2);
 });
 
 Deno.test("an undecodable image is tried once, at little cost", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const scan = PROGRESSIVE_JPEG.subarray(PROGRESSIVE_JPEG.lastIndexOf(0xda) - 1, PROGRESSIVE_JPEG.length - 2);
   const hostile = [
@@ -199,9 +194,9 @@ Deno.test("an undecodable image is tried once, at little cost", async () => {
     const id = await uploadImage(gateway, alice, bytes);
     const ask = () => alice.get(`${FILES}/${id}/content?thumbnail=64`);
     assertProblem(await untilCreated(ask), 422, "validation_failed");
-    const tried = await writtenAt(folder);
+    const tried = await writtenAt(gateway.folder);
     assertProblem(await ask(), 422, "validation_failed");
-    assert.deepEqual(await writtenAt(folder), tried, "what came of it is not written again");
+    assert.deepEqual(await writtenAt(gateway.folder), tried, "what came of it is not written again");
   }
   // Its header is enough to refuse it.
   const plain = [png(5001, 5000, BLUE, 0), JPEG.slice(0, 60)];
@@ -209,12 +204,11 @@ Deno.test("an undecodable image is tried once, at little cost", async () => {
     const id = await uploadImage(gateway, alice, bytes);
     assertProblem(await alice.get(`${FILES}/${id}/content?thumbnail=64`), 422, "validation_failed");
   }
-  assert.equal((await listFiles(folder)).length, 2 * hostile.length + plain.length);
+  assert.equal((await listFiles(gateway.folder)).length, 2 * hostile.length + plain.length);
 });
 
 Deno.test("a thumbnail has the access of its file and is deleted with it", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice, bob, eve } = await createCallers(gateway, "alice", "bob", "eve");
   const roomId = await createRoom(alice, ["bob"]);
   const id = await uploadImage(gateway, alice, JPEG);
@@ -223,23 +217,22 @@ Deno.test("a thumbnail has the access of its file and is deleted with it", async
   await sendMessage(alice, roomId, "look", { fileIds: [id] });
   assert.deepEqual([await statusFor(bob), await statusFor(eve)], [200, 404]);
   assert.equal((await thumbnail(gateway, bob, id, 160)).status, 200);
-  assert.equal((await listFiles(folder)).length, 3);
+  assert.equal((await listFiles(gateway.folder)).length, 3);
   await alice.delete(`/v1/rooms/${roomId}/members/bob`);
   assert.equal(await statusFor(bob), 404);
   assert.equal((await alice.delete(`${FILES}/${id}`)).status, 204);
   assert.equal(await statusFor(alice), 410);
   await gateway.runJobs();
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
 Deno.test("a thumbnail created during the deletion of its file is deleted, and concurrent requests create one", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const often = await uploadImage(gateway, alice, JPEG);
   const answers = await Promise.all(Array.from({ length: 20 }, () => thumbnail(gateway, alice, often, 64)));
   assert.deepEqual([...new Set(answers.map(({ status, bytes }) => `${status} ${sha256(bytes)}`))].length, 1);
-  assert.equal((await listFiles(folder)).length, 2);
+  assert.equal((await listFiles(gateway.folder)).length, 2);
   assert.equal((await alice.delete(`${FILES}/${often}`)).status, 204);
   const id = await uploadImage(gateway, alice, png(800, 800, RED));
   const making = thumbnail(gateway, alice, id, 64);
@@ -247,7 +240,7 @@ Deno.test("a thumbnail created during the deletion of its file is deleted, and c
   await gateway.runJobs();
   assert.ok([200, 404, 410].includes((await making).status));
   // What a request has stopped waiting for is still created, and deleted then.
-  await eventually(async () => assert.deepEqual(await listFiles(folder), []));
+  await eventually(async () => assert.deepEqual(await listFiles(gateway.folder), []));
 });
 
 Deno.test("a decoder that takes too long is terminated, and the next thumbnail is created", async () => {

@@ -7,22 +7,12 @@ import { peekStream } from "@/modules/file/stream.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { cpuTimeMs } from "../../cpu_time.ts";
 import { WAIT_MS } from "../../wait.ts";
-import {
-  download,
-  FILES,
-  formOf,
-  listFiles,
-  openFileHarness,
-  pngHeader,
-  sha256,
-  upload,
-  uploadForm,
-} from "./file_harness.ts";
+import { openGateway } from "../../harness.ts";
+import { download, FILES, formOf, listFiles, pngHeader, sha256, upload, uploadForm } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok } from "../fixtures.ts";
 
 Deno.test("file.upload stores a raw body with its type, size and hash, and publishes to the uploader", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const answer = await upload(gateway, alice, { name: "Größe 1.png" }, pngHeader(640, 480), {
     "content-type": "image/png",
@@ -49,8 +39,7 @@ Deno.test("file.upload stores a raw body with its type, size and hash, and publi
 });
 
 Deno.test("file.upload stores the single file of a form, with fields before it or after it", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const bytes = crypto.getRandomValues(new Uint8Array(65_000));
   const file = ok(await uploadForm(gateway, alice, formOf(["file", new File([bytes], "noise.bin")])));
@@ -66,8 +55,7 @@ Deno.test("file.upload stores the single file of a form, with fields before it o
 });
 
 Deno.test("file.upload refuses malformed forms and leaves nothing behind", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const file = (size = 100_000): File => new File([new Uint8Array(size).fill(65)], "a.txt");
   assertProblem(await uploadForm(gateway, alice, formOf(["name", "a.txt"])), 422, "validation_failed");
@@ -88,13 +76,12 @@ Deno.test("file.upload refuses malformed forms and leaves nothing behind", async
     400,
     "bad_request",
   );
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
   assert.deepEqual(ok(await alice.get("/v1/collaboration/files")).items, []);
 });
 
 Deno.test("file.upload refuses a contradicting content type with 415, naming both", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const html = "<html><script>alert(1)</script></html>";
   const cases: [string | Uint8Array<ArrayBuffer>, string, RegExp][] = [
@@ -113,7 +100,7 @@ Deno.test("file.upload refuses a contradicting content type with 415, naming bot
     assertProblem(answer, 415, "unsupported_media_type");
     assert.match(answer.body.detail, detail);
   }
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
 Deno.test("what was read ahead of a content follows in one piece, however it was sent", async () => {
@@ -127,8 +114,7 @@ Deno.test("what was read ahead of a content follows in one piece, however it was
 });
 
 Deno.test("file.upload ends the request body of an upload refused for its first bytes", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   let isLetGo = false;
   const body = new ReadableStream<Uint8Array>({
@@ -141,8 +127,7 @@ Deno.test("file.upload ends the request body of an upload refused for its first 
 });
 
 Deno.test("file.upload accepts types that match the content, and detects undeclared ones", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const cases: [string | Uint8Array<ArrayBuffer>, string | undefined, string][] = [
     [pngHeader(1, 1), undefined, "image/png"],
@@ -173,8 +158,7 @@ Deno.test("file.upload accepts types that match the content, and detects undecla
 });
 
 Deno.test("file.upload refuses names with a path, control characters or two dots, each with its reason", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const names = [
     "",
@@ -200,12 +184,11 @@ Deno.test("file.upload refuses names with a path, control characters or two dots
   const answer = await uploadForm(gateway, alice, form);
   assertProblem(answer, 422, "validation_failed");
   assert.match(answer.body.detail, /must not contain \/ or/);
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
 Deno.test("file.upload verifies every sha-256 digest header", async () => {
-  await using rig = await openFileHarness();
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   const [right, wrong] = [sha256("hello", "base64"), sha256("hullo", "base64")];
   for (
@@ -219,19 +202,18 @@ Deno.test("file.upload verifies every sha-256 digest header", async () => {
     assert.match(bad.body.detail, new RegExp(name));
     assertProblem(await upload(gateway, alice, { name: "x" }, "hello", { [name]: "sha-256=abc" }), 400, "bad_request");
   }
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
   ok(
     await upload(gateway, alice, { name: "x" }, "hello", {
       Digest: `SHA-256=${right}`,
       "Repr-Digest": `sha-256=:${right}:`,
     }),
   );
-  assert.equal((await listFiles(folder)).length, 1);
+  assert.equal((await listFiles(gateway.folder)).length, 1);
 });
 
 Deno.test("file.upload requires a Content-Length, verifies it, and refuses large or compressed bodies", async () => {
-  await using rig = await openFileHarness({ SVC_LIMIT_FILE_BYTES: "1000" });
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway({ SVC_LIMIT_FILE_BYTES: "1000" });
   const { alice } = await createCallers(gateway, "alice");
   const stream = (size: number) => ReadableStream.from([new Uint8Array(size).fill(65)]);
   assertProblem(await upload(gateway, alice, { name: "x" }, stream(5)), 411, "length_required");
@@ -257,13 +239,12 @@ Deno.test("file.upload requires a Content-Length, verifies it, and refuses large
     "unsupported_media_type",
   );
   assertProblem(await upload(gateway, alice, { name: "x", size: "5" }, "x"), 400, "unknown_parameter");
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
   ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(1000)));
 });
 
 Deno.test("an aborted upload leaves neither a file nor used quota behind", async () => {
-  await using rig = await openFileHarness({ SVC_LIMIT_TENANT_FILE_BYTES: "2000000" });
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway({ SVC_LIMIT_TENANT_FILE_BYTES: "2000000" });
   const { alice } = await createCallers(gateway, "alice");
   for (let round = 0; round < 3; round++) {
     let sent = 0;
@@ -279,14 +260,13 @@ Deno.test("an aborted upload leaves neither a file nor used quota behind", async
       "bad_request",
     );
   }
-  assert.deepEqual(await listFiles(folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
   // All of the quota is free again.
   ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(2_000_000)));
 });
 
 Deno.test("file.upload refuses an image with too large dimensions by its header", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   for (const [width, height] of [[50_000, 50_000], [20_000, 1], [16_000, 16_000]] as const) {
     const answer = await upload(gateway, alice, { name: "bomb.png" }, pngHeader(width, height));
@@ -302,8 +282,7 @@ function retainedBytes(): number {
 }
 
 Deno.test("file.upload never unpacks an archive: a zip bomb costs its compressed size", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
+  await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
   // The entry that a type sniffer would like to read, 200 MiB of it in 200 KiB.
   const bomb = zip("[Content_Types].xml", new Uint8Array(200 * 1024 * 1024));
@@ -326,8 +305,7 @@ Deno.test("file.upload never unpacks an archive: a zip bomb costs its compressed
 });
 
 Deno.test("concurrent uploads do not exceed the tenant's quota, and deleting releases it", async () => {
-  await using rig = await openFileHarness({ SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway({ SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const answers = await Promise.all(
     Array.from(
@@ -341,14 +319,14 @@ Deno.test("concurrent uploads do not exceed the tenant's quota, and deleting rel
   assert.ok(over !== undefined);
   assertProblem(over, 429, "quota_exceeded");
   assert.ok(Number(over.headers.get("retry-after")) > 0);
-  assert.equal((await listFiles(folder)).length, 5);
+  assert.equal((await listFiles(gateway.folder)).length, 5);
   const stranger = await gateway.as("alice", { tenant: "elsewhere" });
   ok(await upload(gateway, stranger, { name: "x" }, new Uint8Array(1000)));
   const mine = ok(await alice.get("/v1/collaboration/files")).items;
   const id = (mine[0] ?? ok(await bob.get("/v1/collaboration/files")).items[0]).id;
   assert.equal((await (mine.length > 0 ? alice : bob).delete(`/v1/collaboration/files/${id}`)).status, 204);
   await gateway.runJobs();
-  assert.equal((await listFiles(folder)).length, 5);
+  assert.equal((await listFiles(gateway.folder)).length, 5);
   ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(1000)));
   assertProblem(await upload(gateway, alice, { name: "x" }, new Uint8Array(1)), 429, "quota_exceeded");
 });
@@ -392,17 +370,17 @@ Deno.test("an upload below the minimum rate is aborted, and one that is only slo
 });
 
 Deno.test("file.upload with an Idempotency-Key stores a file once, also if the response is lost", async () => {
-  await using rig = await openFileHarness();
-  const { alice, bob } = await createCallers(rig.gateway, "alice", "bob");
+  await using gateway = await openGateway();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const key = { "idempotency-key": "once" };
-  const first = await upload(rig.gateway, alice, { name: "a.txt" }, "content", key);
-  const again = await upload(rig.gateway, alice, { name: "a.txt" }, "content", key);
+  const first = await upload(gateway, alice, { name: "a.txt" }, "content", key);
+  const again = await upload(gateway, alice, { name: "a.txt" }, "content", key);
   assert.deepEqual(ok(again), ok(first));
   assert.deepEqual([again.status, again.headers.get("idempotency-replayed")], [201, "true"]);
-  assertProblem(await upload(rig.gateway, alice, { name: "a.txt" }, "another", key), 422, "idempotency_key_reused");
-  assert.notEqual(ok(await upload(rig.gateway, bob, { name: "a.txt" }, "content", key)).id, first.body.id);
+  assertProblem(await upload(gateway, alice, { name: "a.txt" }, "another", key), 422, "idempotency_key_reused");
+  assert.notEqual(ok(await upload(gateway, bob, { name: "a.txt" }, "content", key)).id, first.body.id);
   assert.deepEqual(ok(await alice.get(FILES)).items.map(({ id }: { id: string }) => id), [first.body.id]);
-  assert.equal((await listFiles(`${rig.folder}/files`)).length, 2);
-  const used = await rig.gateway.app.store.db.selectFrom("file_usage").select("bytes").executeTakeFirstOrThrow();
+  assert.equal((await listFiles(`${gateway.folder}/files`)).length, 2);
+  const used = await gateway.app.store.db.selectFrom("file_usage").select("bytes").executeTakeFirstOrThrow();
   assert.equal(Number(used.bytes), 2 * "content".length);
 });

@@ -1,7 +1,7 @@
 // An upload that was begun with a right ends without a file when the right ended meanwhile.
 import assert from "node:assert/strict";
-import type { Caller, Harness } from "../../harness.ts";
-import { listFiles, openFileHarness, upload } from "./file_harness.ts";
+import { type Caller, type Harness, openGateway } from "../../harness.ts";
+import { listFiles, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok } from "../fixtures.ts";
 
 const API = "/v1/collaboration";
@@ -32,8 +32,7 @@ const REVOCATIONS: Readonly<
 
 for (const [what, [status, code, end]] of Object.entries(REVOCATIONS)) {
   Deno.test(`an upload makes no file when ${what} ends while it comes`, async () => {
-    await using rig = await openFileHarness();
-    const { gateway, folder } = rig;
+    await using gateway = await openGateway();
     const { alice } = await createCallers(gateway, "alice", "boss");
     const bob = await gateway.as("bob", { jti: "bobs" });
     ok(await bob.get(`${API}/me`));
@@ -56,6 +55,6 @@ for (const [what, [status, code, end]] of Object.entries(REVOCATIONS)) {
     await end(alice, roomId, gateway);
     more.resolve();
     assertProblem(await uploading, status, code);
-    assert.deepEqual((await listFiles(folder)).filter((path) => path.includes("/files/")), []);
+    assert.deepEqual((await listFiles(gateway.folder)).filter((path) => path.includes("/files/")), []);
   });
 }

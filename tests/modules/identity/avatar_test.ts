@@ -1,8 +1,8 @@
 // Profile pictures: only an image of one's own becomes one, all who see the principal can read it, and none outlives its file.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../../engines.ts";
-import type { ApiResponse, Caller } from "../../harness.ts";
-import { download, FILES, listFiles, openFileHarness, pngHeader, upload, uploadPicture } from "../file/file_harness.ts";
+import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
+import { download, FILES, listFiles, pngHeader, upload, uploadPicture } from "../file/file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
 
 const BASE = "/v1/collaboration";
@@ -18,8 +18,7 @@ function comparableProblem({ status, body: { requestId: _id, ...body } }: ApiRes
 }
 
 testOnEngines("me.update and hook.create accept no picture but an image of the caller", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway } = rig;
+  await using gateway = await openGateway(environment);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const stranger = await gateway.as("alice", { tenant: "elsewhere" });
@@ -57,8 +56,7 @@ testOnEngines("me.update and hook.create accept no picture but an image of the c
 });
 
 testOnEngines("all who see a principal can read its picture, for as long as it shows it", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway } = rig;
+  await using gateway = await openGateway(environment);
   const { alice, bob } = await createCallers(gateway, "alice", "bob", "carol");
   const roomId = await createRoom(alice, ["bob"]);
   const [own, ofHook] = [await uploadPicture(gateway, alice), await uploadPicture(gateway, alice)];
@@ -84,8 +82,7 @@ testOnEngines("all who see a principal can read its picture, for as long as it s
 });
 
 testOnEngines("a picture that is replaced or removed is deleted a day later", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway, folder } = rig;
+  await using gateway = await openGateway(environment);
   const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
   const [first, second, ofHook, loose] = [
@@ -101,7 +98,7 @@ testOnEngines("a picture that is replaced or removed is deleted a day later", as
   const remaining = async (hours: number): Promise<string[]> => {
     gateway.clock.advance(hours * HOUR_MS);
     await gateway.runJobs();
-    return (await listFiles(folder)).map((path) => path.split("/").at(-1) ?? "").sort();
+    return (await listFiles(gateway.folder)).map((path) => path.split("/").at(-1) ?? "").sort();
   };
   assert.deepEqual(await remaining(26), [first, second, ofHook].sort(), `without ${loose}`);
   const again = await gateway.as("alice");
@@ -112,8 +109,7 @@ testOnEngines("a picture that is replaced or removed is deleted a day later", as
 });
 
 testOnEngines("deleting a picture removes it from all who show it", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { gateway } = rig;
+  await using gateway = await openGateway(environment);
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const avatarFileId = await uploadPicture(gateway, alice);

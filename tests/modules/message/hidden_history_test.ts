@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { openPeer, type Peer, pushesOn, sendCommand } from "../../transport/ws_harness.ts";
 import { until } from "../../wait.ts";
-import { openFileHarness, upload } from "../file/file_harness.ts";
+import { upload } from "../file/file_harness.ts";
 import { createCaller, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
 
 const HIDDEN = "message.hidden";
@@ -82,8 +82,7 @@ Deno.test("events about older messages are redacted for members who joined after
 });
 
 Deno.test("a file deleted from an older message is not published to later members", async () => {
-  await using harness = await openFileHarness();
-  const { gateway } = harness;
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, [], { historyVisibility: "joined" });
   const [old, both] = [

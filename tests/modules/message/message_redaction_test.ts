@@ -4,7 +4,7 @@ import { testOnEngines } from "../../engines.ts";
 import { type ApiResponse, openGateway } from "../../harness.ts";
 import { openPeer, pushesOn, sendCommand } from "../../transport/ws_harness.ts";
 import { until } from "../../wait.ts";
-import { openFileHarness, upload } from "../file/file_harness.ts";
+import { upload } from "../file/file_harness.ts";
 import { createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
 
 testOnEngines("the content of a deleted message is not returned anywhere in its room", async (environment) => {
@@ -73,10 +73,10 @@ testOnEngines("a deletion after the clock was set back removes the content from 
 });
 
 testOnEngines("no event has the files of a deleted message", async (environment) => {
-  await using rig = await openFileHarness(environment);
-  const { alice } = await createCallers(rig.gateway, "alice");
+  await using gateway = await openGateway(environment);
+  const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
-  const { id: fileId } = ok(await upload(rig.gateway, alice, { name: "secret.txt" }, "x"));
+  const { id: fileId } = ok(await upload(gateway, alice, { name: "secret.txt" }, "x"));
   const { id } = await sendMessage(alice, roomId, "look", { fileIds: [fileId] });
   assert.ok(JSON.stringify(await readRoomEvents(alice, roomId)).includes("secret.txt"));
   ok(await alice.delete(`/v1/messages/${id}`));

@@ -4,7 +4,7 @@ import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { fillRoom } from "../../conformance/search_engines.ts";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { openPeer, sendCommand } from "../../transport/ws_harness.ts";
-import { FILES, listFiles, openFileHarness, upload } from "../file/file_harness.ts";
+import { FILES, listFiles, upload } from "../file/file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, search, sendMessage } from "../fixtures.ts";
 
 const DAY_MS = 86_400_000;
@@ -50,8 +50,7 @@ async function find(who: Caller, query: string): Promise<string[]> {
 }
 
 testOnEngines("messages older than the retention period are deleted with their dependents", async (environment) => {
-  await using files = await openFileHarness(environment);
-  const { gateway } = files;
+  await using gateway = await openGateway(environment);
   let { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"], { retentionDays: 7 });
   const elsewhere = await createRoom(alice, ["bob"]);
@@ -80,7 +79,7 @@ testOnEngines("messages older than the retention period are deleted with their d
   assert.deepEqual(await messagesIn(gateway, roomId), [root.seq, reply.seq, young.seq, answer.seq]);
   assert.deepEqual((await find(bob, "ancient")).sort(), [root.id, reply.id, kept.id].sort());
   assert.deepEqual(await countsOf(bob, roomId), [2, 1]);
-  assert.equal((await listFiles(files.folder)).length, 2);
+  assert.equal((await listFiles(gateway.folder)).length, 2);
 
   ({ alice, bob } = await advanceDays(gateway, 1.5));
   await runMaintenance(gateway);
@@ -108,7 +107,7 @@ testOnEngines("messages older than the retention period are deleted with their d
   assert.deepEqual(links.map((row) => row.room_id), [elsewhere]);
   assertProblem(await alice.get(`${FILES}/${own}`), 404, "not_found");
   assert.equal(ok(await bob.get(`${FILES}/${shared}`)).id, shared);
-  assert.equal((await listFiles(files.folder)).length, 1);
+  assert.equal((await listFiles(gateway.folder)).length, 1);
   assert.deepEqual(await find(bob, "ancient"), [kept.id]);
   assert.deepEqual((await find(bob, "young")).sort(), [young.id, answer.id].sort());
   const indexed = await gateway.app.store.db.selectFrom("search_document").select("id").execute();

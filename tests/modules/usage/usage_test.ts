@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type ApiResponse, openGateway } from "../../harness.ts";
 import { testOnEngines } from "../../engines.ts";
 import { until } from "../../wait.ts";
-import { listFiles, openFileHarness, upload } from "../file/file_harness.ts";
+import { listFiles, upload } from "../file/file_harness.ts";
 import { createCaller, createCallers, createRoom, ok } from "../fixtures.ts";
 import { EXPORTS, putArchive } from "../transfer/transfer_fixture.ts";
 
@@ -143,8 +143,7 @@ function stalledBody(bytes: number): { body: ReadableStream<Uint8Array>; end: ()
 
 Deno.test("uploads take space as they arrive: declared sizes reserve none", async () => {
   const MIB = 1024 * 1024;
-  await using rig = await openFileHarness({ SVC_LIMIT_TENANT_FILE_BYTES: `${20 * MIB}` });
-  const { gateway } = rig;
+  await using gateway = await openGateway({ SVC_LIMIT_TENANT_FILE_BYTES: `${20 * MIB}` });
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const stored = async (): Promise<number> => ok(await bob.get(USAGE)).tenant.stored.bytes;
   const promises = Array.from({ length: 10 }, () => stalledBody(3000));
@@ -163,8 +162,7 @@ Deno.test("uploads take space as they arrive: declared sizes reserve none", asyn
 });
 
 Deno.test("the share of a member includes uploads of its agents, and does not affect others", async () => {
-  await using rig = await openFileHarness({ SVC_LIMIT_MEMBER_FILE_BYTES: "100000" });
-  const { gateway } = rig;
+  await using gateway = await openGateway({ SVC_LIMIT_MEMBER_FILE_BYTES: "100000" });
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const robot = await gateway.as("robot", { kind: "agent", owner: "alice" });
   ok(await upload(gateway, alice, { name: "a" }, new Uint8Array(60_000)));
@@ -179,8 +177,7 @@ Deno.test("the share of a member includes uploads of its agents, and does not af
 });
 
 Deno.test("stored exports count for their owner, and stop at its quota", async () => {
-  await using rig = await openFileHarness({ SVC_LIMIT_MEMBER_FILE_BYTES: "300000" });
-  const { gateway } = rig;
+  await using gateway = await openGateway({ SVC_LIMIT_MEMBER_FILE_BYTES: "300000" });
   const boss = await gateway.as("boss", { role: "owner" });
   const robot = await gateway.as("robot", { kind: "agent", owner: "boss", role: "owner" });
   const roomId = await createRoom(boss, []);
@@ -202,17 +199,16 @@ Deno.test("stored exports count for their owner, and stop at its quota", async (
   assert.deepEqual([second.state, second.failure.code], ["failed", "quota_exceeded"]);
   await gateway.runJobs();
   assert.equal(await stored(), first.size);
-  assert.equal((await listFiles(rig.folder)).length, 1);
+  assert.equal((await listFiles(gateway.folder)).length, 1);
   gateway.clock.advance(73 * 3_600_000);
   await gateway.runJobs();
   const later = await gateway.as("boss", { role: "owner" });
   assert.equal(ok(await later.get(USAGE)).member.stored.bytes, 0);
-  assert.deepEqual(await listFiles(rig.folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
 Deno.test("an archive counts while it is stored, for the principal that imports it", async () => {
-  await using rig = await openFileHarness({ SVC_LIMIT_MEMBER_FILE_BYTES: "100000" });
-  const { gateway } = rig;
+  await using gateway = await openGateway({ SVC_LIMIT_MEMBER_FILE_BYTES: "100000" });
   const boss = await gateway.as("boss", { role: "owner" });
   const stored = async (): Promise<number> => ok(await boss.get(USAGE)).member.stored.bytes;
   const { id } = ok(await boss.post("/v1/collaboration/imports", { kind: "gateway" }));
@@ -222,5 +218,5 @@ Deno.test("an archive counts while it is stored, for the principal that imports 
   assert.equal(await stored(), 50_001);
   await gateway.runJobs();
   assert.equal(await stored(), 0);
-  assert.deepEqual(await listFiles(rig.folder), []);
+  assert.deepEqual(await listFiles(gateway.folder), []);
 });
