@@ -106,8 +106,7 @@ Deno.test("a new module is described, counted and offered like any other", async
 });
 
 testOnEngines("a new module's resources are exported and imported by its section", async (engine) => {
-  const folder = await Deno.makeTempDir();
-  await using source = await openGateway({ ...engine, SVC_DATA_DIR: folder }, TOY);
+  await using source = await openGateway(engine, TOY);
   const { alice } = await createCallers(source, "alice");
   const roomId = await createRoom(alice, []);
   ok(await alice.post(PATH, { roomId, ...NOTES }));
@@ -145,7 +144,6 @@ testOnEngines("a new module's resources are exported and imported by its section
     {},
     TOY,
   );
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("a new module is called over /ws, and its events arrive there", async () => {

@@ -5,13 +5,17 @@ import { until } from "../../wait.ts";
 
 export const FILES = "/v1/collaboration/files";
 
-/** Names of all files below a folder. */
+/** Names of all files below a folder, which a gateway makes with the first one. */
 export async function listFiles(folder: string): Promise<string[]> {
   const names: string[] = [];
-  for await (const entry of Deno.readDir(folder)) {
-    const path = `${folder}/${entry.name}`;
-    if (entry.isDirectory) names.push(...await listFiles(path));
-    else names.push(path);
+  try {
+    for await (const entry of Deno.readDir(folder)) {
+      const path = `${folder}/${entry.name}`;
+      if (entry.isDirectory) names.push(...await listFiles(path));
+      else names.push(path);
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return names.sort();
 }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { JobRunner } from "@/adapters/job/runner.ts";
 import { type Harness, openGateway } from "../../harness.ts";
+import { listFiles } from "../file/file_harness.ts";
 import { slowTest } from "../../tier.ts";
 import { pause } from "../../wait.ts";
 import {
@@ -90,20 +91,6 @@ function withoutTimes(lines: string[]): string[] {
   return lines.map((line) => line.replaceAll(/2026-03-01T[\d:.]+Z/g, "now"));
 }
 
-async function blobsOf(folder: string): Promise<string[]> {
-  const found: string[] = [];
-  async function walk(path: string): Promise<void> {
-    for await (const entry of Deno.readDir(path)) {
-      if (entry.isDirectory) await walk(`${path}/${entry.name}`);
-      else found.push(entry.name);
-    }
-  }
-  await walk(`${folder}/files`).catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  });
-  return found;
-}
-
 for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", mattermostArchive()]] as const) {
   Deno.test(`an import from ${kind} that crashes ends as one that does not`, async () => {
     let whole: unknown;
@@ -112,7 +99,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
       whole = summarizeImport(await importArchive(gateway, boss, kind, archive));
       lines = withoutTimes(normalizedRecords(await exportTenant(gateway, boss)));
     });
-    await withGateway(async (gateway, folder) => {
+    await withGateway(async (gateway) => {
       const boss = await gateway.as("boss", { role: "owner" });
       const id = await uploadArchive(gateway, boss, kind, archive);
       await crashAfterWrites(gateway, 18);
@@ -121,7 +108,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
       assert.ok(broken.progress.added.messages > 0 && broken.progress.added.messages < MESSAGES, "cut in the middle");
       await gateway.runJobs();
       assert.deepEqual(summarizeImport((await boss.get(`${IMPORTS}/${id}`)).body), whole);
-      assert.deepEqual(await blobsOf(folder), []);
+      assert.deepEqual(await listFiles(gateway.folder), []);
       assert.deepEqual(await countOf(gateway, "transfer_line"), 0);
       assert.deepEqual(withoutTimes(normalizedRecords(await exportTenant(gateway, boss))), lines);
     });
@@ -129,7 +116,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
 }
 
 Deno.test("an import whose process always ends with it fails, and another may be created", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const id = await uploadArchive(gateway, boss, "mattermost", mattermostArchive());
     for (let n = 0; n < 2; n++) await crashAfterWrites(gateway, 4);
@@ -137,13 +124,13 @@ Deno.test("an import whose process always ends with it fails, and another may be
     await gateway.runJobs();
     const { body } = await boss.get(`${IMPORTS}/${id}`);
     assert.deepEqual([body.state, body.failure.code], ["failed", "internal"]);
-    assert.deepEqual([await blobsOf(folder), await countOf(gateway, "transfer_line")], [[], 0]);
+    assert.deepEqual([await listFiles(gateway.folder), await countOf(gateway, "transfer_line")], [[], 0]);
     assert.equal((await boss.post(IMPORTS, { kind: "slack" })).status, 201);
   });
 });
 
 Deno.test("an export whose process always ends with it fails, and another may be created", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     await boss.get("/v1/collaboration/me");
     await crashAfterWrites(gateway, 3, () => boss.post(EXPORTS, { kind: "tenant" }));
@@ -153,13 +140,13 @@ Deno.test("an export whose process always ends with it fails, and another may be
     await gateway.runJobs();
     const { body } = await boss.get(`${EXPORTS}/${made.id}`);
     assert.deepEqual([body.state, body.failure?.code], ["failed", "internal"]);
-    assert.deepEqual(await blobsOf(folder), [], "files nobody will ever ask for are gone");
+    assert.deepEqual(await listFiles(gateway.folder), [], "files nobody will ever ask for are gone");
     assert.match(await exportTenant(gateway, boss), /^{"type":"export"/);
   });
 });
 
 Deno.test("an export that crashes before its end starts over, and leaves one file", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     await boss.post("/v1/rooms", { name: "Room" });
     await crashAfterWrites(gateway, 4, () => boss.post(EXPORTS, { kind: "tenant" }));
@@ -169,12 +156,12 @@ Deno.test("an export that crashes before its end starts over, and leaves one fil
     await conflict.body?.cancel();
     await gateway.runJobs();
     assert.equal((await boss.get(`${EXPORTS}/${made.id}`)).body.state, "done");
-    assert.equal((await blobsOf(folder)).length, 1);
+    assert.equal((await listFiles(gateway.folder)).length, 1);
   });
 });
 
 Deno.test("a finished export exists for 72 hours, and then its file is deleted", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const early = await gateway.as("boss", { role: "owner" });
     const { body: made } = await early.post(EXPORTS, { kind: "tenant" });
     await gateway.runJobs();
@@ -187,12 +174,15 @@ Deno.test("a finished export exists for 72 hours, and then its file is deleted",
     const late = await downloadExport(gateway, boss, made.id);
     assert.deepEqual([late.status, (await late.json()).code], [410, "gone"], "also before the job has come by");
     await gateway.runJobs();
-    assert.deepEqual([(await boss.get(`${EXPORTS}/${made.id}`)).body.state, await blobsOf(folder)], ["expired", []]);
+    assert.deepEqual([(await boss.get(`${EXPORTS}/${made.id}`)).body.state, await listFiles(gateway.folder)], [
+      "expired",
+      [],
+    ]);
   });
 });
 
 Deno.test("the last three finished exports of a principal are retained", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const admin = await gateway.as("admin", { role: "admin" });
     await exportTenant(gateway, admin);
@@ -204,14 +194,14 @@ Deno.test("the last three finished exports of a principal are retained", async (
       ...Array(2).fill("boss expired"),
       "admin done",
     ]);
-    assert.equal((await blobsOf(folder)).length, 4);
+    assert.equal((await listFiles(gateway.folder)).length, 4);
     const gone = await downloadExport(gateway, boss, body.items[4].id);
     assert.deepEqual([gone.status, (await gone.json()).code], [410, "gone"]);
   });
 });
 
 Deno.test("an import that waits for its archive for a day is cancelled, and no longer accepts one", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const early = await gateway.as("boss", { role: "owner" });
     const { body: made } = await early.post(IMPORTS, { kind: "slack" });
     // An upload that was cut off with the machine: its content is on disk, its import does not know.
@@ -222,14 +212,14 @@ Deno.test("an import that waits for its archive for a day is cancelled, and no l
     await gateway.runJobs();
     const boss = await gateway.as("boss", { role: "owner" });
     assert.equal((await boss.get(`${IMPORTS}/${made.id}`)).body.state, "cancelled");
-    assert.deepEqual(await blobsOf(folder), []);
+    assert.deepEqual(await listFiles(gateway.folder), []);
     assert.equal((await putArchive(gateway, boss, made.id, "late")).status, 409);
     assert.equal((await boss.post(IMPORTS, { kind: "slack" })).status, 201);
   });
 });
 
 Deno.test("of two uploads for one import the one that began last counts, and the other leaves nothing", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const { body: made } = await boss.post(IMPORTS, { kind: "mattermost" });
     const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>>();
@@ -241,12 +231,12 @@ Deno.test("of two uploads for one import the one that began last counts, and the
     assert.equal((await slow).status, 409);
     await gateway.runJobs();
     assert.equal((await boss.get(`${IMPORTS}/${made.id}`)).body.state, "done");
-    assert.deepEqual(await blobsOf(folder), []);
+    assert.deepEqual(await listFiles(gateway.folder), []);
   });
 });
 
 Deno.test("a cancelled import stops where it is and leaves what was imported; importing again adds the rest", async () => {
-  await withGateway(async (gateway, folder) => {
+  await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", mattermostArchive()]] as const) {
       const id = await uploadArchive(gateway, boss, kind, archive);
@@ -260,7 +250,7 @@ Deno.test("a cancelled import stops where it is and leaves what was imported; im
       const { body: cut } = await boss.get(`${IMPORTS}/${id}`);
       assert.deepEqual([cut.state, cut.failure], ["cancelled", null]);
       assert.ok(cut.progress.added.messages > 0 && cut.progress.added.messages < 1400, JSON.stringify(cut.progress));
-      assert.deepEqual([await blobsOf(folder), await countOf(gateway, "transfer_line")], [[], 0]);
+      assert.deepEqual([await listFiles(gateway.folder), await countOf(gateway, "transfer_line")], [[], 0]);
       assert.equal((await boss.post(`${IMPORTS}/${id}/cancel`)).status, 409);
       const rest = await importArchive(gateway, boss, kind, archive);
       assert.deepEqual([rest.state, rest.progress.present], ["done", cut.progress.added.messages], kind);

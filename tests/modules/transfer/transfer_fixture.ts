@@ -1,4 +1,4 @@
-// What the tests of imports and exports start from: a gateway with a directory of its own, and how to import and export archives.
+// What the tests of imports and exports start from: a gateway, and how to import and export archives.
 import assert from "node:assert/strict";
 import { renewLease } from "@/adapters/job/queries.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../../harness.ts";
@@ -10,16 +10,11 @@ export const EXPORTS = "/v1/collaboration/exports";
 export const LEASE_MS = 61_000;
 
 export async function withGateway(
-  work: (gateway: Harness, folder: string) => Promise<void>,
-  ...[environment, options]: Parameters<typeof openGateway>
+  work: (gateway: Harness) => Promise<void>,
+  ...options: Parameters<typeof openGateway>
 ): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await using gateway = await openGateway({ SVC_DATA_DIR: folder, ...environment }, options);
-    await work(gateway, folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using gateway = await openGateway(...options);
+  await work(gateway);
 }
 
 /** The same with its owner. */

@@ -16,8 +16,7 @@ import {
 } from "./transfer_fixture.ts";
 
 testOnEngines("facts are exported and imported with their sources, scopes and replacements", async (engine) => {
-  const folder = await Deno.makeTempDir();
-  await using source = await openGateway({ ...engine, SVC_DATA_DIR: folder });
+  await using source = await openGateway(engine);
   const { alice, bob } = await createCallers(source, "alice", "bob");
   await createCaller(source, "robo", { kind: "agent", owner: "alice" });
   const boss = await source.as("boss", { role: "owner" });
@@ -56,8 +55,7 @@ testOnEngines("facts are exported and imported with their sources, scopes and re
   assert.equal(recordsOfType(ofRoom, "memory").length, 3);
   assert.equal((await importArchive(source, boss, "gateway", archive)).progress.added.facts, 0);
 
-  const elsewhere = await Deno.makeTempDir();
-  await using target = await openGateway({ SVC_DATA_DIR: elsewhere });
+  await using target = await openGateway();
   const owner = await target.as("boss", { role: "owner" });
   const [first] = records;
   const position = parseRecords(archive).findIndex(({ type }) => type === "memory");
@@ -99,13 +97,10 @@ testOnEngines("facts are exported and imported with their sources, scopes and re
   await target.app.runMaintenance();
   const again = await importArchive(target, await target.as("boss", { role: "owner" }), "gateway", archive);
   assert.equal(again.progress.added.facts, 0);
-  await Deno.remove(folder, { recursive: true });
-  await Deno.remove(elsewhere, { recursive: true });
 });
 
 Deno.test("the export of a room has no facts about history that is hidden from who asked for it", async () => {
-  const folder = await Deno.makeTempDir();
-  await using gateway = await openGateway({ SVC_DATA_DIR: folder });
+  await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, [], { historyVisibility: "joined" });
   const before = await sendMessage(alice, roomId, "before");
@@ -118,5 +113,4 @@ Deno.test("the export of a room has no facts about history that is hidden from w
   await gateway.runJobs();
   const records = recordsOfType(await (await downloadExport(gateway, bob, id)).text(), "memory");
   assert.deepEqual(records.map(({ text, sources }) => [text, sources.length]), [["About both", 1]]);
-  await Deno.remove(folder, { recursive: true });
 });
