@@ -91,13 +91,13 @@ const FORM: RouteForm = {
 };
 /** Other parameters, such as those that sort, are ignored. */
 const Query = z.object({
-  filter: z.string().max(FILTER_MAX_CHARS).optional(),
-  startIndex: z.coerce.number().int().max(Number.MAX_SAFE_INTEGER).default(1),
-  count: z.coerce.number().int().default(PAGE_DEFAULT),
+  filter: z.string().max(FILTER_MAX_CHARS).optional().describe("Which of them, as in lists"),
+  startIndex: z.coerce.number().int().max(Number.MAX_SAFE_INTEGER).default(1).describe("Of the first, from 1"),
+  count: z.coerce.number().int().default(PAGE_DEFAULT).describe(`How many, at most ${PAGE_MAX}`),
 });
 const SearchRequest = Query.extend({
-  attributes: z.array(z.string().max(200)).max(ATTRIBUTES_MAX).optional(),
-  excludedAttributes: z.array(z.string().max(200)).max(ATTRIBUTES_MAX).optional(),
+  attributes: z.array(z.string().max(200)).max(ATTRIBUTES_MAX).optional().describe("Attributes to return; default all"),
+  excludedAttributes: z.array(z.string().max(200)).max(ATTRIBUTES_MAX).optional().describe("Attributes to leave out"),
 });
 type Question = z.output<typeof Query>;
 const PROJECTION = ["attributes", "excludedAttributes"].map((name) => ({
