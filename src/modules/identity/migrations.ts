@@ -100,5 +100,14 @@ const erased: Migration = {
   },
 };
 
+/** What has expired is looked for each hour. */
+const indexExpiry: Migration = {
+  name: "0004_index_expiry",
+  async up(db) {
+    await sql`create index api_token_expiry on api_token (expires_at)`.execute(db);
+    await sql`create index revoked_jti_expiry on revoked_jti (expires_at)`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, statistics, erased];
+export const migrations: readonly Migration[] = [baseline, statistics, erased, indexExpiry];

@@ -2,7 +2,7 @@
 import type { Kysely } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
 import { defineSignal } from "@/core/event/event.ts";
-import { queryInChunks } from "@/core/page.ts";
+import { inChunks, queryInChunks } from "@/core/page.ts";
 import { containsText } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 
@@ -105,6 +105,9 @@ export type IdentityTables = {
   /** As far as its handles are also those of principals. */
   user_group: { tenant_id: string; id: string; handle: string | null };
 };
+
+/** Families of expired tokens that one statement deletes. */
+const FAMILIES_AT_ONCE = 1000;
 
 const principalById = prepared((db: Kysely<IdentityTables>, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("principal").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
@@ -317,12 +320,10 @@ export class IdentityStore {
   /** Deletes revocations and API tokens that expired before `at`, in all tenants. */
   async deleteExpired(at: string): Promise<void> {
     await this.#db.deleteFrom("revoked_jti").where("expires_at", "<", at).execute();
-    await this.#db.deleteFrom("api_token").where("expires_at", "<", at).execute();
+    const expired = await this.#db.deleteFrom("api_token").where("expires_at", "<", at).returning("id").execute();
     // After the tokens: a family that is refreshed concurrently keeps both of its rows, or neither.
-    await this.#db.deleteFrom("token_family")
-      .where(({ not, exists, selectFrom }) =>
-        not(exists(selectFrom("api_token").select("id").whereRef("id", "=", "token_id")))
-      )
-      .execute();
+    for (const ids of inChunks(expired.map(({ id }) => id), FAMILIES_AT_ONCE)) {
+      await this.#db.deleteFrom("token_family").where("token_id", "in", ids).execute();
+    }
   }
 }

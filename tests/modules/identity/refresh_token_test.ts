@@ -7,6 +7,7 @@ import { FakeSocket } from "../../transport/ws_harness.ts";
 import { until } from "../../wait.ts";
 import { DAY, ME, outcomeOf, postRefresh, REFRESH, SECOND, TokenFamily, TOKENS } from "./refresh_token_fixture.ts";
 import { assertProblem, ok } from "../fixtures.ts";
+import { assertNoTenantScan, recordQueries } from "../query_log.ts";
 
 testOnEngines(
   "a refresh token is exchanged for the next pair, and the session remains one entry",
@@ -104,7 +105,15 @@ testOnEngines("an unused refresh token expires, and is deleted", async (environm
   gateway.clock.advance(DAY);
   assertProblem(await family.refresh(family.initial.refreshToken), 401, "token_expired");
   gateway.clock.advance(SECOND);
-  await gateway.app.runMaintenance();
+  const statements = await recordQueries(() => gateway.app.runMaintenance());
+  if (gateway.app.store.dialect === "sqlite") {
+    const tables = ["api_token", "token_family", "revoked_jti"];
+    const deletions = statements.filter(({ sql }) => tables.some((table) => sql.startsWith(`delete from "${table}"`)));
+    assert.equal(deletions.length, 3);
+    for (const statement of deletions) {
+      for (const table of tables) await assertNoTenantScan(gateway, statement, table);
+    }
+  }
   assertProblem(await family.refresh(family.initial.refreshToken), 401, "unauthenticated");
   await used.rotate(renewed);
   const { db } = gateway.app.store;
