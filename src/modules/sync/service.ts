@@ -3,7 +3,7 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { principalStream, roomStream, type StoredEvent } from "@/core/event/event.ts";
 import { type EventFilterOf, redactFor } from "@/core/event/event_view.ts";
-import { assertStillAuthorized } from "@/core/caller.ts";
+import { assertStillAuthorized, createYielder, nextTurn } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -93,7 +93,10 @@ export class SyncService {
   async #fullState(actor: Actor, include: SyncRead["include"], limited: boolean): Promise<Sync> {
     const now = await this.#readSnapshot(actor);
     const rooms = now.rooms.filter((room) => isVisible(actor, room));
+    // Of thousands of rooms each step takes milliseconds.
+    await nextTurn();
     const unreads = await this.#unreads(actor, rooms);
+    await nextTurn();
     return {
       ...await this.#commonFields(actor, now, rooms),
       limited,
@@ -143,8 +146,14 @@ export class SyncService {
   ): Promise<Sync["rooms"]> {
     const extrasOf = await this.#deps.views.loadExtras(actor, rooms, include);
     const now = this.#deps.clock.now();
-    const roleOf = (room: ViewedRoom) => effectiveRole(actor, room) ?? null;
-    return rooms.map((room) => ({ ...presentRoom({ room, role: roleOf(room) }, unreads, now), ...extrasOf(room) }));
+    const presented: Sync["rooms"] = [];
+    const pause = createYielder();
+    for (const room of rooms) {
+      const role = effectiveRole(actor, room) ?? null;
+      presented.push({ ...presentRoom({ room, role }, unreads, now), ...extrasOf(room) });
+      await pause();
+    }
+    return presented;
   }
 
   /** Counted up to the positions, without messages deleted since; their events are in the next response. */

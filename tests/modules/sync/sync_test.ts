@@ -316,3 +316,22 @@ Deno.test("sync.read rejects a cursor with characters that need escaping, at any
     assert.deepEqual([status, body.code, body.errors[0].pointer], [422, "validation_failed", "/since"]);
   }
 });
+
+Deno.test("sync.read gives others their turn while it presents many rooms", async () => {
+  await using gateway = await openGateway();
+  const alice = await createCaller(gateway, "alice");
+  for (let n = 0; n < 20; n++) await createRoom(alice);
+  const now = performance.now.bind(performance);
+  let [passedMs, ticks, isOver] = [0, 0, false];
+  const count = (): void => void (isOver || (ticks++, setImmediate(count)));
+  // As slow a machine as takes a slice for each room.
+  performance.now = () => now() + (passedMs += 5);
+  try {
+    setImmediate(count);
+    assert.equal((await start(alice)).rooms.length, 20);
+  } finally {
+    isOver = true;
+    performance.now = now;
+  }
+  assert.ok(ticks > 20, `${ticks} ticks`);
+});
