@@ -320,7 +320,7 @@ Deno.test("sync.read rejects a cursor with characters that need escaping, at any
 Deno.test("sync.read gives others their turn while it presents many rooms", async () => {
   await using gateway = await openGateway();
   const alice = await createCaller(gateway, "alice");
-  for (let n = 0; n < 20; n++) await createRoom(alice);
+  for (let n = 0; n < 20; n++) await createRoom(alice, []);
   const now = performance.now.bind(performance);
   let [passedMs, ticks, isOver] = [0, 0, false];
   const count = (): void => void (isOver || (ticks++, setImmediate(count)));
