@@ -31,7 +31,7 @@ const AUTHOR_FIELDS = ["authorId", "speakerId"];
  * The text of a JSON value with the person replaced by the pseudonym, and without what describes the person; the same text if it has
  * neither.
  */
-export function replaceInJson(text: unknown, person: ErasedPerson, hasOnlyIds = false): unknown {
+export function replaceInJson(text: unknown, person: ErasedPerson, hasOnlyIds: boolean): unknown {
   if (typeof text !== "string" || !textsOf(person).some((part) => text.includes(part))) return text;
   let value: unknown;
   try {

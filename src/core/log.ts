@@ -79,8 +79,8 @@ const STANDARD_ERROR = {
  */
 export async function startLogging(
   filter: LogFilter,
-  format: LogFormat = "auto",
-  { isExported = false }: { isExported?: boolean } = {},
+  format: LogFormat,
+  { isExported }: { isExported: boolean },
 ): Promise<void> {
   const isText = format === "text" || format === "auto" && Deno.stderr.isTerminal();
   await configure({

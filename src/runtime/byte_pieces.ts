@@ -20,7 +20,7 @@ type PieceOptions = {
 };
 
 /** The bytes of a stream, which is cancelled when not all of them are taken. */
-export async function* readPieces(stream: ReadableStream<Bytes>, options: PieceOptions = {}): AsyncGenerator<Bytes> {
+export async function* readPieces(stream: ReadableStream<Bytes>, options: PieceOptions): AsyncGenerator<Bytes> {
   const reader = byteReaderOf(stream) ?? stream.getReader();
   try {
     if (reader instanceof ReadableStreamBYOBReader) yield* fillPieces(reader, options);

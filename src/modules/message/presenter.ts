@@ -68,7 +68,7 @@ export function messageEvent(
 }
 
 /** Reactions in events, which are the same for all recipients. */
-export function sharedReactions(reactions: readonly Reaction[] = []): Reaction[] {
+export function sharedReactions(reactions: readonly Reaction[]): Reaction[] {
   return reactions.map(({ key, count }) => ({ key, count }));
 }
 

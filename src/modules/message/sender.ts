@@ -67,7 +67,7 @@ export class MessageSender {
   }
 
   /** `given` is what the caller sent: a repeat of it returns the first message, whatever filters make of it. */
-  send(context: Context, input: MessageContent, given: MessageContent = input): Promise<Sent> {
+  send(context: Context, input: MessageContent, given: MessageContent): Promise<Sent> {
     const item = { context, input, given };
     // Inside a transaction the message is part of it; waiting for a batch there would be a deadlock.
     if (this.#deps.isInTransaction()) return this.#commit([item]).then(([result]) => unwrap(result));

@@ -44,7 +44,7 @@ export class RoomPresenter {
     this.#deps = deps;
   }
 
-  async one(actor: Actor, grant: RoomGrant, include: readonly RoomInclude[] = []): Promise<Room> {
+  async one(actor: Actor, grant: RoomGrant, include: readonly RoomInclude[]): Promise<Room> {
     const [room] = await this.many(actor, [grant], include);
     if (room === undefined) throw new Error("Expected a room, received none");
     return room;

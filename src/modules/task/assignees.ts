@@ -57,7 +57,7 @@ export class TaskAssignees {
     actor: Actor,
     roomId: string,
     refs: readonly string[],
-    known: readonly string[] = [],
+    known: readonly string[],
   ): Promise<string[]> {
     const ids = [...new Set(refs.map((ref) => resolvePrincipalId(actor, ref)))];
     const added = ids.filter((id) => !known.includes(id));

@@ -9,7 +9,7 @@ export type ResponseData = StoredResponse;
 /** `type` of a problem is this and the code. */
 export const PROBLEM_TYPE = "urn:collab:problem:";
 
-export function jsonResponse(status: number, body: string | null, headers: Record<string, string> = {}): ResponseData {
+export function jsonResponse(status: number, body: string | null, headers: Record<string, string>): ResponseData {
   if (body !== null) headers["Content-Type"] = "application/json";
   return { status, headers, body };
 }

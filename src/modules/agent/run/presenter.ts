@@ -35,7 +35,7 @@ export function presentRun(row: RunRow, hasTexts = true): Run {
   };
 }
 
-export function presentStep(row: StepRow, hasTexts = true): RecordedStep {
+export function presentStep(row: StepRow, hasTexts: boolean): RecordedStep {
   return {
     step: row.n,
     kind: row.kind,
