@@ -3,7 +3,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notFound } from "@/core/fault.ts";
-import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import { assertIfMatch, type DispatchOperation, type ScimCall } from "./call.ts";
 import type { Condition, UserField } from "./filter.ts";
 import { applyPatch } from "./patch.ts";
@@ -124,18 +124,11 @@ export class ScimUsers {
     });
   }
 
-  async #write<Result>({ actor }: ScimCall, work: (tx: Transaction<ScimTables>) => Promise<Result>): Promise<Result> {
-    try {
-      return await this.#deps.store.write(async (tx) => {
-        await tx.lock(actor.tenantId, LOCK);
-        return await work(tx);
-      });
-    } catch (thrown) {
-      if (thrown instanceof UniqueViolation) {
-        throw new Fault("conflict", "Another user has this userName or externalId");
-      }
-      throw thrown;
-    }
+  #write<Result>({ actor }: ScimCall, work: (tx: Transaction<ScimTables>) => Promise<Result>): Promise<Result> {
+    return this.#deps.store.write(async (tx) => {
+      await tx.lock(actor.tenantId, LOCK);
+      return await work(tx);
+    }).catch(whenTaken((cause) => new Fault("conflict", "Another user has this userName or externalId", { cause })));
   }
 }
 
