@@ -1,11 +1,11 @@
 // The engines for the search suites: a gateway on each, deleted when it is disposed.
 import assert from "node:assert/strict";
-import type { Actor } from "@/core/actor.ts";
 import type { Context } from "@/core/operation.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl } from "../tier.ts";
 import { completeSearch } from "../modules/fixtures.ts";
+import { memberOf } from "../tokens.ts";
 
 type OpenedEngine = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
 type Engine = { name: string; open(environment?: Record<string, string>): Promise<OpenedEngine> };
@@ -58,17 +58,7 @@ export async function fillRoom(
   const roomId: string = room.body.id;
   const send = gateway.app.operations.get("message.send");
   assert.ok(send !== undefined);
-  const actor: Actor = {
-    tenantId: "default",
-    principalId: "alice",
-    kind: "human",
-    role: "member",
-    displayName: "Alice",
-    ownerId: null,
-    scopes: undefined,
-    tokenId: undefined,
-    expiresAt: undefined,
-  };
+  const actor = memberOf("default", "alice");
   const context: Context = { actor, requestId: "fill", access: send.access, operation: send.name, isReadOnly: false };
   const sent = await Promise.all(texts.map((text) => send.run(context, send.input.parse({ roomId, text }))));
   return { roomId, ids: sent.map((outcome) => (outcome as { output: { id: string } }).output.id) };

@@ -26,6 +26,7 @@ import { type Harness, openGateway } from "../harness.ts";
 import { fillRoom, testSearch, waitForIndex } from "./search_engines.ts";
 import { allEnded, WAIT_MS } from "../wait.ts";
 import { completeSearch, createCallers } from "../modules/fixtures.ts";
+import { memberOf } from "../tokens.ts";
 
 const NOTE = z.object({ id: z.string(), title: z.string() });
 
@@ -44,20 +45,6 @@ class NoteSearchable implements Searchable {
   entries(): Promise<readonly SearchEntry[]> {
     return Promise.resolve([]);
   }
-}
-
-function actorOf(principalId: string): Actor {
-  return {
-    tenantId: "default",
-    principalId,
-    kind: "human",
-    role: "member",
-    displayName: principalId,
-    ownerId: null,
-    scopes: undefined,
-    tokenId: undefined,
-    expiresAt: undefined,
-  };
 }
 
 function registerNotes(gateway: Harness): {
@@ -98,7 +85,7 @@ function registerNotes(gateway: Harness): {
       };
     },
     async find(who, query) {
-      const answer = await service.search(actorOf(who), {
+      const answer = await service.search(memberOf("default", who), {
         query,
         filters: { types: ["note"] },
         mode: "keyword",
@@ -352,7 +339,7 @@ testOnPostgres("one node at a time indexes in the background", async ({ SVC_DATA
 });
 
 Deno.test("SearchViewer.of requires a tenant and a principal", () => {
-  const actor = actorOf("alice");
+  const actor = memberOf("default", "alice");
   assert.throws(() => SearchViewer.of({ ...actor, tenantId: "" }), TypeError);
   assert.throws(() => SearchViewer.of({ ...actor, principalId: "" }), TypeError);
   assert.equal(SearchViewer.of({ ...actor, role: "guest" }).canBrowsePublic, false);
@@ -365,7 +352,7 @@ testOnPostgres("the newest messages with a frequent word are found without askin
   await fillRoom(gateway, alice, Array.from({ length: 60 }, (_, n) => `frequent ${n}`));
   await waitForIndex(alice);
   const store = new SearchStore(gateway.app.store.db as unknown as Kysely<SearchTables>, "postgres"); // these are in every store
-  const viewer = SearchViewer.of(actorOf("alice"));
+  const viewer = SearchViewer.of(memberOf("default", "alice"));
   const filter = { kinds: ["message"], isOnlyStreamed: true };
   const tokens = { all: hashGrams("default", new Matcher("frequent").requiredGrams), any: [] };
   const find = (leftMs: number, limit: number, after?: Candidate) =>

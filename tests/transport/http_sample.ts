@@ -8,6 +8,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { createHttpHandler, type HttpDeps } from "@/transport/http/server.ts";
+import { memberOf } from "../tokens.ts";
 
 const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
 const Kind = z.enum(["public", "private"]);
@@ -183,17 +184,7 @@ async function waitOrAbort(
   return { waited: true };
 }
 
-export const ALICE: Actor = {
-  tenantId: "acme",
-  principalId: "alice",
-  kind: "human",
-  role: "member",
-  displayName: "Alice",
-  ownerId: null,
-  scopes: undefined,
-  tokenId: undefined,
-  expiresAt: undefined,
-};
+export const ALICE = memberOf("acme", "alice");
 
 /** Tokens `alice` and `reader`; `old` has expired. */
 function authenticate(token: string): Promise<Actor> {

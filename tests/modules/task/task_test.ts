@@ -1,9 +1,9 @@
 // Tasks over REST: creation, updates, lists, deletion, access and events.
 import assert from "node:assert/strict";
-import type { Actor } from "@/core/actor.ts";
 import { nextKey } from "@/modules/task/key.ts";
 import { openTaskFixture, PATH } from "./task_fixture.ts";
 import { assertProblem, completeSearch, ok } from "../fixtures.ts";
+import { memberOf } from "../../tokens.ts";
 
 Deno.test("task.create numbers tasks within the room and returns every field", async () => {
   await using fixture = await openTaskFixture();
@@ -531,17 +531,7 @@ Deno.test("task.restore checks the limits of the tree", async () => {
 });
 
 Deno.test("a prefix is found with few queries among many similar rooms", async () => {
-  const actor: Actor = {
-    tenantId: "t",
-    principalId: "alice",
-    kind: "human",
-    role: "member",
-    displayName: "Alice",
-    ownerId: null,
-    scopes: undefined,
-    tokenId: undefined,
-    expiresAt: undefined,
-  };
+  const actor = memberOf("t", "alice");
   let steps = 0;
   const tasks: Parameters<typeof nextKey>[0] = {
     takeNumber() {
