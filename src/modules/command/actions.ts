@@ -1,10 +1,9 @@
 // Actions: a reader uses a button, a select or a form of a message, and its sender responds.
 import type { Element } from "@/core/interaction/element.ts";
 import { principalStream } from "@/core/event/event.ts";
-import { Fault, notFound, RetryTransaction } from "@/core/fault.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import { checkValues, type FormValues } from "@/core/interaction/form.ts";
 import type { ActionTarget, Responder } from "@/core/interaction/interaction.ts";
-import type { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -18,7 +17,6 @@ type Deps = {
   interactions: Interactions;
   identity: IdentityService;
   readMessage: (context: Context, id: string) => Promise<Message>;
-  metrics: Metrics;
 };
 type Given = { value: string | undefined; values: FormValues };
 
@@ -30,7 +28,7 @@ export class ActionService {
   }
 
   async invoke(context: Context, input: ActionInvoke): Promise<InteractionResult> {
-    const { interactions, readMessage, metrics } = this.#deps;
+    const { interactions, readMessage } = this.#deps;
     const message = await readMessage(context, input.id);
     const element = message.elements?.find(({ id }) => id === input.elementId);
     if (element === undefined) throw notFound("element of the message");
@@ -40,6 +38,7 @@ export class ActionService {
     const draft: Draft = {
       roomId: message.roomId,
       kind: "action",
+      source: target?.kind ?? "principal",
       name: elementId,
       messageId: message.id,
       responder,
@@ -48,26 +47,18 @@ export class ActionService {
       content: { messageId: message.id, elementId, ...given },
     };
     if (target === undefined) draft.event = eventOf(context, message, input, given, responder);
-    const count = (outcome: string): void => metrics.interactions.inc({ source: target?.kind ?? "principal", outcome });
-    try {
-      const result = await interactions.run(
-        context,
-        draft,
-        async (interaction) =>
-          await target?.invoke({
-            ...interaction,
-            responderId: responder.principalId,
-            messageId: message.id,
-            elementId,
-            ...given,
-          }) ?? { kind: "accepted" },
-      );
-      count(result.response.kind);
-      return result;
-    } catch (thrown) {
-      if (!(thrown instanceof RetryTransaction)) count(Fault.from(thrown).code);
-      throw thrown;
-    }
+    return await interactions.run(
+      context,
+      draft,
+      async (interaction) =>
+        await target?.invoke({
+          ...interaction,
+          responderId: responder.principalId,
+          messageId: message.id,
+          elementId,
+          ...given,
+        }) ?? { kind: "accepted" },
+    );
   }
 
   /** What responds for the sender; without a target it receives an event. */

@@ -3,10 +3,11 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { type EventDraft, principalStream } from "@/core/event/event.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, notFound, RetryTransaction } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Interaction, InteractionResponse, Responder } from "@/core/interaction/interaction.ts";
 import { canonicalJson } from "@/core/json.ts";
+import type { Metrics } from "@/core/metrics.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -34,11 +35,14 @@ type Deps = {
   timeoutFactor: number;
   roomAccess: RoomAccess;
   delivery: ResponseDelivery;
+  metrics: Metrics;
 };
 /** What begins: who is asked to respond, and what would be repeated. */
 export type Draft = {
   roomId: string;
   kind: "command" | "action";
+  /** The kind of what responds, as counted. */
+  source: string;
   /** The command, or the element. */
   name: string;
   /** The message of the element. */
@@ -64,6 +68,22 @@ export class Interactions {
    * that returned. If the node of the first has ended, it calls again, with the same id.
    */
   async run(
+    context: Context,
+    draft: Draft,
+    call: (interaction: Interaction) => Promise<InteractionResponse>,
+  ): Promise<InteractionResult> {
+    const count = (outcome: string): void => this.#deps.metrics.interactions.inc({ source: draft.source, outcome });
+    try {
+      const result = await this.#run(context, draft, call);
+      count(result.response.kind);
+      return result;
+    } catch (thrown) {
+      if (!(thrown instanceof RetryTransaction)) count(Fault.from(thrown).code);
+      throw thrown;
+    }
+  }
+
+  async #run(
     context: Context,
     draft: Draft,
     call: (interaction: Interaction) => Promise<InteractionResponse>,

@@ -36,6 +36,7 @@ export function commandModule(
     timeoutFactor,
     roomAccess,
     delivery: new ResponseDelivery({ identity, roomAccess, sender, messages, filter }),
+    metrics,
   });
   const readMessage = (context: Context, id: string) => messages.read(context, id);
   const commands = new CommandService({
@@ -43,9 +44,8 @@ export function commandModule(
     interactions,
     roomAccess,
     readMessage,
-    metrics,
   });
-  const actions = new ActionService({ modules, interactions, identity, readMessage, metrics });
+  const actions = new ActionService({ modules, interactions, identity, readMessage });
   return {
     name: "command",
     migrations,

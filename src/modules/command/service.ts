@@ -1,7 +1,6 @@
 // Runs commands: finds the one that is meant, checks what it is given, and calls its source.
-import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { Fault } from "@/core/fault.ts";
 import { checkValues } from "@/core/interaction/form.ts";
-import type { Metrics } from "@/core/metrics.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
@@ -14,7 +13,6 @@ type Deps = {
   interactions: Interactions;
   roomAccess: RoomAccess;
   readMessage: (context: Context, id: string) => Promise<Pick<Message, "roomId" | "threadId">>;
-  metrics: Metrics;
 };
 
 export class CommandService {
@@ -30,7 +28,7 @@ export class CommandService {
   }
 
   async run(context: Context, input: CommandRun): Promise<InteractionResult> {
-    const { catalog, interactions, roomAccess, metrics } = this.#deps;
+    const { catalog, interactions, roomAccess } = this.#deps;
     const { tenantId } = context.actor;
     const { role } = await roomAccess.require(context, input.roomId);
     const { name, text } = input.text === undefined ? { name: input.name ?? "", text: "" } : parseText(input.text);
@@ -42,25 +40,14 @@ export class CommandService {
     const draft = {
       roomId: input.roomId,
       kind: "command" as const,
+      source: source.kind,
       name,
       responder: command.responder,
       threadRootId: input.threadRootId,
       clientMessageId: input.clientMessageId,
       content: { source: sourceOf(found), name, text, args, threadRootId: input.threadRootId },
     };
-    const count = (outcome: string): void => metrics.interactions.inc({ source: source.kind, outcome });
-    try {
-      const result = await interactions.run(
-        context,
-        draft,
-        (interaction) => source.run({ ...interaction, command, text, args }),
-      );
-      count(result.response.kind);
-      return result;
-    } catch (thrown) {
-      if (!(thrown instanceof RetryTransaction)) count(Fault.from(thrown).code);
-      throw thrown;
-    }
+    return await interactions.run(context, draft, (interaction) => source.run({ ...interaction, command, text, args }));
   }
 
   /** A response in a thread needs its root message, visible to the caller. */
