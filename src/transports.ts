@@ -96,6 +96,7 @@ export async function createTransports(
     refusedOrigins,
     ...httpSettings(config),
     cpu,
+    guard: memoryGuard,
   });
   return { http, hub, memoryGuard, probes, mcp };
 }

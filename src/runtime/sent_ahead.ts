@@ -68,6 +68,6 @@ function announcingEnd(response: Response): Response {
 }
 
 /** A response that is shorter than it says ends its connection. */
-function closingResponse(): Response {
+export function closingResponse(): Response {
   return new Response(new Blob([]).stream(), { status: 429, headers: { "Content-Length": "1" } });
 }

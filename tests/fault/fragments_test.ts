@@ -13,7 +13,7 @@ const EVERY_MS = 50;
 const GROWTH_MAX_MIB = 450;
 /** There may be more, but not each time. What the first attack left in memory counts as grown. */
 const TRIES_MAX = 3;
-const WARNING = "unfinished inbound messages use too much memory";
+const WARNING = "unfinished input uses too much memory";
 /** So long the log says it only once. */
 const WARN_EVERY_MS = 60_000;
 /** Of the clock. */

@@ -6,6 +6,8 @@ import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/http/route.ts";
 import { hstsOf } from "@/transport/http/https.ts";
 import { createHttpHandler } from "@/transport/http/server.ts";
+import { Metrics } from "@/core/metrics.ts";
+import { type GuardedResponse, MemoryGuard } from "@/transport/shared/memory_guard.ts";
 import { captureLog } from "../log_capture.ts";
 import { pause, until } from "../wait.ts";
 import { createSampleGateway, jsonRequest } from "./http_sample.ts";
@@ -329,4 +331,56 @@ Deno.test("few responses to strangers leave at once, in turns of their addresses
   await Promise.all([...flood, other, caller]);
   assert.ok(ticks >= 12, `all left in ${ticks} ticks`);
   assert.ok(left.indexOf("caller") < 20 && left.indexOf("other") < 20, left.join());
+});
+
+Deno.test("the memory guard can end what waits for a response and streams without an end, and nothing else", async () => {
+  const guarded = new Set<GuardedResponse>();
+  const guard = new MemoryGuard({ budgetBytes: Infinity, metrics: new Metrics() });
+  guard.addResponse = (response) => void guarded.add(response);
+  guard.deleteResponse = (response) => void guarded.delete(response);
+  const waiting = Promise.withResolvers<Response>();
+  const isCancelled = { late: false, stream: false };
+  const streamOf = (name: keyof typeof isCancelled): ReadableStream<Uint8Array<ArrayBuffer>> =>
+    new ReadableStream({ cancel: () => void (isCancelled[name] = true) });
+  const routeOf = (path: string, handle: Route["handle"]): Route => ({
+    name: `file.${path}`,
+    summary: "Read",
+    tag: "file",
+    method: "GET",
+    path: `/v1/${path}`,
+    auth: "public",
+    hasNoTimeout: true,
+    document: { responses: {} },
+    handle,
+  });
+  const { call } = createSampleGateway({
+    guard,
+    routes: [
+      routeOf("late", () => waiting.promise),
+      routeOf("stream", () => new Response(streamOf("stream"))),
+      routeOf("events", () => new Response("data: x")),
+      routeOf("file", () => new Response(streamOf("late"), { headers: { "Content-Length": "9" } })),
+    ],
+  });
+  const shed = (): void => guarded.forEach((response) => (guarded.delete(response), response.shed()));
+  const late = call("/v1/late");
+  await until(() => guarded.size === 1, "what waits is guarded");
+  shed();
+  const response = await late;
+  assert.deepEqual([response.status, response.headers.get("Content-Length")], [429, "1"]);
+  assert.equal(await response.text(), "", "shorter than announced, which ends the connection");
+  waiting.resolve(new Response(streamOf("late")));
+  await until(() => isCancelled.late, "the response that nobody gets is cancelled");
+
+  const stream = await call("/v1/stream");
+  assert.equal(guarded.size, 1);
+  shed();
+  await assert.rejects(stream.text(), /sends too much/);
+  assert.equal(isCancelled.stream, true);
+
+  const events = await call("/v1/events");
+  assert.equal(guarded.size, 1);
+  assert.equal(await events.text(), "data: x");
+  await (await call("/v1/file")).body?.cancel();
+  assert.equal(guarded.size, 0, "nothing is left, and what has a length is sent as fast as it is read");
 });

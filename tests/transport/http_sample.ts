@@ -8,6 +8,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { createHttpHandler, type HttpDeps } from "@/transport/http/server.ts";
+import { MemoryGuard } from "@/transport/shared/memory_guard.ts";
 import { memberOf } from "../tokens.ts";
 
 const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
@@ -239,6 +240,7 @@ export function createSampleGateway(
     metrics,
     checkReadiness: () => Promise.resolve({ isReady: true, checks: { store: true } }),
     version: "0.1.0",
+    guard: new MemoryGuard({ budgetBytes: Infinity, metrics }),
     ...overrides,
   };
   const http = createHttpHandler(deps);

@@ -283,6 +283,25 @@ Deno.test("the unresponsive sockets of one principal are closed together, unless
   assert.deepEqual([slow, bots, attack, newest].map(closed), [0, 0, 40, 4]);
 });
 
+Deno.test("responses that last are cut off while memory grows beyond twice the budget, newest first", () => {
+  using harness = new GuardHarness();
+  const cutOff: number[] = [];
+  const responses = Array.from({ length: 20 }, (_, at) => ({ shed: () => void cutOff.push(at) }));
+  for (const response of responses) harness.guard.addResponse(response);
+  harness.pass(SAMPLE_MS);
+  harness.usedMib += 500;
+  harness.pass(1000);
+  assert.deepEqual(cutOff, [], "they are closed later than sockets");
+  harness.usedMib += 20;
+  harness.pass(200);
+  assert.deepEqual(cutOff, [19, 18, 17, 16, 15, 14, 13, 12], "once for each growth");
+  assert.equal(harness.guard.isShedding, true);
+  for (const response of responses.slice(2, 12)) harness.guard.deleteResponse(response);
+  harness.usedMib += 20;
+  harness.pass(200);
+  assert.deepEqual(cutOff.slice(8), [1, 0]);
+});
+
 Deno.test("no socket is accepted until memory use is back to normal, and earlier growth is not attributed to later sockets", () => {
   using harness = new GuardHarness();
   harness.add(new FakeGuardedSocket());

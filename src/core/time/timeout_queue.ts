@@ -41,6 +41,13 @@ export class TimeoutQueue {
     });
   }
 
+  /** Calls `onLate` once if `work` takes longer than the timeout. */
+  watch(work: Promise<unknown>, onLate: () => void): void {
+    const waiting = this.#append(onLate);
+    const remove = (): void => this.#remove(waiting);
+    work.then(remove, remove);
+  }
+
   #append(expire: () => void): PendingTimeout {
     const waiting: PendingTimeout = {
       expiresAt: performance.now() + this.#timeoutMs,

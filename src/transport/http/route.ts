@@ -16,6 +16,7 @@ import {
 } from "./auth.ts";
 import { readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
+import type { LastingResponses } from "./lasting_responses.ts";
 import type { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { idempotencyKeyOf, runOnceForKey } from "./idempotency.ts";
 import { addressLimitKey } from "../shared/client_address.ts";
@@ -36,6 +37,7 @@ export function routeEndpoint(
     bodyMaxBytes: number;
     cpu: CpuBudget | undefined;
     unreadResponses: UnreadResponses;
+    lasting: LastingResponses;
   },
 ): Endpoint {
   const { method, path } = route;
@@ -98,7 +100,8 @@ export function routeEndpoint(
       return result;
     });
     const response = await callRoute(request, call, actor);
-    return context.withHeaders(request.method === "HEAD" ? await withoutBody(response) : response);
+    if (request.method === "HEAD") return context.withHeaders(await withoutBody(response));
+    return context.withHeaders(route.hasNoTimeout ? deps.lasting.guard(response) : response);
   }
 
   function callRoute(request: Request, call: RouteCall, actor: Actor | undefined): Promise<Response> | Response {

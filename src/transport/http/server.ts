@@ -16,7 +16,8 @@ import { LruMap } from "@/core/lru_map.ts";
 import type { Route } from "@/core/http/route.ts";
 import { nameSpan } from "@/runtime/spans.ts";
 import { type Authenticate, consumeAuthFailureRate, createRequestAuthenticator, type HttpLimits } from "./auth.ts";
-import { createClientResolver } from "../shared/client_address.ts";
+import { type Client, createClientResolver } from "../shared/client_address.ts";
+import type { MemoryGuard } from "../shared/memory_guard.ts";
 import { WebClient } from "../web/page.ts";
 import { type CorsRules, createCors } from "./cors.ts";
 import { docsRedirect, docsRoutes } from "./docs.ts";
@@ -28,6 +29,7 @@ import { Meters } from "./meter.ts";
 import { openapiRoute } from "./openapi/document.ts";
 import { createNearestRoutes } from "./nearest_route.ts";
 import { LargeBodies } from "./large_bodies.ts";
+import { LastingResponses } from "./lasting_responses.ts";
 import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
 import { routeEndpoint } from "./route.ts";
@@ -62,6 +64,8 @@ export type HttpDeps = CorsRules & {
   bodyMaxBytes?: number;
   /** CPU time of callers; absent if it is not limited. */
   cpu?: CpuBudget;
+  /** What ends responses that last when memory grows too far. */
+  guard: MemoryGuard;
 };
 
 /** Handles a request of the peer at `ip`; never rejects. */
@@ -97,18 +101,24 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const unreadResponses = new UnreadResponses();
   const unreadBodies = new UnreadBodies();
   const strangerTurns = new StrangerTurns();
+  const lasting = new LastingResponses(deps.guard);
   const routes = withBuiltInRoutes(deps);
   const forms = new Map(routes.flatMap(({ form }) => form?.below === undefined ? [] : [[form.below, form] as const]));
   const app = mount([
     ...operations.map((operation) =>
       operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies, unreadResponses })
     ),
-    ...routes.map((route) => routeEndpoint(route, { ...shared, limits, unreadResponses })),
+    ...routes.map((route) => routeEndpoint(route, { ...shared, limits, unreadResponses, lasting })),
     docsRedirect,
   ], meters);
 
-  return async function handle(request, peer) {
+  return function handle(request, peer) {
     const client = clientOf(request, peer);
+    const response = respond(request, client);
+    return request.headers.has("Upgrade") ? response : lasting.run(response);
+  };
+
+  async function respond(request: Request, client: Client): Promise<Response> {
     const context = new RequestContext(request, client.ip, client.isHttps);
     // Requests read in one tick are handled together, at half the cost.
     // Upgrades must be synchronous up to runtime/upgrade.ts, or aborted ones would leak.
@@ -131,7 +141,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
       await strangerTurns.take(client.ip, Number(response.headers.get("Content-Length") ?? 0));
     }
     return response;
-  };
+  }
 }
 
 /** The response for what was thrown; what nobody expected is logged. */

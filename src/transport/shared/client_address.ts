@@ -3,7 +3,7 @@ import ipaddr from "ipaddr.js";
 import { LIST_HEADER_MAX_CHARS } from "@/core/http/request.ts";
 
 /** The client as seen through trusted proxies. */
-type Client = { ip: string; isHttps: boolean };
+export type Client = { ip: string; isHttps: boolean };
 
 type Address = ReturnType<typeof ipaddr.process>;
 

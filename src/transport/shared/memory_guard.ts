@@ -1,5 +1,6 @@
-// Bounds the memory of unfinished messages. The runtime limits a frame to 64 MiB, but neither all fragments of a message nor
-// all sockets together (see runtime/memory.ts). So the memory of the process is sampled, and sockets are closed.
+// Bounds the memory of input that the runtime buffers without limit: fragments of messages, of all sockets together (see
+// runtime/memory.ts), and what clients send before they have a response (see runtime/sent_ahead.ts). So the memory of the process is
+// sampled, sockets are closed, and responses that last are cut off.
 import { MINUTE_MS } from "@/core/time/clock.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
@@ -19,6 +20,12 @@ export type GuardedSocket = {
   /** Requests a message from the peer, which cannot send it in the middle of another one. */
   probe(): void;
   /** Closes it and frees its memory in the runtime, whatever the peer does. */
+  shed(): void;
+};
+
+/** A response that is not sent for some time. */
+export type GuardedResponse = {
+  /** Ends it, and its connection with it. */
   shed(): void;
 };
 
@@ -70,9 +77,9 @@ const CALM_MS = 300;
 const WARN_EVERY_MS = MINUTE_MS;
 /**
  * The part of the budget at which each step starts. It is small for sockets that are silent, which never sent a complete message:
- * the runtime may read more than 100 MiB before the next sample.
+ * the runtime may read more than 100 MiB before the next sample. It is large for responses, whose clients cannot be probed.
  */
-const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, alert: 1 / 4, probe: 1 / 2 };
+const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, alert: 1 / 4, probe: 1 / 2, responses: 2 };
 /**
  * How long a socket may take to send its first message. Before that it is not called silent: in a crowd that comes back, the
  * process grows by 15 MiB at once for its own needs, such as compiling.
@@ -91,12 +98,15 @@ export class MemoryGuard {
   /** A new one whenever sampling starts: it compares what it measures in a row. */
   #memory: MemoryOutsideHeap;
   readonly #sockets = new Map<GuardedSocket, Acceptance>();
+  readonly #responses = new Set<GuardedResponse>();
   /** Those that were not authenticated at the last sample. */
   readonly #unauthenticated = new Set<GuardedSocket>();
   #accepted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #windows = openWindows(Infinity, 0, 0);
   #probe: { at: number; samples: number; grown: number } | undefined;
+  /** How far memory had grown when responses were last cut off. */
+  #cutOffAt = 0;
   #episode: Episode | undefined;
   #warnedAt = -Infinity;
   /** That of the last socket that it was measured for. */
@@ -139,15 +149,22 @@ export class MemoryGuard {
     }
     this.#sockets.set(socket, { at, level: this.#lastAcceptance.level });
     this.#unauthenticated.add(socket);
-    if (this.#timer !== undefined) return;
-    this.#windows = openWindows(Infinity, this.#accepted, 0);
-    this.#schedule(0);
+    this.#start();
+  }
+
+  addResponse(response: GuardedResponse): void {
+    if (this.#timer === undefined) this.#memory = new MemoryOutsideHeap(this.#options.usage);
+    this.#responses.add(response);
+    this.#start();
   }
 
   delete(socket: GuardedSocket): void {
     this.#remove(socket);
-    if (this.#sockets.size > 0 || this.isShedding) return;
-    this.close();
+    if (!this.#isNeeded) this.close();
+  }
+
+  deleteResponse(response: GuardedResponse): void {
+    if (this.#responses.delete(response) && !this.#isNeeded) this.close();
   }
 
   /** Growth over the lowest level of the last minute, without outgoing data, in bytes. */
@@ -165,8 +182,10 @@ export class MemoryGuard {
     if (grown > budgetBytes * STEP.probe) this.#probeAll(time);
     else this.#probe = undefined;
     if (grown > budgetBytes) this.#shed(this.#unresponsive(grown, time), grown, time);
+    if (grown > budgetBytes * STEP.responses) this.#shed(this.#newestResponses(grown), grown, time);
+    else this.#cutOffAt = 0;
     this.#endEpisodeWhenCalm(grown, time);
-    if (this.#sockets.size > 0 || this.isShedding) {
+    if (this.#isNeeded) {
       // Checking many sockets takes time; this bounds its share.
       const delayMs = (performance.now() - startedAt) * 20;
       this.#schedule(Math.max(delayMs, this.#mayMatter(grown, STEP.alert) ? ALERT_SAMPLE_MS : SAMPLE_MS));
@@ -183,6 +202,16 @@ export class MemoryGuard {
   get #floor(): number {
     const { current, previous } = this.#windows;
     return Math.min(current.lowest, previous.lowest) + SOCKET_BYTES * (this.#accepted - previous.accepted);
+  }
+
+  get #isNeeded(): boolean {
+    return this.#sockets.size > 0 || this.#responses.size > 0 || this.isShedding;
+  }
+
+  #start(): void {
+    if (this.#timer !== undefined) return;
+    this.#windows = openWindows(Infinity, this.#accepted, 0);
+    this.#schedule(0);
   }
 
   #schedule(delayMs: number): void {
@@ -281,12 +310,20 @@ export class MemoryGuard {
     const silent = [...this.#sockets.keys()].filter(({ lastReceivedAt }) => lastReceivedAt < probe.at);
     if (silent.length === 0) this.#probe = undefined;
     else probe.grown = grown;
-    // A map is in insertion order.
+    return this.#withCrowds(this.#batchOf(silent, grown), silent);
+  }
+
+  /** A share of the responses each time that memory has grown further. */
+  #newestResponses(grown: number): GuardedResponse[] {
+    if (grown < this.#cutOffAt + NOISE_BYTES) return [];
+    this.#cutOffAt = grown;
+    return this.#batchOf([...this.#responses], grown);
+  }
+
+  /** The newest ones of what is in the order of insertion. */
+  #batchOf<Item>(items: Item[], grown: number): Item[] {
     const part = Math.floor(grown / this.#options.budgetBytes) / SHED_BATCH.part;
-    return this.#withCrowds(
-      silent.reverse().slice(0, Math.max(SHED_BATCH.least, Math.ceil(silent.length * part))),
-      silent,
-    );
+    return items.reverse().slice(0, Math.max(SHED_BATCH.least, Math.ceil(items.length * part)));
   }
 
   /** Adds the other unresponsive sockets of owners with a crowd of them. */
@@ -301,23 +338,25 @@ export class MemoryGuard {
     return [...new Set([...batch, ...crowds.flat()])];
   }
 
-  #shed(sockets: readonly GuardedSocket[], grown: number, time: number): void {
-    if (sockets.length === 0) return;
+  #shed(some: readonly (GuardedSocket | GuardedResponse)[], grown: number, time: number): void {
+    if (some.length === 0) return;
     if (this.#episode === undefined) {
       this.#episode = { peak: grown, grewAt: time, closed: 0 };
       const level = time - this.#warnedAt < WARN_EVERY_MS ? "debug" : "warn";
       if (level === "warn") this.#warnedAt = time;
-      log[level]("unfinished inbound messages use too much memory: closing sockets and rejecting new ones", {
+      log[level]("unfinished input uses too much memory: closing connections and rejecting new sockets", {
         grownMib: Math.round(grown / MIB),
         sockets: this.#sockets.size,
-        closing: sockets.length,
+        responses: this.#responses.size,
+        closing: some.length,
       });
     }
-    this.#episode.closed += sockets.length;
-    this.#options.metrics.connectionErrors.inc({ type: "memory" }, sockets.length);
-    for (const socket of sockets) {
-      this.#remove(socket);
-      socket.shed();
+    this.#episode.closed += some.length;
+    this.#options.metrics.connectionErrors.inc({ type: "memory" }, some.length);
+    for (const one of some) {
+      this.#responses.delete(one);
+      if ("probe" in one) this.#remove(one);
+      one.shed();
     }
   }
 
