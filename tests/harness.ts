@@ -210,7 +210,7 @@ export async function openGateway(
       models: new ScriptedModels(),
       createOutbound: createPatientOutbound,
       timeoutFactor: PLUGIN_TIMEOUT_FACTOR,
-      ...(openTestStore === undefined ? {} : { openStore: openTestStore }),
+      openStore: openTestStore,
       ...extensions,
     })
   );
@@ -238,14 +238,10 @@ function createPatientOutbound(deps: OutboundDeps): Outbound {
 /** Enough to wait for each other. A session costs its server more than what most tests do over it. */
 const SESSIONS = { writeConnections: 2, readConnections: 2 };
 
-/** What opens the store of a test faster than the app would; `undefined` if nothing does. */
-async function findStore(url: string): Promise<Extensions["openStore"]> {
-  if (url.startsWith("postgres:")) {
-    const { openPostgresStore } = await import("@/adapters/store/postgres/store.ts");
-    return (_url, clock) => Promise.resolve(openPostgresStore(url, { clock, ...SESSIONS }));
-  }
+/** Opens the store of a test faster than the app would. */
+async function findStore(url: string): Promise<typeof openStore> {
   const image = url === "sqlite::memory:" ? await findImage() : undefined;
-  if (image === undefined) return undefined;
+  if (image === undefined) return (url, clock) => openStore(url, clock, SESSIONS);
   return (_url, clock) => Promise.resolve(openSqliteStore(":memory:", { clock, image }));
 }
 

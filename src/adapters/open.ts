@@ -15,6 +15,7 @@ import type { Store } from "@/ports/store.ts";
 import type { VectorEngines } from "@/ports/vectors.ts";
 import type { S3Options } from "./blob/s3.ts";
 import type { NodeLock } from "./store/lease_takeover.ts";
+import type { SessionCounts } from "./store/postgres/store.ts";
 import { findMisconfiguration } from "./store/postgres/errors.ts";
 
 export const SQLITE_SCHEME = "sqlite:";
@@ -51,9 +52,9 @@ export function clockFor(url: string, source: TimeSource): Clock {
 }
 
 /** Opens the store at `sqlite:<path>` or `postgres://…`. Its tables exist once `migrateStore` has run. */
-export function openStore(url: string, clock: Clock): Promise<AnyStore> {
+export function openStore(url: string, clock: Clock, sessions?: SessionCounts): Promise<AnyStore> {
   return withOpenErrors(async () => {
-    const store = await createStore(url, clock);
+    const store = await createStore(url, clock, sessions);
     await assertServerSettings(store).catch(async (cause) => {
       await store.close();
       throw cause;
@@ -114,14 +115,14 @@ function throwUnusable(cause: unknown): never {
   throw new Error("SVC_DATABASE_URL: the database cannot be used", { cause });
 }
 
-async function createStore(url: string, clock: Clock): Promise<AnyStore> {
+async function createStore(url: string, clock: Clock, sessions?: SessionCounts): Promise<AnyStore> {
   const path = sqlitePathOf(url);
   if (path !== undefined) {
     const { openSqliteStore } = await import("./store/sqlite/store.ts");
     return openSqliteStore(path, { clock });
   }
   const { openPostgresStore } = await import("./store/postgres/store.ts");
-  return openPostgresStore(url, { clock });
+  return openPostgresStore(url, { clock, ...sessions });
 }
 
 export type Node = NodeLock & { acquire(): Promise<void>; close(): Promise<void> };

@@ -7,7 +7,8 @@ import { resetAfterFailover } from "./failover.ts";
 const RESPONSE_TIMEOUT_MS = 15_000;
 const MIGRATION_TIMEOUT_MS = HOUR_MS;
 
-type PostgresStoreOptions = StoreOptions & {
+/** Sessions on a server. */
+export type SessionCounts = {
   /** Connections that write, each with its own batch; default 4. */
   writeConnections?: number;
   /** Connections that read; default 4. */
@@ -20,7 +21,7 @@ export function openPostgresPool(url: string, max: number): PostgresPool {
 }
 
 /** Opens a store on the database at `url`; connections are opened when they are first needed. */
-export function openPostgresStore<Tables>(url: string, options: PostgresStoreOptions): SqlStore<Tables> {
+export function openPostgresStore<Tables>(url: string, options: StoreOptions & SessionCounts): SqlStore<Tables> {
   const { writeConnections = 4, readConnections = 4 } = options;
   const settings = settingsOf(url);
   let known: string | undefined;
