@@ -236,7 +236,7 @@ function createPatientOutbound(deps: OutboundDeps): Outbound {
 }
 
 /** Enough to wait for each other. A session costs its server more than what most tests do over it. */
-const SESSIONS = { writeConnections: 2, readConnections: 2 };
+const SESSIONS = { writeConnections: 3, readConnections: 2 };
 
 /** Opens the store of a test faster than the app would. */
 async function findStore(url: string): Promise<typeof openStore> {
