@@ -4,7 +4,7 @@
 import { addressLimitKey } from "../shared/client_address.ts";
 
 /** How many leave at once. A long one counts as another one for each part of this length. */
-const AT_ONCE = 8;
+const AT_ONCE = 24;
 const PART_BYTES = 16 * 1024;
 
 type WaitingResponse = { weight: number; leave: () => void };
