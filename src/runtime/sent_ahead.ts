@@ -12,8 +12,11 @@
  * ahead; then it learns that the connection ends, and opens another one.
  */
 const AHEAD_MAX = 20;
-/** Connections that are remembered. */
-const CONNECTIONS_MAX = 10_000;
+const PORTS = 65_536;
+/** What a connection does, by the port of its client. Clients on several hosts may have the same port, but hardly in one tick. */
+const IDLE = 0;
+const PENDING = 1;
+const ANSWERED = 2;
 
 const SWITCHING_PROTOCOLS = 101;
 
@@ -22,43 +25,42 @@ type Handler = (request: Request, info: Info) => Response | Promise<Response>;
 
 /** The handler, for connections whose requests await the responses before them. */
 export function withoutPipelines(handler: Handler): Handler {
-  /** Connections with a request, from its arrival until the tick after its response. */
-  const busy = new Map<string, "pending" | "answered">();
+  const states = new Uint8Array(PORTS);
   /** How many requests in a row have come too early. */
-  const ahead = new Map<string, number>();
+  const early = new Uint8Array(PORTS);
+  /** Those with a response since the last tick. */
+  let answered: number[] = [];
 
-  /** Counts a request; returns how many of its connection have come too early. */
-  function count(connection: string): number {
-    // Only HTTP/2 sends the next one while one is pending.
-    if (busy.get(connection) !== "answered") {
-      if (ahead.size > 0) ahead.delete(connection);
-      return 0;
-    }
-    const early = (ahead.get(connection) ?? 0) + 1;
-    if (ahead.size >= CONNECTIONS_MAX) ahead.clear();
-    ahead.set(connection, early);
-    return early;
+  function forget(): void {
+    for (const port of answered) if (states[port] === ANSWERED) states[port] = IDLE;
+    answered = [];
+  }
+
+  function onAnswered(port: number): void {
+    states[port] = ANSWERED;
+    if (answered.push(port) === 1) setImmediate(forget);
   }
 
   return function handle(request, info) {
-    const { hostname, port } = info.remoteAddr;
-    const connection = `${hostname} ${port}`;
-    const early = count(connection);
+    const { port } = info.remoteAddr;
+    // Only HTTP/2 sends the next one while one is pending.
+    const count = states[port] === ANSWERED ? Math.min((early[port] ?? 0) + 1, AHEAD_MAX + 1) : 0;
+    early[port] = count;
     // The response before has announced it.
-    if (early > AHEAD_MAX) return closingResponse();
-    busy.set(connection, "pending");
-    return respond(connection, request, info, early === AHEAD_MAX);
+    if (count > AHEAD_MAX) return closingResponse();
+    states[port] = PENDING;
+    const response = handler(request, info);
+    if (response instanceof Promise) {
+      const mark = (): void => onAnswered(port);
+      response.then(mark, mark);
+    } else onAnswered(port);
+    return count === AHEAD_MAX ? announceEnd(response) : response;
   };
+}
 
-  async function respond(connection: string, request: Request, info: Info, isLast: boolean): Promise<Response> {
-    try {
-      const response = await handler(request, info);
-      return isLast && response.status !== SWITCHING_PROTOCOLS ? announcingEnd(response) : response;
-    } finally {
-      busy.set(connection, "answered");
-      setImmediate(() => busy.delete(connection));
-    }
-  }
+async function announceEnd(pending: Response | Promise<Response>): Promise<Response> {
+  const response = await pending;
+  return response.status === SWITCHING_PROTOCOLS ? response : announcingEnd(response);
 }
 
 function announcingEnd(response: Response): Response {

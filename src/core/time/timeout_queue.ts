@@ -41,11 +41,10 @@ export class TimeoutQueue {
     });
   }
 
-  /** Calls `onLate` once if `work` takes longer than the timeout. */
-  watch(work: Promise<unknown>, onLate: () => void): void {
+  /** Calls `onLate` after the timeout, unless the function that it returns was called before. */
+  start(onLate: () => void): () => void {
     const waiting = this.#append(onLate);
-    const remove = (): void => this.#remove(waiting);
-    work.then(remove, remove);
+    return () => this.#remove(waiting);
   }
 
   #append(expire: () => void): PendingTimeout {

@@ -18,19 +18,26 @@ export class LastingResponses {
   /** What `work` resolves to, or one that ends the connection, if the guard cuts it off before. */
   run(work: Promise<Response>): Promise<Response> {
     return new Promise((resolve, reject) => {
+      let late: GuardedResponse | undefined;
       let isCutOff = false;
-      const late: GuardedResponse = {
-        shed() {
-          isCutOff = true;
-          resolve(closingResponse());
-        },
+      const shed = (): void => {
+        isCutOff = true;
+        resolve(closingResponse());
       };
-      this.#pending.watch(work, () => this.#guard.addResponse(late));
-      work.finally(() => this.#guard.deleteResponse(late)).then((response) => {
+      const stop = this.#pending.start(() => this.#guard.addResponse(late = { shed }));
+      const end = (): void => {
+        stop();
+        if (late !== undefined) this.#guard.deleteResponse(late);
+      };
+      work.then((response) => {
+        end();
         // Nobody waits for it, also if it fails.
         if (isCutOff) response.body?.cancel().catch(() => {});
         else resolve(response);
-      }, reject);
+      }, (cause) => {
+        end();
+        reject(cause);
+      });
     });
   }
 
