@@ -6,7 +6,7 @@
 //
 //   socket.onmessage = () => {}; // Not called while fragments without end arrive; only `Deno.memoryUsage().rss` grows.
 //
-// Delete it, and transport/ws/memory_guard.ts with it, when the length of a message can be limited.
+// Delete it, and transport/shared/memory_guard.ts with it, when the length of a message can be limited.
 import process from "node:process";
 
 /** The runtime retains a buffer of the largest frame of each socket, and does not release sent frames at once. */
