@@ -298,6 +298,27 @@ Deno.test("webhook_cursor.put repeats what a run has delivered and not yet store
   assert.deepEqual(endpoint.texts, ["one", "one"]);
 });
 
+testOnEngines(
+  "what is sent to an address that a webhook no longer has is delivered to the new one",
+  async (settings) => {
+    await using gateway = await openWithEndpoints(settings);
+    await using former = new Endpoint();
+    await using current = new Endpoint();
+    const { alice } = await createCallers(gateway, "alice");
+    const roomId = await createRoom(alice, []);
+    const { id } = await createWebhook(alice, former.url, { roomIds: [roomId] });
+    const { promise: isChanged, resolve } = Promise.withResolvers<void>();
+    former.answer = async () => (await isChanged, new Response(null, { status: 204 }));
+    await sendMessage(alice, roomId, "one");
+    await until(() => former.requests.length === 1, "it takes its time");
+    ok(await alice.patch(`${WEBHOOKS}/${id}`, { url: current.url }));
+    resolve();
+    await sendMessage(alice, roomId, "two");
+    await until(() => current.texts.includes("two"), "the next is for the new address");
+    assert.deepEqual([former.texts, current.texts], [["one"], ["one", "two"]]);
+  },
+);
+
 Deno.test("webhook_cursor.put repeats events with the same ids, or leaves some out", async () => {
   await using gateway = await openWithEndpoints();
   await using endpoint = new Endpoint();

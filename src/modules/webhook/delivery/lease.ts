@@ -149,7 +149,8 @@ export class WebhookLease {
       });
       if (row === undefined) return undefined;
       await deliveries.addDeliveries(attempts, count);
-      return { row, isDone: await work(deliveries) };
+      // What a former address got is delivered again, to the one that the webhook has now.
+      return { row, isDone: row.url === this.#row.url && await work(deliveries) };
     });
     if (result === undefined) {
       this.end({ kind: "ended" });
