@@ -20,7 +20,7 @@ export function inJsonList(dialect: Dialect, column: string, json: string): RawB
 }
 
 /** Whether a text column has a value, written so that the planner uses no index for it. */
-export function equalsUnindexed(column: string, value: string): RawBuilder<SqlBool> {
+export function equalsUnindexed(column: string, value: string | RawBuilder<string>): RawBuilder<SqlBool> {
   return sql<SqlBool>`${sql.ref(column)} || '' = ${value}`;
 }
 

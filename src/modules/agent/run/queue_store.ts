@@ -1,5 +1,6 @@
 // SQL of the runs that nodes execute, of all tenants: which may start or continue, and their leases.
-import { type Kysely, sql, type SqlBool } from "kysely";
+import { type Kysely, sql } from "kysely";
+import { equalsUnindexed } from "@/ports/sql/filters.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { isUnfinished } from "./store.ts";
 
@@ -58,11 +59,9 @@ export class RunQueueStore {
         not(exists(
           selectFrom("agent_run as other").select("other.id").where(isUnfinished("other"))
             .where("other.status", "=", "running").where("other.lease_until", ">=", now)
-            .where("other.is_external", "=", 0).where(sql<SqlBool>`other.tenant_id || '' = run.tenant_id`).whereRef(
-              "other.agent_id",
-              "=",
-              "run.agent_id",
-            )
+            .where("other.is_external", "=", 0)
+            .where(equalsUnindexed("other.tenant_id", sql.ref("run.tenant_id")))
+            .whereRef("other.agent_id", "=", "run.agent_id")
             .whereRef("other.room_id", "=", "run.room_id").whereRef("other.thread_id", "=", "run.thread_id"),
         ))
       );

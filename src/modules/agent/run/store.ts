@@ -14,13 +14,14 @@ export const UNFINISHED = ["queued", "running", ...WAITING] as const satisfies R
  * condition as it is in the index.
  */
 export function isUnfinished(table = "agent_run"): RawBuilder<SqlBool> {
-  return sql<SqlBool>`${sql.ref(`${table}.status`)} in ('queued', 'running', 'waiting_approval', 'waiting_input')`;
+  return sql<SqlBool>`${sql.ref(`${table}.status`)} in (${sql.join(UNFINISHED.map((status) => sql.lit(status)))})`;
 }
 
-/** What a run must have to be changed. */
 /** A run that has ended. */
 export type FinishedRun = Pick<RunRow, "id" | "tenant_id" | "room_id"> & { finished_at: string };
+/** What a run must have to be changed. */
 type RunFence = { status?: readonly RunStatus[]; leaseOwner?: string; queueKey?: string };
+
 export class RunStore {
   readonly #db: Kysely<AgentTables & Pick<MessageTables, "message">>;
 
