@@ -7,6 +7,7 @@ import { pageInput } from "@/core/page.ts";
 import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@/core/event/event_data.ts";
 import { BaseVersion } from "@/core/patch.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
+import { Mentions } from "@/modules/message/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
 import { ANCHORED_MAX, COMMENT_MAX, QUOTE_MAX, TITLE_MAX } from "./limits.ts";
 
@@ -167,6 +168,16 @@ export const Comment = z.object({
   updatedAt: Time,
 }).meta({ id: "DocumentComment" });
 export type Comment = z.output<typeof Comment>;
+
+const CommentMentions = Mentions.pick({ groups: true, ignored: true }).meta({ id: "DocumentCommentMentions" });
+export type CommentMentions = z.output<typeof CommentMentions>;
+
+export const ChangedComment = Comment.extend({
+  mentions: CommentMentions.optional().describe(
+    "What became of the groups that the text names, and of names that are not mentioned. Absent if the text did not change",
+  ),
+}).meta({ id: "ChangedDocumentComment" });
+export type ChangedComment = z.output<typeof ChangedComment>;
 
 /** A comment as search finds it: without its anchor, which takes the text of its document. */
 export const FoundComment = Comment.omit({ anchor: true }).extend({

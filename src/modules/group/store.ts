@@ -93,13 +93,12 @@ export class GroupStore {
     await this.#db.deleteFrom("user_group").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
   }
 
-  /** Groups that can be mentioned, with these handles or ids; for some viewers only those that they are in. */
-  mentionable(
+  /** Groups that can be mentioned, in the order of these handles or ids; for some viewers only those that they are in. */
+  async mentionable(
     tenantId: string,
     column: "handle" | "id",
     values: readonly string[],
     viewers: readonly string[],
-    limit: number,
   ): Promise<MentionableGroup[]> {
     let query = this.#db.selectFrom("user_group").select(["id", "handle"]).where("tenant_id", "=", tenantId)
       .where(column, "in", values);
@@ -111,7 +110,8 @@ export class GroupStore {
         )
       );
     }
-    return query.where("handle", "is not", null).$narrowType<MentionableGroup>().orderBy("id").limit(limit).execute();
+    const groups = await query.where("handle", "is not", null).$narrowType<MentionableGroup>().execute();
+    return groups.sort((a, b) => values.indexOf(a[column]) - values.indexOf(b[column]));
   }
 
   /** Members by id, after an id. */

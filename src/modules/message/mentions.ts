@@ -5,11 +5,10 @@ import { MENTION_ALL_HANDLES } from "@/modules/identity/mod.ts";
 import type { GroupMention } from "@/modules/group/mod.ts";
 import { canMention, type Mentioned, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
-import { type Mentions, MENTIONS_MAX } from "./schema.ts";
+import { type IgnoredMention, type Mentions, MENTIONS_MAX, NAMES_MAX } from "./schema.ts";
 
 /** Above this many members only moderators may mention everybody. */
 const ROOM_MENTION_MEMBERS = 100;
-const NAMES_MAX = 50;
 /** The start or the end of a code block in Markdown. */
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 /**
@@ -52,40 +51,77 @@ export async function addNamedMentions(
   given: Mentions,
 ): Promise<Mentions> {
   const names = content === undefined ? [] : namesIn(content.text, content.format);
-  const { principalIds, room: everybody, groups: givenGroups = [] } = given;
-  if (names.length === 0 && givenGroups.length === 0) return given;
-  const options = { max: MENTIONS_MAX, db };
+  const { room: everybody, groups: givenGroups = [] } = given;
+  const mentioned = new MentionedNames(given.principalIds);
+  const ids = givenGroups.map(({ id }) => id);
+  const options = { max: MENTIONS_MAX, known: new Set<string>(), db };
+  if (ids.length > 0) {
+    const groups = await roomAccess.groupsIn(actor, grant.room, "id", ids, options);
+    const known = options.known = new Set(groups.map(({ group }) => group.id));
+    assertKnown(ids, known, "groups", (id) => `No group ${id} that can be mentioned`);
+    for (const one of groups) mentioned.add(one.group.handle, one);
+  }
+  const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);
   const found = names.length === 0
     ? new Map<string, Mentioned>()
-    : await roomAccess.findMentioned(actor, grant.room, names.flat(), options);
-  const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);
-  const meant = names.map((readings) => readings.find((one) => isForEverybody(one) || found.has(one)) ?? "");
-  const mentioned = new Set(principalIds);
-  const groups = new Map<string, GroupMention>();
-  const add = ({ principalIds: ids, group }: Mentioned): void => {
-    // A group is mentioned as a whole, or not at all.
-    const fits = mentioned.union(new Set(ids)).size <= MENTIONS_MAX;
-    if (fits) { for (const id of ids) mentioned.add(id); }
-    const state = !fits ? "too_many" : ids.length === 0 ? "empty" : "mentioned";
-    if (group !== undefined) groups.set(group.id, { ...group, state });
-  };
-  if (givenGroups.length > 0) {
-    const ids = givenGroups.map(({ id }) => id);
-    const known = await roomAccess.groupsIn(actor, grant.room, "id", ids, options);
-    assertKnown(
-      ids,
-      new Set(known.map(({ group }) => group.id)),
-      "groups",
-      (id) => `No group ${id} that can be mentioned`,
-    );
-    for (const one of known) add(one);
+    : await roomAccess.findMentioned(actor, grant.room, lookedUp(names).flat(), options);
+  const meant = mentioned.addAll(names, (reading) => isForEverybody(reading) || found.has(reading), found);
+  const forEverybody = meant.find(isForEverybody);
+  const isAllowed = canMentionAll(grant);
+  if (forEverybody !== undefined && !isAllowed) mentioned.ignore(forEverybody, "not_allowed");
+  const { principalIds, ...rest } = mentioned.result;
+  return { principalIds, room: everybody || (forEverybody !== undefined && isAllowed), ...rest };
+}
+
+/** Adds up whom the names of a text mention. */
+export class MentionedNames {
+  readonly #ids: Set<string>;
+  readonly #groups = new Map<string, GroupMention>();
+  readonly #ignored: IgnoredMention[] = [];
+
+  constructor(principalIds: readonly string[] = []) {
+    this.#ids = new Set(principalIds);
   }
-  for (const reading of meant) if (!isForEverybody(reading)) add(found.get(reading) ?? { principalIds: [] });
-  return {
-    principalIds: [...mentioned],
-    room: everybody || (meant.some(isForEverybody) && canMentionAll(grant)),
-    ...groups.size === 0 ? {} : { groups: [...groups.values()] },
-  };
+
+  get result(): Omit<Mentions, "room"> {
+    return {
+      principalIds: [...this.#ids],
+      ...this.#groups.size === 0 ? {} : { groups: [...this.#groups.values()] },
+      ...this.#ignored.length === 0 ? {} : { ignored: this.#ignored },
+    };
+  }
+
+  /** Adds the first reading of each name that is known; returns these readings. */
+  addAll(
+    names: readonly string[][],
+    isKnown: (reading: string) => boolean,
+    found: ReadonlyMap<string, Mentioned>,
+  ): string[] {
+    const meant = lookedUp(names).flatMap((readings) => readings.find(isKnown) ?? []);
+    for (const reading of meant) this.add(reading, found.get(reading) ?? { principalIds: [] });
+    const beyond = names[NAMES_MAX]?.at(-1);
+    if (beyond !== undefined) this.ignore(beyond, "too_many_names");
+    return meant;
+  }
+
+  /** A group is mentioned as a whole, or not at all. */
+  add(name: string, { principalIds, group, isBeyondLimit = false }: Mentioned): void {
+    if (isBeyondLimit) return this.ignore(name, "too_many_groups");
+    const fits = this.#ids.union(new Set(principalIds)).size <= MENTIONS_MAX;
+    if (fits) { for (const id of principalIds) this.#ids.add(id); }
+    const state = !fits ? "too_many" : principalIds.length === 0 ? "empty" : "mentioned";
+    if (group !== undefined) this.#groups.set(group.id, { ...group, state });
+    else if (!fits) this.ignore(name, "too_many_principals");
+  }
+
+  ignore(name: string, reason: IgnoredMention["reason"]): void {
+    if (!this.#ignored.some((one) => one.name === name)) this.#ignored.push({ name, reason });
+  }
+}
+
+/** Those of the names of a text that are looked up. */
+export function lookedUp(names: readonly string[][]): string[][] {
+  return names.slice(0, NAMES_MAX);
 }
 
 /** Throws unless all of these ids of a field of `mentions` are known. */
@@ -106,8 +142,8 @@ function canMentionAll({ room, role }: SendGrant): boolean {
 }
 
 /**
- * The distinct names in a text in the order of their first use, at most `NAMES_MAX`. Each is a list of possible
- * readings: a dot or hyphen at the end may belong to the sentence, and only handles are the same in capitals.
+ * The distinct names in a text in the order of their first use: those that are looked up, and the one after them. Each is
+ * a list of possible readings: a dot or hyphen at the end may belong to the sentence, and only handles are the same in capitals.
  */
 export function namesIn(text: string, format: "markdown" | "plain"): string[][] {
   if (!text.includes("@")) return [];
@@ -118,7 +154,7 @@ export function namesIn(text: string, format: "markdown" | "plain"): string[][] 
       if (found.has(id)) continue;
       const readings = [id, name, name.toLowerCase()].flatMap((one) => [one, withoutEnd(one)]);
       found.set(id, [...new Set(readings)].filter((reading) => reading !== ""));
-      if (found.size >= NAMES_MAX) return [...found.values()];
+      if (found.size > NAMES_MAX) return [...found.values()];
     }
   }
   return [...found.values()];

@@ -3,7 +3,7 @@ export { MessageAccess, sendContext } from "./message_access.ts";
 export { addArchivedMessages, type ExistingMessage, MessageArchiveStore } from "./archive_store.ts";
 export { contentOfText, fitsMessage, partsOfText } from "./long_text.ts";
 export { createPreviewReader } from "./message_preview_store.ts";
-export { namesIn } from "./mentions.ts";
+export { lookedUp, MentionedNames, namesIn } from "./mentions.ts";
 export { messageModule } from "./module.ts";
 export type { AgentTrigger, TriggerAgents } from "./notifier.ts";
 export type { RunMessages } from "./scheduled/service.ts";

@@ -42,6 +42,19 @@ const Text = z.string().superRefine((text, context) => {
 
 const Format = z.enum(["markdown", "plain"]).meta({ id: "MessageFormat" });
 
+/** Names of a text that are looked up. */
+export const NAMES_MAX = 50;
+
+const IgnoredMention = z.strictObject({
+  name: z.string().max(256).describe("What follows the @ in the text"),
+  reason: z.enum(["not_allowed", "too_many_groups", "too_many_principals", "too_many_names"]).describe(
+    "`not_allowed`: in rooms with more than 100 members only moderators can mention everybody; `too_many_groups`: a text mentions at " +
+      `most ${GROUPS_MENTIONED_MAX} groups; \`too_many_principals\`: at most ${MENTIONS_MAX} principals; \`too_many_names\`: neither ` +
+      `this name nor those after it are read, since they follow ${NAMES_MAX} others`,
+  ),
+}).meta({ id: "IgnoredMention" });
+export type IgnoredMention = z.output<typeof IgnoredMention>;
+
 export const Mentions = z.strictObject({
   principalIds: z.array(PrincipalId).max(MENTIONS_MAX).default([]).describe(
     "Principals to mention; each is notified once",
@@ -51,6 +64,9 @@ export const Mentions = z.strictObject({
   ),
   groups: z.array(GroupMention).max(GROUPS_MENTIONED_MAX).optional().describe(
     "Groups whose members in the room to mention; in responses also those that the text names. Absent if there are none",
+  ),
+  ignored: z.array(IgnoredMention).max(NAMES_MAX + 1).optional().describe(
+    "Names in the text that are not mentioned, and why. Absent if there are none. Ignored in requests",
   ),
 }).meta({ id: "Mentions" });
 export type Mentions = z.output<typeof Mentions>;
@@ -112,8 +128,8 @@ export type Message = z.output<typeof Message>;
 
 const ParseMentions = z.boolean().optional().describe(
   "Also mention the members that the text names as `@handle` or `@id`, those of a group that it names by its handle, and everybody " +
-    `for \`@all\` or \`@here\` if the caller may. Of 50 names, with ${GROUPS_MENTIONED_MAX} groups, ${MENTIONS_MAX} members at most: ` +
-    "what became of a group is in `mentions.groups`. Code and escaped @ are ignored; unknown names remain text",
+    `for \`@all\` or \`@here\` if the caller may. Of ${NAMES_MAX} names, with ${GROUPS_MENTIONED_MAX} groups, ${MENTIONS_MAX} members at ` +
+    "most: what became of a group is in `mentions.groups`, and of other names in `mentions.ignored`. Code and escaped @ are ignored; unknown names remain text",
 );
 
 const ELEMENTS = "Buttons, selects, links and forms below the text; only agents and services send others than links. " +

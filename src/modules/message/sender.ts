@@ -319,7 +319,7 @@ function needsOnlyMembership(
   { clientMessageId, threadId, replyToId, fileIds, parseMentions, mentions }: MessageContent,
 ): boolean {
   return (clientMessageId ?? threadId ?? replyToId ?? fileIds ?? parseMentions) === undefined &&
-    mentions.principalIds.length === 0 && !mentions.room && mentions.groups === undefined;
+    mentions.principalIds.length === 0 && !mentions.room && (mentions.groups ?? mentions.ignored) === undefined;
 }
 
 /** The message as the owner of attached files. */

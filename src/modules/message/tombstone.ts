@@ -94,7 +94,7 @@ export class MessageTombstones {
       const after: MessageRow = { ...row, ...empty, version: row.version + 1 };
       return messageEvent(actor, after, "message.deleted", {
         message: presentMessage(after),
-        previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
+        previousMentions: Mentions.omit({ ignored: true }).strip().parse(JSON.parse(row.mentions_json)),
       });
     }));
     // An earlier version may have notified others.

@@ -27,11 +27,12 @@ import {
 /** `tx`: the write that the access is for. `least`: a room role instead of the one that the operation declares. */
 type AccessOptions = { tx?: AnyTransaction; least?: RoomRole };
 
-/** Whom a name means: a principal, or the members of a group. */
-export type Mentioned = { principalIds: readonly string[]; group?: MentionableGroup };
+/** Whom a name means: a principal, or the members of a group; of one beyond the limit of groups, none. */
+export type Mentioned = { principalIds: readonly string[]; group?: MentionableGroup; isBeyondLimit?: boolean };
+type MentionedGroup = Mentioned & { group: MentionableGroup };
 type Mentioner = Pick<Actor, "tenantId" | "role" | "ownerId" | "principalId">;
 type MentionRoom = Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">;
-type MentionOptions = { max: number; db: AnyDatabase };
+type MentionOptions = { max: number; known?: ReadonlySet<string>; db: AnyDatabase };
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind" | "bounds">;
 
 /** Granted access to a room. `role` is null for a caller that browses a public room without being a member. */
@@ -215,18 +216,19 @@ export class RoomAccess {
     ]);
   }
 
-  /** Groups that the caller sees, with their other members in the room; of those with more than `max`, some of them. */
+  /** Groups that the caller sees, not known ones, with their other members in the room; with more than `max`, some of them. */
   async groupsIn(
     actor: Mentioner,
     room: MentionRoom,
     column: "handle" | "id",
     values: readonly string[],
-    { max, db }: MentionOptions,
-  ): Promise<Required<Mentioned>[]> {
+    { max, known = new Set(), db }: MentionOptions,
+  ): Promise<MentionedGroup[]> {
     const { tenantId } = actor;
-    const viewers = viewerOfGroups(actor);
-    const groups = await new GroupStore(db).mentionable(tenantId, column, values, viewers, GROUPS_MENTIONED_MAX);
-    return await Promise.all(groups.map(async (group) => {
+    const found = await new GroupStore(db).mentionable(tenantId, column, values, viewerOfGroups(actor));
+    const groups = found.filter(({ id }) => !known.has(id));
+    return await Promise.all(groups.map(async (group, index) => {
+      if (known.size + index >= GROUPS_MENTIONED_MAX) return { group, principalIds: [], isBeyondLimit: true };
       // One more, since the caller may be among them.
       const ids = await new RoomGroupStore(db).membersIn(tenantId, group.id, room.id, max + 2);
       const others = await this.filterViewers(room, ids.filter((one) => one !== actor.principalId), db);

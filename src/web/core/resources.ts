@@ -101,7 +101,11 @@ export type MessageFile = {
   height: number | null;
 };
 export type GroupMention = { id: string; handle: string; state: "mentioned" | "empty" | "too_many" };
-export type Mentions = { principalIds: string[]; room: boolean; groups?: GroupMention[] };
+export type IgnoredMention = {
+  name: string;
+  reason: "not_allowed" | "too_many_groups" | "too_many_principals" | "too_many_names";
+};
+export type Mentions = { principalIds: string[]; room: boolean; groups?: GroupMention[]; ignored?: IgnoredMention[] };
 export type Message = {
   id: string;
   roomId: string;

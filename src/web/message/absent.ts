@@ -16,6 +16,12 @@ const NAME = /@([A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?)/g;
 /** Each is a request. */
 const NAMES_MAX = 3;
 const FOUND_MAX = 100;
+const REASONS = {
+  not_allowed: "in a room of more than 100 only moderators can",
+  too_many_groups: "a message can mention at most 5 groups",
+  too_many_principals: "a message can mention at most 100 members",
+  too_many_names: "a message can mention at most 50 names",
+};
 
 /** By message and text, so that each is looked up once, however often it is shown. */
 const lookups = new Map<string, Promise<readonly Principal[]>>();
@@ -49,7 +55,14 @@ export default function Absent({ message, room }: { message: Message; room: Room
         <p key=${handle}
           class="row absent"><span>Nobody was notified by <b dir="auto">@${handle}</b>: ${state === "empty"
             ? "none of the group is in this room"
-            : "a message can mention at most 100 members"}.</span></p>
+            : REASONS.too_many_principals}.</span></p>
+      `
+    )
+  }${
+    mentions.ignored?.map(({ name, reason }) =>
+      html`
+        <p key=${name}
+          class="row absent"><span>Nobody was notified by <b dir="auto">@${name}</b>: ${REASONS[reason]}.</span></p>
       `
     )
   }${
@@ -73,7 +86,11 @@ function unmentioned({ groups = [] }: Mentions): GroupMention[] {
 async function readNamed({ text, mentions }: Message): Promise<readonly Principal[]> {
   // Guests cannot look up names.
   if (isGuest()) return [];
-  const known = new Set([...mentionNames(mentions).keys(), ...unmentioned(mentions).map(({ handle }) => handle)]);
+  const known = new Set([
+    ...mentionNames(mentions).keys(),
+    ...unmentioned(mentions).map(({ handle }) => handle),
+    ...(mentions.ignored ?? []).map(({ name }) => name),
+  ]);
   const names = namesIn(text ?? "").filter((name) => !known.has(name)).slice(0, NAMES_MAX);
   const pages = await Promise.all(
     names.map((q) => get<Page<Principal>>("v1/collaboration/principals", { q, limit: FOUND_MAX })),

@@ -201,8 +201,22 @@ Deno.test("a group of which more are in the room than one message may mention is
   const mentioned = (text: string) => mentionedBy(alice, text);
   assert.deepEqual(await mentioned("@many"), [100, "mentioned"]);
   assert.deepEqual(await mentioned("@p100 @many @p100"), [1, "too_many"], "not a part of it");
+  const { mentions } = await sendMessage(alice, roomId, "@many @p100", { parseMentions: true });
+  assert.deepEqual(mentions.ignored, [{ name: "p100", reason: "too_many_principals" }]);
+  const member = await gateway.as("p000");
+  const refused = await sendMessage(member, roomId, "@all", { parseMentions: true });
+  assert.deepEqual(refused.mentions, {
+    principalIds: [],
+    room: false,
+    ignored: [{ name: "all", reason: "not_allowed" }],
+  });
+  const repeated = await sendMessage(member, roomId, "hi", { mentions: refused.mentions });
+  assert.deepEqual(repeated.mentions, { principalIds: [], room: false }, "responses can be sent again");
   ok(await admin.post(`${GROUPS}/${id}/members`, { principalIds: ["p100"] }));
   assert.deepEqual(await mentioned("@many"), [0, "too_many"]);
+  const { id: documentId } = ok(await alice.post(`${API}/documents`, { roomId, title: "Plan" }));
+  const comment = ok(await alice.post(`${API}/documents/${documentId}/comments`, { text: "@many" }));
+  assert.deepEqual(comment.mentions, { groups: [{ id, handle: "many", state: "too_many" }] });
   assert.deepEqual(
     await mentionedBy(await gateway.as("p000"), "@many"),
     [100, "mentioned"],
@@ -233,6 +247,44 @@ testOnEngines(
     assert.deepEqual(text.mentions.principalIds, [], "it does not learn who is in it");
   },
 );
+
+testOnEngines("who names more groups than a text may mention learns which were ignored", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const admin = await openAdmin(gateway);
+  const { alice } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const names = ["f", "e", "d", "c", "b", "a"];
+  const ids: string[] = [];
+  for (const name of names) ids.push(await createGroup(admin, name, ["bob"]));
+  const text = names.map((name) => `@${name}`).join(" ");
+  const expected = (handles: readonly string[]) =>
+    handles.map((handle) => ({ id: ids[names.indexOf(handle)], handle, state: "mentioned" }));
+  const ignored = [{ name: "a", reason: "too_many_groups" }];
+  const message = await sendMessage(alice, roomId, text, { parseMentions: true });
+  assert.deepEqual(message.mentions, {
+    principalIds: ["bob"],
+    room: false,
+    groups: expected(names.slice(0, 5)),
+    ignored,
+  });
+  const { mentions } = ok(
+    await alice.patch(`/v1/messages/${message.id}`, { mentions: { groups: [{ id: ids[5] }] }, parseMentions: true }),
+  );
+  assert.deepEqual(mentions.groups, expected(["a", ...names.slice(0, 4)]), "given ones come first, and count");
+  assert.deepEqual(mentions.ignored, [{ name: "b", reason: "too_many_groups" }]);
+  for (const document of [{ roomId, title: "Plan" }, { title: "Notes" }]) {
+    const { id } = ok(await alice.post(`${API}/documents`, document));
+    if (document.roomId === undefined) ok(await alice.put(`${API}/documents/${id}/access/bob`, { role: "reader" }));
+    const comment = ok(await alice.post(`${API}/documents/${id}/comments`, { text }));
+    assert.deepEqual(comment.mentions, { groups: expected(names.slice(0, 5)), ignored });
+    const path = `${API}/documents/${id}/comments/${comment.id}`;
+    assert.equal(ok(await alice.patch(path, { resolved: true })).mentions, undefined);
+    assert.deepEqual(ok(await alice.patch(path, { text: `${text}!` })).mentions, {});
+  }
+  const many = Array.from({ length: 51 }, (_, n) => `@p${n}`).join(" ");
+  const long = await sendMessage(alice, roomId, many, { parseMentions: true });
+  assert.deepEqual(long.mentions.ignored, [{ name: "p50", reason: "too_many_names" }]);
+});
 
 testOnEngines("member.add_group adds those who are in the group to a room", async (environment) => {
   await using gateway = await openGateway({ ...environment, SVC_LIMIT_ROOM_MEMBERS: "60" });

@@ -2,15 +2,16 @@
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { notVisible } from "@/core/fault.ts";
-import { GROUPS_MENTIONED_MAX, GroupStore, viewerOf } from "@/modules/group/mod.ts";
+import { GROUPS_MENTIONED_MAX, GroupStore, type MentionableGroup, viewerOf } from "@/modules/group/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { MENTIONS_MAX, namesIn } from "@/modules/message/mod.ts";
+import { lookedUp, MentionedNames, MENTIONS_MAX, namesIn } from "@/modules/message/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
 import { type Mentioned, type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import type { LockedDocument } from "../access.ts";
 import { DocumentStore } from "../store.ts";
 import type { CommentRow, DocumentRow } from "../tables.ts";
+import type { CommentMentions } from "../schema.ts";
 import { CommentStore } from "./store.ts";
 
 type Deps = {
@@ -35,21 +36,27 @@ export class CommentNotifier {
     this.#deps = deps;
   }
 
-  /** Of a new comment; or with its earlier text those whom the new one mentions in addition. */
-  async notify(actor: Actor, { tx, row }: LockedDocument, comment: CommentRow, textBefore?: string): Promise<void> {
+  /**
+   * Of a new comment; or with its earlier text those whom the new one mentions in addition. Resolves to what became of groups and
+   * of names that it could not mention.
+   */
+  async notify(
+    actor: Actor,
+    { tx, row }: LockedDocument,
+    comment: CommentRow,
+    textBefore?: string,
+  ): Promise<CommentMentions> {
     const known = new Set(namesIn(textBefore ?? "", "markdown").flat());
     const names = namesIn(comment.text, "markdown").filter((readings) => !readings.some((name) => known.has(name)));
     const involved = textBefore === undefined ? await involvedIn(tx.db, row, comment) : [];
-    if (names.length === 0 && involved.every((id) => id === actor.principalId)) return;
+    if (names.length === 0 && involved.every((id) => id === actor.principalId)) return {};
     const readers = row.room_id === null
       ? await this.#readersOf(actor, row, tx.db)
       : await this.#viewersOf(actor, row.room_id, tx.db);
-    const byName = names.length === 0 ? new Map<string, Mentioned>() : await readers.byName(names.flat());
-    const meant = names.map((readings) =>
-      byName.get(readings.find((name) => byName.has(name)) ?? "")?.principalIds ?? []
-    );
-    // A group is mentioned as a whole, or not at all.
-    const mentioned = [...new Set(meant.filter((ids) => ids.length <= MENTIONS_MAX).flat())];
+    const byName = names.length === 0 ? new Map<string, Mentioned>() : await readers.byName(lookedUp(names).flat());
+    const found = new MentionedNames();
+    found.addAll(names, (reading) => byName.has(reading), byName);
+    const { principalIds: mentioned, ...mentions } = found.result;
     const others = involved.filter((id) => !mentioned.includes(id));
     const draftOf = (kind: string, principalIds: readonly string[]): NotificationDraft => ({
       tenantId: row.tenant_id,
@@ -66,6 +73,7 @@ export class CommentNotifier {
       draftOf("comment_mention", await readers.willing(mentioned, true)),
       draftOf("comment", await readers.willing(others, false)),
     );
+    return mentions;
   }
 
   async #viewersOf(actor: Actor, roomId: string, db: AnyDatabase): Promise<Readers> {
@@ -104,16 +112,17 @@ async function groupsAmong(
   actor: Actor,
   names: readonly string[],
   readerIds: readonly string[],
-): Promise<Required<Mentioned>[]> {
+): Promise<(Mentioned & { group: MentionableGroup })[]> {
   if (readerIds.length === 0) return [];
   const { tenantId } = actor;
   const groups = new GroupStore(db);
-  const named = await groups.mentionable(tenantId, "handle", names, viewerOf(actor), GROUPS_MENTIONED_MAX);
+  const named = await groups.mentionable(tenantId, "handle", names, viewerOf(actor));
   return await Promise.all(
-    named.map(async (group) => ({
-      group,
-      principalIds: [...await groups.filterMembers(tenantId, group.id, readerIds)],
-    })),
+    named.map(async (group, index) =>
+      index >= GROUPS_MENTIONED_MAX
+        ? { group, principalIds: [], isBeyondLimit: true }
+        : { group, principalIds: [...await groups.filterMembers(tenantId, group.id, readerIds)] }
+    ),
   );
 }
 

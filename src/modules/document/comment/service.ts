@@ -17,9 +17,11 @@ import { requireAnchor } from "../content/text_edits.ts";
 import { attachNamedFiles } from "../files.ts";
 import { presentComment, publishCommentEvent, redactComments } from "../presenter.ts";
 import {
+  type ChangedComment,
   type Comment,
   type CommentCreate,
   type CommentList,
+  type CommentMentions,
   type CommentRef,
   COMMENTS_MAX,
   type CommentUpdate,
@@ -61,7 +63,7 @@ export class CommentService {
     return cursors.page(rows, limit, bind, (one) => [one.created_at, one.id], (one) => presentComment(one, content));
   }
 
-  create(context: Context, { id, text, anchor, parentId }: CommentCreate): Promise<Comment> {
+  create(context: Context, { id, text, anchor, parentId }: CommentCreate): Promise<ChangedComment> {
     const { store, documentAccess, log, clock, notifier } = this.#deps;
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
@@ -99,12 +101,12 @@ export class CommentService {
       await comments.add(comment);
       await this.#attachFiles(context, locked, comment);
       await this.#index(locked, comment);
-      await notifier.notify(context.actor, locked, comment);
-      return await this.#publish(context.actor, locked, comment, "created", content);
+      const mentions = await notifier.notify(context.actor, locked, comment);
+      return { ...await this.#publish(context.actor, locked, comment, "created", content), mentions };
     });
   }
 
-  update(context: Context, { id, commentId, text, resolved, version }: CommentUpdate): Promise<Comment> {
+  update(context: Context, { id, commentId, text, resolved, version }: CommentUpdate): Promise<ChangedComment> {
     const { store, documentAccess, clock, notifier } = this.#deps;
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
@@ -136,19 +138,17 @@ export class CommentService {
         await this.#assertNotHeld(locked, before, "The text of the comment cannot be changed");
       }
       await comments.put(comment);
+      let mentions: CommentMentions | undefined;
       if (comment.text !== before.text) {
         await this.#attachFiles(context, locked, comment);
         await this.#index(locked, comment);
-        await notifier.notify(context.actor, locked, comment, before.text);
+        mentions = await notifier.notify(context.actor, locked, comment, before.text);
       }
       const { resolved_at, resolved_by } = comment;
       if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
-      return await this.#publish(
-        context.actor,
-        locked,
-        comment,
-        isToggled ? resolved ? "resolved" : "reopened" : "updated",
-      );
+      const action = isToggled ? resolved ? "resolved" : "reopened" : "updated";
+      const published = await this.#publish(context.actor, locked, comment, action);
+      return { ...published, ...mentions === undefined ? {} : { mentions } };
     });
   }
 
