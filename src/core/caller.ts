@@ -138,19 +138,21 @@ const SLICE_MS = 4;
 
 /**
  * Returns a function for loops that keep the thread busy: it yields when the slice is over, and resolves to whether it did. The
- * work's time is charged; a gap longer than a slice is a wait for something else. `pause` as for `runInSlices`.
+ * work's time is charged, less what its statements were; a gap longer than a slice is a wait for something else. `pause` as for
+ * `runInSlices`.
  */
 export function createYielder(pause = nextSlice): () => Promise<boolean> {
   const account = currentAccount();
   let since = performance.now();
-  let chargedAt = since;
+  let [chargedAt, consumedMs] = [since, account?.consumedMs ?? 0];
   return async () => {
     const now = performance.now();
-    account?.consume(Math.min(now - chargedAt, SLICE_MS));
-    chargedAt = now;
+    account?.consume(Math.max(0, Math.min(now - chargedAt, SLICE_MS) - (account.consumedMs - consumedMs)));
+    [chargedAt, consumedMs] = [now, account?.consumedMs ?? 0];
     if (now - since < SLICE_MS) return false;
     await pause();
     since = chargedAt = performance.now();
+    consumedMs = account?.consumedMs ?? 0;
     return true;
   };
 }

@@ -303,6 +303,12 @@ Deno.test("work for a principal is charged to it once, however deeply measuremen
     const before = alice.consumedMs;
     end();
     assert.equal(alice.consumedMs, before);
+    const startedAt = performance.now();
+    const yieldIfDue = createYielder(() => Promise.resolve());
+    alice.consume(5);
+    while (performance.now() - startedAt < 2);
+    await yieldIfDue();
+    assert.equal(alice.consumedMs, before + 5);
   });
   assert.ok(alice.waitMs > 0);
   assert.equal(bob.waitMs, 0);
