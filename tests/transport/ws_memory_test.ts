@@ -201,6 +201,20 @@ Deno.test("growth of the process before sockets have sent anything closes none o
   assert.equal(young.isClosed, true);
 });
 
+Deno.test("a socket is not silent while the process is too busy to read from it", () => {
+  using harness = new GuardHarness();
+  const honest = new FakeGuardedSocket();
+  harness.add(honest);
+  harness.usedMib += 15;
+  for (let pauses = 0; pauses < 5; pauses++) {
+    harness.time += 3000;
+    harness.guard.sample();
+  }
+  assert.equal(honest.isClosed, false);
+  harness.pass(SILENT_MS);
+  assert.equal(honest.isClosed, true);
+});
+
 Deno.test("memory that threads use when they start closes no socket, more than that does", () => {
   using harness = new GuardHarness();
   const silent = new FakeGuardedSocket();

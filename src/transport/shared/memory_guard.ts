@@ -42,7 +42,7 @@ type MemoryGuardOptions = {
   now?: () => number;
 };
 
-/** When a socket was accepted, and the memory of messages then. */
+/** The listening time at which a socket was accepted, and the memory of messages then. */
 type Acceptance = { at: number; level: number };
 
 /** A part of the time in which the lowest level counts, and how many sockets had been accepted when it began. */
@@ -82,9 +82,11 @@ const WARN_EVERY_MS = MINUTE_MS;
 const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, alert: 1 / 4, probe: 1 / 2, responses: 2 };
 /**
  * How long a socket may take to send its first message. Before that it is not called silent: in a crowd that comes back, the
- * process grows by 15 MiB at once for its own needs, such as compiling.
+ * process grows by 15 MiB at once for its own needs, such as compiling. While it does that it reads nothing: only so much of the
+ * time between two samples counts as listening.
  */
 const SILENT_MS = 250;
+const LISTENING_MAX_MS = SAMPLE_MS;
 const NOISE_BYTES = 1024 * 1024;
 /** What may remain of the memory that a thread has worked with. */
 const WORK_REMAINS_BYTES = 48 * 1024 * 1024;
@@ -109,8 +111,11 @@ export class MemoryGuard {
   #cutOffAt = 0;
   #episode: Episode | undefined;
   #warnedAt = -Infinity;
-  /** That of the last socket that it was measured for. */
-  #lastAcceptance: Acceptance = { at: -Infinity, level: 0 };
+  /** What was measured for the last socket, and when. */
+  #lastMeasured = { at: -Infinity, level: 0 };
+  /** Time in which sockets were listened to, and that of the last sample. */
+  #listenedMs = 0;
+  #sampledAt = Infinity;
   /** What threads that were starting at the last sample may have added. */
   #startingBytes = 0;
   /** The same of what they work with. */
@@ -141,13 +146,13 @@ export class MemoryGuard {
     if (this.#timer === undefined) this.#memory = new MemoryOutsideHeap(this.#options.usage);
     this.#accepted++;
     const at = this.#options.now();
-    if (at - this.#lastAcceptance.at >= ACCEPT_SAMPLE_MS) {
+    if (at - this.#lastMeasured.at >= ACCEPT_SAMPLE_MS) {
       const bytes = this.#memory.measure();
       // What threads work with is released again.
       const withoutWork = Math.max(bytes - this.#options.workingBytes(), Math.min(bytes, this.#floor));
-      this.#lastAcceptance = { at, level: this.#withoutAllowance(withoutWork) };
+      this.#lastMeasured = { at, level: this.#withoutAllowance(withoutWork) };
     }
-    this.#sockets.set(socket, { at, level: this.#lastAcceptance.level });
+    this.#sockets.set(socket, { at: this.#listenedMs, level: this.#lastMeasured.level });
     this.#unauthenticated.add(socket);
     this.#start();
   }
@@ -177,8 +182,10 @@ export class MemoryGuard {
     const startedAt = performance.now();
     const { budgetBytes, now } = this.#options;
     const time = now();
+    this.#listenedMs += Math.min(Math.max(0, time - this.#sampledAt), LISTENING_MAX_MS);
+    this.#sampledAt = time;
     const grown = this.#measure(time);
-    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(grown, time), grown, time);
+    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(grown), grown, time);
     if (grown > budgetBytes * STEP.probe) this.#probeAll(time);
     else this.#probe = undefined;
     if (grown > budgetBytes) this.#shed(this.#unresponsive(grown, time), grown, time);
@@ -287,13 +294,13 @@ export class MemoryGuard {
   }
 
   /** Unauthenticated sockets since whose acceptance memory has grown too far. */
-  #unauthenticatedSuspects(grown: number, time: number): GuardedSocket[] {
+  #unauthenticatedSuspects(grown: number): GuardedSocket[] {
     const { budgetBytes } = this.#options;
     // Also without what is sent and what threads use.
     const bytes = this.#withoutAllowance(grown + this.#floor);
     return [...this.#unauthenticated].filter((socket) => {
-      const { at = time, level = bytes } = this.#sockets.get(socket) ?? {};
-      const isSilent = !socket.hasReceived && time - at >= SILENT_MS;
+      const { at = Infinity, level = bytes } = this.#sockets.get(socket) ?? {};
+      const isSilent = !socket.hasReceived && this.#listenedMs - at >= SILENT_MS;
       return bytes - level > budgetBytes * (isSilent ? STEP.silent : STEP.unauthenticated);
     });
   }
