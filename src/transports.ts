@@ -27,7 +27,7 @@ import { createWebSocketUpgrade, webSocketRoute } from "@/transport/ws/server.ts
 const MCP_TAG = "Tools, resources and prompts for language models, by the Model Context Protocol.";
 const READINESS_TIMEOUT_MS = 3000;
 
-/** What the composition root needs of the transports. Once `probes.isLeaving` is set, readiness fails. */
+/** What the composition root needs of the transports. Once `probes.isLeaving` is set, readiness fails, and bodies may break off. */
 type Transports = {
   http: (request: Request, peer: string) => Response | Promise<Response>;
   hub: Hub;
@@ -89,6 +89,7 @@ export async function createTransports(
     metrics,
     limits: limits.isEnabled ? { ...limits, consumeRate: (key, rate) => limiter.consume(key, rate) } : undefined,
     checkReadiness: () => checkReadiness(platform, hub, probes.isLeaving),
+    isLeaving: () => probes.isLeaving,
     version: manifest.version,
     corsOrigins,
     isLocalOriginAllowed,

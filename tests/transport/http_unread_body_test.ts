@@ -1,6 +1,8 @@
-// Bodies of requests that are answered without them: short ones are read, of long ones no more than is cheap.
+// Bodies of requests that are answered without them: short ones are read, of long ones no more than is cheap. And those that end early.
 import assert from "node:assert/strict";
 import { createHttpHandler } from "@/transport/http/server.ts";
+import { captureLog } from "../log_capture.ts";
+import { until } from "../wait.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const LONG_BYTES = 256 * 1024 * 1024;
@@ -49,4 +51,32 @@ Deno.test("bodies of refused requests are read while they are few, so that any c
   assert.equal((await response.json()).code, "unauthenticated");
   // Its connection has been closed before this one is.
   assert.match((await send(server.addr, LONG_BYTES)).response, /^HTTP\/1\.1 401 /);
+});
+
+Deno.test("a body that its client cuts short is no failure; one that a stop may have broken off can be repeated", async () => {
+  let isLeaving = false;
+  const handle = createHttpHandler({ ...createSampleGateway().deps, isLeaving: () => isLeaving });
+  const responses: Promise<Response>[] = [];
+  await using server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => {
+    const response = handle(request, "192.0.2.1");
+    responses.push(response.then((sent) => sent.clone()));
+    return response;
+  });
+  const head = "POST /v1/rooms HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer alice\r\n" +
+    "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+  const cut = async (): Promise<Response> => {
+    using connection = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+    await connection.write(new TextEncoder().encode(head));
+    await until(() => responses.length > 0);
+    connection.close();
+    return await responses.pop()!;
+  };
+  const records = await captureLog(["gateway", "http"], async () => {
+    const { status } = await cut();
+    assert.equal(status, 400);
+    isLeaving = true;
+    const response = await cut();
+    assert.deepEqual([response.status, response.headers.get("Retry-After")], [503, "1"]);
+  });
+  assert.deepEqual(records.filter(({ level }) => level === "warning"), []);
 });

@@ -85,12 +85,9 @@ export function createReadPacer(account = currentAccount()): () => Promise<void>
   };
 }
 
-/** Why a body could not be read to its end: a process that stops takes no more of it, and the client may repeat the request. */
+/** Why a body could not be read to its end. */
 export function faultOfBody(cause: unknown): Fault {
-  if (cause instanceof Fault) return cause;
-  return cause instanceof Deno.errors.BadResource
-    ? new Fault("unavailable", "The gateway stops; repeat the request", { cause })
-    : new Fault("bad_request", "The request body ended early", { cause });
+  return cause instanceof Fault ? cause : new Fault("bad_request", "The request body ended early", { cause });
 }
 
 /** A header that contains a list; `null` when it was not sent. Throws `bad_request` when it is too long. */

@@ -50,6 +50,8 @@ export type HttpDeps = CorsRules & {
   /** Absent if limits are disabled. */
   limits?: HttpLimits | undefined;
   checkReadiness: () => Promise<Readiness>;
+  /** Whether the gateway stops, which breaks off bodies that are arriving. */
+  isLeaving?: () => boolean;
   /** What people call the identity provider at which they sign in. */
   signInName?: string | undefined;
   /** Version of the gateway, for the OpenAPI document. */
@@ -84,13 +86,15 @@ const PATTERN = /[:*{]/;
 const EMPTY_SEGMENT = /\/\/|.\/$/;
 /** Of a query: lists have at most 200 values, which may be repeated parameters. */
 const PARAMETERS_MAX = 500;
+/** Another node, or the next process, serves by then. */
+const REPEAT_AFTER_MS = 1000;
 const INVALID_HOST = /[\s/\\?#@]/;
 
 const log = logOf("http");
 
 export function createHttpHandler(deps: HttpDeps): HttpHandler {
-  const { operations, limits, runOnce, cpu, requestTimeoutMs = 30_000, bodyMaxBytes = BODY_MAX_BYTES } = deps;
-  const authenticateRequest = createRequestAuthenticator(deps.authenticate, limits);
+  const { operations, runOnce, cpu, requestTimeoutMs = 30_000, bodyMaxBytes = BODY_MAX_BYTES } = deps;
+  const authenticateRequest = createRequestAuthenticator(deps.authenticate, deps.limits);
   const meters = new Meters(deps.metrics);
   const clientOf = createClientResolver(deps.trustedProxies ?? []);
   const https = createHttps(deps.https ?? {});
@@ -108,7 +112,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
     ...operations.map((operation) =>
       operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies, unreadResponses })
     ),
-    ...routes.map((route) => routeEndpoint(route, { ...shared, limits, unreadResponses, lasting })),
+    ...routes.map((route) => routeEndpoint(route, { ...shared, limits: deps.limits, unreadResponses, lasting })),
     docsRedirect,
   ], meters);
 
@@ -133,7 +137,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
       response = early === undefined ? await app.fetch(request, context) : context.toResponse(early);
     } catch (thrown) {
       context.form ??= forms.entries().find(([below]) => context.path.startsWith(below))?.[1];
-      response = await toProblem(context, thrown, limits);
+      response = await toProblem(context, thrown, deps);
     }
     finish(context, response.status, meters);
     unreadBodies.release(request, client.ip);
@@ -148,9 +152,9 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
 async function toProblem(
   context: RequestContext,
   thrown: unknown,
-  limits: HttpLimits | undefined,
+  { limits, isLeaving }: Pick<HttpDeps, "limits" | "isLeaving">,
 ): Promise<Response> {
-  const fault = await consumeAuthFailureRate(context, faultOf(context, thrown), limits);
+  const fault = await consumeAuthFailureRate(context, faultOf(context, thrown, isLeaving?.() ?? false), limits);
   // Dispatch has logged its faults already; a disconnected client is not a failure.
   const isCancelled = !(thrown instanceof Fault) && context.isAborted;
   // A fault with `Retry-After` is intended, and under an attack there are thousands.
@@ -298,9 +302,18 @@ function withBuiltInRoutes(deps: HttpDeps): Route[] {
   return routes;
 }
 
-/** The fault of the response; a failure of cancelled work is not an internal error. */
-function faultOf(context: RequestContext, thrown: unknown): Fault {
+/**
+ * The fault of the response; a failure of cancelled work is not an internal error. To the runtime, a body that its client has cut
+ * short and one that the stop has broken off are the same; only the second may have a client that reads this.
+ */
+function faultOf(context: RequestContext, thrown: unknown, isLeaving: boolean): Fault {
   const fault = Fault.from(thrown);
+  if (isLeaving && fault.cause instanceof Deno.errors.BadResource) {
+    return new Fault("unavailable", "The gateway stops; repeat the request", {
+      cause: fault.cause,
+      retryAfterMs: REPEAT_AFTER_MS,
+    });
+  }
   return fault.code === "internal" && context.isAborted
     ? new Fault("unavailable", "The request was cancelled", { cause: thrown })
     : fault;
