@@ -38,7 +38,7 @@ export type JobRow = {
   created_at: string;
 };
 
-/** Why a job is dead-lettered: its process ended twice while it ran, or its attempts ran out. */
+/** Why a job is dead-lettered: its process ended several times while it ran, or its attempts ran out. */
 export type DeadLetterReason = "interrupted" | "failed";
 
 /** What a module does for one kind of job. Runs at least once: `run` must be safe to repeat. */

@@ -182,7 +182,7 @@ export class Metrics {
   ]);
   readonly jobsInterrupted = this.#counter(
     "svc_jobs_interrupted_total",
-    "Jobs found unfinished after their process ended; each is retried once, then dead-lettered",
+    "Jobs found unfinished after their process ended; each is retried a few times, then dead-lettered",
     ["kind"],
   );
   readonly jobsTakenOver = this.#counter(

@@ -562,7 +562,7 @@ export function jobSuite(backend: Backend): void {
   });
 
   on(
-    "a job that was running when its process ended is dead-lettered after the second time, and others go on",
+    "a job that runs whenever its process ends gets five attempts over more than an hour, and others go on",
     async (opened) => {
       const { promise: never } = Promise.withResolvers<void>();
       const seen: string[] = [];
@@ -573,29 +573,58 @@ export function jobSuite(backend: Backend): void {
         return n === 1 ? never : Promise.resolve();
       };
       // Runners that are stopped only at the end simulate processes that were killed.
-      const first = startRunner(opened, run, { stopTimeoutMs: 0 });
+      const runners: JobRunner[] = [];
+      const restart = (): JobRunner => {
+        const abandon = (...args: unknown[]): void => void abandoned.push(args);
+        const runner = startRunner(opened, run, { isSingleNode: true, stopTimeoutMs: 0, metrics, abandon });
+        runners.push(runner);
+        return runner;
+      };
+      const runOthers = async (): Promise<void> => {
+        // When the second has run, the runner has looked for suspects as well.
+        for (let count = 0; count < 2; count++) {
+          const before = seen.length;
+          await opened.store.write((tx) => tx.enqueue(draft(2)));
+          runners.at(-1)?.wake();
+          await until(() => seen.length > before);
+        }
+        await until(async () => (await jobs(opened)).length === 1);
+      };
+      const attempts = (): string[] => seen.filter((each) => each.startsWith("1/"));
+      const startedAt = opened.clock.ms;
+      restart();
       await opened.store.write((tx) => tx.enqueue(draft(1)));
       await until(() => seen.length === 1);
-      const second = startRunner(opened, run, { isSingleNode: true, stopTimeoutMs: 0, metrics });
+      restart();
       await until(() => seen.length === 2);
-      const third = startRunner(opened, run, {
-        isSingleNode: true,
-        metrics,
-        abandon: (...told) => abandoned.push(told),
-      });
-      await opened.store.write((tx) => tx.enqueue(draft(2)));
-      await until(async () => seen.length === 3 && (await jobs(opened))[0]?.state === "dead");
+      for (const waitMs of [60_000, 15 * 60_000, HOUR]) {
+        const tried = attempts();
+        restart();
+        await runOthers();
+        opened.clock.ms += waitMs - 1;
+        // However often others end meanwhile.
+        restart();
+        await runOthers();
+        assert.deepEqual(attempts(), tried);
+        opened.clock.ms += 1;
+        runners.at(-1)?.wake();
+        await until(() => attempts().length > tried.length);
+      }
+      assert.ok(opened.clock.ms - startedAt > HOUR);
+      const last = restart();
+      await until(async () => (await jobs(opened))[0]?.state === "dead");
       const [job] = await jobs(opened);
       assert.deepEqual([job?.attempts, job?.deaths, job?.last_error], [
-        3,
-        2,
-        "interrupted: the process ended twice during this job",
+        6,
+        5,
+        "interrupted: the process ended 5 times during this job",
       ]);
       opened.clock.ms += HOUR;
-      third.wake();
-      for (const runner of [third, second, first]) await runner.stop();
-      assert.deepEqual([seen, abandoned], [["1/1", "1/2", "2/1"], [[1, "interrupted"]]]);
-      assert.match(await metrics.registry.metrics(), /^svc_jobs_interrupted_total\{kind="count"\} 2$/m);
+      last.wake();
+      await runOthers();
+      for (const runner of runners.reverse()) await runner.stop();
+      assert.deepEqual([attempts(), abandoned], [["1/1", "1/2", "1/3", "1/4", "1/5"], [[1, "interrupted"]]]);
+      assert.match(await metrics.registry.metrics(), /^svc_jobs_interrupted_total\{kind="count"\} 5$/m);
     },
   );
 
@@ -629,7 +658,10 @@ export function jobSuite(backend: Backend): void {
       await opened.store.write((tx) => tx.enqueue(draft(1), draft(2)));
       const areDead = async (): Promise<boolean> => (await jobs(opened)).every(({ state }) => state === "dead");
       await startUntil(() => ran.length === 2);
-      for (let deaths = 3; deaths <= 4; deaths++) await startUntil(() => ran.length === deaths);
+      for (let count = 3; count <= 10; count++) {
+        opened.clock.ms += HOUR;
+        await startUntil(() => ran.length === count);
+      }
       await startUntil(areDead);
       for (let revivals = 1; revivals <= 12; revivals++) {
         const runAt = Math.max(...(await jobs(opened)).map(({ run_at }) => Date.parse(run_at)));
@@ -732,7 +764,7 @@ export function jobSuite(backend: Backend): void {
       before();
       await until(async () => (await jobs(opened))[0]?.deaths === 0);
     }
-    assert.equal(attempts, 5);
+    assert.equal(attempts, 8);
     for (const runner of runners) await runner.stop();
   });
 

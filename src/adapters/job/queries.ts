@@ -1,9 +1,11 @@
 // Queries of the job runner. A job is waiting, running under a lease, or dead; most dead ones are tried again.
 import { type ExpressionBuilder, type Kysely, sql } from "kysely";
 import type { JobRow, JobState } from "@/core/job.ts";
+import { iso } from "@/core/time/clock.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { CoreTables } from "../store/core_tables.ts";
+import { DEATH_WAITS_MS, DEATHS_MAX } from "./retry.ts";
 
 export type ClaimedJob = Pick<
   JobRow,
@@ -15,7 +17,7 @@ type ClaimFilter = {
   kinds: readonly string[];
   /** Those among them whose dead jobs are tried again. */
   revivedKinds: readonly string[];
-  now: string;
+  nowMs: number;
   owner: string;
   /** Jobs that it runs itself: setting the clock forward expires their leases before they can be renewed. */
   runningIds: readonly string[];
@@ -27,13 +29,14 @@ type ClaimFilter = {
 export type DueJob = Pick<JobRow, "id" | "charged_to" | "deaths">;
 
 /**
- * Jobs that may start: due ones, and as suspects those whose lease expired and dead ones. Also those that this runner has claimed
- * and does not run: that claim was committed, but the connection was lost before the runner knew.
+ * Jobs that may start: due ones, and as suspects those whose lease expired long enough ago, and dead ones. Also those that this
+ * runner has claimed and does not run: that claim was committed, but the connection was lost before the runner knew.
  */
 // The return type is inferred: it is a query under construction.
 function dueJobs(db: Kysely<CoreTables>, filter: ClaimFilter) {
-  const { kinds, revivedKinds, now, owner, runningIds, isSuspect } = filter;
-  // Suspects are few, so dead ones among them come last: states sort like that.
+  const { kinds, revivedKinds, nowMs, owner, runningIds, isSuspect } = filter;
+  const now = iso(nowMs);
+  // Suspects are few, and those that are most likely the cause come last: dead ones, as states sort, and those with more deaths.
   const candidates = db.selectFrom("job").select("job.id").where("kind", "in", kinds)
     .$if(runningIds.length > 0, (query) => query.where("id", "not in", runningIds));
   return candidates.where((job) => {
@@ -50,10 +53,16 @@ function dueJobs(db: Kysely<CoreTables>, filter: ClaimFilter) {
       ...(revivedKinds.length === 0 ? [] : [isRevived]),
       job.and([
         job("state", "=", sql.lit("running")),
-        job.or([job("lease_until", "<", now), job("lease_owner", "=", owner)]),
+        job.or([
+          job("lease_owner", "=", owner),
+          job.and([job("lease_until", "<", now), job("deaths", ">=", DEATH_WAITS_MS.length)]),
+          ...DEATH_WAITS_MS.map((ms, deaths) =>
+            job.and([job("lease_until", "<", iso(nowMs - ms)), job("deaths", "=", deaths)])
+          ),
+        ]),
       ]),
     ]);
-  }).$if(isSuspect, (query) => query.orderBy("state", "desc")).orderBy("run_at").orderBy("id");
+  }).$if(isSuspect, (query) => query.orderBy("state", "desc").orderBy("deaths")).orderBy("run_at").orderBy("id");
 }
 
 /** The job with its key that waits: a later draft, which is about the same work as it is now. */
@@ -103,7 +112,7 @@ export function claimJobs(
       attempts: sql<number>`case when state = 'dead' then 1
         else attempts + case when state = 'running' and lease_owner = ${owner} then 0 else 1 end end`,
       // A dead job stays suspect if its process had ended: one more end, and it is dead again.
-      deaths: sql<number>`case when state = 'dead' and deaths > 1 then 1
+      deaths: sql<number>`case when state = 'dead' and deaths >= ${DEATHS_MAX} then ${DEATHS_MAX - 1}
         else deaths + case when state = 'running' and lease_owner <> ${owner} then 1 else 0 end end`,
       revivals: sql<number>`revivals + case when state = 'dead' then 1 else 0 end`,
     })

@@ -1,5 +1,5 @@
-// When jobs that failed are tried again.
-import { DAY_MS, MINUTE_MS } from "@/core/time/clock.ts";
+// When jobs that failed, or whose process ended, are tried again.
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import type { JobKind } from "@/core/job.ts";
 import type { ClaimedJob } from "./queries.ts";
 
@@ -9,6 +9,14 @@ export const BACKOFF_FIRST_MS = 1000;
 export const BACKOFF_MAX_MS = 15 * MINUTE_MS;
 /** The longest pause before a dead job is tried again. */
 export const REVIVAL_MAX_MS = DAY_MS;
+
+/**
+ * How long a job waits after the first, second, … time that its process ended while it ran. It may be the cause, so there are few
+ * more attempts; or it merely ran, as during a deploy of all nodes or an hour of crashes, which must not use up all of them.
+ */
+export const DEATH_WAITS_MS = [0, MINUTE_MS, 15 * MINUTE_MS, HOUR_MS] as const;
+/** After so many it is dead. */
+export const DEATHS_MAX = DEATH_WAITS_MS.length + 1;
 
 /** Whether dead jobs of a kind are tried again: nobody was notified of their end. */
 export function isRevived({ onDeadLetter }: JobKind): boolean {

@@ -24,13 +24,19 @@ import {
   unclaimJob,
   withdrawDeath,
 } from "./queries.ts";
-import { BACKOFF_FIRST_MS, BACKOFF_MAX_MS, backoffMs, isRevived, REVIVAL_MAX_MS, revivalMs } from "./retry.ts";
+import {
+  BACKOFF_FIRST_MS,
+  BACKOFF_MAX_MS,
+  backoffMs,
+  DEATHS_MAX,
+  isRevived,
+  REVIVAL_MAX_MS,
+  revivalMs,
+} from "./retry.ts";
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 import { INVALID_PAYLOAD, notifyDeadLetter, runHandler } from "./handler.ts";
 
 const ATTEMPTS_MAX = 10;
-/** A job that was running when its process ended may be the cause: it is retried once, and then ever more rarely. */
-const DEATHS_MAX = 2;
 /** The share of the slots for long jobs, at least one; one more is for a tenant that has none of them. */
 const LONG_SHARE = 0.5;
 /** Smaller steps back are corrections of the clock. */
@@ -191,11 +197,11 @@ export class JobRunner {
   async #claimSome(): Promise<boolean> {
     const { store, clock } = this.#deps;
     const nowMs = clock.now();
-    const time = { now: iso(nowMs), until: iso(nowMs + this.#options.leaseMs), wake: this.#wakes };
+    const time = { nowMs, until: iso(nowMs + this.#options.leaseMs), wake: this.#wakes };
     if (nowMs < this.#polledAt - CLOCK_SET_BACK_MS) {
       const [retryBy, reviveBy] = [iso(nowMs + BACKOFF_MAX_MS), iso(nowMs + REVIVAL_MAX_MS)];
       const leaseBy = this.#options.isSingleNode && this.#polledAt === Infinity ? iso(nowMs - 1) : time.until;
-      await store.write(({ db }) => rescheduleFuture(db, { now: time.now, retryBy, reviveBy, leaseBy }));
+      await store.write(({ db }) => rescheduleFuture(db, { now: iso(nowMs), retryBy, reviveBy, leaseBy }));
       if (this.#polledAt !== Infinity) log.warn("the clock was set back", { byMs: this.#polledAt - nowMs });
     }
     this.#polledAt = nowMs;
@@ -224,7 +230,7 @@ export class JobRunner {
   /** Claims and starts jobs of a group; whether there were any. */
   async #claimOf(
     { name, includes, maxJobs, maxWithOthers = maxJobs, scheduler }: ClaimGroup,
-    { now, until, wake }: { now: string; until: string; wake: number },
+    { nowMs, until, wake }: { nowMs: number; until: string; wake: number },
   ): Promise<boolean> {
     const { store } = this.#deps;
     const included = [...this.#kinds.values()].filter(includes);
@@ -239,7 +245,7 @@ export class JobRunner {
     const running = [...this.#running.values()].map(({ job }) => job);
     const runningIds = running.map(({ id }) => id);
     const owner = this.#owner;
-    const wanted = { kinds, revivedKinds, now, owner, runningIds, isSuspect: name === "suspect" };
+    const wanted = { nowMs, kinds, revivedKinds, owner, runningIds, isSuspect: name === "suspect" };
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
     const find: FindDueJobs = async (except, limit, exceptTenants = []) => {
       const due = await listDueJobs(store.db, wanted, { except, exceptTenants, limit });
@@ -279,7 +285,7 @@ export class JobRunner {
     const attemptsMax = kind.maxAttempts ?? ATTEMPTS_MAX;
     const fields = { kind: job.kind, job: id, tenant: job.tenant_id, attempt: job.attempts };
     const startedAt = performance.now();
-    // Deaths are withdrawn by those who live; attempts are not, so that a job which always outlasts its lease ends as well.
+    // Deaths are no failed attempts. They are withdrawn by those who live, so a job which always outlasts its lease ends as well.
     const isInterrupted = job.deaths >= DEATHS_MAX || job.attempts > attemptsMax + DEATHS_MAX;
     const failure = isInterrupted ? INTERRUPTED : await this.#attempt(kind, job);
     const ms = Math.round(performance.now() - startedAt);
@@ -287,7 +293,8 @@ export class JobRunner {
       log.debug("job done", { ...fields, ms });
       return await this.#storeResult(job, () => store.write(({ db }) => finishJob.run(db, { id, owner })));
     }
-    const isDead = job.attempts >= attemptsMax || job.revivals > 0 || failure === INVALID_PAYLOAD || isInterrupted;
+    const isDead = job.attempts - job.deaths >= attemptsMax || job.revivals > 0 || failure === INVALID_PAYLOAD ||
+      isInterrupted;
     const state = isDead ? "dead" : "waiting";
     const runAt = iso(clock.now() + (isDead ? revivalMs(kind, job) : backoffMs(job.attempts)));
     log[isDead ? "error" : "warn"](isDead ? "job failed permanently" : "job failed; will retry", {
@@ -384,7 +391,7 @@ export class JobRunner {
   }
 }
 
-const INTERRUPTED = "interrupted: the process ended twice during this job";
+const INTERRUPTED = `interrupted: the process ended ${DEATHS_MAX} times during this job`;
 
 function isSuspect({ deaths, revivals }: ClaimedJob): boolean {
   return deaths > 0 || revivals > 0;

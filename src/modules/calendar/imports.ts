@@ -109,7 +109,9 @@ export class CalendarImports {
 
   /** Ends an import that will not run again; imported events remain. */
   async abandon(tenantId: string, id: string, reason: DeadLetterReason): Promise<void> {
-    const cause = reason === "interrupted" ? "the gateway stopped twice while reading the file" : "it failed too often";
+    const cause = reason === "interrupted"
+      ? "the gateway stopped several times while reading the file"
+      : "it failed too often";
     const detail = `${cause}; events read until then were imported`;
     await this.#end(tenantId, id, { created: 0, updated: 0, unchanged: 0, problems: [{ uid: null, detail }] });
   }

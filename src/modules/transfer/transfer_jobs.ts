@@ -225,7 +225,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
       onDeadLetter: async ({ tenantId, payload, reason }) => {
         const row = await start(tenantId, payload.id);
         const detail = reason === "interrupted"
-          ? `The gateway stopped twice while running this ${this.#rules.name}`
+          ? `The gateway stopped several times while running this ${this.#rules.name}`
           : `The ${this.#rules.name} failed too often`;
         const failure: Failure = { code: "internal", detail };
         if (row !== undefined) await fail(row, JSON.stringify(failure));

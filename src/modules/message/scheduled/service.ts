@@ -202,7 +202,7 @@ export class ScheduledService {
   /** Marks a message as failed whose job will not run again. */
   abandon(tenantId: string, id: string, reason: DeadLetterReason): Promise<void> {
     const detail = reason === "interrupted"
-      ? "The gateway stopped twice while sending the message"
+      ? "The gateway stopped several times while sending the message"
       : "Sending the message failed too often";
     return this.#deps.store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
