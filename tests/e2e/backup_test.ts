@@ -34,6 +34,7 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   const size = (await Deno.stat(copy)).size;
   assert.match((await run("backup", copy)).text, /copy\S* already exists; .*another/);
   assert.equal((await Deno.stat(copy)).size, size);
+  assert.match((await run("backup", `${folder}/none/copy.db`)).text, /directory \S*\/none does not exist; create it/);
 
   // More than the backup lacks, so that its line is as long again when this client comes back.
   for (let lost = 0; lost < 5; lost++) await say("lost");

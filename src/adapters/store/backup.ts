@@ -81,8 +81,9 @@ function createFile(path: string): number {
   try {
     return openSync(path, "wx", FILE_MODE);
   } catch (cause) {
-    if (!existsSync(path)) throw cause;
-    throw new Error(`${path} already exists; name another file`);
+    if (existsSync(path)) throw new Error(`${path} already exists; name another file`);
+    if (!existsSync(dirname(path))) throw new Error(`The directory ${dirname(path)} does not exist; create it first`);
+    throw cause;
   }
 }
 
