@@ -53,6 +53,9 @@ const PRINCIPAL = {
   ephemeral: {},
 };
 
+/** The address of channels that are the connection itself. */
+export const SOCKET_ADDRESS = "/ws";
+
 /** The document, as text. */
 export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSource): string {
   const document = new Document();
@@ -62,10 +65,10 @@ export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSour
   for (const kind of modules.flatMap((module) => module.channels ?? [])) document.addChannel(kind, events);
   for (const operation of modules.flatMap((module) => module.operations)) {
     const { request, reply } = rpcFrames(operation, document.schemas);
-    const tags = [{ name: nounOf(operation.name) }];
-    document.addCall(operation.name, request, reply, {
+    const noun = nounOf(operation.name);
+    document.addCall(document.callChannel(noun), operation.name, request, reply, {
       summary: operation.summary,
-      tags,
+      tags: [{ name: noun }],
       "x-access": operation.access,
     });
   }
@@ -93,28 +96,44 @@ class Document {
   /** Adds the socket: commands of the connection, and their replies. */
   addSocket(): void {
     this.#channels["socket"] = {
-      address: "/ws",
+      address: SOCKET_ADDRESS,
       title: "The WebSocket connection",
       description: "Commands and their replies; every other channel is multiplexed over this connection.",
       messages: {},
     };
     this.#message("socket", "error", errorFrame());
     for (const [method, { summary, reply }] of Object.entries(COMMANDS)) {
-      this.addCall(method, commandFrame(method, this.schemas), reply, { summary, tags: [{ name: "protocol" }] });
+      const request = commandFrame(method, this.schemas);
+      this.addCall("socket", method, request, reply, { summary, tags: [{ name: "protocol" }] });
     }
     for (const [name, frame] of Object.entries(pushFrames())) this.#message("socket", name, frame);
     this.#operation("push", "send", "socket", Object.keys(pushFrames()), { summary: "Pushes that are not events" });
   }
 
-  /** Adds a command with its reply. */
-  addCall(name: string, request: Json, reply: Json, properties: Json): void {
-    this.#message("socket", name, request);
-    this.#message("socket", `${name}.reply`, reply);
-    this.#operation(name, "receive", "socket", [name], {
+  /**
+   * The channel of the operations on a noun, added if it is new. Parsers copy a channel to each reference to it, so one channel
+   * with all operations takes them minutes.
+   */
+  callChannel(noun: string): string {
+    const channel = `rpc.${noun}`;
+    this.#channels[channel] ??= {
+      address: SOCKET_ADDRESS,
+      title: `Calls of \`${noun}\``,
+      description: "The command `rpc` with these methods, over the same connection as all channels.",
+      messages: { error: { $ref: "#/components/messages/socket.error" } },
+    };
+    return channel;
+  }
+
+  /** Adds a command with its reply to a channel that has the message `error`. */
+  addCall(channel: string, name: string, request: Json, reply: Json, properties: Json): void {
+    this.#message(channel, name, request);
+    this.#message(channel, `${name}.reply`, reply);
+    this.#operation(name, "receive", channel, [name], {
       ...properties,
       reply: {
-        channel: { $ref: "#/channels/socket" },
-        messages: [`${name}.reply`, "error"].map((message) => reference("socket", message)),
+        channel: { $ref: `#/channels/${channel}` },
+        messages: [`${name}.reply`, "error"].map((message) => reference(channel, message)),
       },
     });
   }

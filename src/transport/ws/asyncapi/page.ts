@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { escapeHtml } from "@/core/text/text.ts";
 import type { Route } from "@/core/http/route.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
-import { asyncapiDocument, type AsyncDocumentSource } from "./document.ts";
+import { asyncapiDocument, type AsyncDocumentSource, SOCKET_ADDRESS } from "./document.ts";
 import type { Limit, Tables } from "./table.ts";
 import { STYLE } from "./page_style.ts";
 import { fieldsHtml, namesIn, proseHtml, type Schema, typeHtml } from "./schema_html.ts";
@@ -242,7 +242,7 @@ function types(document: Document): Section {
 
 /** The channels within the socket. */
 function streamsOf({ channels }: Document): [string, Channel][] {
-  return Object.entries(channels).filter(([name]) => name !== "socket");
+  return Object.entries(channels).filter(([, { address }]) => address !== SOCKET_ADDRESS);
 }
 
 function messagesOf({ components }: Document, { messages }: Channel): Message[] {
