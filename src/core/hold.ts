@@ -14,9 +14,31 @@ export function holdSubjectOf({ room_id, created_by }: { room_id: string | null;
   return room_id === null ? { principalId: created_by } : { roomId: room_id };
 }
 
-type HoldSource = { isHeld?: IsHeld };
+/** What a change replaces: the state of a resource before it. */
+export type HeldState = {
+  tenantId: string;
+  subject: HoldSubject;
+  type: string;
+  id: string;
+  version: number;
+  state: unknown;
+  /** Who replaced it; absent: the gateway. */
+  replacedBy: string | undefined;
+};
+/** Stores a state that is replaced. */
+export type KeepState = (db: AnyDatabase, state: HeldState) => Promise<void>;
+
+type HoldSource = { isHeld?: IsHeld; keepState?: KeepState };
 /** The transaction of a job that is about to delete. */
 type Tx = { db: AnyDatabase; enqueue(...drafts: JobDraft[]): Promise<void> };
+
+/** `what` cannot be done, such as "The room cannot be purged". */
+export function heldFault(what: string): Fault {
+  return new Fault(
+    "legal_hold",
+    `${what} while a legal hold is on it; an administrator of the tenant can release that`,
+  );
+}
 
 export class Holds {
   readonly #modules: readonly HoldSource[];
@@ -35,11 +57,17 @@ export class Holds {
 
   /** Throws if there is a hold; `what` cannot be done then, such as "The room cannot be purged". */
   async assertNotHeld(what: string, ...of: Parameters<IsHeld>): Promise<void> {
-    if (!await this.isHeld(...of)) return;
-    throw new Fault(
-      "legal_hold",
-      `${what} while a legal hold is on it; an administrator of the tenant can release that`,
-    );
+    if (await this.isHeld(...of)) throw heldFault(what);
+  }
+
+  /** Stores what a change replaces, if there is a hold; `stateOf` is asked only then. */
+  async keepState(
+    db: AnyDatabase,
+    { stateOf, ...of }: Omit<HeldState, "state"> & { stateOf: () => unknown },
+  ): Promise<void> {
+    if (!await this.isHeld(db, of.tenantId, of.subject)) return;
+    const state = { ...of, state: stateOf() };
+    for (const module of this.#modules) await module.keepState?.(db, state);
   }
 
   /** Whether a job must not delete the subject; then it is enqueued for the next day. */

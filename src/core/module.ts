@@ -6,7 +6,7 @@ import type { EncryptedColumn } from "./crypto.ts";
 import type { ChannelKind } from "./event/channel.ts";
 import type { PrincipalErasure } from "./erasure.ts";
 import type { EventType, StoredEvent } from "./event/event.ts";
-import type { IsHeld } from "./hold.ts";
+import type { IsHeld, KeepState } from "./hold.ts";
 import type { ActionTarget, CommandSource } from "./interaction/interaction.ts";
 import type { JobDraft, JobKind } from "./job.ts";
 import type { Leases } from "./lease.ts";
@@ -65,6 +65,8 @@ export type Module = ModuleApi & {
   record?: RecordCall;
   /** Whether something must not be deleted for good. */
   isHeld?: IsHeld;
+  /** Stores states of what is under a hold. */
+  keepState?: KeepState;
   /** Deletes what the module stores for a room that is purged; safe to repeat. */
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
   /** Called in the transaction that deletes messages of a room: to delete, or enqueue to delete, what was derived from them. */

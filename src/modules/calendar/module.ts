@@ -51,7 +51,7 @@ export function calendarModule({ store, clock, cursors, cpu, holds }: Platform, 
   const { index, notify, files, roomAccess } = deps;
   const access = new CalendarAccess({ ...deps, store });
   const meetings = new EventMeetings(clock, deps.meetings);
-  const writer = new EventWriter({ clock, index, meetings, files, notify });
+  const writer = new EventWriter({ clock, index, meetings, files, notify, holds });
   const shared = { ...deps, store, clock, cursors, access, writer, meetings, holds };
   const calendar = new CalendarService(shared);
   const updater = new EventUpdater(shared);

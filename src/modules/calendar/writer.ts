@@ -4,6 +4,7 @@ import { createYielder } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso, nextTick } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import { type MayShow, type NamedFiles, uploadedBy } from "@/modules/file/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
@@ -12,6 +13,7 @@ import type { SearchEntry } from "@/core/searchable.ts";
 import { type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import { AgendaStore } from "./agenda_store.ts";
 import { type AccessLevel, notifiable, participantIds, viewersOfEvents } from "./access.ts";
+import { toArchived } from "./archive/archived_event.ts";
 import { busyTimes } from "./busy.ts";
 import { attachNamedFiles, eventFileOwner } from "./files.ts";
 import { IF_FREE_MAX } from "./limits.ts";
@@ -40,6 +42,7 @@ type Deps = {
   meetings: EventMeetings;
   files: NamedFiles;
   notify: Notify;
+  holds: Holds;
 };
 type Tx = Transaction<CalendarTables>;
 type Change = {
@@ -92,8 +95,9 @@ export class EventWriter {
     for (const { event, change } of writes) {
       if (change.ifFree === true) await this.#checkFree({ events, agenda: new AgendaStore(tx.db) }, event, now, change);
     }
-    for (const { event, before } of writes) {
+    for (const { event, before, change } of writes) {
       if (before === undefined) continue;
+      await this.#keepState(tx, before, change);
       await events.update(event.row.tenant_id, event.row.id, event.row);
       await events.replaceParts(event.row.tenant_id, event.row.id, event);
     }
@@ -105,6 +109,19 @@ export class EventWriter {
     await this.#indexAndSchedule(tx, written);
     for (const { event, change, before } of writes) await this.#notifyOf(tx, event, change, before);
     return written;
+  }
+
+  async #keepState(tx: Tx, before: EventAggregate, { actor }: Change): Promise<void> {
+    const { tenant_id: tenantId, id, version } = before.row;
+    await this.#deps.holds.keepState(tx.db, {
+      tenantId,
+      subject: holdSubjectOf(before.row),
+      type: KIND,
+      id,
+      version,
+      stateOf: () => toArchived(before),
+      replacedBy: actor?.principalId,
+    });
   }
 
   /** The event with its derived columns. */

@@ -21,5 +21,26 @@ const baseline: Migration = {
   },
 };
 
+/** What was replaced of resources that keep no earlier states themselves. */
+const states: Migration = {
+  name: "0002_states",
+  async up(db) {
+    await sql`create table held_state (
+      tenant_id text not null,
+      id text primary key,
+      type text not null,
+      resource_id text not null,
+      version integer not null,
+      room_id text,
+      principal_id text,
+      state_json text not null,
+      replaced_by text,
+      replaced_at text not null
+    )`.execute(db);
+    await sql`create index held_state_resource on held_state (tenant_id, resource_id, id)`.execute(db);
+    await sql`create index held_state_subject on held_state (tenant_id, room_id, principal_id)`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, states];

@@ -6,13 +6,15 @@ import { pageSchema } from "@/core/page.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
-import { Hold, HoldCreate, HoldList, HoldRef } from "./schema.ts";
+import { HeldState, HeldStateList, Hold, HoldCreate, HoldList, HoldRef } from "./schema.ts";
 import { HoldService } from "./service.ts";
+import { HeldStates } from "./states.ts";
 
 const PATH = "/v1/collaboration/holds";
 
 export function holdModule({ store, clock, cursors }: Platform): Module {
   const holds = new HoldService({ store, clock, cursors });
+  const states = new HeldStates({ store, clock, cursors, isHeld: holds.isHeld });
   return {
     name: "hold",
     migrations,
@@ -26,7 +28,8 @@ export function holdModule({ store, clock, cursors }: Platform): Module {
           "While it is in force, retention and purges delete nothing of it, and rooms are not purged, messages and files not " +
           "deleted, and principals not erased: such calls fail with `legal_hold`. A hold on a principal is also on the rooms where " +
           "it is a member or has written, and either way on their members. Nor are comments, events of the calendar and memories " +
-          "deleted, or texts of runs. Earlier versions of messages and documents stay; the text of a comment is not changed.",
+          "deleted, or texts of runs. Earlier versions of messages and documents stay, and those of tasks and events are listed by `held_state.list`; the text " +
+          "of a comment is not changed.",
         access: { scope: "hold.manage", tenant: "admin" },
         http: { method: "POST", path: PATH, status: 201 },
         input: HoldCreate,
@@ -46,6 +49,19 @@ export function holdModule({ store, clock, cursors }: Platform): Module {
         run: ({ actor }, input) => holds.list(actor, input),
       }),
       defineOperation({
+        name: "held_state.list",
+        summary: "List what was changed of tasks and events under a legal hold, the newest first",
+        description:
+          "Each is the task or event before a change. They are deleted after the last hold on them is released.",
+        access: { scope: "hold.read", tenant: "admin" },
+        http: { method: "GET", path: `${PATH}/states`, status: 200 },
+        input: HeldStateList,
+        output: pageSchema(HeldState),
+        faults: ["invalid_cursor"],
+        example: { resourceId: exampleId("task") },
+        run: ({ actor }, input) => states.list(actor, input),
+      }),
+      defineOperation({
         name: "hold.release",
         summary: "Release a legal hold",
         description:
@@ -60,5 +76,8 @@ export function holdModule({ store, clock, cursors }: Platform): Module {
       }),
     ],
     isHeld: holds.isHeld,
+    keepState: states.keep,
+    purgeRoom: (tenantId, roomId) => states.purgeRoom(tenantId, roomId),
+    maintenance: { held_states: () => states.purgeReleased() },
   };
 }

@@ -7,4 +7,10 @@ export const erases: PrincipalErasure = {
     renames: ["principal_id", "created_by", "released_by"],
     keeps: { reason: "why the hold was created, in the words of an administrator" },
   },
+  held_state: {
+    key: ["id"],
+    renames: ["principal_id", "replaced_by"],
+    json: ["state_json"],
+    keeps: { resource_id: "a task or an event" },
+  },
 };

@@ -1,5 +1,6 @@
 // Legal holds in the API.
 import { z } from "@zod/zod";
+import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { nameSchema } from "@/core/text/name.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
@@ -34,3 +35,24 @@ export const HoldList = z.strictObject({
 export type HoldList = z.output<typeof HoldList>;
 
 export const HoldRef = z.strictObject({ id: z.string().min(1).max(64) });
+
+const ResourceId = z.string().min(1).max(64);
+
+export const HeldState = z.object({
+  id: z.string(),
+  type: z.string().describe("Type of the resource, such as task or event"),
+  resourceId: z.string().describe("Id of the resource"),
+  version: z.int().describe("Version of the resource that was replaced"),
+  state: z.record(z.string(), Json).describe(
+    "The resource as it was: a task as in `task.read`, an event as in archives",
+  ),
+  replacedBy: z.string().nullable().describe("Principal whose change replaced it; null: the gateway"),
+  replacedAt: z.iso.datetime().describe("When it was replaced"),
+}).meta({ id: "HeldState" });
+export type HeldState = z.output<typeof HeldState>;
+
+export const HeldStateList = z.strictObject({
+  ...pageInput,
+  resourceId: ResourceId.optional().describe("Only states of this task or event"),
+});
+export type HeldStateList = z.output<typeof HeldStateList>;

@@ -17,7 +17,21 @@ export type HoldRow = {
   released_by: string | null;
   released_at: string | null;
 };
-type OwnTables = { legal_hold: HoldRow };
+export type HeldStateRow = {
+  tenant_id: string;
+  id: string;
+  type: string;
+  resource_id: string;
+  version: number;
+  /** The room or the principal that is under the hold. */
+  room_id: string | null;
+  principal_id: string | null;
+  state_json: string;
+  replaced_by: string | null;
+  replaced_at: string;
+};
+type OwnTables = { legal_hold: HoldRow; held_state: HeldStateRow };
+export type StateSubject = Pick<HeldStateRow, "tenant_id" | "room_id" | "principal_id">;
 export type HoldTables = OwnTables & RoomTables & MessageTables & IdentityTables;
 
 /** Asked before each deletion. */
@@ -65,6 +79,38 @@ export class HoldStore {
   /** What holds in force are on. */
   active(tenantId: string): Promise<Pick<HoldRow, "room_id" | "principal_id">[]> {
     return active.all(this.#db, { tenantId });
+  }
+
+  async addState(row: HeldStateRow): Promise<void> {
+    await this.#db.insertInto("held_state").values(row).execute();
+  }
+
+  /** The newest first, before this id. */
+  listStates(
+    tenantId: string,
+    resourceId: string | undefined,
+    before: string | undefined,
+    limit: number,
+  ): Promise<HeldStateRow[]> {
+    let query = this.#db.selectFrom("held_state").selectAll().where("tenant_id", "=", tenantId);
+    if (resourceId !== undefined) query = query.where("resource_id", "=", resourceId);
+    if (before !== undefined) query = query.where("id", "<", before);
+    return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** Rooms and principals that states are of, in all tenants. */
+  stateSubjects(): Promise<StateSubject[]> {
+    return this.#db.selectFrom("held_state").select(["tenant_id", "room_id", "principal_id"]).distinct().execute();
+  }
+
+  /** Deletes some states of a room or a principal; returns whether there were as many. */
+  async removeStates({ tenant_id, room_id, principal_id }: StateSubject, limit: number): Promise<boolean> {
+    const { numDeletedRows } = await this.#db.deleteFrom("held_state").where("tenant_id", "=", tenant_id)
+      .where("id", "in", (part) =>
+        part.selectFrom("held_state").select("id").where("tenant_id", "=", tenant_id)
+          .where("room_id", room_id === null ? "is" : "=", room_id)
+          .where("principal_id", principal_id === null ? "is" : "=", principal_id).limit(limit)).executeTakeFirst();
+    return numDeletedRows >= BigInt(limit);
   }
 
   /** Whether any of the principals is a member of any of the rooms, or has written there. */

@@ -2,7 +2,7 @@
 import { type Actor, isAdmin, isAtLeast, isGuest, ROOM_ROLES } from "@/core/actor.ts";
 import { principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
-import type { HoldSubject } from "@/core/hold.ts";
+import type { Holds } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
@@ -137,10 +137,18 @@ function isPrivateTo(actor: Actor, id: string, audience: ReaderAudience | undefi
   return id === actor.ownerId && others.length === 1 && others[0] === id;
 }
 
-/** A fact of the tenant is under the holds on its author. */
-export function holdSubjectOfFact({ row }: Pick<Fact, "row">): HoldSubject {
-  if (row.scope_type === "room") return { roomId: row.scope_id };
-  return { principalId: row.scope_type === "tenant" ? row.created_by : row.scope_id };
+/** Whether a hold is on a fact: on its scope, or on someone whom it is about. */
+export async function isHeldFact(
+  holds: Holds,
+  db: AnyDatabase,
+  { row, subjectIds }: Pick<Fact, "row" | "subjectIds">,
+): Promise<boolean> {
+  const { scope_type: type, scope_id: id } = row;
+  const scope = type === "room" ? { roomId: id } : { principalId: type === "tenant" ? row.created_by : id };
+  for (const subject of [scope, ...subjectIds.map((principalId) => ({ principalId }))]) {
+    if (await holds.isHeld(db, row.tenant_id, subject)) return true;
+  }
+  return false;
 }
 
 /** The stream whose lock serializes changes of a scope. */

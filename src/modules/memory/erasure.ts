@@ -5,9 +5,16 @@ import type { JobDraft } from "@/core/job.ts";
 import { inChunks, paginate } from "@/core/page.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { holdSubjectOfFact, lockOf } from "./access.ts";
+import { isHeldFact, lockOf } from "./access.ts";
 import { SEARCH_KIND } from "./searchable.ts";
-import { type ExpiredFact, type Fact, type MemoryScope, MemoryStore, type MemoryTables } from "./store.ts";
+import {
+  type ExpiredFact,
+  type Fact,
+  type MemoryScope,
+  MemoryStore,
+  type MemoryTables,
+  type SourceRow,
+} from "./store.ts";
 import type { MemoryWriter } from "./writer.ts";
 
 /** Erases facts of messages that were deleted. */
@@ -37,35 +44,51 @@ export class MemoryErasure {
   async eraseMessages(tenantId: string, messageIds: readonly string[]): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const counts = await new MemoryStore(tx.db).countBySource(tenantId, messageIds);
-      if (counts.size > 0) await tx.enqueue(eraseJob(tenantId, [...counts.keys()]));
+      if (counts.size > 0) await tx.enqueue(eraseJob(tenantId, { messageIds: [...counts.keys()] }));
     });
   }
 
-  /** Removes messages as sources, and erases the facts that have no other. */
+  /** Removes messages as sources, and erases the facts that have no other; of those under a hold, after its release. */
   async eraseSources(tenantId: string, messageIds: readonly string[]): Promise<void> {
-    const { store } = this.#deps;
-    for (const ids of inChunks(await new MemoryStore(store.db).idsBySource(tenantId, messageIds), BATCH)) {
-      await store.write(async (tx) => {
-        for (const fact of await this.#lock(tx, tenantId, ids)) {
-          await this.#removeSources(tx, fact, ({ message_id: id }) => messageIds.includes(id));
-        }
-      });
-    }
+    const memories = new MemoryStore(this.#deps.store.db);
+    const isSource = ({ message_id: id }: SourceRow): boolean => messageIds.includes(id);
+    const ids = await memories.idsBySource(tenantId, messageIds);
+    if (await this.#eraseAll(tenantId, ids, isSource)) await this.#postpone(eraseJob(tenantId, { messageIds }));
   }
 
-  /** Deletes the facts of a room, and erases those that have sources in it only. */
+  /** Deletes the facts of a room, and erases those that have sources in it only; those under a hold after its release. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    await this.#deleteScope(tenantId, { type: "room", id: roomId });
-    const { store } = this.#deps;
-    for (let isMore = true; isMore;) {
-      isMore = await store.write(async (tx) => {
-        const ids = await new MemoryStore(tx.db).idsBySourceRoom(tenantId, roomId, BATCH);
+    const memories = new MemoryStore(this.#deps.store.db);
+    const isSource = ({ room_id: id }: SourceRow): boolean => id === roomId;
+    let hasHeld = await this.#deleteScope(tenantId, { type: "room", id: roomId });
+    const read = (last = "") => memories.idsBySourceRoom(tenantId, roomId, last, BATCH);
+    for await (const ids of paginate(BATCH, read)) hasHeld = await this.#eraseAll(tenantId, ids, isSource) || hasHeld;
+    if (hasHeld) await this.#postpone(eraseJob(tenantId, { roomId }));
+  }
+
+  /** Removes sources of facts; returns whether some are under a hold, which are left as they are. */
+  async #eraseAll(
+    tenantId: string,
+    factIds: readonly string[],
+    isErased: (source: SourceRow) => boolean,
+  ): Promise<boolean> {
+    let hasHeld = false;
+    for (const ids of inChunks(factIds, BATCH)) {
+      hasHeld = await this.#deps.store.write(async (tx) => {
+        const held: string[] = [];
         for (const fact of await this.#lock(tx, tenantId, ids)) {
-          await this.#removeSources(tx, fact, ({ room_id: id }) => id === roomId);
+          if (fact.sources.every(isErased) && await isHeldFact(this.#deps.holds, tx.db, fact)) held.push(fact.row.id);
+          else await this.#removeSources(tx, fact, isErased);
         }
-        return ids.length > 0;
-      });
+        return held.length > 0;
+      }) || hasHeld;
     }
+    return hasHeld;
+  }
+
+  async #postpone(job: JobDraft): Promise<void> {
+    const { store, clock } = this.#deps;
+    await store.write((tx) => tx.enqueue({ ...job, runAt: clock.now() + DAY_MS }));
   }
 
   /** Erases facts in one transaction; those that are erased already are ignored. */
@@ -87,7 +110,7 @@ export class MemoryErasure {
         await store.write(async (tx) => {
           for (const fact of await this.#lock(tx, tenantId, rows.map(({ id }) => id))) {
             if (fact.row.expires_at === null || fact.row.expires_at > now) continue;
-            if (!await holds.isHeld(tx.db, tenantId, holdSubjectOfFact(fact))) await writer.erase(tx, undefined, fact);
+            if (!await isHeldFact(holds, tx.db, fact)) await writer.erase(tx, undefined, fact);
           }
         });
       }
@@ -95,20 +118,28 @@ export class MemoryErasure {
     await store.write((tx) => new MemoryStore(tx.db).removeTombstones(iso(clock.now() - TOMBSTONE_DAYS * DAY_MS)));
   }
 
-  async #deleteScope(tenantId: string, scope: MemoryScope): Promise<void> {
-    const { store, index } = this.#deps;
-    for (let isMore = true; isMore;) {
-      isMore = await store.write(async (tx) => {
+  /** Deletes the facts of a scope; returns whether some are under a hold, and stay. */
+  async #deleteScope(tenantId: string, scope: MemoryScope): Promise<boolean> {
+    const { store, index, holds } = this.#deps;
+    const read = (last = "") => new MemoryStore(store.db).idsOfScope(tenantId, scope, last, BATCH);
+    const held: string[] = [];
+    for await (const ids of paginate(BATCH, read)) {
+      await store.write(async (tx) => {
         const memories = new MemoryStore(tx.db);
-        const ids = await memories.idsOfScope(tenantId, scope, "", BATCH);
-        await index?.remove(tenantId, SEARCH_KIND, ids);
-        await memories.erase(tenantId, ids, { withRows: true });
-        return ids.length > 0;
+        const about = new Set<string>();
+        for (const fact of await memories.findMany(tenantId, ids)) {
+          if (fact.subjectIds.length > 0 && await isHeldFact(holds, tx.db, fact)) about.add(fact.row.id);
+        }
+        const deleted = ids.filter((id) => !about.has(id));
+        await index?.remove(tenantId, SEARCH_KIND, deleted);
+        await memories.erase(tenantId, deleted, { withRows: true });
+        held.push(...about);
       });
     }
+    return held.length > 0;
   }
 
-  async #removeSources(tx: Tx, fact: Fact, isErased: (source: Fact["sources"][number]) => boolean): Promise<void> {
+  async #removeSources(tx: Tx, fact: Fact, isErased: (source: SourceRow) => boolean): Promise<void> {
     const erased = fact.sources.filter(isErased);
     if (erased.length === 0) return;
     if (erased.length === fact.sources.length) return await this.#deps.writer.erase(tx, undefined, fact);
@@ -129,6 +160,6 @@ export class MemoryErasure {
   }
 }
 
-function eraseJob(tenantId: string, messageIds: readonly string[]): JobDraft {
-  return { tenantId, kind: ERASE_JOB, payload: { messageIds } };
+function eraseJob(tenantId: string, payload: { messageIds: readonly string[] } | { roomId: string }): JobDraft {
+  return { tenantId, kind: ERASE_JOB, payload };
 }

@@ -70,8 +70,11 @@ export function memoryModule(
     jobs: [
       defineJob({
         kind: ERASE_JOB,
-        payload: z.strictObject({ messageIds: z.array(z.string()) }),
-        run: ({ tenantId, payload }) => erasure.eraseSources(tenantId, payload.messageIds),
+        payload: z.union([z.strictObject({ messageIds: z.array(z.string()) }), z.strictObject({ roomId: z.string() })]),
+        run: ({ tenantId, payload }) =>
+          "roomId" in payload
+            ? erasure.purgeRoom(tenantId, payload.roomId)
+            : erasure.eraseSources(tenantId, payload.messageIds),
       }),
     ],
     search: new MemorySearchable({ store, clock, identity, access }),

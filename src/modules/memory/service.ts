@@ -1,7 +1,7 @@
 // Creates, changes and erases facts. People decide: what an agent or a service says is a proposal, and none retires a fact.
 import { type Actor, chargedId } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import type { Holds } from "@/core/hold.ts";
+import { heldFault, type Holds } from "@/core/hold.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -9,7 +9,7 @@ import { assertVersion, flagOf, patchedOr } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { holdSubjectOfFact, type MemoryAccess } from "./access.ts";
+import { isHeldFact, type MemoryAccess } from "./access.ts";
 import { isExpired, presentMemory, type ReadableFact, textKeyOf } from "./presenter.ts";
 import { FACTS_PER_MESSAGE_MAX, type Memory, type MemoryCreate, type MemoryUpdate } from "./schema.ts";
 import {
@@ -128,7 +128,7 @@ export class MemoryService {
     await store.write(async (tx) => {
       const fact = await this.#lockReadable(tx, context, id, (found) => access.lockToForget(tx, context, found));
       assertMayDecide(context.actor, fact, true);
-      await holds.assertNotHeld("The fact cannot be erased", tx.db, fact.row.tenant_id, holdSubjectOfFact(fact));
+      if (await isHeldFact(holds, tx.db, fact)) throw heldFault("The fact cannot be erased");
       await writer.erase(tx, context.actor, fact);
     });
   }

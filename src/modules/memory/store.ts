@@ -286,10 +286,12 @@ export class MemoryStore {
     return [...new Set(rows.map(({ memory_id }) => memory_id))];
   }
 
-  /** Ids of facts with a source in a room. */
-  async idsBySourceRoom(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+  /** Ids of facts with a source in a room, after `after`. */
+  async idsBySourceRoom(tenantId: string, roomId: string, after: string, limit: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("memory_source").select("memory_id").distinct()
-      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).orderBy("memory_id").limit(limit).execute();
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("memory_id", ">", after).orderBy(
+        "memory_id",
+      ).limit(limit).execute();
     return rows.map(({ memory_id }) => memory_id);
   }
 

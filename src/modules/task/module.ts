@@ -45,7 +45,7 @@ type Deps = {
 export function taskModule({ store, clock, cursors, holds }: Platform, deps: Deps): Module {
   const { roomAccess, identity, readMessage, notify, files, index } = deps;
   const assignees = new TaskAssignees({ roomAccess, identity });
-  const writer = new TaskWriter({ store, clock, roomAccess, assignees, notify, files, index });
+  const writer = new TaskWriter({ store, clock, roomAccess, assignees, notify, files, holds, index });
   const recurringTasks = new RecurringTasks({ clock, writer, assignees });
   const updater = new TaskUpdater({ clock, writer, assignees, recurringTasks, readMessage });
   const tasks = new TaskService({ store, clock, cursors, roomAccess, writer, updater, files, holds });

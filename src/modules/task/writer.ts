@@ -2,6 +2,7 @@
 import { type Clock, HOUR_MS, iso } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
+import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
@@ -35,6 +36,7 @@ type Deps = {
   assignees: TaskAssignees;
   notify: Notify;
   files: NamedFiles;
+  holds: Holds;
   /** Absent if search is off. */
   index?: Pick<SearchIndex, "put" | "remove"> | undefined;
 };
@@ -107,6 +109,15 @@ export class TaskWriter {
     const row: TaskRow = { ...changed, version: before.version + 1, updated_at: iso(this.#deps.clock.now()) };
     const tasks = new TaskStore(tx.db);
     if (row.is_open === 1 && before.is_open === 0) await assertMayOpen(tasks, row);
+    await this.#deps.holds.keepState(tx.db, {
+      tenantId: row.tenant_id,
+      subject: holdSubjectOf(before),
+      type: "task",
+      id: row.id,
+      version: before.version,
+      stateOf: () => was,
+      replacedBy: actor.principalId,
+    });
     await tasks.put(before, row);
     if (row.description !== before.description) {
       await attachNamedFiles(tx, this.#deps.files, row, uploadedBy(actor.principalId));

@@ -183,6 +183,71 @@ testOnEngines("comments, events, facts and texts of runs stay under a hold", asy
   assert.deepEqual(await left("held"), [2, 1, 1]);
 });
 
+testOnEngines("tasks and events under a hold keep what is changed of them until its release", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { olga, bob } = await callersOf(gateway, "default");
+  const change = async (roomId: string): Promise<string[]> => {
+    const task = ok(await bob.post(`${API}/tasks`, { roomId, title: "Plan", description: "One" }));
+    ok(await bob.patch(`${API}/tasks/${task.id}`, { description: "Two" }));
+    const start = { dateTime: "2026-04-05T09:00:00", timeZone: "Europe/Vienna" };
+    const event = ok(await bob.post(`${API}/calendar/events`, { roomId, title: "Talk", start, durationMinutes: 30 }));
+    ok(await bob.patch(`${API}/calendar/events/${event.id}`, { title: "Other" }));
+    return [task.id, event.id];
+  };
+  await change(await createRoom(olga, ["bob"]));
+  const STATES = `${HOLDS}/states`;
+  assert.deepEqual(ok(await olga.get(STATES)).items, [], "neither is under a hold");
+  const roomId = await createRoom(olga, ["bob"]);
+  const { id: holdId } = ok(await olga.post(HOLDS, { roomId, reason: "Case 1" }));
+  const [taskId, eventId] = await change(roomId);
+  const { items } = ok(await olga.get(STATES));
+  const summary = items.map((one: Record<string, unknown>) => [one["type"], one["resourceId"], one["version"]]);
+  assert.deepEqual(summary, [["event", eventId, 1], ["task", taskId, 1]]);
+  assert.deepEqual([items[0].state.event.title, items[1].state.description], ["Talk", "One"]);
+  assert.deepEqual([items[0].replacedBy, items[1].replacedBy], ["bob", "bob"]);
+  assert.equal(ok(await olga.get(`${STATES}?resourceId=${taskId}`)).items.length, 1);
+  assertProblem(await bob.get(STATES), 403, "forbidden");
+  await pass(gateway, 1);
+  const { olga: later } = await callersOf(gateway, "default");
+  assert.equal(ok(await later.get(STATES)).items.length, 2);
+  ok(await later.post(`${HOLDS}/${holdId}/release`));
+  await pass(gateway, 1);
+  const { olga: last } = await callersOf(gateway, "default");
+  assert.deepEqual(ok(await last.get(STATES)).items, []);
+});
+
+testOnEngines("facts about a principal under a hold stay, wherever they are from", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { olga } = await callersOf(gateway, "default");
+  ok(await (await gateway.as("carol")).get(`${API}/me`));
+  const rooms = [await createRoom(olga, ["bob"]), await createRoom(olga, ["bob"])];
+  const facts: string[] = [];
+  for (const roomId of rooms) {
+    const { id: messageId } = await sendMessage(olga, roomId, "Carol likes tea");
+    const sourceMessageIds = [messageId];
+    for (const scope of [{ type: "room", id: roomId }, { type: "tenant" }]) {
+      const fact = { scope, text: `Carol likes tea ${roomId}`, sourceMessageIds, subjectIds: ["carol"] };
+      facts.push(ok(await olga.post(`${API}/memory/items`, fact)).id);
+    }
+    if (roomId === rooms[0]) continue;
+    const { id } = ok(await olga.post(HOLDS, { principalId: "carol", reason: "Case 1" }));
+    assertProblem(await olga.delete(`${API}/memory/items/${facts[0]}`), 409, "legal_hold");
+    // One is purged, in the other the message is deleted: Carol is in neither, so they are not under the hold.
+    ok(await olga.delete(`/v1/rooms/${rooms[0]}?purge=true`));
+    ok(await olga.delete(`/v1/messages/${messageId}`));
+    await pass(gateway, 2);
+    const left = async (): Promise<number> => {
+      const rows = await gateway.app.store.db.selectFrom("memory").select(["text"]).execute();
+      return rows.filter(({ text }) => text !== null).length;
+    };
+    assert.equal(await left(), 4);
+    const { olga: owner } = await callersOf(gateway, "default");
+    ok(await owner.post(`${HOLDS}/${id}/release`));
+    await pass(gateway, 2);
+    assert.equal(await left(), 0);
+  }
+});
+
 testOnEngines("revisions of a document under a hold, and the audit log of its tenant, stay", async (environment) => {
   await using gateway = await openGateway({ ...environment, SVC_LIMIT_AUDIT_DAYS: "10" });
   const revisions: Record<string, number> = {};

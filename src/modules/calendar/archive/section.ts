@@ -5,9 +5,9 @@ import { paginate } from "@/core/page.ts";
 import type { LinkedMeetings } from "@/modules/meeting/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { eventFileOwner } from "../files.ts";
-import { exDatesOf, patchOf } from "../recurrence/occurrence.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate } from "../store.ts";
 import type { EventWriter } from "../writer.ts";
+import { toArchived } from "./archived_event.ts";
 import { EventImporter, importedEvent } from "./import.ts";
 import { ImportedEventWriter } from "./writer.ts";
 
@@ -75,46 +75,4 @@ async function* exportEvent(context: ExportContext, aggregate: EventAggregate): 
     ...overrides.map((override) => ({ type: "event_override", eventId, ...override })),
     ...responses.map((response) => ({ type: "event_response", eventId, ...response })),
   ];
-}
-
-function toArchived({ row, overrides, attendees, rsvps }: EventAggregate) {
-  const { start_local: local, time_zone: timeZone } = row;
-  return {
-    event: {
-      id: row.id,
-      uid: row.uid,
-      roomId: row.room_id,
-      title: row.title,
-      description: row.description,
-      location: row.location,
-      start: timeZone === null ? { date: local } : { dateTime: local, timeZone },
-      durationSeconds: row.duration_seconds,
-      rrule: row.rrule,
-      exDates: exDatesOf(row),
-      attendees: attendees.map((attendee) => ({
-        principalId: attendee.principal_id,
-        email: attendee.email,
-        role: attendee.role,
-        status: attendee.status,
-        comment: attendee.comment,
-        respondedAt: attendee.responded_at,
-      })),
-      reminders: JSON.parse(row.reminders_json),
-      visibility: row.visibility,
-      transparent: row.is_transparent === 1,
-      meetingId: row.meeting_id,
-      version: row.version,
-      createdBy: row.created_by,
-      createdAt: row.created_at,
-      updatedAt: row.updated_at,
-    },
-    overrides: overrides.map((override) => ({ occurrence: override.occurrence, patch: patchOf(override) })),
-    responses: rsvps.map((rsvp) => ({
-      principalId: rsvp.principal_id,
-      occurrence: rsvp.occurrence,
-      status: rsvp.status,
-      comment: rsvp.comment,
-      respondedAt: rsvp.responded_at,
-    })).sort((a, b) => `${a.occurrence} ${a.principalId}` < `${b.occurrence} ${b.principalId}` ? -1 : 1),
-  };
 }
