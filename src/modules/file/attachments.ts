@@ -144,10 +144,14 @@ export async function deleteFiles(tx: Tx, tenantId: string, rows: readonly FileR
   for (const [ownerId, own] of [...Map.groupBy(rows, (row) => row.charged_id)].sort(([a], [b]) => a < b ? -1 : 1)) {
     await quota.releaseQuota({ tenantId, ownerId }, own.reduce((sum, row) => sum + Number(row.size), 0));
   }
-  const keys = rows.flatMap((row) => blobKeysOf(row.id, row.content_type));
-  await tx.enqueue({ tenantId, kind: ERASE_JOB, payload: { keys } });
+  await eraseBlobs(tx, tenantId, rows.flatMap((row) => blobKeysOf(row.id, row.content_type)));
   const complete = rows.filter((row) => row.state !== "receiving");
   if (complete.length > 0) await tx.emit(...complete.map((row) => deletedEvent(row, principalStream(row.uploader_id))));
+}
+
+/** Enqueues the deletion of contents that no row names any more. */
+export async function eraseBlobs(tx: AnyTransaction, tenantId: string, keys: readonly string[]): Promise<void> {
+  await tx.enqueue({ tenantId, kind: ERASE_JOB, payload: { keys } });
 }
 
 /** The event that a file visible in a room was deleted; `seq` is the newest position that shows it. */

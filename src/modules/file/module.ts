@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { defineJob } from "@/core/job.ts";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import type { CanRead, Module } from "@/core/module.ts";
 import type { Signer } from "@/core/crypto.ts";
 import type { CredentialSnapshot, IdentityService, PrincipalVisibility } from "@/modules/identity/mod.ts";
@@ -15,6 +16,9 @@ import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
 import { FileService } from "./service.ts";
 import { type FileLimits, FileWriter, SWEEP_JOB, sweepJob } from "./writer.ts";
+
+/** By then no process that was just storing a content is still at it. It may end before it knows that the file was deleted. */
+const ERASE_AGAIN_MS = HOUR_MS;
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -60,8 +64,15 @@ export function fileModule({ store, clock, cursors, blobs, holds, modules }: Pla
       }),
       defineJob({
         kind: ERASE_JOB,
-        payload: z.strictObject({ keys: z.array(z.string()) }),
-        run: ({ payload }) => files.deleteBlobs(payload.keys),
+        payload: z.strictObject({ keys: z.array(z.string()), isRepeat: z.literal(true).optional() }),
+        async run({ tenantId, payload: { keys, isRepeat } }) {
+          await files.deleteBlobs(keys);
+          if (isRepeat) return;
+          const runAt = clock.now() + ERASE_AGAIN_MS;
+          await store.write((tx) =>
+            tx.enqueue({ tenantId, kind: ERASE_JOB, payload: { keys, isRepeat: true }, runAt })
+          );
+        },
       }),
     ],
     jobsOn: { picture: (tenantId) => sweepJob(tenantId, clock.now()) },

@@ -15,7 +15,7 @@ import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { deleteFiles, deleteUnreferenced, type FileAttachments, HIDDEN_SEQ, roomDeletedEvent } from "./attachments.ts";
-import { Thumbnails, type ThumbnailSize } from "./image/thumbnails.ts";
+import { fileIdOf, Thumbnails, type ThumbnailSize } from "./image/thumbnails.ts";
 import { Downloads } from "./downloads.ts";
 import { presentFile } from "./presenter.ts";
 import type { FileList, StoredFile } from "./schema.ts";
@@ -174,8 +174,11 @@ export class FileService {
     if (left !== undefined) await store.write((tx) => tx.enqueue(sweepJob(tenantId, now)));
   }
 
+  /** Deletes contents that no row names, as one of an import may again. */
   async deleteBlobs(keys: readonly string[]): Promise<void> {
-    for (const key of keys) await this.#deps.blobs.delete(key);
+    const { store, blobs } = this.#deps;
+    const named = await new FileStore(store.db).idsWithContent([...new Set(keys.map(fileIdOf))]);
+    for (const key of keys) if (!named.has(fileIdOf(key))) await blobs.delete(key);
   }
 
   async purgeRoom(attachments: FileAttachments, tenantId: string, roomId: string): Promise<void> {

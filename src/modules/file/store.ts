@@ -83,6 +83,13 @@ export class FileStore {
       .where("state", "<>", "receiving").orderBy("id").execute();
   }
 
+  /** Those of the files, of any tenant, that have a content or receive one. */
+  async idsWithContent(ids: readonly string[]): Promise<Set<string>> {
+    const rows = await this.#db.selectFrom("file").select(["tenant_id", "id"]).where("id", "in", ids)
+      .where("state", "<>", "deleted").execute();
+    return new Set(rows.map(({ id }) => id));
+  }
+
   /** Rooms in which a file is attached, each with the newest position that shows it. */
   rooms(tenantId: string, id: string): Promise<{ room_id: string; seq: number }[]> {
     return this.#db.selectFrom("file_link").select((expression) => ["room_id", expression.fn.max("seq").as("seq")])

@@ -9,7 +9,7 @@ import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import { logOf } from "@/core/log.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { type QuotaHolder, QuotaStore, withQuota } from "@/modules/file/mod.ts";
+import { eraseBlobs, type QuotaHolder, QuotaStore, withQuota } from "@/modules/file/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { ArchiveFault, Cancelled } from "./fault.ts";
@@ -119,7 +119,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
         Number(before.charged_bytes) - Number(charged_bytes),
       );
       if (before.blob_key !== null && isLeft) {
-        await tx.enqueue({ tenantId, kind: this.#discardKind, payload: { id: before.blob_key } });
+        await eraseBlobs(tx, tenantId, [before.blob_key]);
       }
       if (before.state !== after.state) {
         const stream = principalStream(after.requested_by);
@@ -161,13 +161,15 @@ export class TransferJobs<Table extends JobTable, Shown> {
     await space.releaseQuota(quotaHolderOf(row), 1);
   }
 
-  /** The job that does the work of a transfer, that of its expiry, and that which deletes contents that no row names any more. */
+  /** The job that does the work of a transfer, and that of its expiry. */
   get kinds(): JobKind[] {
-    return [
-      this.#workJob(),
-      this.#job(this.expireKind, this.#rules.expire),
-      this.#job(this.#discardKind, (_tenantId, key) => this.#deps.blobs.delete(key)),
-    ];
+    const { expire } = this.#rules;
+    const expiry = defineJob({
+      kind: this.expireKind,
+      payload: JobPayload,
+      run: async ({ tenantId, payload }) => void await expire(tenantId, payload.id),
+    });
+    return [this.#workJob(), expiry];
   }
 
   get workKind(): string {
@@ -176,18 +178,6 @@ export class TransferJobs<Table extends JobTable, Shown> {
 
   get expireKind(): string {
     return `transfer.expire_${this.#rules.name}`;
-  }
-
-  get #discardKind(): string {
-    return `transfer.discard_${this.#rules.name}`;
-  }
-
-  #job(kind: string, run: (tenantId: string, id: string) => Promise<unknown>): JobKind {
-    return defineJob({
-      kind,
-      payload: JobPayload,
-      run: async ({ tenantId, payload }) => void await run(tenantId, payload.id),
-    });
   }
 
   /** A gateway that stops leaves the work to the next one. What fails is retried, and finally marked as failed. */

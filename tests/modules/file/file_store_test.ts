@@ -82,6 +82,25 @@ Deno.test("a job deletes content that a failed upload could not delete, and its 
   assert.deepEqual(await listFiles(gateway.folder), []);
 });
 
+Deno.test("what a process that ended had just stored of a deleted file is deleted, but not what an import stored", async () => {
+  await using gateway = await openGateway();
+  const { app: { store }, clock, folder } = gateway;
+  const { alice } = await createCallers(gateway, "alice");
+  const [late, imported] = [await uploadPicture(gateway, alice), await uploadPicture(gateway, alice)];
+  for (const id of [late, imported]) assert.equal((await alice.delete(`${FILES}/${id}`)).status, 204);
+  await gateway.runJobs();
+  assert.deepEqual(await listFiles(folder), []);
+  const blobs = new DiskBlobs(`${folder}/files`);
+  for (const key of [late, `${late}_64`]) await blobs.put(key, ReadableStream.from([new Uint8Array(9)]));
+  const limits = { fileMaxBytes: MIB, tenantMaxBytes: MIB, memberMaxBytes: MIB };
+  const owner = { tenantId: "default", principalId: "alice", kind: "human" } as const;
+  const draft = { name: "x", roomId: null, id: imported };
+  await new FileWriter({ store, clock, blobs, limits }).write(owner, draft, ReadableStream.from([new Uint8Array(9)]));
+  clock.advance(DAY_MS / 24);
+  await gateway.runJobs();
+  assert.deepEqual((await listFiles(folder)).map((path) => path.split("/").at(-1)), [imported]);
+});
+
 Deno.test("a failed rollback of an upload is logged once a minute and left to maintenance", async () => {
   await using gateway = await openGateway();
   const { app: { store }, clock } = gateway;

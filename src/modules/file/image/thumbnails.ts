@@ -33,6 +33,12 @@ export function blobKeysOf(id: string, contentType: string): string[] {
   return TYPES.has(contentType) ? [id, ...THUMBNAIL_SIZES.map((size) => keyOf(id, size))] : [id];
 }
 
+/** The id of the file that has a blob of this key. */
+export function fileIdOf(key: string): string {
+  const size = THUMBNAIL_SIZES.find((each) => key.endsWith(`_${each}`));
+  return size === undefined ? key : key.slice(0, -`_${size}`.length);
+}
+
 /** Why there can be no thumbnails of a file; `undefined` if there can, by its type and size. */
 export function thumbnailObstacle({ contentType, width, height, size }: Omit<ImageFile, "id">): string | undefined {
   if (!TYPES.has(contentType) || width === null || height === null) return "The file is not an image with a known size";
