@@ -290,7 +290,9 @@ function addAgents(
     toolSources,
     assembleContext: runContext(later.contexts),
   }));
-  toolSources.push(add(mcpModule(platform, { secrets: config.jwtSecrets, version })).tools);
+  toolSources.push(
+    add(mcpModule(platform, { secrets: config.jwtSecrets, publicUrl: config.settings.SVC_PUBLIC_URL, version })).tools,
+  );
   return { ai, agents };
 }
 

@@ -1,6 +1,6 @@
 // Calls of an MCP server: one connection a call, like all outbound calls bounded in address, time and size. The SDK is loaded
 // with the first one.
-import type { CallToolResult, Client } from "@modelcontextprotocol/client";
+import type { CallToolResult, Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { JSON_VALUES_MAX } from "@/core/text/text.ts";
 import { type JsonBounds, type Outbound, OutboundError } from "@/ports/outbound.ts";
 
@@ -34,6 +34,9 @@ const POSTS_MAX = 32;
 const RESUME_MIN_MS = 500;
 /** How long the end of a session is waited for: the result of the call is there already. */
 const END_SESSION_MS = 1_000;
+
+/** In the range of codes that JSON-RPC leaves to implementations. */
+const STREAM_ENDED = { code: -32000, message: "The stream ended before the response" };
 
 let loading: Promise<Sdk> | undefined;
 
@@ -94,6 +97,7 @@ export class RemoteServers {
         return () => clearTimeout(timer);
       },
     });
+    endUnanswered(transport);
     try {
       await client.connect(transport, options);
       return await work(client, options);
@@ -137,6 +141,19 @@ export class RemoteServers {
       throw error;
     }
   }
+}
+
+/** Fails a request whose stream ends without a response and cannot be resumed: the SDK waits for it until the call takes too long. */
+function endUnanswered(transport: StreamableHTTPClientTransport): void {
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) => {
+    const onRequestStreamEnd = (): void => {
+      if (Array.isArray(message) || !("method" in message) || !("id" in message)) return;
+      // To the SDK, a second response to a request is one to none.
+      transport.onmessage?.({ jsonrpc: "2.0", id: message.id, error: STREAM_ENDED });
+    };
+    return send(message, { ...options, onRequestStreamEnd });
+  };
 }
 
 /** What a model reads of a part of a result. */

@@ -11,11 +11,11 @@ import { erases } from "./principal_erasure.ts";
 import { SERVERS_MAX, TOOLS_MAX } from "./schema.ts";
 import { ServerService } from "./service.ts";
 
-type Deps = { secrets: readonly Uint8Array[]; version: string };
+type Deps = { secrets: readonly Uint8Array[]; publicUrl: string | undefined; version: string };
 
 export type McpModule = Module & { tools: ToolSource };
 
-export function mcpModule(platform: Platform, { secrets, version }: Deps): McpModule {
+export function mcpModule(platform: Platform, { secrets, publicUrl, version }: Deps): McpModule {
   const { store, clock, outbound, metrics, modules } = platform;
   const encryptor = new Encryptor(secrets, "mcp server");
   const servers = new RemoteServers(outbound, version);
@@ -32,7 +32,7 @@ export function mcpModule(platform: Platform, { secrets, version }: Deps): McpMo
       encryptor,
       contextOf: ({ tenant_id, id }) => headersContext(tenant_id, id),
     }],
-    ...mcpApi(new ServerService({ store, clock, outbound, encryptor, catalog, isNoun })),
+    ...mcpApi(new ServerService({ store, clock, outbound, encryptor, catalog, publicUrl, isNoun })),
     capability: () => ({ revisions: ["2026-07-28", "2025-06-18"], servers: SERVERS_MAX, toolsPerServer: TOOLS_MAX }),
     tools: catalog,
   };

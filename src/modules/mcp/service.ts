@@ -20,6 +20,8 @@ type Deps = {
   outbound: Outbound;
   encryptor: Encryptor;
   catalog: ServerCatalog;
+  /** Where clients reach the gateway itself. */
+  publicUrl: string | undefined;
   /** Whether operations have names that begin with this. */
   isNoun: (name: string) => boolean;
 };
@@ -111,11 +113,20 @@ export class ServerService {
     };
   }
 
+  /** Agents that call the gateway for each other as strangers would have no bound on how often. */
+  #isOwnEndpoint({ origin, pathname }: URL): boolean {
+    const { publicUrl } = this.#deps;
+    return publicUrl !== undefined && `${origin}${pathname}` === new URL(`${publicUrl}/mcp`).href;
+  }
+
   /** The address as it is stored. */
   #checkAddress(text: string): string {
     assertAddressAllowed(this.#deps.outbound, text, "/url");
     const url = new URL(text);
     if (url.hash !== "") throw invalidField("/url", "expected an address without a fragment");
+    if (this.#isOwnEndpoint(url)) {
+      throw invalidField("/url", "expected another server: agents have the operations of this gateway as tools");
+    }
     return url.href;
   }
 }

@@ -57,6 +57,24 @@ Deno.test("a call whose stream the server closes before the response is resumed"
   assert.deepEqual(resumedAfter, ["e1", "e2"]);
 });
 
+Deno.test("a call whose stream ends before the response fails at once where it cannot be resumed", async () => {
+  const note = JSON.stringify({
+    jsonrpc: "2.0",
+    method: "notifications/message",
+    params: { level: "info", data: "x" },
+  });
+  const streams: [Tool, string][] = [
+    [() => stream(), "protocol_error"],
+    [() => stream(new TextEncoder().encode(`data: ${note}\n\n`)), "protocol_error"],
+    // It says that it can be resumed, and refuses that.
+    [() => stream(event("e1", "")), "http_405"],
+  ];
+  for (const [end, code] of streams) {
+    await using at = serve(end);
+    await assert.rejects(at.servers.callTool(at.target, "work", {}), { code });
+  }
+});
+
 Deno.test("a session is ended after its call, also when the server refuses that or the call fails", async () => {
   for (const status of [200, 405, 500]) {
     await using at = serve(

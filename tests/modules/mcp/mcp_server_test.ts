@@ -44,7 +44,7 @@ Deno.test("an admin allows servers, whose headers are never returned", async () 
 });
 
 Deno.test("what cannot be a server is refused when it is named", async () => {
-  await using gateway = await openGateway();
+  await using gateway = await openGateway({ SVC_PUBLIC_URL: "https://team.example.com" });
   const boss = await admin(gateway);
   const put = (id: string, body: Record<string, unknown>) => boss.put(`${SERVERS}/${id}`, { ...WIKI, ...body });
   for (
@@ -52,7 +52,7 @@ Deno.test("what cannot be a server is refused when it is named", async () => {
   ) {
     assertProblem(await put("wiki", { url }), 422, "address_not_allowed");
   }
-  for (const url of ["ftp://wiki.example.com", "no address"]) {
+  for (const url of ["ftp://wiki.example.com", "no address", "https://team.example.com/mcp?toolsets=core"]) {
     assertProblem(await put("wiki", { url }), 422, "validation_failed");
   }
   for (const name of ["Host", "content-length", "Mcp-Session-Id", "a b", "x:y", ""]) {
