@@ -22,6 +22,8 @@ const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timezone", "locale", "
 const DEVICE_FIELD = "deviceId";
 /** Of a response to an event. */
 const COMMENT_FIELD = "comment";
+/** What an import left out: texts that begin with ids and names. */
+const EXAMPLES_FIELD = "examples";
 const NAME_FIELDS = ["displayName", "senderName", "actorName"];
 
 /** Fields that name who wrote the `text` beside them. */
@@ -77,11 +79,19 @@ function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, i
       ? ""
       : field === "name" && value.kind === "direct" && typeof before === "string"
       ? before.replaceAll(person.displayName, DELETED_NAME)
+      : field === EXAMPLES_FIELD && Array.isArray(before)
+      ? withoutExamples(before, person)
       : replace(before, person, namesPrincipal(field) || (isId && !Array.isArray(before)));
     isChanged ||= name !== field || after !== before;
     return [name, after] as const;
   });
   return isChanged ? Object.fromEntries(entries) : value;
+}
+
+function withoutExamples(examples: readonly unknown[], { principalId, displayName }: ErasedPerson): readonly unknown[] {
+  const names = (text: unknown): boolean =>
+    typeof text === "string" && (text.includes(principalId) || text.includes(displayName));
+  return examples.some(names) ? examples.map((text) => names(text) ? DELETED_NAME : text) : examples;
 }
 
 /** Whether the texts of a field are ids, of principals among others. */

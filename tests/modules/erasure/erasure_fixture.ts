@@ -112,6 +112,19 @@ export async function textColumns({ app }: Harness): Promise<{ table: string; co
   return rows;
 }
 
+/** Columns with bytes, such as the contents of documents. */
+async function blobColumns({ app }: Harness): Promise<{ table: string; column: string }[]> {
+  const db = app.store.db as unknown as Kysely<unknown>;
+  const { rows } = app.store.dialect === "postgres"
+    ? await sql<{ table: string; column: string }>`
+      select table_name as "table", column_name as "column" from information_schema.columns
+      where table_schema = current_schema() and data_type = 'bytea' order by 1, 2`.execute(db)
+    : await sql<{ table: string; column: string }>`
+      select m.name as "table", c.name as "column" from sqlite_master m join pragma_table_info(m.name) c
+      where m.type = 'table' and lower(c.type) = 'blob' and m.name not like 'sqlite_%' order by 1, 2`.execute(db);
+  return rows;
+}
+
 /** The columns that have one of these texts, in any case, each with how many rows and one of them. */
 export async function findTexts(gateway: Harness, texts: readonly string[]): Promise<Record<string, string>> {
   const db = gateway.app.store.db as unknown as Kysely<unknown>;
@@ -123,6 +136,17 @@ export async function findTexts(gateway: Harness, texts: readonly string[]): Pro
       if (rows[0] !== undefined) {
         found[`${table}.${column} ${text}`] = `${rows.length} rows: ${rows[0].value}`.slice(0, 900);
       }
+    }
+  }
+  for (const { table, column } of await blobColumns(gateway)) {
+    const { rows } = await sql<{ value: Uint8Array | null }>`select ${sql.ref(column)} as value from ${
+      sql.table(table)
+    }`
+      .execute(db);
+    const contents = rows.map(({ value }) => new TextDecoder("latin1").decode(value ?? new Uint8Array()).toLowerCase());
+    for (const text of texts) {
+      const count = contents.filter((content) => content.includes(text.toLowerCase())).length;
+      if (count > 0) found[`${table}.${column} ${text}`] = `${count} rows`;
     }
   }
   return found;

@@ -129,7 +129,7 @@ export class NativeReader {
     await section.beforeRecord?.(type);
     const room = this.#room && { sourceId: this.#room.sourceId, id: this.#room.open?.id };
     const position = { where, room, content: (of: string) => lines.content(of) };
-    const left = this.#importer.principals.hasErased ? await this.#importer.withoutErased(value) : value;
+    const left = await this.#importer.withoutErased(value);
     if (left === undefined) this.#importer.report.skip("principal_erased", where);
     else await this.#withRecord(handler.schema, left, where, (record) => handler.importRecord(record, position));
     return true;
@@ -184,7 +184,6 @@ export class NativeReader {
   async #file({ id, roomId, ...file }: z.output<typeof FileRecord>, where: string, lines: RecordCursor): Promise<void> {
     const room = this.#room;
     if (room === undefined) return this.#importer.report.skip("unknown_room", where);
-    if (this.#importer.principals.isErased(file.uploaderId, file.createdAt)) return;
     if (room.open === undefined) return;
     const entry = { ...file, ref: this.#refs.file(id), where, isOfRoom: roomId === room.sourceId };
     await this.#importer.files.importFile(entry, room.open.id, lines.content(id));
@@ -197,8 +196,7 @@ export class NativeReader {
     lines: RecordCursor,
   ): Promise<void> {
     const entry = { ...file, ref: this.#refs.file(id), where, isOfRoom: false };
-    const { files, principals } = this.#importer;
-    if (principals.isErased(file.uploaderId, file.createdAt)) return;
+    const { files } = this.#importer;
     if (!files.hasContent(id)) await files.importFile(entry, "", lines.content(id));
     await files.setAvatar(entry);
   }

@@ -1,16 +1,16 @@
 // What an archive has of people who were erased here since: what they wrote stays deleted, and what others continue names a pseudonym.
 import { DELETED_NAME } from "@/core/erasure.ts";
 import { namesPrincipal, replaceIn } from "@/core/erasure_json.ts";
-import type { SourceMessage } from "../format/model.ts";
+import type { SourceBan, SourceMessage } from "../format/model.ts";
 
 /** Fields that name who has or made something, and who wrote or said a text. */
 const OWNERS = ["createdBy", "ownerId", "organizerId"] as const;
 const AUTHORS = ["authorId", "speakerId"] as const;
 
-type People = { tenantId: string; pseudonymId: string; isErased(id: string, at: string | null): boolean };
+export type Erased = { tenantId: string; pseudonymId: string; isErased(id: string, at: string | null): boolean };
 
 /** A message without what the person wrote in it; without mentions and reactions of those who were erased. */
-export function withoutErased(draft: SourceMessage, { pseudonymId, isErased }: People): SourceMessage {
+export function withoutErased(draft: SourceMessage, { pseudonymId, isErased }: Erased): SourceMessage {
   const { senderId, at, mentions } = draft;
   const reactions = draft.reactions.filter((reaction) => !isErased(reaction.principalId, reaction.at));
   const principalIds = mentions.principalIds.filter((id) => !isErased(id, at));
@@ -18,8 +18,15 @@ export function withoutErased(draft: SourceMessage, { pseudonymId, isErased }: P
   return isErased(senderId, at) ? { ...rest, senderId: pseudonymId, deletedAt: draft.deletedAt ?? at } : rest;
 }
 
+/** A ban as it is without those who were erased; `undefined` if it was of one of them. */
+export function banWithoutErased(ban: SourceBan, { pseudonymId, isErased }: Erased): SourceBan | undefined {
+  const { principalId, createdBy, createdAt } = ban;
+  if (isErased(principalId, createdAt)) return undefined;
+  return isErased(createdBy, createdAt) ? { ...ban, createdBy: pseudonymId } : ban;
+}
+
 /** A record of another kind with the pseudonym; `undefined` for a text of the person, a fact about it, and what nobody else may see. */
-export function recordWithoutErased(record: unknown, { tenantId, pseudonymId, isErased }: People): unknown {
+export function recordWithoutErased(record: unknown, { tenantId, pseudonymId, isErased }: Erased): unknown {
   if (!isObject(record)) return record;
   const { createdAt, at, roomId, scope, subjectIds } = record;
   const time = [createdAt, at].find((one) => typeof one === "string") ?? null;
@@ -35,7 +42,7 @@ export function recordWithoutErased(record: unknown, { tenantId, pseudonymId, is
 }
 
 /** The texts of all fields that may be ids of principals. */
-function namedIn(value: unknown, isId = false, found = new Set<string>()): Set<string> {
+export function namedIn(value: unknown, isId = false, found = new Set<string>()): Set<string> {
   if (typeof value === "string") {
     if (isId) found.add(value);
   } else if (Array.isArray(value)) {

@@ -148,12 +148,15 @@ export class FileImport {
     await this.attach(tx, row, files.filter((file) => this.mapFileIds([file]).every(({ id }) => ids.has(id))));
   }
 
-  /** The file, or the id that it gets; `undefined` if its id has another content here. */
+  /** The file, or the id that it gets; `undefined` if its id has another content here, or its uploader was erased. */
   async #locate(
     tx: Tx,
-    { ref, sha256, uploaderId }: SourceFile,
+    { ref, sha256, uploaderId, createdAt }: SourceFile,
   ): Promise<{ id: string; isThere: boolean } | undefined> {
     const { tenant_id: tenantId } = this.#row;
+    const { principals } = this.#run;
+    await principals.loadErased(tx, [uploaderId]);
+    if (principals.isErased(uploaderId, createdAt)) return undefined;
     const store = new FileArchiveStore(tx.db);
     await store.deleteUnfinished(tenantId, candidateIds(ref));
     const rows = new Map((await store.files(tenantId, candidateIds(ref))).map((row) => [row.id, row]));
@@ -162,7 +165,7 @@ export class FileImport {
     if (same !== undefined) return { id: same.id, isThere: true };
     // What nobody is shown yet was left there by a run that died; storing it may have changed its bytes.
     if (derived !== undefined) return derived.state === "unlinked" ? { id: derived.id, isThere: true } : undefined;
-    await this.#run.principals.createPlaceholders(tx, [uploaderId], this.#run.now);
+    await principals.createPlaceholders(tx, [uploaderId], this.#run.now);
     const isFree = own === undefined &&
       !(await idsOfOtherTenants(tx.db, "file", tenantId, [ref.original])).has(ref.original);
     return { id: isFree ? ref.original : ref.fallback, isThere: false };

@@ -35,7 +35,7 @@ import {
 import { type ImportRow, TransferJobStore, type TransferTables } from "../store.ts";
 import { importContext } from "./context.ts";
 import { FileImport } from "./files.ts";
-import { recordWithoutErased } from "./erased_people.ts";
+import { banWithoutErased, namedIn, recordWithoutErased } from "./erased_people.ts";
 import { ImportHistory, partOf } from "./history.ts";
 import { MessageBatch } from "./message_batch.ts";
 import { ImportedPrincipals } from "./principals.ts";
@@ -59,7 +59,6 @@ type Tx = Transaction<TransferTables>;
 export class Importer implements ImportRun {
   readonly #deps: Deps;
   readonly #row: ImportRow;
-  #pseudonymId: string | undefined;
   readonly principals: ImportedPrincipals;
   readonly files: FileImport;
   readonly report: Report;
@@ -135,12 +134,12 @@ export class Importer implements ImportRun {
       if (room === undefined || room.member_count > 0) return;
       const wanted = [...new Map(drafts.map((draft) => [draft.principalId, draft])).values()];
       const before = await store.banned(tenantId, roomId, wanted.map(({ principalId }) => principalId));
-      const fresh = wanted.filter(({ principalId }) => !before.has(principalId));
-      await this.principals.createPlaceholders(
-        tx,
-        fresh.flatMap(({ principalId, createdBy }) => [principalId, createdBy]),
-        this.now,
-      );
+      const peopleOf = (bans: readonly SourceBan[]): string[] =>
+        bans.flatMap((ban) => [ban.principalId, ban.createdBy]);
+      const erased = await this.principals.erasedAmong(tx, peopleOf(wanted), this.now);
+      const fresh = wanted.filter(({ principalId }) => !before.has(principalId))
+        .flatMap((ban) => (erased === undefined ? ban : banWithoutErased(ban, erased)) ?? []);
+      await this.principals.createPlaceholders(tx, peopleOf(fresh), this.now);
       const rooms = new RoomStore(tx.db);
       for (const { principalId, reason, createdBy, createdAt } of fresh) {
         const ban = { principal_id: principalId, reason, created_by: createdBy, created_at: createdAt };
@@ -198,9 +197,10 @@ export class Importer implements ImportRun {
 
   /** A record of a section, see `recordWithoutErased`. */
   async withoutErased(record: unknown): Promise<unknown> {
-    this.#pseudonymId ??= await this.write((tx) => this.principals.pseudonym(tx, this.now));
-    const { isErased } = this.principals;
-    return recordWithoutErased(record, { tenantId: this.#row.tenant_id, pseudonymId: this.#pseudonymId, isErased });
+    const ids = namedIn(record);
+    if (this.principals.areThere(ids)) return record;
+    const erased = await this.write((tx) => this.principals.erasedAmong(tx, ids, this.now));
+    return erased === undefined ? record : recordWithoutErased(record, erased);
   }
 
   /** Stores the progress, and throws if the import was cancelled. */
@@ -239,12 +239,8 @@ export class Importer implements ImportRun {
 
   /** A new principal with the id of a person who was erased has nothing of that person. */
   async #withoutErased(tx: Tx, members: readonly SourceMember[], room: string): Promise<readonly SourceMember[]> {
-    const ids = members.map(({ principalId }) => principalId);
-    const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, ids);
-    const left = members.filter(({ principalId, joinedAt }) => {
-      const erasedAt = erased.get(principalId);
-      return erasedAt === undefined || (joinedAt !== null && joinedAt > erasedAt);
-    });
+    await this.principals.loadErased(tx, members.map(({ principalId }) => principalId));
+    const left = members.filter(({ principalId, joinedAt }) => !this.principals.isErased(principalId, joinedAt));
     if (left.length < members.length) this.report.skip("principal_erased", room, members.length - left.length);
     return left;
   }
@@ -276,6 +272,8 @@ export class Importer implements ImportRun {
     const isSlugTaken = visibility === "public" && draft.slug !== null &&
       await new RoomStore(tx.db).isSlugTaken(tenantId, draft.slug);
     if (isSlugTaken) this.report.skip("slug_taken", `${draft.name}: ${draft.slug}`);
+    const creatorId = draft.createdBy ?? this.#row.requested_by;
+    const erased = await this.principals.erasedAmong(tx, [creatorId], this.now);
     const at = draft.createdAt ?? this.now;
     const where = (what: string): string => `${what}: ${draft.name}`;
     const id = isOwnFree ? original : fallback;
@@ -300,7 +298,7 @@ export class Importer implements ImportRun {
       last_message_at: null,
       active_at: at,
       version: 1,
-      created_by: draft.createdBy ?? this.#row.requested_by,
+      created_by: erased?.isErased(creatorId, draft.createdAt) === true ? erased.pseudonymId : creatorId,
       created_at: at,
       updated_at: at,
       deleted_at: null,

@@ -50,8 +50,9 @@ export class MessageBatch {
   }
 
   async importMessages(tx: Tx, given: readonly SourceMessage[]): Promise<void> {
-    const known = this.#principals.hasErased ? await this.#withoutErased(tx, given) : given;
-    const drafts = known.map((draft) => draft.deletedAt === null ? draft : tombstone(draft))
+    const drafts = (await this.#withoutErased(tx, given)).map((draft) =>
+      draft.deletedAt === null ? draft : tombstone(draft)
+    )
       .flatMap((draft) => splitText(draft, this.#report));
     await this.#loadExisting(tx, drafts);
     const fresh: SourceMessage[] = [];
@@ -69,9 +70,13 @@ export class MessageBatch {
   }
 
   async #withoutErased(tx: Tx, drafts: readonly SourceMessage[]): Promise<readonly SourceMessage[]> {
-    const { isErased } = this.#principals;
-    const people = { tenantId: this.#tenantId, pseudonymId: await this.#principals.pseudonym(tx, this.#now), isErased };
-    return drafts.map((draft) => withoutErased(draft, people));
+    const named = drafts.flatMap(({ senderId, mentions, reactions }) => [
+      senderId,
+      ...mentions.principalIds,
+      ...reactions.map(({ principalId }) => principalId),
+    ]);
+    const erased = await this.#principals.erasedAmong(tx, named, this.#now);
+    return erased === undefined ? drafts : drafts.map((draft) => withoutErased(draft, erased));
   }
 
   /** Loads the messages that exist, and the ids that other tenants have. */

@@ -1,6 +1,7 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
 import { DELETED_NAME } from "@/core/erasure.ts";
+import { LruMap } from "@/core/lru_map.ts";
 import { findTimeZone } from "@/core/time/time_zone.ts";
 import {
   addPrincipals,
@@ -13,9 +14,11 @@ import {
 import type { Transaction } from "@/ports/store.ts";
 import { plainPrincipal, type SourcePrincipal } from "../format/model.ts";
 import type { ImportRow, TransferTables } from "../store.ts";
+import type { Erased } from "./erased_people.ts";
 import type { Report } from "./report.ts";
 
 const NAME_MAX = 100;
+const CHECKED_MAX = 50_000;
 
 export class ImportedPrincipals {
   readonly #row: ImportRow;
@@ -23,6 +26,8 @@ export class ImportedPrincipals {
   /** Those known to exist, by id. */
   readonly #kinds = new Map<string, PrincipalKind>();
   readonly #erased = new Map<string, string>();
+  /** Those of whom it is known whether they were erased. */
+  readonly #checked = new LruMap<string, true>(CHECKED_MAX);
   /** Those of them that were learnt of in a transaction that has not ended. */
   readonly #fresh = new Set<string>();
 
@@ -31,18 +36,38 @@ export class ImportedPrincipals {
     this.#report = report;
   }
 
-  /** Whether this was of a person who was erased later. Known of those whose records the archive has. */
+  /** Whether this was of a person who was erased later; after `loadErased`. */
   readonly isErased = (id: string, at: string | null): boolean => {
     const erasedAt = this.#erased.get(id);
     return erasedAt !== undefined && (at === null || at <= erasedAt);
   };
 
-  get hasErased(): boolean {
-    return this.#erased.size > 0;
+  /** Loads which of these people were erased here; returns whether any was. The archive may have no records of them. */
+  async loadErased(tx: Transaction<TransferTables>, ids: Iterable<string>): Promise<boolean> {
+    const all = [...new Set(ids)];
+    const unchecked = all.filter((id) => !this.#checked.has(id));
+    if (unchecked.length > 0) {
+      const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, unchecked);
+      for (const [id, erasedAt] of erased) this.#erased.set(id, erasedAt);
+      for (const id of unchecked) this.#checked.set(id, true);
+    }
+    return all.some((id) => this.#erased.has(id));
+  }
+
+  /** Whether `loadErased` has nothing to read for these, and none of them was erased. */
+  areThere(ids: ReadonlySet<string>): boolean {
+    return [...ids].every((id) => this.#checked.has(id) && !this.#erased.has(id));
+  }
+
+  /** With whom those of these people are replaced who were erased; `undefined` if none was. */
+  async erasedAmong(tx: Transaction<TransferTables>, ids: Iterable<string>, at: string): Promise<Erased | undefined> {
+    if (!await this.loadErased(tx, ids)) return undefined;
+    const { isErased } = this;
+    return { tenantId: this.#row.tenant_id, pseudonymId: await this.#pseudonym(tx, at), isErased };
   }
 
   /** Who takes the place of all of them. */
-  async pseudonym(tx: Transaction<TransferTables>, at: string): Promise<string> {
+  async #pseudonym(tx: Transaction<TransferTables>, at: string): Promise<string> {
     for (let n = 0;; n++) {
       const id = n === 0 ? "erased-0" : `erased-0-${n}`;
       const [row] = await new PrincipalArchiveStore(tx.db).principals(this.#row.tenant_id, [id]);
@@ -96,11 +121,12 @@ export class ImportedPrincipals {
     drafts: readonly SourcePrincipal[],
     at: string,
   ): Promise<void> {
-    const ids = drafts.map(({ id }) => id);
-    const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, ids);
-    if (erased.size > 0) this.#report.skip("principal_erased", DELETED_NAME, erased.size);
-    for (const [id, erasedAt] of erased) this.#erased.set(id, erasedAt);
-    await this.#add(tx, drafts.filter(({ id }) => !erased.has(id)), at);
+    await this.loadErased(tx, drafts.map(({ id }) => id));
+    const left = drafts.filter(({ id }) => !this.#erased.has(id));
+    if (left.length < drafts.length) {
+      this.#report.skip("principal_erased", DELETED_NAME, drafts.length - left.length);
+    }
+    await this.#add(tx, left, at);
   }
 
   async #add(tx: Transaction<TransferTables>, drafts: readonly SourcePrincipal[], at: string): Promise<void> {
