@@ -34,8 +34,6 @@ const PLAIN_FIELDS: ReadonlySet<string> = new Set([
 const FIELDS_MAX = 50;
 const VALUE_MAX_CHARS = 200;
 const EXPORTED_AT_ONCE = 100;
-/** So many are read without a pause. */
-const ENTRIES_AT_ONCE = 5000;
 const PATH_PARAMETER = /:(\w+)/g;
 /** The caller itself, where a principal is named. */
 const ME = "me";
@@ -187,7 +185,7 @@ async function findInPieces(
     return await new AuditStore(db).list(tenantId, filter, { before }, limit);
   }
   return await collectInSlices(before, limit, async (until, left) => {
-    const next = await idBefore(db, "audit_entry", tenantId, until, ENTRIES_AT_ONCE);
+    const next = await idBefore(db, "audit_entry", tenantId, until);
     return { rows: await new AuditStore(db).list(tenantId, filter, { before: until, since: next }, left), next };
   });
 }

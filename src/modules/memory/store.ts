@@ -79,9 +79,6 @@ type FactReader = { reader: Reader; agentIds: readonly string[] };
 
 type Db = Kysely<MemoryTables>;
 
-/** Facts of a tenant that one statement reads. */
-const FACTS_AT_ONCE = 2000;
-
 const sourcedBy = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
   db.selectFrom("memory_source").select(["memory_id", "message_id"]).where("tenant_id", "=", value("tenantId"))
     .where(inJsonList(dialect, "message_id", value("ids"))).orderBy("memory_id")
@@ -178,10 +175,10 @@ export class MemoryStore {
           .$if(since !== undefined, (part) => part.where("id", ">=", since ?? "")).orderBy("id", "desc").limit(rows),
         "desc",
       );
-    if (scopes !== undefined) return await page(before, undefined, limit);
-    // All facts of the tenant may be read for few.
+    if (scopes !== undefined && q === undefined) return await page(before, undefined, limit);
+    // All facts of the tenant or of its scopes may be read for few.
     return await collectInSlices(before, limit, async (until, left) => {
-      const next = await idBefore(this.#db, "memory", tenantId, until, FACTS_AT_ONCE);
+      const next = await idBefore(this.#db, "memory", tenantId, until);
       return { rows: await page(until, next, left), next };
     });
   }

@@ -32,8 +32,8 @@ import type { MessageTombstones } from "./tombstone.ts";
 import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables, type SeqRange } from "./store.ts";
 
 const PURGE_BATCH = 500;
-/** Positions that are read at once for few messages. */
-const STEP_POSITIONS = 5000;
+/** Positions that are read at once for few messages: on SQLite in some milliseconds, on PostgreSQL in few round trips. */
+const STEP_POSITIONS = { sqlite: 5000, postgres: 50_000 };
 const THREAD_MAX = 200;
 /** Versions returned with a message; each may have the maximum length of a text. */
 const VERSIONS_MAX = 50;
@@ -84,7 +84,7 @@ export class MessageService {
     const page = (from: number, to: number, isBackward: boolean, rows: number): Promise<MessageRow[]> => {
       const read = (range: SeqRange, limit: number) => store.page(tenantId, roomId, range, filter, limit);
       const range = { from: Math.max(from, floor), to: Math.min(to, end), isBackward };
-      return isSearched ? readInSteps(read, range, rows) : read(range, rows);
+      return isSearched ? readInSteps(read, range, rows, STEP_POSITIONS[this.#deps.store.dialect]) : read(range, rows);
     };
     const position = { lastSeq: grant.room.head ?? 0, epoch: grant.room.epoch ?? "" };
 
@@ -299,11 +299,12 @@ async function readInSteps(
   read: (range: SeqRange, limit: number) => Promise<MessageRow[]>,
   { from, to, isBackward }: SeqRange,
   limit: number,
+  positions: number,
 ): Promise<MessageRow[]> {
   const yieldIfDue = createYielder();
   const rows: MessageRow[] = [];
   while (rows.length < limit && from + 1 < to) {
-    const border = isBackward ? Math.max(from, to - STEP_POSITIONS - 1) : Math.min(to, from + STEP_POSITIONS + 1);
+    const border = isBackward ? Math.max(from, to - positions - 1) : Math.min(to, from + positions + 1);
     const step = isBackward ? { from: border, to, isBackward } : { from, to: border, isBackward };
     rows.push(...await read(step, limit - rows.length));
     if (isBackward) to = border + 1;

@@ -1,7 +1,9 @@
 // SQL of the progress of indexing: positions of rooms, what is behind, and reindexing.
-import { type Kysely, sql, type SqlBool } from "kysely";
+import { type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
+import { createYielder } from "@/core/caller.ts";
 import { roomStream } from "@/core/event/event.ts";
 import type { StreamSource } from "@/core/searchable.ts";
+import { rowsAtOnce } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { ReindexRow, SearchTables } from "./index_store.ts";
@@ -9,6 +11,7 @@ import type { ReindexRow, SearchTables } from "./index_store.ts";
 export type RoomLag = { tenantId: string; roomId: string; behind: number };
 
 type Db = Kysely<SearchTables>;
+type Documents = SelectQueryBuilder<SearchTables, "search_document", unknown>;
 type Cursor = { seq: number; floor: number };
 type Room = { tenantId: string; roomId: string };
 
@@ -53,7 +56,7 @@ export class IndexProgressStore {
 
   /** Rooms of all tenants whose newest events are not indexed yet. A purged room still has a stream, but nothing to index. */
   async laggingInAllTenants(limit: number): Promise<RoomLag[]> {
-    const rows = await this.#lagging()
+    const rows = await laggingRooms(this.#db)
       .select(["room.tenant_id", "room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
       .limit(limit).execute();
     return rows.map(({ tenant_id, id, head, seq }) => ({ tenantId: tenant_id, roomId: id, behind: head - seq }));
@@ -61,7 +64,7 @@ export class IndexProgressStore {
 
   /** The number of rooms of a tenant with events that are not indexed yet, and the time of the oldest of these. */
   async lag(tenantId: string, eventPrefix: string): Promise<{ rooms: number; oldest: string | null }> {
-    const first = this.#lagging().where("room.tenant_id", "=", tenantId).select(
+    const first = laggingRooms(this.#db).where("room.tenant_id", "=", tenantId).select(
       sql<string | null>`(select event.at from event where event.tenant_id = room.tenant_id
         and event.stream = stream.name and event.seq > coalesce(c.seq, 0) and event.type like ${`${eventPrefix}%`}
         order by event.seq limit 1)`.as("at"),
@@ -71,11 +74,22 @@ export class IndexProgressStore {
     return { rooms: Number(rooms), oldest };
   }
 
-  /** Documents of a tenant in the index. */
+  /** Documents of a tenant in the index. No index begins with the tenant: those of all tenants are read, in slices. */
   async documents(tenantId: string): Promise<number> {
-    const row = await this.#db.selectFrom("search_document").select(({ fn }) => fn.countAll<number>().as("n"))
-      .where("tenant_id", "=", tenantId).executeTakeFirst();
-    return Number(row?.n ?? 0);
+    const yieldIfDue = createYielder();
+    let count = 0;
+    for (let from: string | undefined = ""; from !== undefined; await yieldIfDue()) {
+      const rest: Documents = this.#db.selectFrom("search_document").where("id", ">=", from);
+      const next: { id: string } | undefined = await rest.select("id").orderBy("id").limit(1).offset(
+        rowsAtOnce(this.#db),
+      )
+        .executeTakeFirst();
+      const { n } = await rest.$if(next !== undefined, (slice) => slice.where("id", "<", next?.id ?? ""))
+        .where("tenant_id", "=", tenantId).select(({ fn }) => fn.countAll<number>().as("n")).executeTakeFirstOrThrow();
+      count += Number(n);
+      from = next?.id;
+    }
+    return count;
   }
 
   /** Locks the cursor of a room until the commit and returns its position. */
@@ -140,18 +154,21 @@ export class IndexProgressStore {
     await this.#db.insertInto("search_reindex").values(row)
       .onConflict((conflict) => conflict.column("tenant_id").doUpdateSet(set)).execute();
   }
+}
 
-  #lagging() {
-    return this.#db.selectFrom("room")
-      .innerJoin(
-        "stream",
-        (join) =>
-          join.onRef("stream.tenant_id", "=", "room.tenant_id").on("stream.name", "=", sql<string>`'room:' || room.id`),
-      )
-      .leftJoin(
-        "search_cursor as c",
-        (join) => join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"),
-      )
-      .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
-  }
+/** Rooms whose newest events are not indexed yet. */
+// The return type is inferred: it is a query under construction.
+// deno-lint-ignore explicit-module-boundary-types
+export function laggingRooms(db: Db) {
+  return db.selectFrom("room")
+    .innerJoin(
+      "stream",
+      (join) =>
+        join.onRef("stream.tenant_id", "=", "room.tenant_id").on("stream.name", "=", sql<string>`'room:' || room.id`),
+    )
+    .leftJoin(
+      "search_cursor as c",
+      (join) => join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"),
+    )
+    .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
 }

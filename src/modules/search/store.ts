@@ -1,5 +1,5 @@
 // SQL of search: candidates within the rooms that a viewer may read.
-import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
+import { type Expression, type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
 import { createYielder } from "@/core/caller.ts";
 import { withTimeout } from "@/core/time/clock.ts";
 import { EVERYONE } from "@/core/searchable.ts";
@@ -14,7 +14,7 @@ import {
   type SearchTables,
   type Tokens,
 } from "./index_store.ts";
-import type { RoomLag } from "./progress_store.ts";
+import { laggingRooms, type RoomLag } from "./progress_store.ts";
 import { hashGrams, readerGram } from "./tokenize.ts";
 import type { SearchViewer } from "./search_viewer.ts";
 
@@ -190,31 +190,23 @@ export class SearchStore {
   /** Those of the rooms that the viewer can see now, with the last position hidden from the viewer. */
   async visible(viewer: SearchViewer, roomIds: readonly string[]): Promise<Map<string, number>> {
     if (roomIds.length === 0) return new Map();
-    const rows = await this.#rooms(viewer, roomIds)
-      .select(["room.id", "room.history_visibility", "me.joined_seq as mine", "owner.joined_seq as owners"])
+    const rows = await readableRooms(this.#db.selectFrom("room"), viewer, roomIds)
+      .select(["room.id", "room.history_visibility"])
+      .select([sql<number | null>`me.joined_seq`.as("mine"), sql<number | null>`owner.joined_seq`.as("owners")])
       .execute();
     return new Map(rows.map((row) => [row.id, row.history_visibility === "shared" ? 0 : hiddenUpToOf(viewer, row)]));
   }
 
   /** Ids of rooms that the viewer can see, at most `limit`. */
   async visibleIds(viewer: SearchViewer, limit: number): Promise<string[]> {
-    const rows = await this.#rooms(viewer).select("room.id").limit(limit).execute();
+    const rows = await readableRooms(this.#db.selectFrom("room"), viewer).select("room.id").limit(limit).execute();
     return rows.map((row) => row.id);
   }
 
   /** Rooms that the viewer can see whose newest events are not indexed yet. */
   async lagging(viewer: SearchViewer, roomIds: readonly string[] | undefined, limit: number): Promise<RoomLag[]> {
-    const query = this.#rooms(viewer, roomIds)
-      .innerJoin(
-        "stream",
-        (join) =>
-          join.onRef("stream.tenant_id", "=", "room.tenant_id").on("stream.name", "=", sql<string>`'room:' || room.id`),
-      )
-      .leftJoin(
-        "search_cursor as c",
-        (join) => join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"),
-      )
-      .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
+    // Whether the viewer can see a room is asked of few: most are indexed.
+    const query = readableRooms(laggingRooms(this.#db), viewer, roomIds);
     const rows = await query.select(["room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
       .orderBy("room.id").limit(limit).execute();
     return rows.map(({ id, head, seq }) => ({ tenantId: viewer.tenantId, roomId: id, behind: head - seq }));
@@ -261,25 +253,26 @@ export class SearchStore {
     const inParts = this.#engine.matchingInParts(this.#db, viewer.tenantId, tokens);
     return [whole, { query: narrowed(inParts, filter) }];
   }
+}
 
-  /** Rooms that the viewer may read now, optionally only these ids. */
-  #rooms(viewer: SearchViewer, ids?: readonly string[]) {
-    return this.#db.selectFrom("room")
-      .leftJoin(
-        "member as me",
-        (join) => join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", viewer.principalId),
-      )
-      .leftJoin(
-        "member as owner",
-        (join) => join.onRef("owner.room_id", "=", "room.id").on("owner.principal_id", "=", viewer.ownerId),
-      )
-      .$if(ids === undefined, (query) => query.where("room.tenant_id", "=", viewer.tenantId))
-      .$if(
-        ids !== undefined,
-        (query) => query.where(tenantIsUnindexed(viewer.tenantId, "room.tenant_id")).where("room.id", "in", ids ?? []),
-      )
-      .where("room.state", "<>", "deleted").where(isVisibleTo(viewer));
-  }
+/** Those of the rooms that the viewer may read now, optionally only these ids; with memberships `me` and `owner`. */
+function readableRooms<Query>(rooms: Query, viewer: SearchViewer, ids?: readonly string[]): Query {
+  const query = (rooms as SelectQueryBuilder<SearchTables, "room", unknown>)
+    .leftJoin(
+      "member as me",
+      (join) => join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", viewer.principalId),
+    )
+    .leftJoin(
+      "member as owner",
+      (join) => join.onRef("owner.room_id", "=", "room.id").on("owner.principal_id", "=", viewer.ownerId),
+    )
+    .$if(ids === undefined, (all) => all.where("room.tenant_id", "=", viewer.tenantId))
+    .$if(
+      ids !== undefined,
+      (named) => named.where(tenantIsUnindexed(viewer.tenantId, "room.tenant_id")).where("room.id", "in", ids ?? []),
+    )
+    .where("room.state", "<>", "deleted").where(isVisibleTo(viewer));
+  return query as Query;
 }
 
 function newestOf(candidates: Candidate[], limit: number): Candidate[] {

@@ -1,10 +1,10 @@
 // SQL of tasks, their activity, and the numbering of rooms.
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
-import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { containsText, isSmallResult, rowsAtOnce, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { collectInSlices } from "@/core/caller.ts";
 import { MAX_DATE } from "@/core/time/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
-import { type Param, prepared } from "@/ports/sql/prepared.ts";
+import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
 import type { Sort } from "./schema.ts";
 import type { ActivityRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
@@ -32,8 +32,8 @@ type Db = Kysely<TaskTables>;
 /** Sort expression of the due date, exactly as in its index. Tasks without one are last. */
 const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(MAX_DATE)})`;
 
-/** Read at once for a text that few of them may contain. */
-const TASKS_AT_ONCE = 1000;
+/** SQLite reads more of a room, or of what is assigned to somebody, in the order of the list: to sort all would keep others waiting. */
+const SORTED_MAX = 5000;
 
 /** Selective filters, each with an index of its own. */
 const NARROW = ["roomId", "assigneeId", "parentId", "sourceMessageId"] as const;
@@ -125,26 +125,40 @@ export class TaskStore {
     after: CursorKey | undefined,
     limit: number,
   ): Promise<TaskRow[]> {
-    const { query, isWide } = await this.#matching(tenantId, reader, filter);
-    const { q } = filter;
-    if (q === undefined) return await ordered(query, isWide, sort, after).limit(limit).execute();
-    const texts = ["title", "description", "key"].map((name) => containsText(`task.${name}`, q));
-    const searched = query.where(({ or }) => or(texts));
-    if (!isWide) return await ordered(searched, isWide, sort, after).limit(limit).execute();
-    // No index has parts of texts, so all tasks may be read for few.
+    const { query, isWide, isSmall, rooms } = await this.#matching(tenantId, reader, filter, sort);
+    const isSqlite = dialectOf(this.#db) === "sqlite";
+    if (isSmall || !isSqlite && (!isWide || filter.q === undefined)) {
+      return await ordered(query, isWide, sort, after).limit(limit).execute();
+    }
+    // No index has parts of texts, or the filter: all tasks may be read for few.
+    const all = this.#db.selectFrom("task").where("task.tenant_id", "=", tenantId)
+      .select(sortColumns(sort).map((column, at) => sql<string | number>`${column}`.as(`sort_${at}`)))
+      .$if(rooms !== undefined, (some) => some.where("task.room_id", "in", rooms ?? []));
     return await collectInSlices(after, limit, async (from: CursorKey | undefined, left) => {
-      const last = await ordered(query, isWide, sort, from).offset(TASKS_AT_ONCE - 1).limit(1).executeTakeFirst();
-      const next = last && sortKey(sort, last);
-      return { rows: await ordered(searched, isWide, sort, from, next).limit(left).execute(), next };
+      const last = await ordered(all, isWide, sort, from).offset(rowsAtOnce(this.#db) - 1).limit(1).executeTakeFirst();
+      const next = last && Object.values(last);
+      return { rows: await ordered(query, isWide, sort, from, next).limit(left).execute(), next };
     });
   }
 
-  /** Tasks of visible rooms that match; `isWide` if the filter leaves most of them. */
-  async #matching(tenantId: string, reader: Reader, filter: TaskFilter) {
+  /**
+   * Tasks of visible rooms that match. `isWide`: the filter leaves most of them; `isSmall`: it leaves few enough to sort them;
+   * `rooms`: the index of these is used.
+   */
+  async #matching(tenantId: string, reader: Reader, filter: TaskFilter, sort: Sort) {
+    const isLong = await this.#isLong(tenantId, filter);
+    const rooms = isLong && sort !== "position" ? undefined : filter.roomId;
     let query = this.#db.selectFrom("task").selectAll("task").where("task.tenant_id", "=", tenantId)
-      .where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader, filter.roomId))
+      .where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader, rooms))
       .where("task.deleted_at", filter.deleted ? "is not" : "is", null);
-    if (filter.roomId !== undefined) query = query.where("task.room_id", "in", filter.roomId);
+    if (rooms !== undefined) query = query.where("task.room_id", "in", rooms);
+    else if (filter.roomId !== undefined) {
+      query = query.where(sql<boolean>`task.room_id || '' in (${sql.join(filter.roomId)})`);
+    }
+    if (filter.q !== undefined) {
+      const texts = ["title", "description", "key"].map((name) => containsText(`task.${name}`, filter.q ?? ""));
+      query = query.where(({ or }) => or(texts));
+    }
     if (filter.status !== undefined) query = query.where("task.status", "in", filter.status);
     if (filter.priority !== undefined) query = query.where("task.priority", "in", filter.priority);
     if (filter.dueBefore !== undefined) query = query.where(dueOrder, "<", filter.dueBefore);
@@ -164,28 +178,47 @@ export class TaskStore {
     if (filter.updatedSince !== undefined) query = query.where("task.updated_at", ">=", filter.updatedSince);
     const { assigneeId, label } = filter;
     if (assigneeId !== undefined) {
-      query = query.where(
-        "task.id",
-        "in",
-        this.#db.selectFrom("task_assignee").select("task_id").where("tenant_id", "=", tenantId)
-          .where("principal_id", "in", assigneeId),
-      );
+      const assigned = this.#assigned(tenantId, assigneeId);
+      query = isLong
+        ? query.where(({ exists, ref }) => exists(assigned.where("task_assignee.task_id", "=", ref("task.id"))))
+        : query.where("task.id", "in", assigned);
     }
+    const isNarrow = !isLong && NARROW.some((name) => filter[name] !== undefined);
+    let isSmall = isNarrow;
     if (label !== undefined) {
       const labelled = this.#db.selectFrom("task_label").select("task_label.task_id")
         .where("task_label.tenant_id", "=", tenantId).where("task_label.label", "in", label);
-      query = await isSmallResult(labelled)
+      const isRare = await isSmallResult(labelled);
+      isSmall ||= isRare;
+      query = isRare
         ? query.where("task.id", "in", labelled)
         : query.where(({ exists, ref }) => exists(labelled.where("task_label.task_id", "=", ref("task.id"))));
     }
     // For readers with few rooms, a scan in sort order would skip nearly all tasks of the tenant.
-    const isWide = NARROW.every((name) => filter[name] === undefined);
-    if (isWide) {
+    if (!isNarrow && !isLong) {
       const near = this.#db.selectFrom(visibleRoomIds(this.#db, tenantId, reader).as("reach"))
         .innerJoin("task as near", "near.room_id", "reach.id").select("near.id").where("near.tenant_id", "=", tenantId);
-      if (await isSmallResult(near)) query = query.where("task.id", "in", near);
+      const isNear = await isSmallResult(near);
+      isSmall ||= isNear;
+      if (isNear) query = query.where("task.id", "in", near);
     }
-    return { query, isWide };
+    return { query, isWide: !isNarrow, isSmall, rooms };
+  }
+
+  /** Whether the rooms and assignees that a filter names have more tasks than SQLite should sort. */
+  async #isLong(tenantId: string, filter: TaskFilter): Promise<boolean> {
+    const { roomId, assigneeId, parentId, sourceMessageId } = filter;
+    const isNamed = (roomId ?? assigneeId) !== undefined && (parentId ?? sourceMessageId) === undefined;
+    if (!isNamed || dialectOf(this.#db) !== "sqlite") return false;
+    const inRooms = this.#db.selectFrom("task").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "in", roomId ?? []);
+    return (roomId === undefined || !await isSmallResult(inRooms, SORTED_MAX)) &&
+      (assigneeId === undefined || !await isSmallResult(this.#assigned(tenantId, assigneeId), SORTED_MAX));
+  }
+
+  #assigned(tenantId: string, assigneeIds: readonly string[]) {
+    return this.#db.selectFrom("task_assignee").select("task_assignee.task_id")
+      .where("task_assignee.tenant_id", "=", tenantId).where("task_assignee.principal_id", "in", assigneeIds);
   }
 
   async findUndeleted(tenantId: string, which: RowSelection): Promise<TaskRow[]> {

@@ -11,6 +11,7 @@ import {
   type SqlBool,
 } from "kysely";
 import type { Dialect } from "../store.ts";
+import { dialectOf } from "./prepared.ts";
 
 /** Whether `column` is one of the texts of a JSON array. PostgreSQL gets an array, since it plans joins with lists badly. */
 export function inJsonList(dialect: Dialect, column: string, json: string): RawBuilder<SqlBool> {
@@ -48,17 +49,27 @@ export async function selectRows<Database, Table extends keyof Database, Row>(
   return await query.where(isNext).orderBy(sql`id`).limit(limit).execute();
 }
 
-/** The id of the row that comes so many before an id, by the ids of a tenant; `undefined` if there are not as many. */
+/**
+ * Rows that one statement reads of a list of which few may fit: on SQLite some milliseconds, in which the thread does nothing else;
+ * on PostgreSQL so many that it takes longer than a round trip.
+ */
+const ROWS_AT_ONCE = { sqlite: 2000, postgres: 20_000 };
+
+/** How many rows one statement reads of a list of which few may fit. */
+export function rowsAtOnce(db: object): number {
+  return ROWS_AT_ONCE[dialectOf(db)];
+}
+
+/** The id of the row where the next statement begins, by the ids of a tenant, before an id; `undefined` if one reads all others. */
 export async function idBefore(
   db: AnyDatabase,
   table: string,
   tenantId: string,
   before: string | undefined,
-  count: number,
 ): Promise<string | undefined> {
   let query = db.selectFrom(table).select("id").where("tenant_id", "=", tenantId);
   if (before !== undefined) query = query.where("id", "<", before);
-  return (await query.orderBy("id", "desc").limit(1).offset(count - 1).executeTakeFirst())?.id;
+  return (await query.orderBy("id", "desc").limit(1).offset(rowsAtOnce(db) - 1).executeTakeFirst())?.id;
 }
 
 /** Sorting so few rows is faster than skipping many. */
@@ -67,8 +78,9 @@ const SMALL_RESULT_ROWS = 2000;
 /** Whether a query has few enough rows to read all of them; reads no more than that. */
 export async function isSmallResult<Database, Table extends keyof Database, Row>(
   query: SelectQueryBuilder<Database, Table, Row>,
+  rows: number = SMALL_RESULT_ROWS,
 ): Promise<boolean> {
-  return (await query.limit(1).offset(SMALL_RESULT_ROWS).execute()).length === 0;
+  return (await query.limit(1).offset(rows).execute()).length === 0;
 }
 
 /** A text as part of a pattern of `like … escape '\\'`, where its wildcards are plain characters. */

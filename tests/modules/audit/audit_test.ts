@@ -205,6 +205,7 @@ testOnEngines("what is rare in a long log is found, page by page", async (enviro
     const statements = await recordQueries(async () => {
       assert.deepEqual(ok(await owner.get(`${AUDIT}?operation=nothing${filter}`)).items, []);
     });
-    assert.ok(statements.filter(({ sql }) => sql.includes('select * from "audit_entry"')).length >= 3, filter);
+    const pieces = statements.filter(({ sql }) => sql.includes('select * from "audit_entry"')).length;
+    assert.equal(pieces, gateway.app.store.dialect === "sqlite" ? Math.ceil((rows.length + 1) / 2000) : 1, filter);
   }
 });

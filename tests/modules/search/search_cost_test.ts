@@ -120,7 +120,7 @@ testSearch("indexing and searching long texts yields the thread to other callers
   });
 });
 
-Deno.test("SQLite looks up a frequent word with a filter that few match in slices, to the oldest", async () => {
+Deno.test("SQLite counts documents, and looks up a frequent word with a filter that few match, in slices", async () => {
   await using gateway = await openGateway();
   const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
   await bob.get("/v1/rooms");
@@ -142,6 +142,11 @@ Deno.test("SQLite looks up a frequent word with a filter that few match in slice
     version: 1,
     texts: ["the sea"],
   })));
+  const admin = await gateway.as("olga", { role: "owner" });
+  const counts = await recordQueries(async () => {
+    assert.equal(ok(await admin.get("/v1/collaboration/search/status")).documents, 4102);
+  });
+  assert.equal(counts.filter(({ sql }) => sql.startsWith('select count(*) as "n" from "search_document"')).length, 3);
   for (const sort of ["recent", "relevance"]) {
     const found = async (filter: string) => {
       const path = `/v1/search?q=the&types=message&mode=keyword&sort=${sort}&${filter}`;
