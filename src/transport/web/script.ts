@@ -4,6 +4,7 @@ import * as nodeModule from "node:module";
 // Deno has this function of Node.js, its types do not.
 const { stripTypeScriptTypes } = nodeModule as unknown as { stripTypeScriptTypes(source: string): string };
 
+const STRING = /"(?:[^"\\]|\\.)*"/g;
 const IMPORT = /\b(from|import)([\s(]*)(["'])([^"'\s]{1,100})\3/g;
 
 /** The browser's form of a module; `locate` returns the file of an imported name, or nothing if it is not ours. */
@@ -32,7 +33,8 @@ export function toBrowserStyle(source: string): string {
 
 /**
  * Removes indentation, and comments that fill lines of their own; together they are half of what libraries contain. Own
- * templates are markup, which needs no indentation; those of libraries may be text.
+ * templates are markup, which needs no indentation, and own scripts have spaces where types were; templates and strings of
+ * libraries may be text.
  */
 function withoutComments(script: string, isOwn: boolean): string {
   const lines: string[] = [];
@@ -40,13 +42,13 @@ function withoutComments(script: string, isOwn: boolean): string {
   // A template literal is left as it is. Nested ones may be mistaken for code, where whitespace matters as little.
   let isTemplate = false;
   for (const line of script.split("\n")) {
-    const text = line.trim();
+    const text = isOwn ? line.trim().replaceAll(/ {2,}/g, " ") : line.trim();
     if (isComment) isComment = !text.endsWith("*/");
     else if (!isTemplate && text.startsWith("/*") && (!text.includes("*/") || text.endsWith("*/"))) {
       isComment = !text.includes("*/");
     } else if (isTemplate || text !== "" && !text.startsWith("//")) {
       lines.push(isTemplate && !isOwn ? line : text);
-      const ticks = text.split("`").length - 1;
+      const ticks = text.replaceAll(STRING, "").split("`").length - 1;
       if (ticks % 2 === 1) isTemplate = !isTemplate;
     }
   }

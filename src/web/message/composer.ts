@@ -34,7 +34,8 @@ import { Attachments, upload } from "./uploads.ts";
 const TYPING_MS = 3000;
 const LINES_MAX_PX = 220;
 const LINK = /^https?:\/\/[^\s()]+$/;
-const FENCE = /^```/gm;
+/** Three backticks, which would begin a template for what removes comments. */
+const FENCE = /^\x60{3}/gm;
 
 type Target = { room: Room; threadId?: string };
 
