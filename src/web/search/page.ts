@@ -6,7 +6,7 @@ import { dateText, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { goBack, hrefOf, replaceRoute, route } from "../core/route.ts";
-import type { Message, Person } from "../core/resources.ts";
+import type { Message, Person, Room } from "../core/resources.ts";
 import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { useFound } from "../part/list.ts";
@@ -61,6 +61,7 @@ export default function SearchPage(): VNode {
   // What was found before is not on the screen any more.
   if (isEmpty) shown.current = "";
   const hasFilters = Object.keys(filters).length > 0;
+  const found = isEmpty || hasFilters ? [] : roomsNamed(q.trim().toLowerCase());
   return html`
     <${PlaceHead} title="Search" />
     <div class="body">
@@ -81,10 +82,12 @@ export default function SearchPage(): VNode {
       ${hasFilters
         ? html`<p><button type="button" class="link" onClick=${() =>
           replaceRoute(["search"], q === "" ? {} : { q })}>Search everything</button></p>`
-        : html`<${Rooms} q=${q.trim().toLowerCase()} />`}
+        : html`<${Rooms} found=${found} />`}
       ${isEmpty
         ? html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`
-        : html`<${Results} q=${q} filters=${filters} onShown=${(key: string) => {
+        : html`<${Results} q=${q} filters=${filters} emptyText=${
+          found.length > 0 ? "Nothing else was found." : "Nothing was found."
+        } onShown=${(key: string) => {
           shown.current = key;
           openWanted();
         }} />`}
@@ -94,11 +97,14 @@ export default function SearchPage(): VNode {
 }
 
 /** The caller's rooms with this in their name: known without asking. */
-function Rooms({ q }: { q: string }): VNode | null {
-  const found = q === "" ? [] : roomList.value.filter((room) => roomName(room).toLowerCase().includes(q));
+function roomsNamed(part: string): Room[] {
+  return roomList.value.filter((room) => roomName(room).toLowerCase().includes(part)).slice(0, ROOMS_MAX);
+}
+
+function Rooms({ found }: { found: readonly Room[] }): VNode | null {
   if (found.length === 0) return null;
   return html`
-    <ul class="cards" aria-label="Rooms">${found.slice(0, ROOMS_MAX).map((room) =>
+    <ul class="cards" aria-label="Rooms">${found.map((room) =>
       html`<li key=${room.id}><a class="person-link" href=${`#/rooms/${room.id}`}><${RoomIcon} room=${room} />
         <span dir="auto">${roomName(room)}</span></a></li>`
     )}</ul>
@@ -120,12 +126,19 @@ function onKey(event: KeyboardEvent): void {
   stops[at + step]?.focus();
 }
 
-function Results({ q, filters, onShown }: { q: string; filters: Filters; onShown: (key: string) => void }): VNode {
+function Results(
+  { q, filters, emptyText, onShown }: {
+    q: string;
+    filters: Filters;
+    emptyText: string;
+    onShown: (key: string) => void;
+  },
+): VNode {
   const { page, read, more } = useFound(keyOfSearch(q, filters), (cursor) => search(q, filters, cursor));
   useEffect(() => void (page !== undefined && onShown(page.key)), [page]);
   const { items } = page ?? {};
   if (items === undefined || items.length === 0) {
-    return html`<${Placeholder} items=${items} read=${read} text="Nothing was found." />`;
+    return html`<${Placeholder} items=${items} read=${read} text=${emptyText} />`;
   }
   return html`
     <ul class="cards">${items.map((result) => html`<${ResultCard} key=${keyOf(result)} result=${result} />`)}</ul>
