@@ -30,6 +30,7 @@ const TEXTS = [
   ">".repeat(16_000),
   "1. ".repeat(5000),
   "\u202egnp.exe \u2066x\u2069 Z\u0351\u036b\u0343\u036a\u0302\u036b algo",
+  "https://exam\u202eelp.com/moc.live beside\n> a quote\n\n```\ncode\n```",
   "__proto__ constructor ${globalThis.hacked=14} {{constructor.constructor('globalThis.hacked=15')()}}",
 ];
 const NAME = `"><img src=x onerror=globalThis.hacked=20>`;
@@ -133,6 +134,15 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
         assert.deepEqual(await find({ runOnly: ["color-contrast"] }), [], "dark");
       });
     }
+    await visit(page, `rooms/${roomId}`);
+    await t.step("an address reads as it is, and blocks have space between them", async () => {
+      const text = page.locator(".text", { hasText: "beside" });
+      assert.equal(await text.getByRole("link").textContent(), "https://examelp.com/moc.live");
+      for (const block of ["blockquote", "pre"]) {
+        const margin = await page.evaluate(`getComputedStyle(document.querySelector(".text * + ${block}")).marginTop`);
+        assert.equal(margin, "5px", block);
+      }
+    });
     assert.deepEqual(requested, [], "nothing is loaded from other hosts");
   } finally {
     await browser.close();

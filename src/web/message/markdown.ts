@@ -8,6 +8,8 @@ import type { Mentions } from "../core/resources.ts";
 import { tokensOf, unescaped } from "./plain_text.ts";
 
 const SAFE_LINK = /^(?:https?:|mailto:|#)/i;
+/** What reorders text: with it, an address would read as another one. */
+const REORDERING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 /** What is around a name is as for the gateway: a dot or hyphen after it may end the sentence. */
 const PART_BEFORE = /(?![\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}])[\p{L}\p{N}._@/\\-]$/u;
 const PART_AFTER = /[._-]*[A-Za-z0-9]/y;
@@ -110,14 +112,21 @@ function inline(token: Token, shown: Shown): ComponentChildren {
 }
 
 function link(
-  { href, text, tokens }: { href: string; text: string; tokens: readonly Token[] },
+  { raw, href, text, tokens }: { raw: string; href: string; text: string; tokens: readonly Token[] },
   shown: Shown,
 ): ComponentChildren {
-  const content = tokens.length > 0 ? inlines(tokens, shown) : text === "" ? href : text;
+  const isBare = !/^!?\[/.test(raw);
+  const content = isBare
+    ? unescaped(text).replaceAll(REORDERING, "")
+    : tokens.length > 0
+    ? inlines(tokens, shown)
+    : text === ""
+    ? href
+    : text;
   if (!SAFE_LINK.test(href)) return content;
   // A place in this client is opened in this tab.
   if (href.startsWith("#/") || href.startsWith(`${addressOf("")}#/`)) return html`<a href=${href}>${content}</a>`;
-  return html`<a href=${href} target="_blank" rel="noopener noreferrer">${content}</a>`;
+  return html`<a href=${href} dir=${isBare ? "ltr" : "auto"} target="_blank" rel="noopener noreferrer">${content}</a>`;
 }
 
 function mentions(text: string, names: MentionNames): ComponentChildren[] {
