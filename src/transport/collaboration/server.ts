@@ -1,7 +1,9 @@
 // The upgrade handler of collaborative editing: checks the web origin, the connection limits and the message rate.
 import { Fault } from "@/core/fault.ts";
+import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { TokenBucket } from "@/core/limit/token_bucket.ts";
+import type { Rate } from "@/core/operation.ts";
 import { type OriginRules, type TenantOriginCheck, tenantOriginCheck } from "../shared/origin.ts";
 import { type AcceptedSocket, acceptSocket } from "../shared/accepted_socket.ts";
 import {
@@ -16,6 +18,9 @@ import type { MemoryGuard } from "../shared/memory_guard.ts";
 /** A fast typist sends 20 frames a second; programs should send fewer, larger ones. */
 const FRAME_RATE = { perSecond: 200, burst: 2000 };
 const BYTE_RATE = { perSecond: 1024 * 1024, burst: 8 * 1024 * 1024 };
+/** How many sockets of a principal and its agents may send at the full rate at the same time. */
+const FULL_RATE_SOCKETS = 3;
+const OWNERS_MAX = 20_000;
 /** The ping of the protocol, which clients reply to with a pong. */
 const PING = new Uint8Array([9]);
 const SLOW = { code: 4508, reason: "slow" } as const;
@@ -51,6 +56,8 @@ export function createCollaborationUpgrade({ host, limits, metrics, guard, ...ru
   ip: string,
 ) => Response {
   const limiter = new ConnectionLimiter(limits);
+  // Retained after the last socket closed, so that reconnecting does not reset the rate.
+  const ofOwners = new LruMap<string, FrameLimiter>(OWNERS_MAX);
   return function upgrade(request, ip) {
     const isOriginAllowed = tenantOriginCheck(request, rules, metrics);
     if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
@@ -61,7 +68,7 @@ export function createCollaborationUpgrade({ host, limits, metrics, guard, ...ru
     if (typeof slot === "string") throw tooManyConnections();
     // The upgrade consumes the request; the host reads its URL and headers.
     const copy = new Request(request.url, { headers: [...request.headers] });
-    const meta = createEditorMeta(slot, limits, isOriginAllowed ?? (() => true));
+    const meta = createEditorMeta(slot, limits, isOriginAllowed ?? (() => true), ofOwners);
     let wasOpen = false;
     return acceptSocket(request, {
       limits,
@@ -89,18 +96,44 @@ export function createCollaborationUpgrade({ host, limits, metrics, guard, ...ru
   };
 }
 
-function createEditorMeta(slot: ConnectionSlot, { rate }: WsLimits, isOriginAllowed: TenantOriginCheck): SocketHooks {
-  const now = Date.now();
-  const frames = new TokenBucket(FRAME_RATE, now);
-  const bytes = new TokenBucket(BYTE_RATE, now);
+function createEditorMeta(
+  slot: ConnectionSlot,
+  { rate }: WsLimits,
+  isOriginAllowed: TenantOriginCheck,
+  ofOwners: LruMap<string, FrameLimiter>,
+): SocketHooks {
+  const own = new FrameLimiter();
   return {
     isOriginAllowed,
     onAuthenticated: (owner) => slot.onAuthenticated(owner),
-    allowFrame(size) {
-      const now = Date.now();
-      return rate === undefined || frames.consume(now) && bytes.consume(now, size);
+    allowFrame(bytes) {
+      if (rate === undefined) return true;
+      const { owner } = slot;
+      if (owner === undefined) return own.consume(bytes);
+      const shared = ofOwners.get(owner) ?? new FrameLimiter(FULL_RATE_SOCKETS);
+      ofOwners.set(owner, shared);
+      return own.consume(bytes) && shared.consume(bytes);
     },
   };
+}
+
+/** The rate of so many sockets. */
+class FrameLimiter {
+  readonly #frames: TokenBucket;
+  readonly #bytes: TokenBucket;
+
+  constructor(sockets = 1) {
+    const times = ({ perSecond, burst }: Rate): Rate => ({ perSecond: perSecond * sockets, burst: burst * sockets });
+    const now = Date.now();
+    this.#frames = new TokenBucket(times(FRAME_RATE), now);
+    this.#bytes = new TokenBucket(times(BYTE_RATE), now);
+  }
+
+  /** Counts a frame; false beyond the rate. */
+  consume(bytes: number): boolean {
+    const now = Date.now();
+    return this.#frames.consume(now) && this.#bytes.consume(now, bytes);
+  }
 }
 
 /**

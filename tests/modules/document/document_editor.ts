@@ -183,6 +183,10 @@ export class RawEditor {
     return this.#received.some((text) => text.includes(words));
   }
 
+  get receivedCount(): number {
+    return this.#received.length;
+  }
+
   async close(): Promise<void> {
     this.socket.close();
     await this.closed;

@@ -26,6 +26,19 @@ Deno.test("an editor cannot fill the awareness with clients that do not exist", 
   await until(() => alice.awarenessNames.length === 0, "the state of a closed editor is removed");
 });
 
+Deno.test("an editor cannot fill the awareness with long states", async () => {
+  await using fixture = await EditorFixture.open("text");
+  const { server, id, token } = fixture;
+  const alice = await server.openSyncedEditor(id, token("owner"));
+  const hostile = await RawEditor.connect(server.url, id, token("observer"));
+  for (let n = 1; n <= 4; n++) hostile.sendAwareness([n], 1, `{"user":{"name":"${String(n).repeat(3000)}"}}`);
+  hostile.sendAwareness([1], 2, `{"user":{"name":"${"5".repeat(9000)}"}}`);
+  hostile.sendAwareness([5], 1, '{"user":{"name":"last"}}');
+  await until(() => alice.awarenessNames.includes("last"), "a short one is visible");
+  assert.deepEqual(alice.awarenessNames.map((name) => name.length), [3000, 3000, 4]);
+  await hostile.close();
+});
+
 Deno.test("awareness counts by its states and its length, and beyond the rate it is not parsed", () => {
   const counts: number[] = [];
   const parse = (states: readonly string[], isAllowed: boolean) => {

@@ -44,19 +44,28 @@ export class ConnectionRefused extends Error {
 
 /** An editor is one client of a document, and another one when it finds its client id in use. */
 const CLIENTS_MAX = 8;
+/** All its states as JSON. Who opens the document, or requests its awareness, gets those of all its editors at once. */
+const STATES_MAX_CHARS = 8 * 1024;
 
-/** Removes awareness states of other clients, which providers repeat, and those beyond `CLIENTS_MAX`. */
+/** Removes awareness states of other clients, which providers repeat, and those beyond the limits of an editor. */
 export function filterOwnStates(
   document: DocumentReplica["document"],
   editor: EditorConnection,
   states: Map<number, unknown>,
 ): void {
   const own = document.getClients(editor);
+  const known = document.awareness.getStates();
   let free = CLIENTS_MAX - own.size;
-  for (const client of states.keys()) {
-    if (own.has(client)) continue;
-    if (document.awareness.getStates().has(client) || free-- <= 0) states.delete(client);
+  let freeChars = STATES_MAX_CHARS;
+  for (const client of own) if (!states.has(client)) freeChars -= charsOf(known.get(client));
+  for (const [client, state] of states) {
+    const isForeign = !own.has(client) && (known.has(client) || free-- <= 0);
+    if (isForeign || (freeChars -= charsOf(state)) < 0) states.delete(client);
   }
+}
+
+function charsOf(state: unknown): number {
+  return JSON.stringify(state)?.length ?? 0;
 }
 
 /** Charges editors for the time it takes to apply their updates to a document. */

@@ -1,11 +1,13 @@
 // One socket of an editor, on which it may open several documents: validates its frames, and closes it.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
+import { chargeTick, chargeTo } from "@/core/caller.ts";
 import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import type { Fault } from "@/core/fault.ts";
 import { TokenBucket } from "@/core/limit/token_bucket.ts";
 import type { DocumentKind } from "../content/update_scan.ts";
 import { UPDATE_MAX_BYTES, VIEWS_MAX } from "../schema.ts";
 import { type EditorFrame, parseFrame } from "./editor_frame.ts";
+import { FrameQueue, type WaitingFrames } from "./frame_queue.ts";
 
 /** Why a socket, or one document on it, is closed. Clients reconnect after each; the refusal of their token then states the reason. */
 export const CLOSE = {
@@ -25,12 +27,14 @@ export const CLOSE = {
 const STATE_RATE = { perSecond: 4000, burst: 5000 };
 /** Editors on one socket, including refused ones. */
 const EDITORS_PER_SOCKET_MAX = 500;
+/** What the runtime takes to receive a frame. */
+const RECEIVE_MS = 0.02;
 type Engine = ReturnType<Hocuspocus["handleConnection"]>;
 type CloseReason = (typeof CLOSE)[keyof typeof CLOSE];
 
 /** What the transport provides for a socket. */
 export type SocketHooks = {
-  /** Called when a token is accepted; `owner` is its principal. */
+  /** Called when a token is accepted; `owner` is who is charged for its calls. */
   onAuthenticated(owner: string): void;
   /** Whether another frame of this many bytes is within the socket's rate. */
   allowFrame(bytes: number): boolean;
@@ -40,16 +44,17 @@ export type SocketHooks = {
 
 type EditorSocketOptions = {
   authTimeoutMs: number;
+  waiting: WaitingFrames;
   onClosed: (socket: EditorSocket) => void;
   /** Called for a rejected update, which is not passed to the engine, as that would parse it again. */
   onRejected: (socket: EditorSocket, frame: EditorFrame, rejection: Fault) => void;
 };
 
 export class EditorSocket {
-  /** The principal of the last accepted token. */
-  principal: string | undefined;
-  /** The CPU account of that principal, or of its owner. */
+  /** The CPU account of the principal of the last accepted token, or of its owner. */
   account: CpuAccount | undefined;
+  /** The gateway has closed it, and what its client has sent is not handled any longer. */
+  isDiscarded = false;
   readonly #socket: WebSocketLike;
   readonly #hooks: SocketHooks;
   readonly #options: EditorSocketOptions;
@@ -61,6 +66,7 @@ export class EditorSocket {
   /** Updates of documents that are not open yet: their kind decides what may be in them, and parsing needs an account. */
   #earlyUpdates: { documentId: string; bytes: Uint8Array }[] = [];
   readonly #states = new TokenBucket(STATE_RATE, performance.now());
+  readonly #frames: FrameQueue;
   #engine: Engine | undefined;
   #isClosed = false;
 
@@ -68,24 +74,43 @@ export class EditorSocket {
     this.#socket = socket;
     this.#hooks = hooks;
     this.#options = options;
+    this.#frames = new FrameQueue({
+      waiting: options.waiting,
+      handle: (frame) => this.#handleFrame(frame),
+      onFull: () => this.close(CLOSE.rateLimited),
+      onEmpty: () => this.#endIfClosed(),
+    });
     this.#deadline = setTimeout(() => this.close(CLOSE.idle), options.authTimeoutMs);
   }
 
-  /** Connects the socket to the engine. */
-  attach(engine: Engine): void {
-    this.#engine = engine;
+  /** Connects the engine, for which the socket is open until all is handled that has arrived: else it would stop after a frame. */
+  attach(connect: (socket: WebSocketLike) => Engine): void {
+    const [socket, frames] = [this.#socket, this.#frames];
+    this.#engine = connect({
+      get readyState() {
+        return frames.isEmpty ? socket.readyState : WebSocket.OPEN;
+      },
+      send: (data) => socket.send(data),
+      close: (code, reason) => socket.close(code, reason),
+    });
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   receive(data: unknown): void {
     if (this.#isClosed || !(data instanceof ArrayBuffer)) return this.close(CLOSE.malformed);
     if (!this.#hooks.allowFrame(data.byteLength)) return this.close(CLOSE.rateLimited);
+    this.account?.consume(RECEIVE_MS);
     if (this.account?.isOverdrawn()) return this.close(CLOSE.cpuLimit);
-    this.#handleFrame(new Uint8Array(data));
+    this.#frames.add(new Uint8Array(data), this.account);
   }
 
   #handleFrame(bytes: Uint8Array): void {
-    if (this.#isClosed) return;
     const account = this.account;
+    // What the engine does with a frame before its first hook, such as opening a document, is not measured by itself.
+    chargeTick(account);
     const read = (): ReturnType<typeof parseFrame> =>
       parseFrame(bytes, {
         requested: this.#requested,
@@ -106,14 +131,13 @@ export class EditorSocket {
       return this.#queueEarlyUpdate(documentId, bytes);
     }
     if (frame.rejection !== undefined) return this.#options.onRejected(this, frame, frame.rejection);
-    this.#engine?.handleMessage(bytes);
+    chargeTo(account, () => this.#engine?.handleMessage(bytes));
     if (frame.kind === "close") this.#requested.delete(frame.name);
   }
 
   /** Called when a token is accepted for a document. */
-  markAuthenticated(principal: string, account: CpuAccount, { id, kind }: { id: string; kind: DocumentKind }): void {
+  markAuthenticated(account: CpuAccount, { id, kind }: { id: string; kind: DocumentKind }): void {
     clearTimeout(this.#deadline);
-    this.principal = principal;
     this.account = account;
     this.#kinds.set(id, kind);
     const queued = this.#earlyUpdates;
@@ -121,7 +145,7 @@ export class EditorSocket {
     for (const { documentId, bytes } of queued) {
       if (documentId === id) this.#handleFrame(bytes);
     }
-    this.#hooks.onAuthenticated(principal);
+    this.#hooks.onAuthenticated(account.key);
   }
 
   /** Whether the origin of the socket is allowed in this tenant. */
@@ -135,8 +159,9 @@ export class EditorSocket {
   }
 
   close({ code, reason }: CloseReason): void {
-    if (this.#isClosed) return;
-    this.#socket.close(code, reason);
+    this.isDiscarded = true;
+    this.#frames.clear();
+    if (!this.#isClosed) this.#socket.close(code, reason);
     this.onSocketClosed();
   }
 
@@ -145,8 +170,13 @@ export class EditorSocket {
     if (this.#isClosed) return;
     this.#isClosed = true;
     clearTimeout(this.#deadline);
-    this.#engine?.handleClose({ code: 1000, reason: "closed" });
     this.#options.onClosed(this);
+    this.#endIfClosed();
+  }
+
+  /** The engine learns that the socket has closed once it has all that the client had sent. */
+  #endIfClosed(): void {
+    if (this.#isClosed && this.#frames.isEmpty) this.#engine?.handleClose({ code: 1000, reason: "closed" });
   }
 
   #queueEarlyUpdate(documentId: string, bytes: Uint8Array): void {

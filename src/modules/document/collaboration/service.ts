@@ -2,8 +2,7 @@
 // applied to the document, before others receive it, and before it is acknowledged as saved.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import { delay, MINUTE_MS, nextTick } from "@/core/time/clock.ts";
-import { tenantOfCharged } from "@/core/actor.ts";
-import type { CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { WriteBudget } from "@/core/limit/write_budget.ts";
 import { chargeTick, chargeTo, runAsCaller } from "@/core/caller.ts";
 import type { Signal } from "@/core/event/event.ts";
@@ -31,11 +30,13 @@ import {
 } from "./editor_connection.ts";
 import { DocumentReplica } from "./document_replica.ts";
 import type { EditorFrame } from "./editor_frame.ts";
+import { OPEN_WAIT_MS, takeTurn, WaitingFrames } from "./frame_queue.ts";
 import { EditorAccess, type EditorAccessDeps } from "./editor_access.ts";
 import { RunningWork } from "./running_work.ts";
 import { acknowledgeSync, deferUpdate, readSync } from "./sync_status.ts";
 import { isAccessFault, refuseUpdate } from "./update_refusal.ts";
 import { CLOSE, documentIdOf, EditorSocket, type SocketHooks } from "./editor_socket.ts";
+import { SocketCounts, type SocketLimits } from "./socket_counts.ts";
 
 const TICK_MS = 1000;
 /** Sockets without a frame for this long are closed; clients send one every 15 seconds. */
@@ -50,12 +51,8 @@ type Deps = EditorAccessDeps & {
   cpu: CpuBudget;
   bytes: WriteBudget;
 };
-export type CollaborationOptions = {
+export type CollaborationOptions = SocketLimits & {
   authTimeoutMs: number;
-  connectionsPerPrincipal?: number | undefined;
-  /** Of a principal and its agents. */
-  connectionsPerOwner?: number | undefined;
-  connectionsPerTenant?: number | undefined;
   /** Other nodes may write to a document as well, and their messages may be lost. */
   isShared: boolean;
 };
@@ -69,6 +66,8 @@ export class CollaborationService {
   readonly #replicas = new Map<string, DocumentReplica>();
   readonly #sockets = new Set<EditorSocket>();
   readonly #work = new RunningWork();
+  readonly #waiting = new WaitingFrames();
+  readonly #counts: SocketCounts;
   readonly #editorAccess: EditorAccess;
   #engine: Promise<Hocuspocus<EditorContext>> | undefined;
   #hocuspocus: HocuspocusModule | undefined;
@@ -79,6 +78,7 @@ export class CollaborationService {
   constructor(deps: Deps, options: CollaborationOptions) {
     this.#deps = deps;
     this.#options = options;
+    this.#counts = new SocketCounts(options);
     this.#editorAccess = new EditorAccess(deps, this.#replicas, this.#send, this.#work);
     const { bus } = deps;
     const { onLost, onRecovered } = bus;
@@ -100,12 +100,16 @@ export class CollaborationService {
     }));
     const socket = new EditorSocket(webSocket, hooks, {
       authTimeoutMs: this.#options.authTimeoutMs,
-      onClosed: (one) => this.#sockets.delete(one),
+      waiting: this.#waiting,
+      onClosed: (one) => {
+        this.#sockets.delete(one);
+        this.#counts.delete(one);
+      },
       onRejected: (one, frame, rejection) => this.#rejectUpdate(one, frame, rejection),
     });
     this.#sockets.add(socket);
     // The engine adds the rest of the context after authentication.
-    socket.attach(engine.handleConnection(webSocket, request, { socket } as EditorContext));
+    socket.attach((open) => engine.handleConnection(open, request, { socket } as EditorContext));
     if (this.#isClosing) socket.close(CLOSE.shutdown);
     return socket;
   }
@@ -162,16 +166,14 @@ export class CollaborationService {
           : Promise.reject(new ConnectionRefused("unloaded")),
       // Access may have changed while the document was loading.
       connected: ({ connection }) => Promise.resolve(this.#editorAccess.revalidateSoon(connection)),
-      // An editor over its CPU limit has its queue discarded. The current frame is still processed: the engine prints every
-      // error thrown here.
-      beforeHandleMessage: ({ connection, context: { socket, account } }) => {
-        if (account.isOverdrawn()) {
-          socket.close(CLOSE.cpuLimit);
-          connection["messageQueue"].length = 0;
-        }
+      // A closed editor has its queue discarded. The current frame is still processed: the engine prints every error thrown here.
+      beforeHandleMessage: async ({ connection, context: { socket, account } }) => {
+        // Frames from before authentication have not waited.
+        await takeTurn(account)?.catch(() => socket.close(CLOSE.rateLimited));
+        if (account.isOverdrawn()) socket.close(CLOSE.cpuLimit);
+        if (socket.isDiscarded) connection["messageQueue"].length = 0;
         // What the engine does with a frame, such as applying awareness, is not measured by itself.
         chargeTick(account);
-        return Promise.resolve();
       },
       beforeSync: ({ connection, document, type, payload }) =>
         this.#acceptUpdate(connection, document.name, type, payload),
@@ -203,11 +205,12 @@ export class CollaborationService {
     try {
       const actor = await this.#deps.authenticate(token);
       if (!socket.isOriginAllowed(actor.tenantId)) throw new ConnectionRefused("origin-not-allowed");
-      const principal = `${actor.tenantId}/${actor.principalId}`;
       const account = this.#deps.cpu.accountOf(actor);
-      if (this.#isOverLimit(socket, principal, account)) throw new ConnectionRefused("connection-limit");
+      if (socket.isClosed || !this.#counts.add(socket, actor)) throw new ConnectionRefused("connection-limit");
       if (account.isOverdrawn()) throw new ConnectionRefused("too-much-work");
-      const access = await this.#deps.documentAccess.editorAccess(actor, documentName);
+      // Those of a socket that is known have waited.
+      if (socket.account === undefined) await takeTurn(account, OPEN_WAIT_MS);
+      const access = await chargeTo(account, () => this.#deps.documentAccess.editorAccess(actor, documentName));
       if (access === undefined) throw new ConnectionRefused("permission-denied");
       const generation = requestParameters.get("generation");
       if (generation !== null && generation !== access.row.generation) {
@@ -216,8 +219,11 @@ export class CollaborationService {
       if ((instance.documents.get(documentName)?.getConnectionsCount() ?? 0) >= EDITORS_MAX) {
         throw new ConnectionRefused("too-many-editors");
       }
-      socket.markAuthenticated(principal, account, access.row);
+      if (socket.isClosed) throw new ConnectionRefused("closed");
+      socket.markAuthenticated(account, access.row);
       connectionConfig.readOnly = !access.canWrite;
+      // The engine then opens the document, and sends the awareness of all its editors.
+      chargeTick(account);
       return { actor, canWrite: access.canWrite, account, unacknowledged: 1 };
     } catch (thrown) {
       if (thrown instanceof ConnectionRefused) throw thrown;
@@ -225,19 +231,9 @@ export class CollaborationService {
       if (spec.level === "error") logger.error("opening a document failed", { cause: String(thrown) });
       // After a refusal the client would wait until the authentication timeout closes its socket.
       if (isUnavailable(thrown)) socket.close(CLOSE.retry);
+      if (code === "rate_limited") throw new ConnectionRefused("too-much-work");
       throw new ConnectionRefused(spec.status === 401 ? code.replaceAll("_", "-") : "unavailable");
     }
-  }
-
-  /** Whether there are enough sockets of the principal, of the owner that is charged for it, or of the tenant. */
-  #isOverLimit(socket: EditorSocket, principal: string, account: CpuAccount): boolean {
-    const { connectionsPerPrincipal = Infinity, connectionsPerOwner = Infinity, connectionsPerTenant = Infinity } =
-      this.#options;
-    const others = [...this.#sockets].filter((one) => one !== socket && one.principal !== undefined);
-    const tenantId = tenantOfCharged(principal);
-    return others.filter((one) => one.principal === principal).length >= connectionsPerPrincipal ||
-      others.filter((one) => one.account === account).length >= connectionsPerOwner ||
-      others.filter((one) => tenantOfCharged(one.principal ?? "") === tenantId).length >= connectionsPerTenant;
   }
 
   async #load(document: DocumentReplica["document"], { actor, account, socket }: EditorContext): Promise<void> {
