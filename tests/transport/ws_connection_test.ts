@@ -504,18 +504,23 @@ Deno.test("commands of a client that does not read its replies are paused", asyn
   await hub.drain();
 });
 
-Deno.test("drain closes all connections for reconnect, waits for running commands, and accepts no new ones", async () => {
+Deno.test("drain closes all connections for reconnect, also new ones, waits for running commands, then accepts none", async () => {
   const { hub, connect, trace } = createHubHarness({ limits: { ...TEST_LIMITS, drainMs: 200 } });
   const idle = await connect("alice");
   const busy = await connect("bob");
   busy.connection.receive(JSON.stringify({ id: 2, rpc: { method: "test.alone", data: { name: "a" } } }));
   await until(() => trace.steps.includes("start a"));
   const drained = hub.drain();
-  const late = new FakeSocket();
-  hub.open(late, { ip: "::1" });
-  assert.equal(late.closedWith?.code, 3001);
+  // A client that was closed first may come back to a node that is still there.
+  await until(() => !idle.socket.isOpen);
+  const back = await connect("alice");
+  assert.deepEqual([hub.isDraining, back.socket.isOpen], [false, true]);
   trace.finish("a");
   await drained;
+  assert.equal(back.socket.closedWith?.code, 3001);
+  const late = new FakeSocket();
+  hub.open(late, { ip: "::1" });
+  assert.deepEqual([hub.isDraining, late.closedWith?.code], [true, 3001]);
   assert.deepEqual(idle.socket.closedWith, { code: 3001, reason: "shutdown" });
   assert.deepEqual(busy.socket.closedWith, { code: 3001, reason: "shutdown" });
   assert.ok(busy.socket.messages.some((line) => line.id === 2), "the running command got its reply");

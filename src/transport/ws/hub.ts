@@ -87,6 +87,7 @@ export class Hub implements ConnectionHost {
   #peak = 0;
   #lingeringSockets = 0;
   #draining: Promise<void> | undefined;
+  #isDraining = false;
 
   constructor(deps: HubDeps) {
     const { bus, log: eventLog, presence, metrics, limits, clock } = deps;
@@ -154,8 +155,9 @@ export class Hub implements ConnectionHost {
     return this.#time;
   }
 
+  /** Whether it accepts no more. Until the last is closed it does: a proxy without health checks may send clients back to it. */
   get isDraining(): boolean {
-    return this.#draining !== undefined;
+    return this.#isDraining;
   }
 
   /** Serves an open socket. Pass every message to `receive`, and call `onSocketClosed` at its end. */
@@ -312,6 +314,7 @@ export class Hub implements ConnectionHost {
       if (this.#connections.size === 0) break;
       await delay(DRAIN_STEP_MS);
     }
+    this.#isDraining = true;
     for (const connection of [...this.#connections]) connection.close(DISCONNECT.shutdown);
     clearTimeout(this.#resumeTimer);
     this.flushScheduler.close();
