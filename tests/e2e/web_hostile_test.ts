@@ -138,7 +138,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
     await t.step("an address reads as it is, and blocks have space between them", async () => {
       const text = page.locator(".text", { hasText: "beside" });
       assert.equal(await text.getByRole("link").textContent(), "https://examelp.com/moc.live");
-      for (const block of ["blockquote", "pre"]) {
+      for (const block of ["blockquote", ".code"]) {
         const margin = await page.evaluate(`getComputedStyle(document.querySelector(".text * + ${block}")).marginTop`);
         assert.equal(margin, "5px", block);
       }

@@ -136,6 +136,23 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       await page.locator(".chat .message pre", { hasText: "const x = 1;" }).waitFor();
       assert.equal(await composer.inputValue(), "");
       await page.locator(`.chat .message[data-id^="msg_"] pre`, { hasText: "const x = 1;" }).waitFor();
+      await page.evaluate(`Object.defineProperty(navigator, "clipboard", {
+        configurable: true,
+        value: { writeText: async (text) => void (globalThis.copied = text) },
+      })`);
+      await page.getByRole("button", { name: "Copy code" }).click();
+      await eventually(async () => assert.equal(await page.evaluate("globalThis.copied"), "const x = 1;"));
+    });
+    await t.step("a new line continues a list, and ends it after an empty item", async () => {
+      await composer.pressSequentially("1. one");
+      await composer.press("Shift+Enter");
+      await composer.pressSequentially("two");
+      await composer.press("Shift+Enter");
+      assert.equal(await composer.inputValue(), "1. one\n2. two\n3. ");
+      await composer.press("Shift+Enter");
+      await composer.press("Shift+Enter");
+      assert.equal(await composer.inputValue(), "1. one\n2. two\n\n");
+      await composer.fill("");
     });
     await t.step("an own message without any text is deleted, if its author wants that", async () => {
       await composer.press("ArrowUp");

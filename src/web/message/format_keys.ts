@@ -1,9 +1,12 @@
-// Keys that format what is selected in a field, as Markdown: Ctrl+B bold, Ctrl+I italic, Ctrl+E code, Ctrl+Shift+X struck.
+// Keys that format what is selected in a field, as Markdown: Ctrl+B bold, Ctrl+I italic, Ctrl+E code, Ctrl+Shift+X struck. A new
+// line continues a list or a quote, and ends it where nothing was written in it.
 
 const SIGNS: Readonly<Record<string, string>> = { b: "**", i: "_", e: "`", X: "~~" };
+const ITEM = /^( *)([-*>]|(\d{1,9})\.) /;
 
 /** Handles a key; returns whether it did. What is formatted already becomes plain again. */
 export function formatKey(event: KeyboardEvent, onChange: (text: string) => void): boolean {
+  if (event.key === "Enter" && event.shiftKey && !event.isComposing) return continueList(event, onChange);
   const sign = SIGNS[event.key];
   if (sign === undefined || !(event.ctrlKey || event.metaKey) || event.altKey) return false;
   event.preventDefault();
@@ -16,6 +19,22 @@ export function formatKey(event: KeyboardEvent, onChange: (text: string) => void
   onChange(box.value);
   const at = isMarked ? start : from + sign.length;
   box.setSelectionRange(at, at + to - from);
+  return true;
+}
+
+function continueList(event: KeyboardEvent, onChange: (text: string) => void): boolean {
+  const box = event.target as HTMLTextAreaElement;
+  const { selectionStart: to, selectionEnd: end, value } = box;
+  const from = value.lastIndexOf("\n", to - 1) + 1;
+  const line = value.slice(from, to);
+  const [item, indent = "", mark = "", number] = ITEM.exec(line) ?? [];
+  if (item === undefined || to !== end) return false;
+  event.preventDefault();
+  const next = number === undefined ? mark : `${Number(number) + 1}.`;
+  // With the break before it: where a last line becomes empty, the cursor would be in the one before.
+  if (item === line) replaceText(box, value.slice(from - 1, from), Math.max(0, from - 1), to);
+  else replaceText(box, `\n${indent}${next} `, to, to);
+  onChange(box.value);
   return true;
 }
 

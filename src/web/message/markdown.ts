@@ -2,7 +2,9 @@
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { addressOf } from "../core/api.ts";
+import { copyText } from "../core/clipboard.ts";
 import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
 import { personOf } from "../core/people.ts";
 import type { Mentions } from "../core/resources.ts";
 import { tokensOf, unescaped } from "./plain_text.ts";
@@ -43,7 +45,9 @@ function block(token: Token, shown: Shown): ComponentChildren {
     case "blockquote":
       return html`<blockquote>${blocks(token.tokens ?? [], shown)}</blockquote>`;
     case "code":
-      return html`<pre tabindex="0"><code>${token.text}</code></pre>`;
+      return html`<div class="code"><pre tabindex="0"><code>${token.text}</code></pre><button type="button"
+        aria-label="Copy code" onClick=${() =>
+        void attempt(() => copyText(token.text, "Code copied"))}>Copy</button></div>`;
     case "hr":
       return html`<hr />`;
     case "list":
