@@ -14,6 +14,7 @@ import { erasureModule } from "@/modules/erasure/mod.ts";
 import { type FileModule, fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { groupModule } from "@/modules/group/mod.ts";
+import { inboxModule } from "@/modules/inbox/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
 import { scimModule } from "@/modules/scim/mod.ts";
 import { signInModule } from "@/modules/sign_in/mod.ts";
@@ -166,10 +167,11 @@ function addAccounts(
   }));
   const group = add(groupModule(platform, { visibility }));
   add(scimModule(platform, { identity, group, publicUrl: settings.SVC_PUBLIC_URL }));
-  const { notifications, notify } = add(notificationModule(platform, {
+  const notification = add(notificationModule(platform, {
     identity: identities,
     messageTexts: (actor, ids) => new MessageAccess({ store: platform.store, roomAccess }).readTexts(actor, ids),
   }));
+  const { notifications, notify } = notification;
   const revalidate: typeof authenticator.revalidate = (who) => authenticator.revalidate(who);
   add(pushModule(platform, {
     identity: identities,
@@ -190,6 +192,7 @@ function addAccounts(
     groups: group.groups,
     visibility,
     credentials,
+    notification,
     notifications,
     notify,
     revalidate,
@@ -299,7 +302,7 @@ function addAgents(
 /** What people and agents work on in rooms. */
 function addWork(
   { platform, config, limits, add }: Foundation,
-  { shared, visibility, authenticator, revalidate }: Accounts,
+  { shared, visibility, authenticator, revalidate, notification }: Accounts,
   { unreads, people, views, file, messages }: Conversation,
   later: { search: () => SearchModule },
 ) {
@@ -307,6 +310,7 @@ function addWork(
   const { roomAccess, identity, notify, index } = shared;
   const files = file.attachments;
   add(syncModule(platform, { roomAccess, identity, visibility, revalidate, unreads, views }));
+  add(inboxModule(platform, { ...notification, revalidate }));
   const document = add(documentModule(platform, {
     ...shared,
     authenticate: (token) => authenticator.authenticate(token),

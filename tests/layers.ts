@@ -30,6 +30,7 @@ const MODULE_ORDER = [
   "mcp",
   "search",
   "sync",
+  "inbox",
   "document",
   "task",
   "meeting",

@@ -5,7 +5,7 @@ import type { JobDraft } from "./job.ts";
 import type { AnyDatabase } from "./migration.ts";
 
 /** A room with all that is in it, or a principal with all that it has written. */
-export type HoldSubject = { roomId: string } | { principalId: string };
+type HoldSubject = { roomId: string } | { principalId: string };
 /** Whether a hold is on the subject, or on its tenant, in what `db` sees. Without a subject: on the tenant. */
 export type IsHeld = (db: AnyDatabase, tenantId: string, subject?: HoldSubject) => Promise<boolean>;
 

@@ -43,6 +43,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "job.discard",
   "notification.update",
   "notification.read_all",
+  "inbox.pull",
+  "inbox.ack",
   "push_subscription.create",
   "push_subscription.delete",
   "ban.remove",

@@ -51,7 +51,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 };
 /** Modules that write in no room. */
 const OUTSIDE =
-  /^(plugin|tenant|retention|hold|me|principal|group|group_member|erasure|token|session|invite|notification|push_subscription|search|transfer_import|provider|completion|budget|mcp_server|oauth_request|oauth_application|agent|delivery|parked_event|webhook_cursor|vector)\./;
+  /^(plugin|tenant|retention|hold|me|principal|group|group_member|erasure|token|session|invite|notification|inbox|push_subscription|search|transfer_import|provider|completion|budget|mcp_server|oauth_request|oauth_application|agent|delivery|parked_event|webhook_cursor|vector)\./;
 /** At the commit, and undone by the trigger. */
 const COMMITTED = 503;
 const COMMIT_LOCK_KEY = 424_242;

@@ -2,14 +2,15 @@
 import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
-import { NotificationReadAll, notificationSchemas, NotificationsRead, NotificationUpdate } from "./schema.ts";
+import { NotificationReadAll, type NotificationSchemas, NotificationsRead, NotificationUpdate } from "./schema.ts";
 import type { NotificationService } from "./service.ts";
 
 const PATH = "/v1/collaboration/notifications";
 
-/** `kinds` are those that modules register. */
-export function notificationApi(notifications: NotificationService, kinds: () => readonly string[]): ModuleApi {
-  const { Notification, NotificationList, Notifications, events } = notificationSchemas(kinds);
+export function notificationApi(
+  notifications: NotificationService,
+  { Notification, NotificationList, Notifications, events }: NotificationSchemas,
+): ModuleApi {
   return {
     tags: {
       notifications: "Mentions, direct messages, invitations and reminders for the caller.",

@@ -7,10 +7,15 @@ import type { Platform } from "@/ports/platform.ts";
 import { notificationApi } from "./api.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
+import { type NotificationSchemas, notificationSchemas } from "./schema.ts";
 import { type NotificationKinds, NotificationService, type Notify } from "./service.ts";
 import type { ResourceVisibility } from "./notification_visibility.ts";
 
-type NotificationModule = Module & { notifications: NotificationService; notify: Notify };
+export type NotificationModule = Module & {
+  notifications: NotificationService;
+  notify: Notify;
+  schemas: NotificationSchemas;
+};
 
 export function notificationModule(
   { store, clock, cursors, modules }: Platform,
@@ -30,11 +35,12 @@ export function notificationModule(
     identity: deps.identity,
     visibility: { readCheckFor, scopeOf, readTexts: deps.messageTexts },
   });
+  const schemas = notificationSchemas(() => [...kinds().keys()]);
   return {
     name: "notification",
     migrations,
     erases,
-    ...notificationApi(notifications, () => [...kinds().keys()]),
+    ...notificationApi(notifications, schemas),
     jobs: [
       defineJob({
         kind: "notification.withdraw",
@@ -46,6 +52,7 @@ export function notificationModule(
     start: () => void kinds(),
     purgeRoom: (tenantId, roomId) => notifications.withdraw(tenantId, "room_id", roomId),
     notifications,
+    schemas,
     notify: (...drafts) => notifications.notify(...drafts),
   };
 }

@@ -79,13 +79,20 @@ export function notificationSchemas(kinds: () => readonly string[]) {
   // Events are read later and by tokens of every scope. Lists have titles, within the rights that their reader has then.
   const NotificationReference = Notification.omit({ title: true, data: true }).meta({ id: "NotificationReference" });
 
-  return { Notification, NotificationList, Notifications, events: notificationEvents(NotificationReference) };
+  return {
+    Notification,
+    NotificationList,
+    ListedNotification,
+    Notifications,
+    events: notificationEvents(NotificationReference),
+  };
 }
 
-type Schemas = ReturnType<typeof notificationSchemas>;
-export type Notification = z.output<Schemas["Notification"]>;
-export type NotificationList = z.output<Schemas["NotificationList"]>;
-export type Notifications = z.output<Schemas["Notifications"]>;
+export type NotificationSchemas = ReturnType<typeof notificationSchemas>;
+export type Notification = z.output<NotificationSchemas["Notification"]>;
+export type NotificationList = z.output<NotificationSchemas["NotificationList"]>;
+export type ListedNotification = z.output<NotificationSchemas["ListedNotification"]>;
+export type Notifications = z.output<NotificationSchemas["Notifications"]>;
 
 export const NotificationUpdate = z.strictObject({
   id: NotificationId,

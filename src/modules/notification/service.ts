@@ -10,6 +10,7 @@ import { assertVersion } from "@/core/patch.ts";
 import { type IdentityService, type NotificationPrefs, prefsOf } from "@/modules/identity/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import {
+  type ListedNotification,
   type Notification,
   type NotificationList,
   type NotificationReadAll,
@@ -122,15 +123,26 @@ export class NotificationService {
     const before = cursors.decodeId(cursor, bind);
     const rows = await notifications.list(tenantId, principalId, filter, before, limit + 1);
     const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);
-    const [seen, texts] = await Promise.all([
-      redactInvisible(this.#deps.visibility, actor, page.items),
-      loadPreviews(this.#deps.visibility, actor, page.items),
-    ]);
-    const items = seen.map((row) => ({
-      ...this.#presentTo(actor, row),
-      preview: texts.get(row.message_id ?? "") || null,
-    }));
+    const items = await this.present(actor, page.items);
     return { ...page, items, unreadCount: await notifications.unreadCount(tenantId, principalId) };
+  }
+
+  /** Notifications of the actor as lists have them. */
+  async present(actor: Actor, rows: readonly NotificationRow[]): Promise<ListedNotification[]> {
+    const [seen, texts] = await Promise.all([
+      redactInvisible(this.#deps.visibility, actor, rows),
+      loadPreviews(this.#deps.visibility, actor, rows),
+    ]);
+    return seen.map((row) => ({ ...this.#presentTo(actor, row), preview: texts.get(row.message_id ?? "") || null }));
+  }
+
+  /** Marks one as read, if it is there and unread; part of the caller's transaction, if there is one. */
+  async markRead(actor: Actor, id: string): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      const row = await new NotificationStore(tx.db).find(actor.tenantId, actor.principalId, id);
+      if (row === undefined || row.read_at !== null) return;
+      await this.update(actor, { id, readAt: iso(this.#deps.clock.now()), version: undefined });
+    });
   }
 
   update(actor: Actor, { id, readAt, version }: NotificationUpdate): Promise<Notification> {

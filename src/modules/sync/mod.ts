@@ -10,6 +10,8 @@ import { PresenceService } from "./presence.ts";
 import { SyncService } from "./service.ts";
 import { StreamWaiter } from "./stream_waiter.ts";
 
+export { StreamWaiter };
+
 export function syncModule(
   { store, clock, cursors, bus, presence, eventFilterOf }: Platform,
   { roomAccess, ...deps }: {

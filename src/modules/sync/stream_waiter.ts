@@ -6,6 +6,8 @@ import { streamKey } from "@/ports/store.ts";
 interface StreamWait {
   /** Resolves to true on an event since the last call, to false on timeout, abort or shutdown. */
   next(timeoutMs: number, signal?: AbortSignal): Promise<boolean>;
+  /** Whether the node stops: nothing happens here any longer. */
+  readonly isStopped: boolean;
   close(): void;
 }
 
@@ -43,6 +45,9 @@ export class StreamWaiter {
     }
     return {
       close,
+      get isStopped() {
+        return stopped.aborted;
+      },
       async next(timeoutMs, signal) {
         if (!hasHappened && timeoutMs > 0 && signal?.aborted !== true && !stopped.aborted) {
           const { promise, resolve } = Promise.withResolvers<void>();
