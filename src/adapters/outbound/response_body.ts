@@ -1,5 +1,5 @@
 // The body of an outbound call's response: a bounded stream that is read no faster than it is used. JSON with bounds of its own is
-// charged to the caller; of many such streams at a time, more is gathered before it is given out.
+// charged to the caller; where its parts are small, several are read at a time.
 import type http from "node:http";
 import { chargeTick, currentAccount } from "@/core/caller.ts";
 import { delay, nextTick } from "@/core/time/clock.ts";
@@ -10,10 +10,13 @@ import { limitJson } from "./json_limit.ts";
 /** What is parsed in a tick, which takes a few milliseconds at most. */
 const JSON_PIECE_BYTES = 8 * 1024;
 /**
- * How soon after a piece the next one is given out, for each open stream of JSON: parsing small parts one by one costs much more
- * than parsing them together. Those of a few streams are given out as they come.
+ * Small parts of JSON cost much more one by one than together: most of it is to wake up for each. So after such a part the connection
+ * rests, and the system gathers what comes: longer, the more streams are open. Rests end at multiples of a slot, so that streams
+ * are read one after the other.
  */
-const GATHER = { perStreamMs: 3, maxMs: 100 };
+const REST = { slotMs: 25, slotsMin: 2, slotsMax: 4 };
+/** Parts before the first rest: a response begins at once. */
+const EARLY_PARTS = 3;
 /** Chunks of a body, beside one for so many of its bytes: each takes as long as a thousand bytes. */
 const [CHUNKS_MAX, BYTES_PER_CHUNK] = [4096, 16];
 /** Longest pause in reading for a caller that has used up its share of CPU time: servers wait that long for sure. */
@@ -55,8 +58,9 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
   /** What has arrived and was not given out; all of it may have arrived. */
   readonly #waiting: Uint8Array[] = [];
   #isComplete = false;
-  #givenAt = -Infinity;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Parts that were read and given out, and where the next one begins. */
+  #parts = 0;
+  #partStart = 0;
 
   constructor(incoming: http.IncomingMessage, options: BodyOptions) {
     const { json } = options;
@@ -87,12 +91,14 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   async pull(): Promise<void> {
+    if (this.#waiting.length === 0) await this.#rest();
     const pauseMs = this.#pauseMs;
     if (pauseMs > 0) await delay(pauseMs, this.#over.signal);
     else if (this.#waiting.length > 0) await nextTick();
     if (this.#isOver) return;
-    if (this.#waiting.length > 0) this.#give();
-    else this.#incoming.resume();
+    if (this.#waiting.length > 0) return this.#give();
+    this.#incoming.socket.resume();
+    this.#incoming.resume();
   }
 
   cancel(): void {
@@ -119,28 +125,13 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
       : this.#excessOf(chunk);
     if (excess !== undefined) return this.#fail(tooLarge(excess));
     this.#waiting.push(chunk);
-    if (this.#waiting.length > 1 && this.#timer === undefined) return;
-    const gatherMs = this.#waitingBytes < this.#pieceBytes ? this.#gatherMs : 0;
-    if (gatherMs <= 0) this.#give();
-    else this.#timer ??= setTimeout(() => this.#give(), gatherMs);
-  }
-
-  /** How long to wait for more. */
-  get #gatherMs(): number {
-    const { json, open } = this.#options;
-    if (json === undefined) return 0;
-    return this.#givenAt + Math.min(GATHER.maxMs, open.count * GATHER.perStreamMs) - performance.now();
-  }
-
-  get #waitingBytes(): number {
-    return this.#waiting.reduce((sum, { length }) => sum + length, 0);
+    // What was read together is given out together.
+    if (this.#waiting.length === 1) queueMicrotask(() => this.#give());
   }
 
   /** Gives out one piece, and reads on if more is wanted now. */
   #give(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#givenAt = performance.now();
+    if (this.#isOver || this.#waiting.length === 0) return;
     chargeTick(this.#account);
     this.#controller?.enqueue(this.#takePiece());
     if (this.#waiting.length > 0) this.#incoming.pause();
@@ -148,9 +139,25 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     else if ((this.#controller?.desiredSize ?? 1) <= 0 || this.#pauseMs > 0) this.#incoming.pause();
   }
 
+  /** After a small part, the connection is not read for a while. */
+  async #rest(): Promise<void> {
+    const { json, open } = this.#options;
+    if (json === undefined || this.#bytes === this.#partStart) return;
+    // What was just read makes the runtime read on, but in this tick only. It may have been the last part.
+    await nextTick();
+    const bytes = this.#bytes - this.#partStart;
+    this.#partStart = this.#bytes;
+    this.#parts++;
+    if (this.#isOver || bytes >= JSON_PIECE_BYTES || this.#parts <= EARLY_PARTS) return;
+    this.#incoming.socket.pause();
+    const slots = Math.min(Math.max(open.count, REST.slotsMin), REST.slotsMax);
+    await delay(slots * REST.slotMs - performance.now() % REST.slotMs, this.#over.signal);
+  }
+
   /** What waits, up to the length of a piece; a copy, since the connection uses its buffers again. */
   #takePiece(): Uint8Array<ArrayBuffer> {
-    const piece = new Uint8Array(Math.min(this.#waitingBytes, this.#pieceBytes));
+    const waitingBytes = this.#waiting.reduce((sum, { length }) => sum + length, 0);
+    const piece = new Uint8Array(Math.min(waitingBytes, this.#pieceBytes));
     for (let filled = 0; filled < piece.length;) {
       const chunk = this.#waiting.shift() ?? piece;
       const part = chunk.subarray(0, piece.length - filled);
@@ -167,8 +174,6 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     if (!this.#incoming.complete) return this.#fail(cutOff());
     this.#isComplete = true;
     if (this.#waiting.length === 0) this.#close();
-    // Nothing more comes.
-    else if (this.#timer !== undefined) this.#give();
   }
 
   #close(): void {
@@ -186,7 +191,6 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
 
   #finish(): void {
     if (this.#options.json !== undefined && !this.#isOver) this.#options.open.count--;
-    clearTimeout(this.#timer);
     this.#over.abort();
     this.#options.call.removeEventListener("abort", this.#abort);
     this.#incoming.destroy();
