@@ -127,6 +127,20 @@ Deno.test("what many tasks of a room or an assignee have is looked for piece by 
   }
 });
 
+Deno.test("what nearly all rooms have in common is a literal: a plan for any value would expect no rooms", async () => {
+  await using world = await openTaskFixture();
+  await world.create("a task");
+  const statements = await recordQueries(async () => {
+    for (const path of [PATH, DOCUMENTS, "/v1/rooms", "/v1/collaboration/unreads", "/v1/search?q=task"]) {
+      ok(await world.member.get(path));
+    }
+  });
+  const unequal = statements.flatMap(({ sql }) => sql.match(/"?state"? <> \S+/g) ?? []);
+  assert.ok(unequal.length >= 5);
+  assert.deepEqual(unequal.filter((condition) => !condition.includes("'deleted'")), []);
+  assert.ok(statements.some(({ sql }) => sql.includes("search_cursor") && sql.endsWith("limit 500")));
+});
+
 Deno.test("an export finds tasks below others by these, however many there are in the room", async () => {
   await using world = await openLargeFixture();
   const { db } = world.gateway.app.store;

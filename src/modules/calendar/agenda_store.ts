@@ -77,7 +77,7 @@ export class AgendaStore {
               eb("calendar_event.room_id", "is", null),
               exists(
                 selectFrom("room").select("room.id").where("room.tenant_id", "=", tenantId)
-                  .whereRef("room.id", "=", "calendar_event.room_id").where("room.state", "<>", "deleted"),
+                  .whereRef("room.id", "=", "calendar_event.room_id").where("room.state", "<>", sql.lit("deleted")),
               ),
             ])
           )

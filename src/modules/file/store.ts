@@ -80,13 +80,13 @@ export class FileStore {
   async findMany(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
     if (ids.length === 0) return [];
     return await this.#db.selectFrom("file").selectAll().where(tenantIsUnindexed(tenantId)).where("id", "in", ids)
-      .where("state", "<>", "receiving").orderBy("id").execute();
+      .where("state", "<>", sql.lit("receiving")).orderBy("id").execute();
   }
 
   /** Those of the files, of any tenant, that have a content or receive one. */
   async idsWithContent(ids: readonly string[]): Promise<Set<string>> {
     const rows = await this.#db.selectFrom("file").select(["tenant_id", "id"]).where("id", "in", ids)
-      .where("state", "<>", "deleted").execute();
+      .where("state", "<>", sql.lit("deleted")).execute();
     return new Set(rows.map(({ id }) => id));
   }
 

@@ -63,7 +63,7 @@ export class MeetingStore {
         "room",
         (join) => join.onRef("room.id", "=", "meeting.room_id").onRef("room.tenant_id", "=", "meeting.tenant_id"),
       )
-        .where("room.state", "<>", "deleted")
+        .where("room.state", "<>", sql.lit("deleted"))
         .where(({ exists, selectFrom }) =>
           exists(
             selectFrom("member").select("member.role").whereRef("member.room_id", "=", "meeting.room_id")
@@ -94,7 +94,7 @@ export class MeetingStore {
   async currentParticipantsOf(tenantId: string, meetingIds: readonly string[]): Promise<ParticipantRow[]> {
     if (meetingIds.length === 0) return [];
     return await this.#db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", tenantId)
-      .where("meeting_id", "in", meetingIds).where("state", "<>", "left").orderBy("id").execute();
+      .where("meeting_id", "in", meetingIds).where("state", "<>", sql.lit("left")).orderBy("id").execute();
   }
 
   async addParticipant(row: ParticipantRow): Promise<void> {
@@ -116,7 +116,7 @@ export class MeetingStore {
   ): Promise<ParticipantRow | undefined> {
     return this.#db.updateTable("meeting_participant").set({ lease_expires_at: until })
       .where("tenant_id", "=", tenantId).where("meeting_id", "=", meetingId).where("id", "=", id)
-      .where("principal_id", "=", principalId).where("state", "<>", "left").where("lease_expires_at", ">", now)
+      .where("principal_id", "=", principalId).where("state", "<>", sql.lit("left")).where("lease_expires_at", ">", now)
       .returningAll().executeTakeFirst();
   }
 
@@ -139,7 +139,7 @@ export class MeetingStore {
   /** Rooms with a meeting that these principals have joined or wait for. */
   async roomsWith(tenantId: string, principalIds: readonly string[]): Promise<string[]> {
     const rows = await this.#db.selectFrom("meeting_participant").select("room_id").distinct()
-      .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("state", "<>", "left")
+      .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("state", "<>", sql.lit("left"))
       .execute();
     return rows.map((row) => row.room_id);
   }

@@ -331,7 +331,7 @@ export class MemoryStore {
   /** Facts of all tenants that have expired, after one of them. */
   async expired(now: string, after: ExpiredFact | undefined, limit: number): Promise<ExpiredFact[]> {
     let query = this.#db.selectFrom("memory").select(["tenant_id", "id", "expires_at"]).where("expires_at", "<=", now)
-      .where("status", "<>", "forgotten");
+      .where("status", "<>", sql.lit("forgotten"));
     if (after !== undefined) {
       query = query.where(({ eb, refTuple, tuple }) =>
         eb(refTuple("expires_at", "id"), ">", tuple(after.expires_at, after.id))

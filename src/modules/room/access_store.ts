@@ -121,7 +121,7 @@ const sharingRoomByIds = prepared((db: Kysely<RoomTables>, value: Param<SharedRo
           .innerJoin("room", (join) =>
             join.onRef("room.tenant_id", "=", "me.tenant_id").onRef("room.id", "=", "me.room_id"))
           .where("me.tenant_id", "=", value("tenantId")).where("me.principal_id", "=", value("principalId"))
-          .where("room.state", "<>", "deleted"),
+          .where("room.state", "<>", sql.lit("deleted")),
       )
     )
 );
@@ -153,7 +153,7 @@ const viewersSharingRoom = prepared((
             (join) => join.onRef("room.tenant_id", "=", "me.tenant_id").onRef("room.id", "=", "me.room_id"),
           )
           .where("me.tenant_id", "=", value("tenantId")).whereRef("me.principal_id", "=", "principal.id")
-          .where("room.state", "<>", "deleted"),
+          .where("room.state", "<>", sql.lit("deleted")),
       )
     )
 );

@@ -66,7 +66,7 @@ export class AudienceStore {
    */
   #rooms(tenantId: string, readersOf: string) {
     return this.#db.selectFrom("room").select(["room.id", "room.history_visibility", "room.visibility"])
-      .where("room.tenant_id", "=", tenantId).where("room.state", "<>", "deleted")
+      .where("room.tenant_id", "=", tenantId).where("room.state", "<>", sql.lit("deleted"))
       .where(sql<SqlBool>`not exists (
         select 1 from member as reader
         join principal on principal.tenant_id = reader.tenant_id and principal.id = reader.principal_id

@@ -1,5 +1,5 @@
 // SQL of the rooms to which a changed profile has yet to be published.
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { type MemberRow, PROFILE_COLUMNS, type ProfileColumns, type RoomTables } from "./store.ts";
 
 export type ProfileTables = RoomTables & {
@@ -46,6 +46,6 @@ export class ProfileStore {
           .onRef("principal.id", "=", "member.principal_id"))
       .innerJoin("room", "room.id", "member.room_id")
       .where("member.tenant_id", "=", tenantId).where("member.principal_id", "=", principalId)
-      .whereRef("member.published_version", "<", "principal.version").where("room.state", "<>", "deleted");
+      .whereRef("member.published_version", "<", "principal.version").where("room.state", "<>", sql.lit("deleted"));
   }
 }

@@ -1,5 +1,5 @@
 // SQL of read receipts: which members share their read positions.
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { sharesReadReceipts } from "@/modules/identity/mod.ts";
 import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { PRESENCE_MAX } from "./schema.ts";
@@ -37,7 +37,7 @@ export class ReadReceiptStore {
       .select(["member.room_id", "member.principal_id", "member.last_read_seq", "principal.kind"])
       .select(({ fn }) => fn.coalesce("owner.prefs_json", "principal.prefs_json").as("prefs_json"))
       .where(tenantIsUnindexed(tenantId, "room.tenant_id")).where("room.id", "in", roomIds)
-      .where("room.state", "<>", "deleted").where("room.member_count", "<=", PRESENCE_MAX)
+      .where("room.state", "<>", sql.lit("deleted")).where("room.member_count", "<=", PRESENCE_MAX)
       .execute();
     return rows.filter(sharesReadReceipts);
   }

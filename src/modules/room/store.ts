@@ -107,7 +107,7 @@ export function isInVisibleRoom(
   named?: readonly string[],
 ): RawBuilder<SqlBool> {
   const visible = roomsForViewer(db, reader.principalId, reader.ownerId).clearSelect().select("room.id")
-    .where("room.state", "<>", "deleted").where(isVisibleTo(reader));
+    .where("room.state", "<>", sql.lit("deleted")).where(isVisibleTo(reader));
   if (named !== undefined) {
     const among = visible.where(tenantIsUnindexed(tenantId, "room.tenant_id")).where(isOneOf("room.id", named));
     return sql<SqlBool>`${sql.ref(column)} in ${among}`;
@@ -187,7 +187,7 @@ export class RoomStore {
     let query = withPublic
       ? viewedRooms(this.#db, viewer.principalId, viewer.ownerId).where("room.tenant_id", "=", viewer.tenantId)
       : roomsOfMember(this.#db, viewer);
-    query = query.where("room.state", filter.state === "deleted" ? "=" : "<>", "deleted")
+    query = query.where("room.state", filter.state === "deleted" ? "=" : "<>", sql.lit("deleted"))
       .where(isVisibleTo({ ...viewer, withPublic }));
     if (filter.state === "deleted") query = query.where("me.role", "=", "owner");
     if (filter.q !== undefined) query = query.where(containsText("room.name", filter.q));
@@ -382,10 +382,14 @@ export class RoomStore {
 
   /** Sizes of the largest rooms of all tenants, and of all rooms together, for the metric. */
   async largestRooms(largest: number): Promise<{ rooms: { id: string; members: number }[]; total: number }> {
-    const rows = await this.#db.selectFrom("room").select(["id", "member_count"]).where("state", "<>", "deleted")
+    const rows = await this.#db.selectFrom("room").select(["id", "member_count"]).where(
+      "state",
+      "<>",
+      sql.lit("deleted"),
+    )
       .orderBy("member_count", "desc").limit(largest).execute();
     const sum = await this.#db.selectFrom("room").select(({ fn }) => fn.sum<number>("member_count").as("n"))
-      .where("state", "<>", "deleted").executeTakeFirst();
+      .where("state", "<>", sql.lit("deleted")).executeTakeFirst();
     return { rooms: rows.map((row) => ({ id: row.id, members: row.member_count })), total: Number(sum?.n ?? 0) };
   }
 }

@@ -203,12 +203,15 @@ export class SearchStore {
     return rows.map((row) => row.id);
   }
 
-  /** Rooms that the viewer can see whose newest events are not indexed yet. */
+  /**
+   * Rooms that the viewer can see whose newest events are not indexed yet, at most so many. A literal limit: of one that it does
+   * not know, PostgreSQL expects to read a tenth, and would look up each room by itself.
+   */
   async lagging(viewer: SearchViewer, roomIds: readonly string[] | undefined, limit: number): Promise<RoomLag[]> {
     // Whether the viewer can see a room is asked of few: most are indexed.
     const query = readableRooms(laggingRooms(this.#db), viewer, roomIds);
     const rows = await query.select(["room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
-      .orderBy("room.id").limit(limit).execute();
+      .orderBy("room.id").limit(sql.lit(limit)).execute();
     return rows.map(({ id, head, seq }) => ({ tenantId: viewer.tenantId, roomId: id, behind: head - seq }));
   }
 
@@ -271,7 +274,7 @@ function readableRooms<Query>(rooms: Query, viewer: SearchViewer, ids?: readonly
       ids !== undefined,
       (named) => named.where(tenantIsUnindexed(viewer.tenantId, "room.tenant_id")).where("room.id", "in", ids ?? []),
     )
-    .where("room.state", "<>", "deleted").where(isVisibleTo(viewer));
+    .where("room.state", "<>", sql.lit("deleted")).where(isVisibleTo(viewer));
   return query as Query;
 }
 

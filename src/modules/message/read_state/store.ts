@@ -149,7 +149,7 @@ export class ReadStateStore {
     let query = roomsOfMember(this.#db, viewer).clearSelect()
       .select(["room.id", "room.history_visibility", "stream.head", "me.last_read_seq as my_last_read_seq"])
       .select(VIEWER_SETTINGS).select(["me.joined_seq as my_joined_seq", "owner.joined_seq as owner_joined_seq"])
-      .where("room.state", "<>", "deleted");
+      .where("room.state", "<>", sql.lit("deleted"));
     if (viewer.isOwned) query = query.where("owner.role", "is not", null);
     if (viewer.roomIds !== undefined) query = query.where("room.id", "in", [...viewer.roomIds, ""]);
     if (roomIds !== undefined) query = query.where("room.id", "in", roomIds);
