@@ -34,7 +34,7 @@ export const InboxAck = z.strictObject({
 export type InboxAck = z.output<typeof InboxAck>;
 
 export const InboxAcked = z.object({
-  deliveryId: DeliveryId,
+  deliveryId: DeliveryId.describe("The delivery that was acknowledged"),
   availableAt: z.iso.datetime().nullable().describe(
     "When it is delivered again, if it is not acknowledged; null: never",
   ),
