@@ -91,6 +91,8 @@ Deno.test("a discriminated union maps values to variants", () => {
       assert.equal(schemas[ref.split("/").at(-1) ?? ""].properties[propertyName].const, value);
     }
   }
+  const { task } = schemas["SearchResult"].discriminator.mapping;
+  assert.ok(schemas[task.split("/").at(-1)].required.includes("task"), "what was found is in its result");
 });
 
 Deno.test("every required field is one of the fields", () => {

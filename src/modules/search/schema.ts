@@ -99,11 +99,18 @@ export function searchRequestSchema(sources: readonly Searchable[]) {
   });
 }
 
+/** The resources around a result. */
+function contextOf(item: z.ZodType): z.ZodType {
+  return z.object({
+    before: z.array(item).describe("Those before it"),
+    after: z.array(item).describe("Those after it"),
+  }).describe("Surrounding messages of the room, oldest first");
+}
+
 /** Output of both. */
 // deno-lint-ignore explicit-module-boundary-types
 export function searchResponseSchema(sources: readonly Searchable[]) {
-  const Result = z.object({
-    kind: z.enum(kindsOf(sources)),
+  const common = {
     score: z.number().describe("Relevance; comparable within one response only"),
     highlights: z.array(z.object({
       field: z.string().describe(
@@ -113,13 +120,16 @@ export function searchResponseSchema(sources: readonly Searchable[]) {
         "Matches as [start, end) in UTF-16 code units of the text of the field, sorted, not overlapping",
       ),
     })).describe("Matches with surrounding text"),
-    context: z.object({
-      before: z.array(z.unknown()).describe("Text before the match"),
-      after: z.array(z.unknown()).describe("Text after the match"),
-    }).optional()
-      .describe("Surrounding messages of the room, oldest first"),
-    ...Object.fromEntries(sources.map(({ kind, item }) => [kind, item.optional()])),
-  }).meta({ id: "SearchResult" });
+  };
+  const variants = sources.map(({ kind, item, context }) =>
+    z.object({
+      kind: z.literal(kind).describe("Kind of the item, and name of its field"),
+      ...common,
+      ...context === undefined ? {} : { context: contextOf(item).optional() },
+      [kind]: item,
+    }).meta({ id: `SearchResult${kind.charAt(0).toUpperCase()}${kind.slice(1)}` })
+  );
+  const Result = z.discriminatedUnion("kind", variants as [typeof variants[number]]).meta({ id: "SearchResult" });
   return z.object({
     items: z.array(Result),
     nextCursor: z.string().nullable(),
