@@ -119,7 +119,9 @@ export function createModules(
     vector: () => collectors.vector,
     contexts: () => work.memory.contexts,
   });
-  const work: Work = addWork(foundation, accounts, conversation, { search: () => collectors.search });
+  const work: Work = addWork(foundation, accounts, conversation, agents, {
+    search: () => collectors.search,
+  });
   const integrations: Integrations = addIntegrations(foundation, accounts, conversation, agents);
   for (const create of more) foundation.add(create(platform, accounts.shared));
   const collectors: Collectors = addCollectors(foundation, accounts, searchIndex, conversation, agents);
@@ -271,7 +273,7 @@ function addAgents(
   { file, messages }: Conversation,
   later: { vector: () => VectorModule; contexts: Parameters<typeof runContext>[0] },
 ) {
-  const { ai } = add(aiModule(platform, {
+  const { ai, complete } = add(aiModule(platform, {
     identity,
     roomAccess,
     operator: config.ai,
@@ -296,7 +298,7 @@ function addAgents(
   toolSources.push(
     add(mcpModule(platform, { secrets: config.jwtSecrets, publicUrl: config.settings.SVC_PUBLIC_URL, version })).tools,
   );
-  return { ai, agents };
+  return { ai, complete, agents };
 }
 
 /** What people and agents work on in rooms. */
@@ -304,6 +306,7 @@ function addWork(
   { platform, config, limits, add }: Foundation,
   { shared, visibility, authenticator, revalidate, notification }: Accounts,
   { unreads, people, views, file, messages }: Conversation,
+  { complete }: Agents,
   later: { search: () => SearchModule },
 ) {
   const { settings } = config;
@@ -333,6 +336,8 @@ function addWork(
     identity,
     people,
     listMessages: (context, page) => messages.list(context, page),
+    readMessages: (context, page) => messages.list(context, page),
+    complete,
     index,
     recall: () => later.search().recall,
   }));

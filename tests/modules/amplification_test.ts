@@ -113,6 +113,7 @@ const SMALL: ReadonlySet<string> = new Set([
   "oauth_request.decide",
   "oauth_application.revoke",
   "agent.delete",
+  "memory.extract",
   "run.create",
   "run.cancel",
   "run.reply",

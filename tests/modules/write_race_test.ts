@@ -48,6 +48,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "webhook.delete": "is of the caller's own",
   "webhook.rotate": "is of the caller's own",
   "webhook.test": "writes nothing",
+  "memory.extract": "its facts are checked as by memory.create",
 };
 /** Modules that write in no room. */
 const OUTSIDE =

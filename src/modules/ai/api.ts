@@ -147,7 +147,7 @@ function modelOperations({ ai, completions }: Deps): Operation[] {
       output: Completion,
       faults: COMPLETION_FAULTS,
       example: { messages: [{ role: "user", text: "Summarize: the release moved to Friday." }] },
-      run: ({ actor, signal }, input) => completions.create(actor, input, signal),
+      run: ({ actor, signal }, input) => completions.create(actor, input, { signal }),
     }),
   ];
 }

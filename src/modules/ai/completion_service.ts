@@ -9,6 +9,13 @@ import { type AiService, type AiStepEnd, MODEL_FAILURES } from "./service.ts";
 /** Completions at the same time, on one node. */
 const RUNNING = { perOwner: 4, perTenant: 64, perNode: 128 };
 
+/** A whole response for an operation of another module; of a room's work with its budget. Every failure is a Fault. */
+export type Complete = (
+  actor: Actor,
+  input: CompletionCreate,
+  of: { signal: AbortSignal | undefined; roomId?: string },
+) => Promise<Completion>;
+
 export class CompletionService {
   readonly #ai: AiService;
   readonly #draining = new AbortController();
@@ -19,8 +26,12 @@ export class CompletionService {
   }
 
   /** The whole response. */
-  async create(actor: Actor, input: CompletionCreate, signal: AbortSignal | undefined): Promise<Completion> {
-    const step = this.stream(actor, input, signal);
+  async create(
+    actor: Actor,
+    input: CompletionCreate,
+    { signal, roomId }: Parameters<Complete>[2],
+  ): Promise<Completion> {
+    const step = this.stream(actor, input, signal, roomId);
     let text = "";
     const toolCalls: ModelToolCall[] = [];
     let result = await step.next();
@@ -38,9 +49,11 @@ export class CompletionService {
     actor: Actor,
     input: CompletionCreate,
     signal: AbortSignal | undefined,
+    roomId?: string,
   ): AsyncGenerator<ModelPart, AiStepEnd> {
     const { tenantId, principalId, kind } = actor;
-    const charge = { tenantId, principalId: chargedId(actor), agentId: kind === "agent" ? principalId : undefined };
+    const agentId = kind === "agent" ? principalId : undefined;
+    const charge = { tenantId, principalId: chargedId(actor), agentId, roomId };
     using _place = this.#places.enter(chargedTo(actor));
     const all = signal === undefined ? this.#draining.signal : AbortSignal.any([this.#draining.signal, signal]);
     try {

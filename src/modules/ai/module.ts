@@ -12,7 +12,7 @@ import { BudgetService } from "./budget_service.ts";
 import { BudgetStore } from "./budget_store.ts";
 import { Budgets, type TokenLimits } from "./budgets.ts";
 import { Catalog, keyContext } from "./catalog.ts";
-import { CompletionService } from "./completion_service.ts";
+import { type Complete, CompletionService } from "./completion_service.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
 import { ProviderService } from "./provider_service.ts";
@@ -36,7 +36,7 @@ type Deps = {
   secrets: readonly Uint8Array[];
 };
 
-export type AiModule = Module & { ai: AiService };
+export type AiModule = Module & { ai: AiService; complete: Complete };
 
 export function aiModule(
   { store, clock, models, outbound, metrics }: Platform,
@@ -78,6 +78,7 @@ export function aiModule(
       outputTokens: OUTPUT_TOKENS_MAX,
     }),
     ai,
+    complete: (...of) => completions.create(...of),
   };
 }
 

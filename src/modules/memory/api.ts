@@ -4,12 +4,16 @@ import { Fault } from "@/core/fault.ts";
 import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome, type Rates } from "@/core/operation.ts";
+import { COMPLETION_FAULTS } from "@/modules/ai/mod.ts";
+import type { FactExtractor } from "./extraction.ts";
 import type { MemoryReader } from "./reader.ts";
 import {
   Memories,
   Memory,
   MEMORY_EVENTS,
   MemoryCreate,
+  MemoryExtract,
+  MemoryExtraction,
   MemoryHistory,
   MemoryList,
   MemoryMatches,
@@ -29,9 +33,11 @@ const read = { scope: "memory.read", room: "observer" } as const;
 const write = { scope: "memory.write", room: "member" } as const;
 const SEARCH_RATE: Rates = { human: { perSecond: 1, burst: 30 } };
 
-type Deps = { memories: MemoryService; reader: MemoryReader; isSearchEnabled: boolean };
+const EXTRACT_RATE: Rates = { human: { perSecond: 0.2, burst: 10 } };
 
-export function memoryApi({ memories, reader, isSearchEnabled }: Deps): ModuleApi {
+type Deps = { memories: MemoryService; reader: MemoryReader; extractor: FactExtractor; isSearchEnabled: boolean };
+
+export function memoryApi({ memories, reader, extractor, isSearchEnabled }: Deps): ModuleApi {
   return {
     tags: {
       memory:
@@ -57,6 +63,23 @@ export function memoryApi({ memories, reader, isSearchEnabled }: Deps): ModuleAp
           const { memory, isNew } = await memories.create(context, input);
           return new Outcome(memory, { status: isNew ? 201 : 200, location: `${ITEMS}/${memory.id}` });
         },
+      }),
+      defineOperation({
+        name: "memory.extract",
+        summary: "Propose facts that a model finds in messages of a room",
+        description:
+          "Nothing is active before a person activates it with `memory.update`. Also requires the scopes `message.read` and " +
+          "`ai.write`. About 24,000 characters of messages are read at once, and `nextSeq` says where to continue. What it costs is " +
+          "charged to the caller, or to the owner of the calling agent.",
+        access: write,
+        http: { method: "POST", path: `${PATH}/extract`, status: 200 },
+        callsOut: true,
+        rate: EXTRACT_RATE,
+        input: MemoryExtract,
+        output: MemoryExtraction,
+        faults: ["not_found", "room_archived", "limit_reached", ...COMPLETION_FAULTS],
+        example: { roomId: ROOM, fromSeq: 1 },
+        run: (context, input) => extractor.extract(context, input),
       }),
       defineOperation({
         name: "memory.list",

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
+import type { Complete } from "@/modules/ai/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { MessageAccess } from "@/modules/message/mod.ts";
 import type { RoomAccess, RoomPeople } from "@/modules/room/mod.ts";
@@ -14,6 +15,7 @@ import { contextOperations } from "./context/api.ts";
 import { ContextAssembler, type ListMessages } from "./context/assembler.ts";
 import { BUDGET } from "./context/schema.ts";
 import { ERASE_JOB, MemoryErasure } from "./erasure.ts";
+import { FactExtractor, type ReadMessages } from "./extraction.ts";
 import { migrations } from "./migrations.ts";
 import { memoryErasure } from "./principal_erasure.ts";
 import { MemoryReader } from "./reader.ts";
@@ -27,6 +29,8 @@ type Deps = {
   identity: IdentityService;
   people: RoomPeople;
   listMessages: ListMessages;
+  readMessages: ReadMessages;
+  complete: Complete;
   /** Absent if search is off. */
   index: SearchIndex | undefined;
   /** Of the search module, which is created later; absent if search is off. */
@@ -40,7 +44,7 @@ export type MemoryModule = Module & {
 
 export function memoryModule(
   { store, clock, cursors, modules, holds }: Platform,
-  { roomAccess, identity, people, listMessages, index, recall }: Deps,
+  { roomAccess, identity, people, listMessages, readMessages, complete, index, recall }: Deps,
 ): MemoryModule {
   const messageAccess = new MessageAccess({ store, roomAccess });
   const access = new MemoryAccess({ store, roomAccess, identity, messageAccess });
@@ -59,7 +63,8 @@ export function memoryModule(
     recall,
     searchKinds: () => modules.flatMap(({ search = [] }) => [search].flat().map(({ kind }) => kind)),
   });
-  const api = memoryApi({ memories, reader, isSearchEnabled: index !== undefined });
+  const extractor = new FactExtractor({ roomAccess, memories, readMessages, complete });
+  const api = memoryApi({ memories, reader, extractor, isSearchEnabled: index !== undefined });
   return {
     name: "memory",
     migrations,

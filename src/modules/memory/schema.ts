@@ -111,6 +111,25 @@ export const MemoryCreate = z.strictObject({
 });
 export type MemoryCreate = z.output<typeof MemoryCreate>;
 
+export const MemoryExtract = z.strictObject({
+  roomId: RoomId,
+  fromSeq: z.int().min(1).describe("Position of the first message to read"),
+  toSeq: z.int().min(1).optional().describe("Position of the last message to read. Default: the newest one"),
+  model: z.string().min(1).max(200).optional().describe("Id of the model; default the first one of `model.list`"),
+});
+export type MemoryExtract = z.output<typeof MemoryExtract>;
+
+export const MemoryExtraction = z.object({
+  items: z.array(Memory).describe("The proposals that were added"),
+  skipped: z.int().describe("Facts that were not added: the room has them already, or they name none of the messages"),
+  nextSeq: z.int().nullable().describe(
+    "Where to continue, if not all messages were read at once; null: all were read",
+  ),
+  model: z.string().nullable().describe("Model that was used; null if there was nothing to read"),
+  costMicros: z.int().describe("Millionths of the currency of prices; 0 without prices"),
+}).meta({ id: "MemoryExtraction" });
+export type MemoryExtraction = z.output<typeof MemoryExtraction>;
+
 export const MemoryUpdate = z.strictObject({
   id: MemoryId,
   text: Text.optional().describe("Corrects the text; the earlier one stays in the history"),

@@ -41,7 +41,11 @@ export class MemoryService {
   }
 
   /** Creates a fact, or returns the one of the scope that says the same. */
-  create(context: Context, input: MemoryCreate): Promise<{ memory: Memory; isNew: boolean }> {
+  create(
+    context: Context,
+    input: MemoryCreate,
+    { isProposal = context.actor.kind !== "human" } = {},
+  ): Promise<{ memory: Memory; isNew: boolean }> {
     const { actor } = context;
     const { store, clock, access, identity, writer } = this.#deps;
     return store.write(async (tx) => {
@@ -65,7 +69,7 @@ export class MemoryService {
         if (same !== undefined) return { memory: presentMemory(same), isNew: false };
       }
       const now = iso(clock.now());
-      const row = newRow(actor, scope, input, { now, sources, old });
+      const row = newRow(actor, scope, input, { now, sources, old, isProposal });
       assertTimes(row, now);
       const subjectIds = [...new Set(input.subjectIds)].sort();
       const fact = await writer.add(tx, actor, {
@@ -210,7 +214,12 @@ function newRow(
   actor: Actor,
   scope: MemoryScope,
   input: MemoryCreate,
-  { now, sources, old }: { now: string; sources: readonly Pick<SourceRow, "seq">[]; old: Fact | undefined },
+  { now, sources, old, isProposal }: {
+    now: string;
+    sources: readonly Pick<SourceRow, "seq">[];
+    old: Fact | undefined;
+    isProposal: boolean;
+  },
 ): MemoryRow {
   return {
     tenant_id: actor.tenantId,
@@ -225,7 +234,7 @@ function newRow(
     valid_to: input.validTo,
     expires_at: input.expiresAt,
     pinned: input.pinned ? 1 : 0,
-    status: actor.kind === "human" ? "active" : "proposed",
+    status: isProposal ? "proposed" : "active",
     position: Math.max(0, ...sources.map(({ seq }) => seq)),
     supersedes: old?.row.id ?? null,
     superseded_by: null,
