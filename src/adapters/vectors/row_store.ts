@@ -1,6 +1,6 @@
 // SQL of vectors in plain rows.
 import { type Kysely, sql } from "kysely";
-import { inJsonList } from "@/ports/sql/filters.ts";
+import { inJsonList, inJsonNumbers } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { VectorSpace } from "@/ports/vectors.ts";
@@ -24,11 +24,9 @@ const numbers = prepared((db: Db, value: Param<InSpace & { scope: string }>) =>
     .where("space", "=", value("space")).where("scope", "=", value("scope"))
 );
 const found = prepared((db: Db, value: Param<InSpace & { ns: string }>, dialect) =>
-  db.selectFrom("vector_row").select(["n", "kind", "id", "code"]).where(
-    dialect === "sqlite"
-      ? sql<boolean>`n in (select value from json_each(${value("ns")}))`
-      : sql<boolean>`n = any(array(select json_array_elements_text(${value("ns")}::text::json)::bigint))`,
-  ).where(sql<boolean>`tenant_id || '' = ${value("tenantId")}`).where(sql<boolean>`space || '' = ${value("space")}`)
+  db.selectFrom("vector_row").select(["n", "kind", "id", "code"]).where(inJsonNumbers(dialect, "n", value("ns"))).where(
+    sql<boolean>`tenant_id || '' = ${value("tenantId")}`,
+  ).where(sql<boolean>`space || '' = ${value("space")}`)
 );
 const remove = prepared((db: Db, value: Param<InSpace & { kind: string; ids: string }>, dialect) =>
   db.deleteFrom("vector_row").where("tenant_id", "=", value("tenantId")).where("space", "=", value("space"))

@@ -4,7 +4,7 @@ import { type EventActor, roomStream } from "@/core/event/event.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { FileAttachments } from "@/modules/file/mod.ts";
 import type { RoomRow } from "@/modules/room/mod.ts";
-import { redactEvents } from "@/ports/sql/event_redaction.ts";
+import { redactEvents, redactEventsAt } from "@/ports/sql/event_redaction.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { needsNotification } from "./notifier.ts";
 import { messageEvent, presentMessage } from "./presenter.ts";
@@ -86,8 +86,8 @@ export class MessageTombstones {
     await new MessageStore(tx.db).replaceContent(tenantId, ids, empty);
     const owners = rows.filter(({ files_json }) => files_json !== "[]").map(({ id }) => fileOwner(id));
     if (owners.length > 0) await this.#deps.files.detach(tx, tenantId, ...owners);
-    for (const row of rows) await redactEventsOf(tx, row);
     for (const [roomId, group] of Map.groupBy(rows, ({ room_id }) => room_id)) {
+      await redactEventsOf(tx, tenantId, roomId, group);
       await this.#deps.eraseDerived(tenantId, roomId, group.map(({ id }) => id));
     }
     await tx.emit(...rows.map(({ room_kind: _, ...row }) => {
@@ -125,23 +125,29 @@ export class MessageTombstones {
 }
 
 /**
- * Deletes the content of a message from the events of its creation and edits. Their mentions stay, because clients count
+ * Deletes the content of messages of a room from the events of their creation and edits. Their mentions stay, because clients count
  * mentions from all events including the deletion.
  */
 async function redactEventsOf(
   tx: Transaction<MessageTables>,
-  { tenant_id, room_id, id, seq, edited_at }: MessageRow,
+  tenantId: string,
+  roomId: string,
+  rows: readonly MessageRow[],
 ): Promise<void> {
-  const range = { tenantId: tenant_id, stream: roomStream(room_id), from: seq };
+  const ref = { tenantId, stream: roomStream(roomId) };
+  const ids = new Set(rows.map(({ id }) => id));
   // deno-lint-ignore no-explicit-any -- data of a stored event
   const created = ({ message, ...data }: any): unknown =>
-    // Events of other messages may have its id, as replies or in their metadata.
-    message?.id === id ? { ...data, message: redactContent(message) } : undefined;
+    // Events of other messages may have an id of these, as replies or in their metadata.
+    ids.has(message?.id) ? { ...data, message: redactContent(message) } : undefined;
   // deno-lint-ignore no-explicit-any -- as above
   const edited = ({ messageId, changes, ...data }: any): unknown =>
-    messageId === id ? { messageId, changes: redactContent(changes), ...data } : created(data);
-  await redactEvents(tx.db, { ...range, type: "message.created", to: seq }, id, created);
-  if (edited_at !== null) await redactEvents(tx.db, { ...range, type: "message.updated", to: edited_at }, id, edited);
+    ids.has(messageId) ? { messageId, changes: redactContent(changes), ...data } : created(data);
+  await redactEventsAt(tx.db, { ...ref, type: "message.created", seqs: rows.map(({ seq }) => seq) }, created);
+  for (const { id, seq, edited_at } of rows) {
+    if (edited_at === null) continue;
+    await redactEvents(tx.db, { ...ref, from: seq, type: "message.updated", to: edited_at }, id, edited);
+  }
 }
 
 /** A message, or changes of one, without its content. */

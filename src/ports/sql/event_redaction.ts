@@ -1,6 +1,7 @@
 // Redaction of stored events that contain deleted data: the only events that are ever rewritten, without changing their seqs.
 import type { Kysely } from "kysely";
 import { iso, MINUTE_MS } from "@/core/time/clock.ts";
+import { inJsonNumbers } from "./filters.ts";
 import { type Param, prepared } from "./prepared.ts";
 
 /** Events read by one statement. */
@@ -37,6 +38,11 @@ const eventsMentioning = prepared((
     .where("seq", ">=", value("from")).where("seq", "<=", value("to"))
     .where("type", "=", value("type")).where("json", "like", value("part"))
 );
+const eventsAt = prepared((db: Db, value: Param<StreamRef & { type: string; seqs: string }>, dialect) =>
+  db.selectFrom("event").select(["seq", "json"])
+    .where("tenant_id", "=", value("tenantId")).where("stream", "=", value("stream")).where("type", "=", value("type"))
+    .where(inJsonNumbers(dialect, "seq", value("seqs")))
+);
 const updateEvent = prepared((db: Db, value: Param<StreamRef & { seq: number; json: string }>) =>
   db.updateTable("event").set({ json: value("json") })
     .where("tenant_id", "=", value("tenantId")).where("stream", "=", value("stream")).where("seq", "=", value("seq"))
@@ -62,12 +68,33 @@ export async function redactEvents(
   const last = await resolveSeq(db, ref, range.to, TIME_TOLERANCE_MS, [first, head]) ?? head;
   for (let from = first; from <= last; from += PAGE_SIZE) {
     const to = Math.min(last, from + PAGE_SIZE - 1);
-    for (const { seq, json } of await eventsMentioning.all(db, { ...ref, type, from, to, part: `%"${id}"%` })) {
-      const event = JSON.parse(json);
-      const data = change(event.data);
-      if (data !== undefined) await updateEvent.run(db, { ...ref, seq, json: JSON.stringify({ ...event, data }) });
-    }
+    await rewrite(db, ref, await eventsMentioning.all(db, { ...ref, type, from, to, part: `%"${id}"%` }), change);
   }
+}
+
+/** The same for the events at these seqs, as far as they exist and have the type. */
+export async function redactEventsAt(
+  db: object,
+  { type, seqs, ...ref }: StreamRef & { type: string; seqs: readonly number[] },
+  // deno-lint-ignore no-explicit-any -- as above
+  change: (data: any) => unknown,
+): Promise<void> {
+  await rewrite(db, ref, await eventsAt.all(db, { ...ref, type, seqs: JSON.stringify(seqs) }), change);
+}
+
+async function rewrite(
+  db: object,
+  ref: StreamRef,
+  events: readonly { seq: number; json: string }[],
+  // deno-lint-ignore no-explicit-any -- as above
+  change: (data: any) => unknown,
+): Promise<void> {
+  // Sent together: over a network, each would wait for the one before.
+  await Promise.all(events.map(async ({ seq, json }) => {
+    const event = JSON.parse(json);
+    const data = change(event.data);
+    if (data !== undefined) await updateEvent.run(db, { ...ref, seq, json: JSON.stringify({ ...event, data }) });
+  }));
 }
 
 /**

@@ -20,6 +20,13 @@ export function inJsonList(dialect: Dialect, column: string, json: string): RawB
     : sql<SqlBool>`${sql.ref(column)} = any(array(select json_array_elements_text(${json}::text::json)))`;
 }
 
+/** The same of numbers. */
+export function inJsonNumbers(dialect: Dialect, column: string, json: string): RawBuilder<SqlBool> {
+  return dialect === "sqlite"
+    ? inJsonList(dialect, column, json)
+    : sql<SqlBool>`${sql.ref(column)} = any(array(select json_array_elements_text(${json}::text::json)::bigint))`;
+}
+
 /** Whether a text column has a value, written so that the planner uses no index for it. */
 export function equalsUnindexed(column: string, value: string | RawBuilder<string>): RawBuilder<SqlBool> {
   return sql<SqlBool>`${sql.ref(column)} || '' = ${value}`;

@@ -257,6 +257,8 @@ testOnEngines("the replies of a thread that are deleted together are counted onc
   const statements = await recordQueries(() => erase(gateway, "delete_content"));
   const deletions = statements.filter(({ sql }) => /^delete from "reaction" .*"message_id"/.test(sql));
   assert.ok(deletions.length <= 1, "what several messages have besides is deleted together");
+  const readings = statements.filter(({ sql }) => /^select "seq", "json" from "event"/.test(sql));
+  assert.ok(readings.length <= 1, "their events are read together");
   const events = await readRoomEvents(await gateway.as("boss"), roomId, lastSeq);
   const counts = events.filter(({ type }) => type === "thread.updated").map(({ data }) => data.replyCount);
   assert.deepEqual(counts, [1]);
