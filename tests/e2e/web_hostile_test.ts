@@ -61,6 +61,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
     title: NAME,
     text: TEXTS.join("\n\n"),
   });
+  const { id: deepId } = await post("/v1/collaboration/documents", { roomId, title: NAME, text: "> ".repeat(8000) });
   const { id: richId } = await post("/v1/collaboration/documents", {
     roomId,
     title: NAME,
@@ -89,6 +90,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       `rooms/${roomId}/call`,
       `documents/${documentId}`,
       `documents/${richId}`,
+      `documents/${deepId}`,
       "inbox",
       "search?q=hacked",
       "people",
@@ -118,6 +120,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       await t.step(`#/${place.slice(0, 60)}`, async () => {
         await visit(page, place);
         await page.locator("main", { hasNotText: "Loading…" }).waitFor();
+        if (place.endsWith(deepId)) await page.locator(".cm-line").waitFor();
         if (place.endsWith(richId)) await page.getByRole("toolbar", { name: "Formatting" }).waitFor();
         assert.equal(await page.evaluate("globalThis.hacked"), undefined);
         assert.equal(

@@ -4,7 +4,7 @@ import { defineLanguageFacet, HighlightStyle, Language, syntaxHighlighting } fro
 import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { GFM, parser } from "@lezer/markdown";
+import { type BlockParser, GFM, parser } from "@lezer/markdown";
 import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
 import * as Y from "yjs";
@@ -16,7 +16,21 @@ import { headingsOf } from "./outline.ts";
 import { PICTURE_TYPES } from "../message/files.ts";
 import { pastedFiles, sourceOf, uploadPictures } from "./pictures.ts";
 
-const markdown = new Language(defineLanguageFacet(), parser.configure(GFM), [], "markdown");
+/** Nobody formats in so many levels, and each takes some of the stack: deeper, a line is plain text. */
+const DEPTH_MAX = 30;
+const deepLine: BlockParser = {
+  name: "DeepLine",
+  before: "IndentedCode",
+  parse(context, line) {
+    if (context.depth < DEPTH_MAX) return false;
+    const from = context.lineStart + line.pos;
+    context.addElement(context.elt("Paragraph", from, context.lineStart + line.text.length));
+    context.nextLine();
+    return true;
+  },
+};
+const syntax = parser.configure([GFM, { parseBlock: [deepLine] }]);
+const markdown = new Language(defineLanguageFacet(), syntax, [], "markdown");
 const style = HighlightStyle.define([
   { tag: tags.heading, class: "md-heading" },
   { tag: tags.strong, class: "md-strong" },
