@@ -36,6 +36,8 @@ export const STATE_MAX_BYTES = 16 * 1024 * 1024;
 /** CRDT items of a document; each takes a few hundred bytes on every node that has it open. */
 export const ITEMS_MAX = 100_000;
 export const FRAME_MAX_BYTES = 64 * 1024;
+/** Awareness states of an editor as JSON: who opens its document, or requests its awareness, gets those of all editors at once. */
+export const STATES_MAX_CHARS = 8 * 1024;
 export const UPDATE_MAX_BYTES = 512 * 1024;
 /** By kind of document: for the same text, Yjs needs several times the bytes in a rich one. */
 export const UPDATE_MAX_BYTES_OF = { text: UPDATE_MAX_BYTES, rich: 2 * 1024 * 1024 } as const;

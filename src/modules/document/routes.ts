@@ -7,6 +7,7 @@ import type { Context } from "@/core/operation.ts";
 import { contentDisposition, parseQuery, type Route, type RouteDocument } from "@/core/http/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, updateTooLarge } from "./content/service.ts";
+import { STATES_MAX_CHARS } from "./limits.ts";
 import { DocumentId, FRAME_MAX_BYTES, ITEMS_MAX, UPDATE_MAX_BYTES_OF, VIEWS_MAX } from "./schema.ts";
 
 export const DOCUMENT_PATH = "/v1/collaboration/documents";
@@ -178,8 +179,10 @@ export function collaborationRoute(upgrade: (request: Request, ip: string) => Re
       ` \`limit_reached\` rejects updates that no editor creates: more than ${ITEMS_MAX} CRDT items ` +
       "in a document, or items inserted between neighbors that are far apart. The socket is closed with 1009 if a frame " +
       `is too long, with 4400 if it is malformed, and with 4429 if it has more than ${VIEWS_MAX} editors of one document, ` +
-      "or if the updates of a member use more than a tenth of the gateway's CPU time, beyond a burst of a few seconds, or " +
-      "more bytes than a member may write in a minute. The provider then reconnects, and sends again what is not saved.",
+      "if more of its frames wait than may, or if a member writes more bytes than it may in a minute. Frames wait while the " +
+      "updates of a member and its agents use more than their share of the gateway's CPU time. The provider then " +
+      "reconnects, and sends again what is not saved. The awareness states of an editor may have " +
+      `${STATES_MAX_CHARS / 1024} KiB in all; longer ones are not sent to others.`,
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/sync`,

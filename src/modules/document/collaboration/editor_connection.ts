@@ -2,6 +2,7 @@
 import type { Connection } from "@hocuspocus/server";
 import type { Actor } from "@/core/actor.ts";
 import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
+import { STATES_MAX_CHARS } from "../limits.ts";
 import type { DocumentReplica } from "./document_replica.ts";
 import type { EditorSocket } from "./editor_socket.ts";
 
@@ -44,8 +45,6 @@ export class ConnectionRefused extends Error {
 
 /** An editor is one client of a document, and another one when it finds its client id in use. */
 const CLIENTS_MAX = 8;
-/** All its states as JSON. Who opens the document, or requests its awareness, gets those of all its editors at once. */
-const STATES_MAX_CHARS = 8 * 1024;
 
 /** Removes awareness states of other clients, which providers repeat, and those beyond the limits of an editor. */
 export function filterOwnStates(

@@ -120,16 +120,14 @@ export class EditorSocket {
     const frame = account === undefined ? read() : account.measure(read);
     if (frame === "too_large") return this.close(CLOSE.tooLarge);
     if (frame === "malformed") return this.close(CLOSE.malformed);
-    if (frame.kind === "ignored") return;
+    if (frame.kind === "ignored" || this.#isClosed && !isUpdate(frame)) return;
     if (frame.kind === "auth") {
       this.#requested.add(frame.name);
       if (this.#hasTooManyEditors(documentIdOf(frame.name))) return this.close(CLOSE.tooMany);
     }
     if (!this.#requested.has(frame.name)) return;
     const documentId = documentIdOf(frame.name);
-    if (!this.#kinds.has(documentId) && (frame.kind === "update" || frame.kind === "first_sync")) {
-      return this.#queueEarlyUpdate(documentId, bytes);
-    }
+    if (!this.#kinds.has(documentId) && isUpdate(frame)) return this.#queueEarlyUpdate(documentId, bytes);
     if (frame.rejection !== undefined) return this.#options.onRejected(this, frame, frame.rejection);
     chargeTo(account, () => this.#engine?.handleMessage(bytes));
     if (frame.kind === "close") this.#requested.delete(frame.name);
@@ -191,6 +189,11 @@ export class EditorSocket {
     const views = [...this.#requested].filter((address) => documentIdOf(address) === name);
     return views.length > VIEWS_MAX || this.#requested.size > EDITORS_PER_SOCKET_MAX;
   }
+}
+
+/** Whether the client loses what is in the frame unless it is stored. */
+function isUpdate({ kind }: EditorFrame): boolean {
+  return kind === "update" || kind === "first_sync";
 }
 
 /** The document that an editor's address names. */

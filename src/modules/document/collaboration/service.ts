@@ -210,6 +210,7 @@ export class CollaborationService {
       if (account.isOverdrawn()) throw new ConnectionRefused("too-much-work");
       // Those of a socket that is known have waited.
       if (socket.account === undefined) await takeTurn(account, OPEN_WAIT_MS);
+      if (socket.isClosed) throw new ConnectionRefused("closed");
       const access = await chargeTo(account, () => this.#deps.documentAccess.editorAccess(actor, documentName));
       if (access === undefined) throw new ConnectionRefused("permission-denied");
       const generation = requestParameters.get("generation");
