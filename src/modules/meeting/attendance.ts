@@ -108,7 +108,7 @@ export class MeetingAttendance {
 
   /** Mutes, raises or lowers a hand, changes a role, or admits from the lobby. */
   update(context: Context, input: ParticipantUpdate): Promise<Participant> {
-    const { id, participantId, muted, handRaised, role, admitted } = input;
+    const { id, participantId, muted, handRaised, admitted } = input;
     const { actor } = context;
     return this.#deps.manager.withOpenLock(context, id, async (meeting, grant) => {
       const own = roleIn(actor, meeting.row, grant, meeting.participants);
@@ -122,6 +122,7 @@ export class MeetingAttendance {
       const hand = handRaised === undefined || handRaised === (participant.hand_raised_at !== null)
         ? undefined
         : handRaised;
+      const role = input.role === participant.role ? undefined : input.role;
       if (muted === undefined && role === undefined && hand === undefined) return presentParticipant(participant);
       if (muted !== undefined && !isSelf) {
         assertRank(own, participant.role, "Muting a participant");
@@ -131,7 +132,7 @@ export class MeetingAttendance {
         is_muted: flagOf(muted),
         hand_raised_at: hand === undefined ? undefined : hand ? meeting.handTime : null,
       });
-      if (role !== undefined && role !== participant.role) {
+      if (role !== undefined) {
         assertRank(own, participant.role, "Changing a role");
         assertRank(own, role, "Changing a role");
         if (role === "host") await this.#transferHost(meeting, participant);

@@ -276,6 +276,7 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
       other: 200,
     }],
     ["take the moderator's role", (name) => patch(name, of(name), { role: "moderator" }), { other: 403 }],
+    ["keep a role", (name) => patch(name, of("other"), { role: "participant" }), { member: 200, other: 200 }],
     ["become host", (name) => patch(name, of(name), { role: "host" }), { other: 403, moderator: 403 }],
     ["record", async (name) => (await fixture.as(name).post(`${PATH}/${meeting.id}/recording`, consent)).status, {
       other: 403,
