@@ -71,7 +71,10 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await sees(page, "A whole reply", ".pane");
       await page.locator(".pane").getByRole("button", { name: "Close" }).click();
       await composer.press("Enter");
-      await message(page, "For all").getByText("in reply to Bob").waitFor();
+      for (const displayName of ["Robert", "Bob"]) {
+        await target.call(bob, "PATCH", "/v1/collaboration/me", { displayName });
+        await message(page, "For all").getByText(`in reply to ${displayName}`).waitFor();
+      }
       await room("Garden").click();
       await page.getByRole("heading", { name: "# Garden" }).waitFor();
       assert.equal(await page.locator(".sidebar .draft").count(), 0);

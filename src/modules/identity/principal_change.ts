@@ -49,7 +49,7 @@ export function isUnchanged(row: PrincipalRow, set: Partial<PrincipalRow>): bool
 
 /** The changes of a principal on which other modules react. */
 export function changesOf(before: PrincipalRow, after: PrincipalRow): PrincipalChange[] {
-  const shown = ["display_name", "avatar_file_id", "status_text", "status_emoji", "status_until"] as const;
+  const shown = ["handle", "display_name", "avatar_file_id", "status_text", "status_emoji", "status_until"] as const;
   const picture = before.avatar_file_id;
   return [
     ...before.is_disabled === 0 && after.is_disabled === 1 ? ["disabled"] as const : [],

@@ -124,9 +124,9 @@ export function roomChanges(was: RoomRow, is: RoomRow): Changes<SharedRoom> & { 
 export function profileFields(
   row: ProfileColumns,
   now: number,
-): Pick<Member, "kind" | "displayName" | "avatarFileId" | "status"> {
-  const { kind, display_name: displayName, avatar_file_id: avatarFileId } = row;
-  return { kind, displayName, avatarFileId, status: presentStatus(row, now) };
+): Pick<Member, "kind" | "handle" | "displayName" | "avatarFileId" | "status"> {
+  const { kind, handle, display_name: displayName, avatar_file_id: avatarFileId } = row;
+  return { kind, handle, displayName, avatarFileId, status: presentStatus(row, now) };
 }
 
 export function roomEvent(by: Actor | { tenantId: string }, roomId: string, type: string, data: unknown): EventDraft {

@@ -95,6 +95,7 @@ export type RoomSettingsUpdate = z.output<typeof RoomSettingsUpdate>;
 export const Member = z.object({
   principalId: PrincipalId,
   kind: PrincipalKind,
+  handle: z.string().nullable().describe("Handle for mentions as `@handle`. null: `@id`"),
   displayName: z.string(),
   avatarFileId: z.string().nullable().describe(
     "Current profile picture; every principal that can see this one may read its content",
@@ -322,6 +323,7 @@ export const ROOM_EVENTS: readonly EventType[] = eventTypes("room.read", [
     summary: "A member was added (principal: with the room and the position to read from)",
     data: memberData.extend({
       kind: PrincipalKind.optional(),
+      handle: z.string().nullable().optional(),
       displayName: z.string().optional().describe("When the member joined; absent for members added by an import"),
       avatarFileId: z.string().nullable().optional(),
       status: Status.nullable().optional(),
@@ -333,13 +335,15 @@ export const ROOM_EVENTS: readonly EventType[] = eventTypes("room.read", [
   {
     type: "member.updated",
     streams: ["room", "principal"],
-    summary: "A member's role was changed (principal), or a member's name, picture or status. Without an actor: the " +
-      "ownership was transferred because the owner was disabled, or name, picture or status changed, which is " +
-      "published with a short delay and only the last of several changes",
+    summary:
+      "A member's role was changed (principal), or a member's name, handle, picture or status. Without an actor: the " +
+      "ownership was transferred because the owner was disabled, or name, handle, picture or status changed, which " +
+      "is published with a short delay and only the last of several changes",
     data: memberData.extend({
       kind: PrincipalKind.optional(),
+      handle: z.string().nullable().optional(),
       displayName: z.string().optional().describe(
-        "With `kind`, `avatarFileId` and `status`; absent if only the role changed",
+        "With `kind`, `handle`, `avatarFileId` and `status`; absent if only the role changed",
       ),
       avatarFileId: z.string().nullable().optional(),
       status: Status.nullable().optional(),

@@ -352,7 +352,7 @@ export class RoomService {
       role: initialRole(row, principalId, actor),
       memberCount: row.member_count,
       ...(principal === undefined
-        ? { kind, displayName, avatarFileId: null, status: null }
+        ? { kind, handle: null, displayName, avatarFileId: null, status: null }
         : profileFields(principal, this.#deps.clock.now())),
     };
   }

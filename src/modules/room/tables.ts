@@ -62,6 +62,7 @@ export type MemberRow = MemberSettingsRow & {
 /** The profile of a principal in lists. */
 export const PROFILE_COLUMNS = [
   "principal.kind",
+  "principal.handle",
   "principal.display_name",
   "principal.avatar_file_id",
   "principal.status_text",
@@ -70,7 +71,7 @@ export const PROFILE_COLUMNS = [
 ] as const;
 export type ProfileColumns = Pick<
   RoomTables["principal"],
-  "kind" | "display_name" | "avatar_file_id" | "status_text" | "status_emoji" | "status_until"
+  "kind" | "handle" | "display_name" | "avatar_file_id" | "status_text" | "status_emoji" | "status_until"
 >;
 /** A member with the profile of the principal. */
 export type ListedMember = MemberRow & ProfileColumns;

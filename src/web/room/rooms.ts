@@ -255,6 +255,7 @@ function receive(event: LiveEvent, channel: string): void {
   if (type === "member.joined" || type === "member.left" || type === "member.updated") {
     const isMe = data.principalId === myId();
     patchRoom(data.roomId, { memberCount: data.memberCount });
+    if (data.displayName !== undefined) addPeople([{ ...data, id: data.principalId }]);
     if (isMe && type === "member.left") removeRoom(data.roomId, "you are no longer a member");
     else if (isMe && !rooms.value.has(data.roomId)) readRoom(data.roomId).catch(() => undefined); // read with the next event
     else if (isMe) patchRoom(data.roomId, { myRole: data.role });

@@ -1,4 +1,4 @@
-// A new name or picture is published in the rooms of a principal, so that clients need not poll.
+// A new name, handle or picture is published in the rooms of a principal, so that clients need not poll.
 import assert from "node:assert/strict";
 import { ProfileStore } from "@/modules/room/profile_store.ts";
 import { testOnEngines } from "../../engines.ts";
@@ -25,16 +25,16 @@ async function beforeJobs(gateway: Harness, work: () => Promise<unknown>): Promi
 }
 
 testOnEngines(
-  "a new name and picture are published in every room, and appear in the list of members",
+  "a new name, handle and picture are published in every room, and appear in the list of members",
   async (environment) => {
     await using gateway = await openGateway(environment);
     const { alice, bob } = await createCallers(gateway, "alice", "bob");
     const roomId = await createRoom(alice, ["bob"]);
     const [before] = ok(await alice.get(`/v1/rooms/${roomId}/members`)).items.slice(1);
-    assert.deepEqual([before.displayName, before.avatarFileId], ["bob", null]);
+    assert.deepEqual([before.displayName, before.handle, before.avatarFileId], ["bob", null, null]);
     const { seq } = (await readRoomEvents(alice, roomId)).at(-1) ?? assert.fail();
     const avatarFileId = await uploadPicture(gateway, bob);
-    ok(await bob.patch(ME, { displayName: "Bobby", avatarFileId }));
+    ok(await bob.patch(ME, { displayName: "Bobby", handle: "bobby", avatarFileId }));
     await gateway.runJobs();
     const [event, ...more] = await readRoomEvents(alice, roomId, seq);
     assert.deepEqual(more, []);
@@ -46,6 +46,7 @@ testOnEngines(
       role: "member",
       memberCount: 2,
       kind: "human",
+      handle: "bobby",
       displayName: "Bobby",
       avatarFileId,
       status: null,
@@ -74,12 +75,14 @@ testOnEngines("private and unchanged fields are not published", async (environme
   const roomId = await createRoom(alice, ["bob"]);
   ok(await bob.patch(ME, { timezone: "Europe/Vienna", locale: "de-AT", notificationPrefs: { mentions: false } }));
   ok(await bob.patch(ME, { displayName: "bob" }));
-  ok(await admin.patch("/v1/collaboration/principals/bob", { handle: "bob" }));
   await gateway.runJobs();
   assert.deepEqual(await readProfileEvents(gateway, roomId), []);
   ok(await admin.patch("/v1/collaboration/principals/bob", { displayName: "Robert" }));
   await gateway.runJobs();
   assert.deepEqual(await readProfileEvents(gateway, roomId), ["Robert"]);
+  ok(await admin.patch("/v1/collaboration/principals/bob", { handle: "rob" }));
+  await gateway.runJobs();
+  assert.deepEqual(await readProfileEvents(gateway, roomId), ["Robert", "Robert"]);
 });
 
 testOnEngines(
