@@ -1,11 +1,15 @@
 // A restored database: on each engine, earlier positions are refused.
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { sql } from "kysely";
 import { createBackup, restore } from "@/adapters/store/backup.ts";
 import { streamKey } from "@/ports/store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { openGateway, TestClock } from "../harness.ts";
 import { assertProblem, createCallers, createRoom } from "../modules/fixtures.ts";
 import { openMigratedStore } from "./store_backends.ts";
+
+const MIB = 1024 * 1024;
 
 testOnPostgres("a database that was restored by its own tools resets every stream", async (environment) => {
   const url = environment.SVC_DATABASE_URL ?? "";
@@ -66,6 +70,31 @@ Deno.test("a restore that was killed before its last step is finished by the nex
     assert.deepEqual([await held(path), await held(old)], [["room:1"], ["room:1", "room:2"]], `${moved}`);
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("the log of a database that grew while a backup read it is cut, and a backup has nothing that was deleted", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
+  const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
+  const store = await openMigratedStore(`sqlite:${path}`, new TestClock());
+  const write = (statement: ReturnType<typeof sql>) => store.write((tx) => statement.execute(tx.db));
+  const logSize = async (): Promise<number> => (await Deno.stat(`${path}-wal`)).size;
+  await write(sql`create table filler (text text)`);
+  {
+    using reader = new DatabaseSync(path, { readOnly: true });
+    reader.exec("begin; select * from filler");
+    for (let written = 0; written < 48; written++) await write(sql`insert into filler values (${"x".repeat(MIB)})`);
+    assert.ok(await logSize() > 40 * MIB);
+  }
+  // The first one is stored in the file, the second restarts the log.
+  for (const text of ["a", "b"]) await write(sql`update filler set text = ${text}`);
+  assert.ok(await logSize() <= 32 * MIB);
+  const secret = "to be forgotten".repeat(1000);
+  await write(sql`insert into filler values (${secret}), (${secret})`);
+  await write(sql`delete from filler where text = ${secret}`);
+  await createBackup(`sqlite:${path}`, copy);
+  assert.ok(!(await Deno.readTextFile(copy)).includes("forgotten"));
+  await store.close();
+  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("a database in memory is neither backed up nor restored", async () => {

@@ -19,6 +19,8 @@ import { type CachedQuery, type ColumnUsage, type QueryCache, trackColumnUsage }
 const STATEMENTS_MAX = 500;
 /** Waiting inside SQLite stops the whole program, so it is short; the write queue tries again. */
 const BUSY_TIMEOUT_MS = 20;
+/** The log is cut to it when all that it has is in the file: it grows while a backup reads, and with a large transaction. */
+const LOG_MAX_BYTES = 32 * 1024 * 1024;
 /** Rows of one insert, where there are as many: a quarter cheaper than one by one, and more would not be cheaper still. */
 const WIDE_ROWS = 8;
 const BUSY = 5;
@@ -52,6 +54,8 @@ export class SqliteConnection implements SqlConnection {
     if (path !== ":memory:") this.#db.exec("pragma mmap_size = 268435456");
     if (!options.isReadOnly) {
       this.#db.exec("pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 4000");
+      // What is deleted is overwritten: its pages stay in the file, and in backups, until they are used again.
+      this.#db.exec(`pragma journal_size_limit = ${LOG_MAX_BYTES}; pragma secure_delete = on`);
     }
     // The engine's own `lower` knows ASCII only; on PostgreSQL a migration makes this function.
     this.#db.function("fold_case", { deterministic: true }, foldCase);
