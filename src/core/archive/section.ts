@@ -24,6 +24,8 @@ export type ArchiveSection<Tx> = {
   exportRoom(context: ExportContext, roomId: string): AsyncGenerator<unknown[]>;
   /** Records that are in no room; only in exports of a tenant. */
   exportPersonal?(context: ExportContext): AsyncGenerator<unknown[]>;
+  /** What a person wrote that no list of the API shows as theirs, some at a time; for a copy of their data, not for import. */
+  exportOwn?(tenantId: string, principalId: string): AsyncGenerator<Readonly<Record<string, unknown>>[]>;
   /** Imports one archive. */
   createImporter(context: ImportContext<Tx>): SectionImporter;
 };

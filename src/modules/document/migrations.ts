@@ -117,5 +117,13 @@ const baseline: Migration = {
   },
 };
 
+/** A person gets a copy of their comments. */
+const authors: Migration = {
+  name: "0002_authors",
+  async up(db) {
+    await sql`create index document_comment_author on document_comment (tenant_id, author_id, id)`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, authors];

@@ -64,7 +64,8 @@ export function presentFoundComment(row: CommentRow, document: DocumentRow): Fou
   return { ...commentFields(row), roomId: document.room_id, documentTitle: document.title };
 }
 
-function commentFields(row: CommentRow): Omit<Comment, "anchor"> {
+/** All but the text that it is on. */
+export function commentFields(row: CommentRow): Omit<Comment, "anchor"> {
   return {
     id: row.id,
     documentId: row.document_id,

@@ -55,6 +55,7 @@ function groupOperations(groups: GroupService) {
       input: GroupList,
       output: pageSchema(Group),
       faults: ["invalid_cursor"],
+      ownData: { inputs: () => [{ principalId: "me" }] },
       run: ({ actor }, input) => groups.list(actor, input),
     }),
     defineOperation({

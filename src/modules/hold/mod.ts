@@ -55,6 +55,7 @@ export function holdModule({ store, clock, cursors }: Platform): Module {
           "Each is the task or event before a change. They are deleted after the last hold on them is released.",
         access: { scope: "hold.read", tenant: "admin" },
         http: { method: "GET", path: `${PATH}/states`, status: 200 },
+        audited: true,
         input: HeldStateList,
         output: pageSchema(HeldState),
         faults: ["invalid_cursor"],

@@ -82,5 +82,13 @@ const baseline: Migration = {
   },
 };
 
+/** A person gets a copy of what they said. */
+const speakers: Migration = {
+  name: "0002_speakers",
+  async up(db) {
+    await sql`create index meeting_segment_speaker on meeting_segment (tenant_id, speaker_id, id)`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, speakers];

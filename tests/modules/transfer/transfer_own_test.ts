@@ -26,7 +26,25 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   const file = ok(await upload(gateway, alice, { name: "a.txt" }, "of Alice")).id;
   ok(await upload(gateway, bob, { name: "b.txt" }, "of Bob"));
   ok(await alice.post(`${API}/documents`, { roomId, title: "Alice's", text: "Text of Alice" }));
-  ok(await bob.post(`${API}/documents`, { roomId, title: "Bob's", text: "Text of Bob" }));
+  const { id: documentId } = ok(await bob.post(`${API}/documents`, { roomId, title: "Bob's", text: "Text of Bob" }));
+  const comments = `${API}/documents/${documentId}/comments`;
+  ok(await alice.post(comments, { text: "Comment of Alice", anchor: { text: "Text of Bob" } }));
+  ok(await bob.post(comments, { text: "Comment of the other" }));
+  const meeting = ok(await bob.post(`${API}/meetings`, { roomId }));
+  for (const [speaker, device] of [[alice, "laptop"], [bob, "phone"]] as const) {
+    ok(await speaker.post(`${API}/meetings/${meeting.id}/join`, { deviceId: device }));
+  }
+  const segments = ["alice", "bob"].map((speakerId) => ({
+    speakerId,
+    startMs: 0,
+    endMs: 9,
+    text: `Said by ${speakerId}`,
+  }));
+  ok(await bob.post(`${API}/meetings/${meeting.id}/transcript`, { segments }));
+  const admin = await gateway.as("admin", { role: "admin" });
+  const { id: groupId } = ok(await admin.post(`${API}/groups`, { name: "On call" }));
+  ok(await admin.post(`${API}/groups/${groupId}/members`, { principalIds: ["alice"] }));
+  ok(await admin.post(`${API}/groups`, { name: "Others" }));
   ok(await bob.post(`${API}/tasks`, { roomId, title: "For Alice", assigneeIds: ["alice"] }));
   ok(await bob.post(`${API}/tasks`, { roomId, title: "For Bob", assigneeIds: ["bob"] }));
   const event = { roomId, start: { dateTime: "2026-03-02T10:00:00", timeZone: "UTC" }, durationMinutes: 30 };
@@ -58,6 +76,9 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   assert.deepEqual(of("document").map(({ title, text }) => [title, text]), [["Alice's", "Text of Alice"]]);
   assert.deepEqual(of("task").map(({ title }) => title), ["For Alice"]);
   assert.deepEqual(of("event").map(({ title }) => title), ["With Alice"]);
+  assert.deepEqual(of("comment").map(({ text }) => text), ["Comment of Alice"]);
+  assert.deepEqual(of("segment").map(({ text, meetingId }) => [text, meetingId]), [["Said by alice", meeting.id]]);
+  assert.deepEqual(of("group").map(({ name }) => name), ["On call"]);
   assert.deepEqual(of("token").map(({ name }) => name), ["laptop"]);
   for (const type of ["me", "feed", "notification"]) assert.ok(of(type).length > 0, type);
   const text = JSON.stringify(lines);

@@ -1,12 +1,14 @@
 // Documents in archives: how they are exported, and what imports them.
 import type { ArchiveSection, ExportContext } from "@/core/archive/section.ts";
-import { inChunks } from "@/core/page.ts";
+import { inChunks, paginate } from "@/core/page.ts";
 import type { NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
+import { CommentStore } from "../comment/store.ts";
 import type { ContentLog } from "../content/log.ts";
 import { documentFileOwner } from "../files.ts";
 import type { DocumentIndex } from "../searchable.ts";
-import type { DocumentTables } from "../tables.ts";
+import { commentFields } from "../presenter.ts";
+import type { CommentRow, DocumentTables } from "../tables.ts";
 import { type ArchivedDocument, DocumentArchive } from "./document.ts";
 import { importedComment } from "./history_import.ts";
 import { DocumentImporter, importedDocument } from "./import.ts";
@@ -41,8 +43,21 @@ export function documentArchive(deps: Deps): ArchiveSection<Transaction<Document
     },
     exportRoom: (context, roomId) => exportDocuments(archive, context, roomId),
     exportPersonal: (context) => exportDocuments(archive, context, null),
+    exportOwn: (tenantId, principalId) => exportOwnComments(deps.store, tenantId, principalId),
     createImporter: (context) => new DocumentImporter(context, archive),
   };
+}
+
+/** Comments of a person, without the text that they are on, which others may have written. */
+async function* exportOwnComments(
+  { db }: Store<DocumentTables>,
+  tenantId: string,
+  principalId: string,
+): AsyncGenerator<Record<string, unknown>[]> {
+  const read = (last?: CommentRow) => new CommentStore(db).writtenBy(tenantId, principalId, last?.id ?? "", BATCH);
+  for await (const rows of paginate(BATCH, read)) {
+    yield rows.map((row) => ({ type: "comment", ...commentFields(row) }));
+  }
 }
 
 /** Documents of a room, or private ones (null), each after its parent. */

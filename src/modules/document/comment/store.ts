@@ -41,6 +41,12 @@ export class CommentStore {
     return rows.toSorted((a, b) => Number(a.parent_id !== null) - Number(b.parent_id !== null)).map(({ id }) => id);
   }
 
+  /** Comments of an author on any documents, by id. */
+  writtenBy(tenantId: string, authorId: string, after: string, limit: number): Promise<CommentRow[]> {
+    return this.#db.selectFrom("document_comment").selectAll().where("tenant_id", "=", tenantId)
+      .where("author_id", "=", authorId).where("id", ">", after).orderBy("id").limit(limit).execute();
+  }
+
   /** Comments on any documents. */
   async findByIds(tenantId: string, which: RowSelection): Promise<CommentRow[]> {
     return await selectRows(this.#db.selectFrom("document_comment").selectAll(), tenantId, which);

@@ -34,6 +34,13 @@ export function meetingArchive({ store, clock, hasSfu }: Deps): ArchiveSection<T
       segments: "Segments of transcripts",
     },
     skipCodes: { unknown_meeting: "each_run", too_many_segments: "each_run" },
+    async *exportOwn(tenantId, principalId) {
+      const read = (last?: SegmentRow) =>
+        new MeetingArchiveStore(store.db).spokenBy(tenantId, principalId, last?.id ?? "", BATCH);
+      for await (const rows of paginate(BATCH, read)) {
+        yield rows.map((row) => ({ type: "segment", meetingId: row.meeting_id, ...presentSegment(row) }));
+      }
+    },
     async *exportRoom(context, roomId) {
       const read = (last?: MeetingRow) =>
         new MeetingArchiveStore(store.db).meetings(context.tenantId, roomId, last?.id ?? "", BATCH);

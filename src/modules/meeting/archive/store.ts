@@ -1,6 +1,6 @@
 // SQL of meetings on their way out of a gateway and into one: a room's meetings with what hangs on them, page by page.
 import type { Kysely } from "kysely";
-import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow } from "../tables.ts";
+import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "../tables.ts";
 
 type Db = Kysely<MeetingTables>;
 
@@ -9,6 +9,12 @@ export class MeetingArchiveStore {
 
   constructor(db: Db) {
     this.#db = db;
+  }
+
+  /** What a principal said in any meetings, by id. */
+  spokenBy(tenantId: string, speakerId: string, after: string, limit: number): Promise<SegmentRow[]> {
+    return this.#db.selectFrom("meeting_segment").selectAll().where("tenant_id", "=", tenantId)
+      .where("speaker_id", "=", speakerId).where("id", ">", after).orderBy("id").limit(limit).execute();
   }
 
   meetings(tenantId: string, roomId: string, after: string, limit: number): Promise<MeetingRow[]> {

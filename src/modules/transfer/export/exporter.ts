@@ -2,6 +2,7 @@
 // files before the messages that show them.
 import { Buffer } from "node:buffer";
 import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive/section.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { inChunks, paginate } from "@/core/page.ts";
 import { FileArchiveStore, type FileRow } from "@/modules/file/mod.ts";
@@ -116,6 +117,14 @@ export class Exporter {
       const others = items.filter((item) => !withContent.includes(item));
       this.#countByType(others);
       yield others;
+    }
+    for (const section of this.#sections) {
+      const { tenant_id: tenantId, requested_by: principalId } = this.#row;
+      for await (const items of section.exportOwn?.(tenantId, principalId) ?? []) {
+        this.#countByType(items);
+        yield items;
+        await nextSlice();
+      }
     }
     const recordOf = async (row: MessageRow) => messageRecord(row, [], row.version > 1 ? await this.#edits(row) : []);
     for await (const items of this.#ownData.messages(recordOf)) {
