@@ -1,14 +1,15 @@
-// `deno task bench runs`: what a run of an agent costs while its model speaks. The CPU of a batch of its text to those
-// who watch it, without what an idle gateway with as many sockets and the reading of the model take, which are measured
-// as well, and of the same frames from bare sockets. All of them include what clients take to receive: on one machine,
-// the system delivers within a send. And how long others wait for their sends while as many runs stream as a node
-// executes, beside calm times in the same run.
-// RUNS_SECONDS sets how long each measurement takes.
+// `deno task bench runs`: what a run of an agent costs while its model speaks. The CPU of a batch of its text to those who watch
+// it, without what an idle gateway with as many sockets and the reading of the model take; that of the watchers alone; and that of
+// the same frames from bare sockets. All of them include what clients take to receive: on one machine, the system delivers within a
+// send. And how long others wait for their sends while as many runs stream as a node executes, beside calm times in the same run.
+//
+// The differences are small, so all are measured in turns, in processes that live as long and do the same all the time: one that
+// has just started, or does little, takes several times as much for the same work.
+// RUNS_SECONDS sets how long each measurement of a round takes.
 import { RUN_LIMITS } from "@/modules/agent/run/runner.ts";
 import { pause } from "../wait.ts";
 import { CLIENTS, Crowd } from "./crowd.ts";
 import { Gateway, SECRET } from "./gateway.ts";
-import type { LoadReport } from "./load_clients.ts";
 import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";
 import { Server } from "./server.ts";
@@ -22,9 +23,10 @@ const BUDGET_MS = 1;
 /** 1.5 times the latency of calm. */
 const GOAL = 0.67;
 const SECONDS = Number(Deno.env.get("RUNS_SECONDS") ?? 10);
+/** How often each is measured in a round, for a part of the time. */
+const TURNS = 2;
 const POLL_MS = 200;
-/** A process that has just started compiles, which the gateway has done before. */
-const WARM_UP_MS = 3000;
+const WARM_UP_MS = 2000;
 const MODELS = new URL("./runs_models.ts", import.meta.url).pathname;
 const READER = new URL("./runs_reader.ts", import.meta.url).pathname;
 const SOCKETS = new URL("./peers/sockets.ts", import.meta.url).pathname;
@@ -34,6 +36,8 @@ const { runsPerAgent: PER_AGENT, runsPerTenant: PER_TENANT, runsPerNode: PER_NOD
 type BatchCost = {
   /** Of runs that are watched, beside the model and the sockets. */
   watched: number;
+  /** Of those who watch, beside runs that nobody watches. */
+  watchers: number;
   /** Of runs that nobody watches, with the reading of the model. */
   unwatched: number;
   /** To read the model, without a run. */
@@ -41,6 +45,9 @@ type BatchCost = {
   /** The same frames to as many bare sockets. */
   bare: number;
 };
+
+/** What is measured, each in a process of its own. */
+type Subjects = { gateway: Server; reader: Server; sockets: Server };
 
 export async function runs(rounds: number): Promise<Row[]> {
   await using stack = new AsyncDisposableStack();
@@ -56,72 +63,69 @@ export async function runs(rounds: number): Promise<Row[]> {
 }
 
 async function watch(gateway: Gateway, models: Server, rounds: number): Promise<Row[]> {
+  await using stack = new AsyncDisposableStack();
+  const reader = await Server.start("deno", [READER, `${models.url}/v1`, String(WATCHED_RUNS)], {});
+  stack.defer(() => reader.stop());
+  const sockets = await Server.start("deno", [SOCKETS], {});
+  stack.defer(() => sockets.stop());
   const tenant = await Tenant.open(gateway, "watched");
+  const subjects = { gateway: gateway.server, reader, sockets };
+  // The first turn compiles.
+  await measureBatches(subjects, tenant);
   const costs: BatchCost[] = [];
-  for (let round = 0; round < rounds; round++) costs.push(await measureBatches(gateway.server, models, tenant));
-  const row = (what: string, ours: number[], peer: string, theirs: number[]): Row => ({
+  for (let turn = 0; turn < rounds * TURNS; turn++) costs.push(await measureBatches(subjects, tenant));
+  const row = (what: string, ours: keyof BatchCost, peer: string, theirs: (cost: BatchCost) => number): Row => ({
     what,
     unit: "ms",
     peer,
-    ours,
-    theirs,
+    ours: costs.map((cost) => cost[ours]),
+    theirs: costs.map(theirs),
     isLowerBetter: true,
   });
-  const watched = costs.map((cost) => cost.watched);
   const what = `Server CPU for a delta batch of a run to ${WATCHERS} watchers, beside the model`;
   return [
-    { ...row(what, watched, "budget", watched.map(() => BUDGET_MS)), goal: 1 },
-    row("The same", watched, "bare WebSockets of Deno", costs.map(({ bare }) => bare)),
-    row(
-      "The same without watchers, with the model",
-      costs.map(({ unwatched }) => unwatched),
-      "only reading the model",
-      costs.map(({ reading }) => reading),
-    ),
+    { ...row(what, "watched", "budget", () => BUDGET_MS), goal: 1 },
+    row("The same", "watched", "bare WebSockets of Deno", ({ bare }) => bare),
+    row("The watchers alone", "watchers", "bare WebSockets of Deno", ({ bare }) => bare),
+    row("Without watchers, with the model", "unwatched", "only reading the model", ({ reading }) => reading),
   ];
 }
 
 /**
- * An idle gateway, then with as many sockets as there will be watchers; runs that stream, with watchers, then without; then the same
- * streams without a gateway.
+ * A gateway with as many sockets as there will be watchers, idle, then with runs that stream; the same with watchers; bare sockets.
+ * The model is read all the time.
  */
-async function measureBatches(server: Server, models: Server, tenant: Tenant): Promise<BatchCost> {
-  const pass = () => pause(SECONDS * 1000);
-  const [idle] = await cpuOf(server, pass);
-  const [connected] = await cpuOfClients(server, "sender", tenant.token, Array(WATCHED_RUNS).fill(""));
+async function measureBatches({ gateway, reader, sockets }: Subjects, tenant: Tenant): Promise<BatchCost> {
+  const silent = await openClients(gateway, "sender", tenant.token, Array(WATCHED_RUNS).fill(""));
+  const [[idle]] = await cpuOf([gateway], silent);
   const ids = await tenant.startRuns(WATCHED_RUNS);
-  const [watched, batchesPerSecond] = await cpuOfWatching(server, tenant.token, ids);
-  const [unwatched] = await cpuOf(server, pass);
+  const [[unwatched, readingBefore]] = await cpuOf([gateway, reader], silent);
+  await silent.stop();
+  const watchers = await openClients(gateway, "watcher", tenant.token, ids);
+  const [[watched, readingAfter], batches] = await cpuOf([gateway, reader], watchers);
+  await watchers.stop();
+  if (batches === 0) throw new Error("nobody heard the runs");
   await tenant.cancelRuns();
-  const reader = await Server.start("deno", [READER, `${models.url}/v1`, String(ids.length)], {});
-  await pause(WARM_UP_MS);
-  const [reading] = await cpuOf(reader, pass);
-  await reader.stop();
-  const sockets = await Server.start("deno", [SOCKETS], {});
-  const [bare, barePerSecond] = await cpuOfWatching(sockets, tenant.token, ids);
-  await sockets.stop();
+  const peers = await openClients(sockets, "watcher", tenant.token, ids);
+  const [[bare], bareBatches] = await cpuOf([sockets], peers);
+  await peers.stop();
+  const reading = (readingBefore + readingAfter) / 2;
   return {
-    watched: (watched - connected - reading) / batchesPerSecond,
-    unwatched: (unwatched - idle) / batchesPerSecond,
-    reading: reading / batchesPerSecond,
-    bare: bare / barePerSecond,
+    watched: (watched - idle - reading) / batches,
+    watchers: (watched - unwatched) / batches,
+    unwatched: (unwatched - idle) / batches,
+    reading: reading / batches,
+    bare: bare / bareBatches,
   };
 }
 
-/** Milliseconds of CPU that a server uses a second while runs are watched, and their batches a second. */
-async function cpuOfWatching(server: Server, token: string, ids: string[]): Promise<[rate: number, batches: number]> {
-  const [rate, { deliveries, seconds }] = await cpuOfClients(server, "watcher", token, ids);
-  if (deliveries === 0) throw new Error("nobody heard the runs");
-  return [rate, deliveries / WATCHERS / seconds];
-}
-
-/** Milliseconds of CPU that a server uses a second while there are clients, so many for each id, and what they receive. */
-async function cpuOfClients(
+/** So many clients for each id, after their sockets are open for some time. */
+async function openClients(
   server: Server,
   dialect: "sender" | "watcher",
   token: string,
   ids: string[],
-): Promise<[rate: number, LoadReport]> {
+): Promise<LoadGenerator> {
   const clients = new LoadGenerator();
   await clients.request({
     kind: "open",
@@ -133,20 +137,21 @@ async function cpuOfClients(
     sharesCores: true,
   });
   await pause(WARM_UP_MS);
-  const listen = { kind: "flood", bytes: 0, senders: 0, inFlight: 0, seconds: SECONDS } as const;
-  const measured = await cpuOf(server, () => clients.request(listen));
-  await clients.stop();
-  await pause(500);
-  return measured;
+  return clients;
 }
 
-/** Milliseconds of CPU that a server used a second while something was done. */
-async function cpuOf<Result>(server: Server, action: () => Promise<Result>): Promise<[rate: number, result: Result]> {
-  const before = server.cpuSeconds();
+/** Milliseconds of CPU that servers use a second while the clients listen, and the batches that these receive a second. */
+async function cpuOf<Servers extends Server[]>(
+  servers: [...Servers],
+  clients: LoadGenerator,
+): Promise<[rates: { [At in keyof Servers]: number }, batches: number]> {
+  const before = servers.map((server) => server.cpuSeconds());
   const startedAt = performance.now();
-  const result = await action();
-  const seconds = (performance.now() - startedAt) / 1000;
-  return [(server.cpuSeconds() - before) * 1000 / seconds, result];
+  const listen = { kind: "flood", bytes: 0, senders: 0, inFlight: 0, seconds: SECONDS / TURNS } as const;
+  const { deliveries, seconds } = await clients.request(listen);
+  const elapsedMs = performance.now() - startedAt;
+  const rates = servers.map((server, at) => (server.cpuSeconds() - (before[at] ?? 0)) * 1e6 / elapsedMs);
+  return [rates as { [At in keyof Servers]: number }, deliveries / WATCHERS / seconds];
 }
 
 async function send(gateway: Gateway, rounds: number): Promise<Row[]> {

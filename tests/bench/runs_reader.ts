@@ -9,9 +9,12 @@ const endpoint = { kind: "openai", baseUrl: url, apiKey: undefined, model: "spea
 const request = { messages: [{ role: "user", text: "Speak" }], maxOutputTokens: 100_000 } as const;
 const { signal } = new AbortController();
 
+/** Again and again: what the model says ends. */
 async function read(onFirst: () => void): Promise<void> {
-  const parts = models.step(endpoint, request, { signal });
-  while (!(await parts.next()).done) onFirst();
+  for (;;) {
+    const parts = models.step(endpoint, request, { signal });
+    while (!(await parts.next()).done) onFirst();
+  }
 }
 
 await Promise.all(Array.from({ length: Number(count) }, () => new Promise<void>((resolve) => void read(resolve))));
