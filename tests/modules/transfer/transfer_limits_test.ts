@@ -1,7 +1,9 @@
 // Archives whose values are many or long: what is read of them is bounded, whatever the result.
 // Measures the work of its thread.
 import assert from "node:assert/strict";
+import { setImmediate } from "node:timers";
 import { z } from "@zod/zod";
+import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
 import { zeroCounts } from "@/modules/transfer/schema.ts";
 import * as calendarLines from "@/modules/calendar/archive/records.ts";
 import * as documentLines from "@/modules/document/archive/records.ts";
@@ -18,7 +20,8 @@ import { splitText } from "@/modules/transfer/import/split_text.ts";
 import * as taskLines from "@/modules/task/archive/records.ts";
 import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../../cpu_time.ts";
 import { slowTest } from "../../tier.ts";
-import { type Any, importArchive, skipCounts, withOwner } from "./transfer_fixture.ts";
+import { createRoom, sendMessage } from "../fixtures.ts";
+import { type Any, exportTenant, importArchive, skipCounts, withOwner } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
 const LINES = { ...gatewayLines, ...documentLines, ...taskLines, ...meetingLines, ...calendarLines };
@@ -217,3 +220,39 @@ Deno.test("a text that mentions many names has so many of them looked up, each o
 function numbers(count: number): number[] {
   return Array.from({ length: count }, () => Math.floor(Math.random() * 1e6));
 }
+
+Deno.test("an export gives others their turn after every part of a room", async () => {
+  await withOwner(async (gateway, owner) => {
+    const roomId = await createRoom(owner, []);
+    const { id } = await sendMessage(owner, roomId, "one of many");
+    const { db } = gateway.app.store;
+    const row = await db.selectFrom("message").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+    const rows = Array.from(
+      { length: 2500 },
+      (_, n) => ({ ...row, id: `${id}${n}`, seq: 100 + n, client_message_id: null }),
+    );
+    await gateway.app.store.write((tx) => tx.insertMany("message", rows));
+    const { now } = performance;
+    const { run } = SqliteConnection.prototype;
+    let [ticks, isOver, passed] = [0, false, 0];
+    const pages: number[] = [];
+    const count = (): void => {
+      ticks++;
+      if (!isOver) setImmediate(count);
+    };
+    // To look at the time takes as long as a slice: whatever asks whether its slice is over has to pause.
+    performance.now = () => now.call(performance) + (passed += 5);
+    SqliteConnection.prototype.run = function (...call) {
+      if (call[0].startsWith('select * from "message"')) pages.push(ticks);
+      return run.apply(this, call);
+    };
+    try {
+      setImmediate(count);
+      await exportTenant(gateway, owner);
+    } finally {
+      [isOver, performance.now, SqliteConnection.prototype.run] = [true, now, run];
+    }
+    assert.ok(pages.length >= 6);
+    assert.equal(new Set(pages).size, pages.length, "a tick reads one page");
+  });
+});

@@ -1,6 +1,7 @@
 // Writes the lines of an export: principals before they are named, then room by room with members, messages and documents,
 // files before the messages that show them.
 import { Buffer } from "node:buffer";
+import { createYielder } from "@/core/caller.ts";
 import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive/section.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
@@ -68,12 +69,15 @@ export class Exporter {
 
   /** The file, in chunks of some hundred lines. */
   async *content(at: string): AsyncGenerator<Uint8Array> {
+    const yieldIfDue = createYielder();
     for await (const lines of this.#records(at)) {
       if (this.#isStopping()) throw new Cancelled("The gateway is shutting down");
       const chunk = new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
       this.bytes += chunk.length;
       yield chunk;
       if (this.#pendingParts.length >= BATCH) await this.#saveHistory();
+      // Several chunks fit into the buffer of a file.
+      await yieldIfDue();
     }
     await this.#saveHistory();
   }
