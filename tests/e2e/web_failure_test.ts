@@ -103,6 +103,9 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await visit(page, "people/carol");
       await page.getByText("This person is not available.").waitFor();
       assert.equal(await again.count(), 0);
+      await visit(page, "rooms/room_none");
+      await page.getByText("This room is not available.").waitFor();
+      assert.equal(await page.locator(".notices").getByText("No such room").count(), 0);
     });
     await page.setViewportSize({ width: 390, height: 844 });
     await t.step("on a narrow screen, a page that does not exist has a way back", async () => {

@@ -1,9 +1,10 @@
 // A room: its head, the conversation, and a pane beside it.
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { ApiError } from "../core/api.ts";
 import { count, numberOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, messageOf, notify } from "../core/notice.ts";
 import { follow, generation, presentIn, unfollow } from "../core/live.ts";
 import { setOnline } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
@@ -41,8 +42,14 @@ export function RoomPage({ id }: { id: string }): VNode {
   const [read, setRead] = useState<Room>();
   const room = known ?? (read?.id === id ? read : undefined);
   const isPreview = known === undefined;
+  const [isUnavailable, setUnavailable] = useState(false);
   useEffect(() => {
-    if (isPreview && areRoomsRead.value) void attempt(async () => setRead(await readRoom(id)));
+    if (!isPreview || !areRoomsRead.value) return;
+    readRoom(id).then(setRead, (error) => {
+      setUnavailable(true);
+      // The page says that it is not there.
+      if (!(error instanceof ApiError) || error.status !== 404) notify(messageOf(error), true);
+    });
   }, [id, isPreview, areRoomsRead.value, generation.value]);
   // Of other rooms than the caller's, only the one that is open is followed.
   useEffect(() => {
@@ -60,7 +67,7 @@ export function RoomPage({ id }: { id: string }): VNode {
     return html`
       <main class="page">
         ${areRoomsRead.value ? html`<${PlaceHead} title="Room" />` : null}
-        <p class="empty">${areRoomsRead.value ? "This room is not available." : "Loading…"}</p>
+        <p class="empty">${isUnavailable ? "This room is not available." : "Loading…"}</p>
       </main>
     `;
   }
