@@ -125,6 +125,11 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       assert.equal(await composer.inputValue(), "[the](https://example.com/plan) plan");
       assert.equal(await pasteIn(page, composerOf, { "text/plain": "1 2", "text/html": "<b>1</b>" }, files), false);
       assert.equal(await page.locator(".attachments").count(), 0);
+      await composer.fill("");
+      await pastePicture(page, composerOf, "cells.png");
+      const attachment = page.locator(".chat .attachments .ready", { hasText: "cells.png" });
+      await attachment.locator("img[src]").waitFor();
+      await attachment.getByRole("button", { name: "Remove cells.png" }).click();
     });
     await t.step("Enter ends a line of code, and sends once the block has ended", async () => {
       await composer.fill("```");

@@ -9,6 +9,8 @@ import { messageOf, notify } from "../core/notice.ts";
 import type { MessageFile } from "../core/resources.ts";
 import { token } from "../core/session.ts";
 import { Icon } from "../part/icon.ts";
+import { fileLink } from "./file_links.ts";
+import { PICTURE_TYPES } from "./files.ts";
 
 type Upload = {
   key: string;
@@ -118,9 +120,13 @@ export function Attachments({ target }: { target: string }): VNode | null {
   };
   return html`
     <div class="attachments">${all.map((one) => {
-      const { key, name, size, state, progress, failure, retry } = one;
+      const { key, name, size, state, progress, failure, retry, file } = one;
       return html`<span key=${key} class=${state} title=${failure ?? name}>
-        <${Icon} name="document" /><b dir="auto">${name}</b>
+        ${
+        file !== undefined && PICTURE_TYPES.includes(file.contentType)
+          ? html`<img src=${fileLink(file.id, 64)} alt="" />`
+          : html`<${Icon} name="document" />`
+      }<b dir="auto">${name}</b>
         ${
         state === "uploading"
           ? html`<progress value=${progress} aria-label=${`Uploading ${name}`}></progress>`
