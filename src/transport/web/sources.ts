@@ -102,6 +102,7 @@ export const SCRIPTS: Sources = {
   "message/thread.ts": () => import("@/web/message/thread.ts", { with: { type: "text" } }),
   "message/timeline.ts": () => import("@/web/message/timeline.ts", { with: { type: "text" } }),
   "message/typing.ts": () => import("@/web/message/typing.ts", { with: { type: "text" } }),
+  "message/unmentioned.ts": () => import("@/web/message/unmentioned.ts", { with: { type: "text" } }),
   "message/unsent_row.ts": () => import("@/web/message/unsent_row.ts", { with: { type: "text" } }),
   "message/uploads.ts": () => import("@/web/message/uploads.ts", { with: { type: "text" } }),
   "notification/desktop.ts": () => import("@/web/notification/desktop.ts", { with: { type: "text" } }),

@@ -5,10 +5,12 @@ import { call, listAll, post } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { attempt, useLatest } from "../core/notice.ts";
+import { attempt, notify, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
+import type { Mentions } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
+import { unmentionedIn } from "../message/unmentioned.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen, Heading } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
@@ -45,7 +47,9 @@ export function CommentsPane(
   const read = useLatest(() => listAll<Comment>(path), setComments);
   useLive(read, ({ type, data }) => type === "document.commented" && data.documentId === id, [id]);
   async function add(text: string, parentId?: string): Promise<void> {
-    await post(path, { text, ...parentId === undefined ? anchorOf(editor.current) : { parentId } });
+    const where = parentId === undefined ? anchorOf(editor.current) : { parentId };
+    const { mentions = {} } = await post<{ mentions?: Partial<Mentions> }>(path, { text, ...where });
+    for (const { name, reason } of unmentionedIn(mentions)) notify(`@${name} was not notified: ${reason}.`);
     read();
   }
   const roots = (comments ?? []).filter(({ parentId, resolved }) => parentId === null && (showsResolved || !resolved));

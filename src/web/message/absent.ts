@@ -5,23 +5,18 @@ import { useEffect, useState } from "preact/hooks";
 import { call, get } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
-import type { GroupMention, Mentions, Message, Page, Principal, Room } from "../core/resources.ts";
+import type { Message, Page, Principal, Room } from "../core/resources.ts";
 import { isGuest, myId } from "../core/session.ts";
 import { canModerate } from "../room/rooms.ts";
 import { isWithinWord, mentionNames } from "./markdown.ts";
 import { tokensOf } from "./plain_text.ts";
+import { unmentionedIn } from "./unmentioned.ts";
 
 /** What else such a name may end with ends the sentence. */
 const NAME = /@([A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?)/g;
 /** Each is a request. */
 const NAMES_MAX = 3;
 const FOUND_MAX = 100;
-const REASONS = {
-  not_allowed: "in a room of more than 100 only moderators can",
-  too_many_groups: "a message can mention at most 5 groups",
-  too_many_principals: "a message can mention at most 100 members",
-  too_many_names: "a message can mention at most 50 names",
-};
 
 /** By message and text, so that each is looked up once, however often it is shown. */
 const lookups = new Map<string, Promise<readonly Principal[]>>();
@@ -50,19 +45,10 @@ export default function Absent({ message, room }: { message: Message; room: Room
     });
   const mayAdd = canModerate(room) && room.kind !== "direct";
   return html`<div role="status">${
-    unmentioned(mentions).map(({ handle, state }) =>
-      html`
-        <p key=${handle}
-          class="row absent"><span>Nobody was notified by <b dir="auto">@${handle}</b>: ${state === "empty"
-            ? "none of the group is in this room"
-            : REASONS.too_many_principals}.</span></p>
-      `
-    )
-  }${
-    mentions.ignored?.map(({ name, reason }) =>
+    unmentionedIn(mentions).map(({ name, reason }) =>
       html`
         <p key=${name}
-          class="row absent"><span>Nobody was notified by <b dir="auto">@${name}</b>: ${REASONS[reason]}.</span></p>
+          class="row absent"><span>Nobody was notified by <b dir="auto">@${name}</b>: ${reason}.</span></p>
       `
     )
   }${
@@ -77,20 +63,11 @@ export default function Absent({ message, room }: { message: Message; room: Room
   }</div>`;
 }
 
-/** Groups that a text names, and that notify nobody. */
-function unmentioned({ groups = [] }: Mentions): GroupMention[] {
-  return groups.filter(({ state }) => state !== "mentioned");
-}
-
 /** Those whom a text names, although they are not mentioned. */
 async function readNamed({ text, mentions }: Message): Promise<readonly Principal[]> {
   // Guests cannot look up names.
   if (isGuest()) return [];
-  const known = new Set([
-    ...mentionNames(mentions).keys(),
-    ...unmentioned(mentions).map(({ handle }) => handle),
-    ...(mentions.ignored ?? []).map(({ name }) => name),
-  ]);
+  const known = new Set([...mentionNames(mentions).keys(), ...unmentionedIn(mentions).map(({ name }) => name)]);
   const names = namesIn(text ?? "").filter((name) => !known.has(name)).slice(0, NAMES_MAX);
   const pages = await Promise.all(
     names.map((q) => get<Page<Principal>>("v1/collaboration/principals", { q, limit: FOUND_MAX })),
