@@ -53,7 +53,16 @@ testOnEngines(
     const token = ok(await bob.post("/v1/collaboration/tokens", { name: CONFIDENTIAL, scopes: ["room.read"] }));
     ok(await owner.patch(`/v1/rooms/${roomId}`, { topic: CONFIDENTIAL }));
     ok(await owner.delete(`/v1/rooms/${roomId}/members/bob`));
-    const entries = await entriesOf(owner);
+    const { id: documentId } = ok(await owner.post("/v1/collaboration/documents", { title: CONFIDENTIAL }));
+    const path = `/v1/collaboration/documents/${documentId}`;
+    ok(await owner.put(`${path}/access/bob`, { role: "reader" }));
+    ok(await owner.delete(`${path}/access/bob`));
+    ok(await owner.delete(path));
+    const all = await entriesOf(owner);
+    const [deleted, unshared, shared, ...entries] = all;
+    assert.deepEqual([deleted?.operation, deleted?.resourceId], ["document.delete", documentId]);
+    assert.deepEqual([unshared?.operation, unshared?.resourceId], ["document.unshare", "bob"]);
+    assert.deepEqual([shared?.operation, shared?.changes["id"]], ["document.share", documentId]);
     assert.deepEqual(entries.map(({ operation, actorId, resourceId }) => [operation, actorId, resourceId]), [
       ["member.remove", "olga", "bob"],
       ["room.update", "olga", roomId],
@@ -73,18 +82,19 @@ testOnEngines(
 
     const named = async (query: string) => (await entriesOf(owner, query)).map(({ operation }) => operation);
     assert.deepEqual(await named("?actorId=bob"), ["token.create"]);
-    assert.deepEqual(await named("?resourceId=bob"), ["member.remove", "principal.update"]);
+    const ofBob = ["document.unshare", "document.share", "member.remove", "principal.update"];
+    assert.deepEqual(await named("?resourceId=bob"), ofBob);
     assert.deepEqual(await named("?operation=token"), ["token.create"]);
     assert.deepEqual(await named("?operation=room.update"), ["room.update"]);
     assert.deepEqual(await named("?operation=roo"), []);
     assert.deepEqual(await named("?to=2026-03-01T13:00:00%2B01:00"), [], "that is the time of all of them");
     const paged: Entry[] = [];
-    for (let cursor = ""; paged.length < entries.length;) {
+    for (let cursor = ""; paged.length < all.length;) {
       const page = ok(await owner.get(`${AUDIT}?limit=3${cursor}`));
       paged.push(...withoutReads(page.items));
       cursor = `&cursor=${page.nextCursor}`;
     }
-    assert.deepEqual(paged, entries);
+    assert.deepEqual(paged, all);
   },
 );
 
