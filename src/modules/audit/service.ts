@@ -9,7 +9,7 @@ import { type Client, isReadOnly, Outcome, type RecordedCall } from "@/core/oper
 import { type Cursors, type Page, paginate } from "@/core/page.ts";
 import { truncateText } from "@/core/text/text.ts";
 import type { RetentionService } from "@/modules/tenant/mod.ts";
-import { idBefore } from "@/ports/sql/filters.ts";
+import { lastIdOfSlice } from "@/ports/sql/filters.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { type AuditChain, CUT_AT_ONCE, headOf, type NewEntry } from "./chain.ts";
 import type { AuditEntry, AuditList, AuditVerification } from "./schema.ts";
@@ -185,7 +185,7 @@ async function findInPieces(
     return await new AuditStore(db).list(tenantId, filter, { before }, limit);
   }
   return await collectInSlices(before, limit, async (until, left) => {
-    const next = await idBefore(db, "audit_entry", tenantId, until);
+    const next = await lastIdOfSlice(db, "audit_entry", tenantId, until, "desc");
     return { rows: await new AuditStore(db).list(tenantId, filter, { before: until, since: next }, left), next };
   });
 }

@@ -1,10 +1,11 @@
 // SQL of principals, API tokens and revoked JWT ids. Token families have a store of their own.
 import type { Kysely } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
+import { collectInSlices } from "@/core/caller.ts";
 import { defineSignal } from "@/core/event/event.ts";
 import { inChunks, queryInChunks } from "@/core/page.ts";
-import { containsText } from "@/ports/sql/filters.ts";
-import { type Param, prepared } from "@/ports/sql/prepared.ts";
+import { containsText, lastIdOfSlice } from "@/ports/sql/filters.ts";
+import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
 
 /** Ids of the principals of hooks start with this. */
 export const HOOK_PREFIX = "hook:";
@@ -186,7 +187,7 @@ export class IdentityStore {
     return Number(row.n);
   }
 
-  list(
+  async list(
     tenantId: string,
     filter: { kind?: PrincipalKind | undefined; role?: TenantRole | undefined; q?: string | undefined },
     after: string | undefined,
@@ -201,8 +202,17 @@ export class IdentityStore {
       const part = filter.q;
       query = query.where(({ or }) => or(["display_name", "handle", "id"].map((column) => containsText(column, part))));
     }
-    if (after !== undefined) query = query.where("id", ">", after);
-    return query.orderBy("id").limit(limit).execute();
+    const page = (from: string | undefined, last: string | undefined, rows: number): Promise<PrincipalRow[]> =>
+      query.$if(from !== undefined, (part) => part.where("id", ">", from ?? ""))
+        .$if(last !== undefined, (part) => part.where("id", "<=", last ?? "")).orderBy("id").limit(rows).execute();
+    if (dialectOf(this.#db) !== "sqlite" || (filter.kind ?? filter.role ?? filter.q) === undefined) {
+      return await page(after, undefined, limit);
+    }
+    // No index has parts of names: all of a tenant may be read for few.
+    return await collectInSlices(after, limit, async (from, left) => {
+      const next = await lastIdOfSlice(this.#db, "principal", tenantId, from, "asc");
+      return { rows: await page(from, next, left), next };
+    });
   }
 
   /** Those of these names that are handles of other principals or groups than `id`, or ids of other principals. */

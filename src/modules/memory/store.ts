@@ -4,7 +4,7 @@ import { collectInSlices } from "@/core/caller.ts";
 import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import { containsText, equalsUnindexed, idBefore, inJsonList, selectRows } from "@/ports/sql/filters.ts";
+import { containsText, equalsUnindexed, inJsonList, lastIdOfSlice, selectRows } from "@/ports/sql/filters.ts";
 import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Memory, ScopeType } from "./schema.ts";
 
@@ -178,7 +178,7 @@ export class MemoryStore {
     if (scopes !== undefined && q === undefined) return await page(before, undefined, limit);
     // All facts of the tenant or of its scopes may be read for few.
     return await collectInSlices(before, limit, async (until, left) => {
-      const next = await idBefore(this.#db, "memory", tenantId, until);
+      const next = await lastIdOfSlice(this.#db, "memory", tenantId, until, "desc");
       return { rows: await page(until, next, left), next };
     });
   }

@@ -67,16 +67,17 @@ export function rowsAtOnce(db: object): number {
   return ROWS_AT_ONCE[dialectOf(db)];
 }
 
-/** The id of the row where the next statement begins, by the ids of a tenant, before an id; `undefined` if one reads all others. */
-export async function idBefore(
+/** The id of the last row that the next statement reads after an id, by the ids of a tenant; `undefined` if it reads all others. */
+export async function lastIdOfSlice(
   db: AnyDatabase,
   table: string,
   tenantId: string,
-  before: string | undefined,
+  after: string | undefined,
+  order: "asc" | "desc",
 ): Promise<string | undefined> {
   let query = db.selectFrom(table).select("id").where("tenant_id", "=", tenantId);
-  if (before !== undefined) query = query.where("id", "<", before);
-  return (await query.orderBy("id", "desc").limit(1).offset(rowsAtOnce(db) - 1).executeTakeFirst())?.id;
+  if (after !== undefined) query = query.where("id", order === "asc" ? ">" : "<", after);
+  return (await query.orderBy("id", order).limit(1).offset(rowsAtOnce(db) - 1).executeTakeFirst())?.id;
 }
 
 /** Sorting so few rows is faster than skipping many. */

@@ -7,6 +7,7 @@ import { openGateway } from "../../harness.ts";
 import { pause } from "../../wait.ts";
 import { callConcurrently, sortedStatuses } from "../concurrency.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, readRoomEvents } from "../fixtures.ts";
+import { recordQueries } from "../query_log.ts";
 
 const PRINCIPALS = "/v1/collaboration/principals";
 const TENANT = "/v1/collaboration/tenant";
@@ -183,4 +184,30 @@ Deno.test("the time zone of a principal is a named zone, not an offset", async (
     assertProblem(await alice.patch("/v1/collaboration/me", { timezone }), 422, "validation_failed");
   }
   assert.equal(ok(await alice.patch("/v1/collaboration/me", { timezone: "europe/vienna" })).timezone, "Europe/Vienna");
+});
+
+Deno.test("SQLite looks for a few of very many principals in slices, between which others are served", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await createCallers(gateway, "alice");
+  const { db } = gateway.app.store;
+  const row = await db.selectFrom("principal").selectAll().where("id", "=", "alice").executeTakeFirstOrThrow();
+  const others = Array.from({ length: 4100 }, (_, n) => ({
+    ...row,
+    id: `prn_${String(n).padStart(4, "0")}`,
+    handle: `other${n}`,
+    display_name: n % 1500 === 7 ? "A needle" : "Other",
+  }));
+  await gateway.app.store.write((tx) => tx.insertMany("principal", others));
+  const statements = await recordQueries(async () => {
+    const found: string[] = [];
+    for (let cursor = ""; cursor !== "end";) {
+      const { items, nextCursor } = ok(await alice.get(`${PRINCIPALS}?q=needle&limit=2${cursor}`));
+      found.push(...items.map(({ id }: { id: string }) => id));
+      cursor = nextCursor === null ? "end" : `&cursor=${nextCursor}`;
+    }
+    assert.deepEqual(found, ["prn_0007", "prn_1507", "prn_3007"]);
+  });
+  const pieces = statements.filter(({ sql }) => sql.includes("fold_case"));
+  assert.equal(pieces.length, 4, "two for the first page, as many for the next");
+  assert.equal(pieces.filter(({ sql }) => sql.includes('"id" <= ')).length, 3);
 });
