@@ -10,7 +10,7 @@ import { Cluster, hasServers } from "./cluster.ts";
 
 const SCHEDULED = "/v1/messages/scheduled";
 const LOST_RESULT = "writing the job result failed";
-/** Counted as deaths of the process, two would end the job. */
+/** Counted as deaths of the process, the second and third would delay the job by minutes. */
 const OUTAGES = 3;
 
 Deno.test({
