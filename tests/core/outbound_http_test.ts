@@ -407,11 +407,10 @@ Deno.test("the parts of a response arrive as they are sent", async () => {
   assert.equal((await reader?.read())?.done, true);
 });
 
-Deno.test("the events of many streams at a time are given out together", async () => {
-  const [EVENTS, STREAMS] = [300, 40];
+Deno.test("the small parts of a stream are read together", async () => {
+  const EVENTS = 300;
   const event = "data: [1]\n\n";
-  await using server = serve(({ url, signal }) => {
-    if (!url.endsWith("/speaker")) return neverEnding(() => {});
+  await using server = serve(({ signal }) => {
     let said = 0;
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
       await pause(1);
@@ -422,16 +421,14 @@ Deno.test("the events of many streams at a time are given out together", async (
   });
   const outbound = createOutbound(LOOPBACK);
   const json = { bytesMax: 1000, depthMax: 5, valuesMax: 50 };
-  const call = (path: string) => outbound(`http://127.0.0.1:${server.port}/${path}`, {}, { json });
-  const others = await Promise.all(Array.from({ length: STREAMS }, () => call("other")));
+  const { body } = await outbound(`http://127.0.0.1:${server.port}/`, {}, { json });
   let [text, pieces] = ["", 0];
-  for await (const piece of (await call("speaker")).body?.pipeThrough(new TextDecoderStream()) ?? []) {
+  for await (const piece of body?.pipeThrough(new TextDecoderStream()) ?? []) {
     text += piece;
     pieces++;
   }
   assert.equal(text, event.repeat(EVENTS));
-  assert.ok(pieces < EVENTS / 2, `${pieces}`);
-  await Promise.all(others.map(({ body }) => body?.cancel()));
+  assert.ok(pieces < EVENTS / 4, `${pieces}`);
 });
 
 Deno.test("a call that is aborted or whose body is cancelled ends the connection", async () => {

@@ -45,7 +45,7 @@ export function createOutbound(
   { allow, resolve = resolveName, connectMs = CONNECT_MS, ca, count = () => {} }: OutboundDeps,
 ): Outbound {
   const policy = new AddressPolicy(allow, resolve);
-  const open = { count: 0 };
+  let jsonBodies = 0;
 
   async function outbound(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
     try {
@@ -90,7 +90,13 @@ export function createOutbound(
             ca,
           }),
       );
-      return toResponse(response, { maxBytes: bodyMaxBytes, json, call: call.signal, end, open });
+      return toResponse(response, {
+        maxBytes: bodyMaxBytes,
+        json,
+        call: call.signal,
+        end,
+        n: json === undefined ? 0 : jsonBodies++,
+      });
     } catch (thrown) {
       end();
       throw thrown;

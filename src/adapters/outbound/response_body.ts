@@ -11,10 +11,11 @@ import { limitJson } from "./json_limit.ts";
 const JSON_PIECE_BYTES = 8 * 1024;
 /**
  * Small parts of JSON cost much more one by one than together: most of it is to wake up for each. So after such a part the connection
- * rests, and the system gathers what comes: longer, the more streams are open. Rests end at multiples of a slot, so that streams
- * are read one after the other.
+ * rests, and the system gathers what comes.
  */
-const REST = { slotMs: 25, slotsMin: 2, slotsMax: 4 };
+const REST_MS = 100;
+/** The rests of some streams end together, those of the next ones at another time: to read many at once delays others. */
+const GROUP = { streams: 4, apartMs: 35 };
 /** Parts before the first rest: a response begins at once. */
 const EARLY_PARTS = 3;
 /** Chunks of a body, beside one for so many of its bytes: each takes as long as a thousand bytes. */
@@ -29,8 +30,8 @@ export type BodyOptions = {
   call: AbortSignal;
   /** Called when the stream has ended, in any way. */
   end: () => void;
-  /** Number of open streams of JSON, of all calls. */
-  open: { count: number };
+  /** Number of this body among those with JSON, of all calls. */
+  n: number;
 };
 
 /** Throws `response_too_large` for a body whose announced length is too much. */
@@ -70,7 +71,6 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     this.#account = json === undefined ? undefined : currentAccount();
     this.#excessOf = json === undefined ? () => undefined : limitJson(json);
     this.#pieceBytes = json === undefined ? Infinity : JSON_PIECE_BYTES;
-    if (json !== undefined) options.open.count++;
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
@@ -141,7 +141,7 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
 
   /** After a small part, the connection is not read for a while. */
   async #rest(): Promise<void> {
-    const { json, open } = this.#options;
+    const { json, n } = this.#options;
     if (json === undefined || this.#bytes === this.#partStart) return;
     // What was just read makes the runtime read on, but in this tick only. It may have been the last part.
     await nextTick();
@@ -150,8 +150,8 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
     this.#parts++;
     if (this.#isOver || bytes >= JSON_PIECE_BYTES || this.#parts <= EARLY_PARTS) return;
     this.#incoming.socket.pause();
-    const slots = Math.min(Math.max(open.count, REST.slotsMin), REST.slotsMax);
-    await delay(slots * REST.slotMs - performance.now() % REST.slotMs, this.#over.signal);
+    const phaseMs = Math.floor(n / GROUP.streams) * GROUP.apartMs;
+    await delay(REST_MS - (performance.now() + phaseMs) % REST_MS, this.#over.signal);
   }
 
   /** What waits, up to the length of a piece; a copy, since the connection uses its buffers again. */
@@ -190,7 +190,6 @@ class BodySource implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   #finish(): void {
-    if (this.#options.json !== undefined && !this.#isOver) this.#options.open.count--;
     this.#over.abort();
     this.#options.call.removeEventListener("abort", this.#abort);
     this.#incoming.destroy();
