@@ -1,5 +1,6 @@
 // `/docs` in a real browser: it renders under its own strict policy, and Authorize and Try it out work.
 import assert from "node:assert/strict";
+import axe from "npm:axe-core@4.14.1" with { type: "text" };
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { createHttpHandler } from "@/transport/http/server.ts";
 import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
@@ -13,6 +14,10 @@ const COLORS = `[
   Number(getComputedStyle(document.querySelector(".swagger-ui")).color.match(/\\d+/)[0]) > 180,
 ]`;
 const COLORS_OF = { light: ["rgba(0, 0, 0, 0)", false], dark: ["rgb(28, 32, 34)", true] };
+
+/** What the style of the page can do for accessibility. */
+const FINDINGS = `axe.run(document, { runOnly: ["color-contrast", "select-name"] }).then(({ violations }) =>
+  violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + " " + html)))`;
 
 /** A path prefix of a proxy. */
 const PREFIX = "/team/gateway";
@@ -112,6 +117,10 @@ Deno.test({
         await page.goto(`${origin}${PREFIX}/docs`);
         await page.locator(".btn.authorize").first().waitFor();
         assert.deepEqual(await page.evaluate(COLORS), COLORS_OF[colorScheme]);
+        await page.locator("[data-tag=rooms]").first().click();
+        await page.locator(".opblock").first().waitFor();
+        await page.evaluate(axe);
+        assert.deepEqual(await page.evaluate(FINDINGS), [], colorScheme);
       }
     } finally {
       await browser?.close();

@@ -28,11 +28,21 @@ SwaggerUIBundle({
 const ICON =
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f6feb"/><path d="M7 9h18v11H15l-5 4v-4H7z" fill="#fff"/></svg>`;
 
+/** Without the list of servers, which has one entry and no name; its other rules give texts enough contrast. */
 const STYLE = `:root { color-scheme: light dark }
 body { margin: 0 }
 nav { padding: 10px 20px; font: 14px sans-serif; background: #1b1b1b }
 nav a { color: #fff; margin-right: 16px }
 .dark-mode .swagger-ui .header-col { color: inherit }
+.swagger-ui .servers-title, .swagger-ui .servers { display: none }
+.swagger-ui .microlight span[style*="211, 99, 99"] { color: #ff9a9a !important }
+html:not(.dark-mode) .swagger-ui .opblock .opblock-summary-method { color: #000; text-shadow: none }
+html:not(.dark-mode) .swagger-ui .info .title small { background: #5b6270 }
+html:not(.dark-mode) .swagger-ui .info .title small.version-stamp { background: #4d6b02 }
+html:not(.dark-mode) .swagger-ui .info a { color: #1f5fbf }
+html:not(.dark-mode) .swagger-ui .btn.authorize { color: #17734a; border-color: currentColor }
+html:not(.dark-mode) .swagger-ui .btn.authorize svg { fill: currentColor }
+html:not(.dark-mode) .swagger-ui .parameter__in { color: #5a5a5a }
 `;
 
 const CSS = "text/css; charset=utf-8";
@@ -116,7 +126,7 @@ function pageOf(documents: readonly string[]): string {
 </head>
 <body>
 <nav><a href="./">Web client</a>${links}</nav>
-<div id="ui"></div>
+<main id="ui"></main>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/init.js"></script>
 </body>
