@@ -1,5 +1,6 @@
 // Authorization and locks of documents: by the roles of their room or, for private ones, of their readers.
 import { type Actor, hasScope, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
+import { hashText } from "@/core/crypto.ts";
 import { roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -15,7 +16,7 @@ export type LockedDocument = DocumentGrant & {
   tx: Transaction<DocumentTables>;
   /** Epoch of the lock's stream; changes when the database is restored from a backup. */
   epoch: string;
-  /** Changes with the settings of the document and, on PostgreSQL, with the access to its room. */
+  /** Changes with the settings of the document, with its readers and, on PostgreSQL, with the access to its room. */
   accessStamp: string;
 };
 type Which = "live" | "deleted";
@@ -64,9 +65,11 @@ export class DocumentAccess {
       : [lockStreamOf(id), ...roomId === null ? [] : [roomStream(roomId)]];
     const locks = await tx.reserveAll(context.actor.tenantId, new Map(streams.map((stream) => [stream, 0])));
     const epoch = locks.get(lockStreamOf(id))?.epoch ?? "";
-    const roomVersion = roomId === null ? undefined : locks.get(roomStream(roomId))?.accessVersion;
     const grant = await this.require(context, id, which, tx);
-    return { tx, epoch, accessStamp: `${grant.row.version}/${roomVersion}`, ...grant };
+    const readers = roomId === null
+      ? hashText(JSON.stringify(await new DocumentStore(tx.db).readers(context.actor.tenantId, id)))
+      : locks.get(roomStream(roomId))?.accessVersion;
+    return { tx, epoch, accessStamp: `${grant.row.version}/${readers}`, ...grant };
   }
 
   /** Throws unless the caller has the role in the room that the operation requires. */

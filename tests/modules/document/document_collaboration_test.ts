@@ -10,7 +10,7 @@ import { captureLog } from "../../log_capture.ts";
 import { allEnded, until } from "../../wait.ts";
 import { EditorFixture, recordRenewals, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
-import { completeSearch } from "../fixtures.ts";
+import { completeSearch, ok } from "../fixtures.ts";
 import { connectNode } from "../postgres_node.ts";
 
 Deno.test("two editors and a REST editor see each other's changes, and the store has them all", async () => {
@@ -612,6 +612,31 @@ testOnPostgres(
     await node.begin(async (sql) => {
       await sql`update stream set head = head + 1 where name = ${room}`;
       await sql`delete from member where room_id = ${documents.roomId} and principal_id = 'member'`;
+    });
+    owner.insert(0, "secret ");
+    await owner.waitUntilSaved();
+    await until(() => member.authFailures.length + member.closeReasons.length > 0, "the member is disconnected");
+    assert.equal(member.text, "before start");
+  },
+);
+
+testOnPostgres(
+  "a reader whom a private document is no longer shared with receives no edit after that, also before this node is notified",
+  async (environment) => {
+    await using fixture = await EditorFixture.open("", environment);
+    const { documents, server, token } = fixture;
+    const { id } = ok(await documents.as("owner").post(PATH, { title: "Mine", text: "start" }));
+    ok(await documents.as("owner").put(`${PATH}/${id}/access/member`, { role: "reader" }));
+    const [owner, member] = await allEnded([
+      server.openSyncedEditor(id, token("owner")),
+      server.openSyncedEditor(id, token("member")),
+    ]);
+    owner.insert(0, "before ");
+    await until(() => member.text === "before start", "both are connected");
+    await using node = connectNode(environment);
+    await node.begin(async (sql) => {
+      await sql`update stream set head = head + 1 where name = 'principal:member'`;
+      await sql`delete from document_access where document_id = ${id} and principal_id = 'member'`;
     });
     owner.insert(0, "secret ");
     await owner.waitUntilSaved();
