@@ -1,4 +1,5 @@
 // A person who has left traces everywhere, and what the database has of them.
+import { existsSync } from "node:fs";
 import { type Kysely, sql } from "kysely";
 import type { Caller, Harness } from "../../harness.ts";
 import { BASE, createResources } from "../../resource_fixture.ts";
@@ -125,7 +126,20 @@ async function blobColumns({ app }: Harness): Promise<{ table: string; column: s
   return rows;
 }
 
-/** The columns that have one of these texts, in any case, each with how many rows and one of them. */
+/** The stored contents of files, exports and imports, by name. */
+async function contentsOf(folder: string): Promise<Map<string, string>> {
+  const contents = new Map<string, string>();
+  // Made with the first file.
+  if (!existsSync(folder)) return contents;
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const path = `${folder}/${name}`;
+    if (!isDirectory) contents.set(name, new TextDecoder("latin1").decode(await Deno.readFile(path)).toLowerCase());
+    else for (const [inner, content] of await contentsOf(path)) contents.set(inner, content);
+  }
+  return contents;
+}
+
+/** The columns that have one of these texts, in any case, each with how many rows and one of them; and contents of files. */
 export async function findTexts(gateway: Harness, texts: readonly string[]): Promise<Record<string, string>> {
   const db = gateway.app.store.db as unknown as Kysely<unknown>;
   const found: Record<string, string> = {};
@@ -148,6 +162,10 @@ export async function findTexts(gateway: Harness, texts: readonly string[]): Pro
       const count = contents.filter((content) => content.includes(text.toLowerCase())).length;
       if (count > 0) found[`${table}.${column} ${text}`] = `${count} rows`;
     }
+  }
+  for (const [name, content] of await contentsOf(gateway.folder)) {
+    const kind = name.slice(0, name.indexOf("_"));
+    for (const text of texts) if (content.includes(text.toLowerCase())) found[`blob.${kind} ${text}`] = name;
   }
   return found;
 }
