@@ -19,6 +19,7 @@ Deno.test("an unknown field yields a suggestion, or that the token identifies th
       ["parent_id", "Unknown field; did you mean replyToId?"],
       ["client_message_id", "Unknown field; did you mean clientMessageId?"],
       ["clientMesageId", "Unknown field; did you mean clientMessageId?"],
+      ["client", "Unknown field; did you mean clientMessageId?"],
       ["zzyzx", "Unknown field"],
     ] as const
   ) {

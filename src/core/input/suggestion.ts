@@ -24,6 +24,9 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   input: ["arguments", "args", "params", "parameters"],
   version: ["etag", "revision"],
 };
+/** The only name that begins with so many letters is suggested for them. */
+const PREFIX_MIN = 4;
+
 /** Names of a caller, which no input has: the token identifies the caller. */
 const CALLER_FIELDS = ["senderid", "sender", "userid", "user", "authorid", "author", "from", "createdby", "actorid"];
 
@@ -48,7 +51,9 @@ export function nearestName(name: string, known: readonly string[]): string | un
     const distance = Math.abs(written.length - other.length) > most ? Infinity : editDistance(written, other);
     return distance <= most ? [{ one, distance }] : [];
   }).toSorted((a, b) => a.distance - b.distance);
-  return best?.one;
+  if (best !== undefined) return best.one;
+  const longer = written.length < PREFIX_MIN ? [] : known.filter((one) => normalizeName(one).startsWith(written));
+  return longer.length === 1 ? longer[0] : undefined;
 }
 
 /** Levenshtein distance: insertions, deletions and substitutions between two words. */
