@@ -9,7 +9,7 @@ import { Claims } from "@/modules/identity/mod.ts";
 
 /** The options of the command. */
 export const TOKEN_USAGE =
-  "usage: deno task token --sub <id> [--tenant <id>] [--kind human|agent|service] [--name <text>] " +
+  "usage: deno task token --sub <id> [--tenant <id>] [--kind human|agent|service] [--owner <id>] [--name <text>] " +
   `[--role ${TENANT_ROLES.join("|")}] ` +
   "[--scope <space list>] [--ttl <seconds>]";
 
@@ -54,6 +54,7 @@ function parseArguments(args: readonly string[]) {
         sub: option,
         tenant: option,
         kind: option,
+        owner: option,
         name: option,
         role: option,
         scope: option,

@@ -16,12 +16,13 @@ const config = readConfig({ get: (name) => name === "SVC_JWT_SECRET" ? SECRET : 
 Deno.test("token signs what the gateway would take, and names the flag of what it would not", async () => {
   const flags = ["--sub", "alice", "--tenant", "acme", "--kind", "agent", "--name", "Al", "--role", "guest"];
   const { iat = 0, exp, jti, ...claims } = decodeJwt(
-    await mintToken(config, [...flags, "--scope", "room.read", "--ttl", "60"]),
+    await mintToken(config, [...flags, "--owner", "bob", "--scope", "room.read", "--ttl", "60"]),
   );
   assert.deepEqual(claims, {
     sub: "alice",
     tenant: "acme",
     kind: "agent",
+    owner: "bob",
     name: "Al",
     role: "guest",
     scope: "room.read",
