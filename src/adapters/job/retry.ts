@@ -1,7 +1,6 @@
 // When jobs that failed, or whose process ended, are tried again.
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import type { JobKind } from "@/core/job.ts";
-import type { ClaimedJob } from "./queries.ts";
 
 /** About as long is the pause after the first failure. */
 export const BACKOFF_FIRST_MS = 1000;
@@ -29,6 +28,6 @@ export function backoffMs(attempts: number, firstMs = BACKOFF_FIRST_MS, maxMs = 
 }
 
 /** How long a dead job waits until it is tried again, if its kind is. */
-export function revivalMs(kind: JobKind, { revivals }: ClaimedJob): number {
+export function revivalMs(kind: JobKind, { revivals }: { revivals: number }): number {
   return isRevived(kind) ? backoffMs(revivals + 1, BACKOFF_MAX_MS, REVIVAL_MAX_MS) : 0;
 }
