@@ -99,6 +99,19 @@ browserTest("what could not be read says so, and can be read again", async (t) =
       await page.locator(".chat .file-card", { hasText: "broken.png" }).waitFor();
       assert.equal(await page.locator(".chat .picture").count(), 0);
     });
+    await t.step("a dialog that could not be loaded says so in words, and is loaded the next time", async () => {
+      const open = async (): Promise<void> => {
+        await page.getByRole("button", { name: "Room menu" }).click();
+        await page.getByRole("menuitem", { name: "Go to a date" }).click();
+      };
+      await page.route("**/message-date_jump.ts", (route) => route.abort());
+      await open();
+      await page.locator(".notices").getByText("This could not be loaded. Try again, or load the page again.")
+        .waitFor();
+      await page.unroute("**/message-date_jump.ts");
+      await open();
+      await page.getByRole("dialog", { name: "Go to a date" }).getByRole("button", { name: "Cancel" }).click();
+    });
     await t.step("who does not exist is not asked for again", async () => {
       await visit(page, "people/carol");
       await page.getByText("This person is not available.").waitFor();

@@ -7,6 +7,8 @@ import { ApiError } from "./api.ts";
 type Notice = { id: number; text: string; isProblem: boolean; isLasting: boolean };
 
 const SHOWN_MS = 6000;
+/** What browsers say of a script. Firefox loads it again with the page only. */
+const NOT_LOADED = /dynamically imported|importing a module/i;
 
 export const notices = signal<readonly Notice[]>([]);
 let nextId = 1;
@@ -70,5 +72,6 @@ export function messageOf(error: unknown): string {
     const field = first?.pointer.replace(/^\//, "").replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
     return first === undefined ? error.message : `${field}: ${first.detail}`;
   }
-  return error instanceof Error ? error.message : String(error);
+  const text = error instanceof Error ? error.message : String(error);
+  return NOT_LOADED.test(text) ? "This could not be loaded. Try again, or load the page again." : text;
 }
