@@ -24,9 +24,10 @@ export type TenantOrigins = {
 
 /** The engine's own reader of bodies keeps memory of longer ones: 200 of 5 MB left 2.5 GB to the process. */
 const LARGE_BYTES = 256 * 1024;
-/** Reads of a body until others are served, and what one of them costs. A network sends far fewer of most bodies. */
+/** Reads of a body until others are served, and what one of them and its bytes cost. A network sends far fewer of most bodies. */
 const READS_PER_SLICE = 256;
 const READ_MS = 0.01;
+const BYTE_MS = 1 / 1024 / 1024;
 
 type ReadOptions = {
   /** Of a body with more than `LARGE_BYTES`, the rest is read once it has resolved. */
@@ -59,7 +60,7 @@ export async function readBytes(
     const onRead = (bytes: number): Promise<void> | undefined => {
       size += bytes;
       if (size > maxBytes) throw tooLarge();
-      if (isLarge || size <= LARGE_BYTES) return pace();
+      if (isLarge || size <= LARGE_BYTES) return pace(bytes);
       isLarge = true;
       return onLarge?.();
     };
@@ -73,15 +74,14 @@ export async function readBytes(
 
 /**
  * Returns a function to call after each read of a body. Chunks that have arrived are read without a tick in between, so every so
- * many reads others are served, and the account is charged.
+ * many reads others are served. The account is charged, and waits while it has used its share.
  */
-export function createReadPacer(account = currentAccount()): () => Promise<void> | undefined {
+export function createReadPacer(account = currentAccount()): (bytes: number) => Promise<void> | undefined {
   let reads = 0;
-  return () => {
-    if (++reads % READS_PER_SLICE !== 0) return undefined;
-    if (account === undefined) return nextTick();
-    account.consume(READS_PER_SLICE * READ_MS);
-    return account.waitForSlice();
+  return (bytes) => {
+    account?.consume(READ_MS + bytes * BYTE_MS);
+    if (++reads % READS_PER_SLICE !== 0 && (account === undefined || account.waitMs === 0)) return undefined;
+    return account === undefined ? nextTick() : account.waitForSlice();
   };
 }
 

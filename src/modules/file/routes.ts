@@ -1,8 +1,9 @@
 // Routes for uploading and downloading contents, both streamed.
 import { exampleId } from "@/core/id.ts";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, chargedTo } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
-import { notVisible } from "@/core/fault.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import { Slots } from "@/core/limit/slots.ts";
 import type { Context } from "@/core/operation.ts";
 import { parseQuery, type Route, type RouteCall, type RouteDocument, routeSchema } from "@/core/http/route.ts";
 import { type RoomAccess, RoomId } from "@/modules/room/mod.ts";
@@ -26,7 +27,7 @@ import type { FileWriter } from "./writer.ts";
 export const FILE_PATH = "/v1/collaboration/files";
 
 type Deps = { files: FileService; writer: FileWriter; roomAccess: RoomAccess };
-type Upload = { actor: Actor; requestId: string; request: Request; once: RouteCall["runOnce"] };
+type Upload = { actor: Actor; requestId: string; signal: AbortSignal; request: Request; once: RouteCall["runOnce"] };
 
 const UploadQuery = z.strictObject({ name: z.string().optional(), roomId: RoomId.optional() });
 const ContentQuery = z.strictObject({
@@ -102,8 +103,19 @@ const FILE_CONTENT_DOCUMENT: RouteDocument = {
   responses: CONTENT_RESPONSES,
 };
 
+/** Uploads of a principal and its agents: the runtime has up to a megabyte of each that is read, and less of those that wait. */
+const UPLOADS = { read: 8, sent: 32 };
+
+function tooMany(): Fault {
+  return new Fault("rate_limited", `At most ${UPLOADS.sent} uploads at the same time`, { retryAfterMs: 1000 });
+}
+
 export function fileRoutes(deps: Deps): Route[] {
   const { files } = deps;
+  const uploads = new Slots({
+    perKey: [UPLOADS.read],
+    places: { total: Infinity, perKey: [UPLOADS.sent], full: tooMany },
+  });
   return [{
     name: "file.upload",
     summary: "Upload a file",
@@ -111,7 +123,8 @@ export function fileRoutes(deps: Deps): Route[] {
       "The type is detected from the content. JPEG, PNG, WebP and GIF files are stored without metadata, except " +
       "color profile and orientation. Attach the file to a message within 24 hours, or name its id in a document, a comment, or the description of a " +
       "task or event, such as in the address of an image: it then stays there, for all readers. An upload that stalls for " +
-      "30 s, or is slower than 4 kB a second overall, is aborted. Requires the scope `file.write`.",
+      "30 s, or is slower than 4 kB a second overall, is aborted. A principal and its agents may have " +
+      `${UPLOADS.sent} at the same time, of which ${UPLOADS.read} are read; the others wait. Requires the scope \`file.write\`.`,
     tag: "file",
     method: "POST",
     path: FILE_PATH,
@@ -135,8 +148,8 @@ export function fileRoutes(deps: Deps): Route[] {
       "idempotency_key_reused",
     ],
     document: FILE_UPLOAD_DOCUMENT,
-    async handle(request, { actor, requestId, runOnce }) {
-      const file = await upload(deps, { actor, requestId, request, once: runOnce });
+    async handle(request, { actor, requestId, signal, runOnce }) {
+      const file = await upload({ ...deps, uploads }, { actor, requestId, signal, request, once: runOnce });
       return Response.json(file, { status: 201, headers: { Location: `${FILE_PATH}/${file.id}` } });
     },
   }, {
@@ -170,9 +183,10 @@ export function fileRoutes(deps: Deps): Route[] {
 }
 
 async function upload(
-  { writer, roomAccess }: Pick<Deps, "writer" | "roomAccess">,
-  { actor, requestId, request, once }: Upload,
+  { writer, roomAccess, uploads }: Pick<Deps, "writer" | "roomAccess"> & { uploads: Slots },
+  { actor, requestId, signal, request, once }: Upload,
 ): Promise<StoredFile> {
+  using _slot = await uploads.acquire([chargedTo(actor)], signal);
   const query = parseQuery(request, UploadQuery);
   const type = request.headers.get("Content-Type") ?? undefined;
   const isForm = /^multipart\/form-data\b/i.test(type ?? "");

@@ -6,7 +6,7 @@ import { enforceMinimumRate } from "@/modules/file/mod.ts";
 import { peekStream } from "@/modules/file/stream.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { cpuTimeMs } from "../../cpu_time.ts";
-import { WAIT_MS } from "../../wait.ts";
+import { allEnded, until, WAIT_MS } from "../../wait.ts";
 import { openGateway } from "../../harness.ts";
 import { download, FILES, formOf, listFiles, pngHeader, sha256, upload, uploadForm } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok } from "../fixtures.ts";
@@ -367,6 +367,38 @@ Deno.test("an upload below the minimum rate is aborted, and one that is only slo
   assert.equal(await taken(sender(1000, 240, 300)), 300_000);
   await assert.rejects(taken(sender(1000, 260, 10_000)), { code: "bad_request", message: /slower than 4 kB a second/ });
   assert.ok(isLetGo);
+});
+
+Deno.test("an owner has a bounded number of uploads at the same time, of which some wait, and others have theirs", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  let started = 0;
+  const rest = Promise.withResolvers<void>();
+  const slow = () => {
+    let isStarted = false;
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        if (isStarted) {
+          await rest.promise;
+          controller.enqueue(new Uint8Array(1));
+          return controller.close();
+        }
+        isStarted = true;
+        started++;
+        controller.enqueue(new Uint8Array(1));
+      },
+    }, { highWaterMark: 0 });
+    return upload(gateway, alice, { name: "slow.bin" }, body, { "content-length": "2" });
+  };
+  const uploads = Array.from({ length: 32 }, slow);
+  await until(() => started === 8, "some are read");
+  const refused = await upload(gateway, alice, { name: "more.bin" }, "content");
+  assertProblem(refused, 429, "rate_limited");
+  assert.equal((await upload(gateway, bob, { name: "other.bin" }, "content")).status, 201);
+  assert.equal(started, 8);
+  rest.resolve();
+  assert.ok((await allEnded(uploads)).every(({ status }) => status === 201));
+  assert.equal((await upload(gateway, alice, { name: "more.bin" }, "content")).status, 201);
 });
 
 Deno.test("file.upload with an Idempotency-Key stores a file once, also if the response is lost", async () => {
