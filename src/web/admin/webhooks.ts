@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, get, listAll, post } from "../core/api.ts";
-import { count, fullTimeOf } from "../core/format.ts";
+import { count, fullTimeOf, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
@@ -47,7 +47,7 @@ const PATH = "v1/collaboration/webhooks";
 export function Webhooks(): VNode {
   const { items, read, act } = useList(() => listAll<Webhook>(PATH));
   return html`
-    <p class="row spread"><span class="dim">Events of your tenant, sent to your own services in order.</span>
+    <p class="row spread"><span class="dim">Events of your team, sent to your own services in order.</span>
       <button type="button" class="primary" onClick=${() => openNew(read)}>New webhook</button></p>
     <${Placeholder} items=${items} read=${read} text="No webhooks." />
     <ul class="rows">${(items ?? []).map((one) =>
@@ -100,10 +100,10 @@ function detailsOf({ description, events, disabledReason, nextAttemptAt, lastErr
   return [
     description,
     events.join(", "),
-    disabledReason === null ? null : `disabled: ${disabledReason}`,
-    nextAttemptAt === null ? null : `next attempt ${fullTimeOf(nextAttemptAt)}`,
-    lastError,
-  ].filter((one) => one !== null && one !== "").join(", ");
+    disabledReason === null ? null : `disabled: ${disabledReason.replaceAll("_", " ")}`,
+    nextAttemptAt === null ? null : `next attempt ${shortTimeOf(nextAttemptAt)}`,
+    lastError?.replaceAll("_", " "),
+  ].filter((one) => one).join(", ");
 }
 
 function setEnabled(id: string, enabled: boolean): Promise<unknown> {
