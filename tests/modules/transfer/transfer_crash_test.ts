@@ -1,6 +1,7 @@
 // Imports and exports that are cut short: by a crash, a stop, a cancel, a concurrent repeat, or time. What was imported is counted
 // and published once, and nothing of them is left behind.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { JobRunner } from "@/adapters/job/runner.ts";
 import { type Harness, openGateway } from "../../harness.ts";
 import { listFiles } from "../file/file_harness.ts";
@@ -115,12 +116,18 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
   });
 }
 
+/** As if the process of jobs that run had ended three more times meanwhile, over an hour. */
+async function countMoreDeaths({ app: { store } }: Harness): Promise<void> {
+  await store.write((tx) => sql`update job set deaths = deaths + 3 where state = 'running'`.execute(tx.db));
+}
+
 Deno.test("an import whose process always ends with it fails, and another may be created", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const id = await uploadArchive(gateway, boss, "mattermost", mattermostArchive());
     for (let n = 0; n < 2; n++) await crashAfterWrites(gateway, 4);
     assert.equal((await boss.post(IMPORTS, { kind: "slack" })).body.code, "already_running");
+    await countMoreDeaths(gateway);
     await gateway.runJobs();
     const { body } = await boss.get(`${IMPORTS}/${id}`);
     assert.deepEqual([body.state, body.failure.code], ["failed", "internal"]);
@@ -137,6 +144,7 @@ Deno.test("an export whose process always ends with it fails, and another may be
     await crashAfterWrites(gateway, 2);
     const { body: { items: [made] } } = await boss.get(EXPORTS);
     assert.equal((await boss.post(EXPORTS, { kind: "tenant" })).body.code, "already_running");
+    await countMoreDeaths(gateway);
     await gateway.runJobs();
     const { body } = await boss.get(`${EXPORTS}/${made.id}`);
     assert.deepEqual([body.state, body.failure?.code], ["failed", "internal"]);
