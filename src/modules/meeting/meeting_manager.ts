@@ -150,9 +150,8 @@ export class MeetingManager {
     tx?: Tx,
   ): Promise<{ row: MeetingRow; grant: RoomGrant }> {
     const { roomAccess } = this.#deps;
-    const absent = notVisible("meeting");
-    if (row === undefined || await roomAccess.find(context.actor, row.room_id, tx?.db) === undefined) throw absent;
-    return { row, grant: await roomAccess.require(context, row.room_id, tx && { tx }) };
+    if (row === undefined) throw notVisible("meeting");
+    return { row, grant: await roomAccess.require(context, row.room_id, { tx, resource: { noun: "meeting" } }) };
   }
 
   async #withUpkeep<Result>(

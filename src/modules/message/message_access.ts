@@ -27,12 +27,9 @@ export class MessageAccess {
     const { store, roomAccess } = this.#deps;
     const { db } = tx ?? store;
     const row = await new MessageStore(db).find(context.actor.tenantId, id);
-    const notFound = notVisible("message");
-    if (row === undefined) throw notFound;
-    // Visibility before the role: a missing role would reveal that the message exists.
-    const visible = await roomAccess.find(context.actor, row.room_id, db);
-    if (visible === undefined || row.seq <= hiddenUpTo(visible)) throw notFound;
-    return { row, grant: await roomAccess.require(context, row.room_id, tx && { tx }) };
+    if (row === undefined) throw notVisible("message");
+    const resource = { noun: "message", isVisible: (grant: RoomGrant) => row.seq > hiddenUpTo(grant) };
+    return { row, grant: await roomAccess.require(context, row.room_id, { tx, resource }) };
   }
 
   /** The texts of the messages that are not deleted and visible to the actor, by id. */

@@ -24,8 +24,16 @@ import {
   type Viewer,
 } from "./store.ts";
 
-/** `tx`: the write that the access is for. `least`: a room role instead of the one that the operation declares. */
-type AccessOptions = { tx?: AnyTransaction; least?: RoomRole };
+/**
+ * `least`: a room role instead of the one that the operation declares. `resource`: what in the room is not found where the caller does
+ * not see it, whatever its role is: a role that is missing would reveal that it exists.
+ */
+type Required = {
+  least?: RoomRole | undefined;
+  resource?: { noun: string; isVisible?: (grant: RoomGrant) => boolean };
+};
+/** `tx`: the write that the access is for. */
+type AccessOptions = Required & { tx?: AnyTransaction | undefined };
 
 /** Whom a name means: a principal, or the members of a group; of one beyond the limit of groups, none. */
 export type Mentioned = { principalIds: readonly string[]; group?: MentionableGroup; isBeyondLimit?: boolean };
@@ -59,20 +67,23 @@ export class RoomAccess {
    * Throws `not_found` for a room that the caller cannot see, `forbidden` for a role too low, `agent_muted` for an agent
    * that may only read, `room_archived` for a write there. A write in the room passes its `tx`.
    */
-  async require(context: Context, roomId: string, { tx, least }: AccessOptions = {}): Promise<RoomGrant> {
-    const grant = await this.#authorize(context, roomId, least, tx?.db);
-    if (tx !== undefined) this.#recheckBeforeCommit(tx, context, roomId, least);
-    else context.checks?.push((actor) => this.#authorize({ ...context, actor }, roomId, least, undefined));
+  async require(context: Context, roomId: string, { tx, ...required }: AccessOptions = {}): Promise<RoomGrant> {
+    const grant = await this.#authorize(context, roomId, required, tx?.db);
+    if (tx !== undefined) this.#recheckBeforeCommit(tx, context, roomId, required);
+    else context.checks?.push((actor) => this.#authorize({ ...context, actor }, roomId, required, undefined));
     return grant;
   }
 
   async #authorize(
     context: Context,
     roomId: string,
-    least: RoomRole | undefined,
+    { least, resource }: Required,
     db: AnyDatabase | undefined,
   ): Promise<RoomGrant> {
     const grant = await this.find(context.actor, roomId, db);
+    if (resource !== undefined && (grant === undefined || resource.isVisible?.(grant) === false)) {
+      throw notVisible(resource.noun);
+    }
     const declared = requiredRoomRole(grant?.room.kind, context.access, context.actor);
     return assertGranted(context, grant, least ?? declared ?? "observer");
   }
@@ -82,20 +93,14 @@ export class RoomAccess {
    * of the write, with the room's stream locked. Every change of rights locks that stream, too. A stream that was locked
    * before the first check needs no second one. SQLite has one writer at a time, so nothing changes in between.
    */
-  #recheckBeforeCommit(
-    tx: AnyTransaction,
-    context: Context,
-    roomId: string,
-    least: RoomRole | undefined,
-  ): void {
+  #recheckBeforeCommit(tx: AnyTransaction, context: Context, roomId: string, required: Required): void {
     if (context.isReadOnly || context.access.ownOnly === true || this.#store.dialect === "sqlite") return;
     const { tenantId } = context.actor;
     const stream = roomStream(roomId);
-    const isLocked = tx.holds(tenantId, stream);
     tx.checkBeforeCommit(
-      `${stream} ${least ?? ""}`,
-      isLocked ? undefined : async (tx) => {
-        await Promise.all([tx.lock(tenantId, stream), this.#authorize(context, roomId, least, tx.db)]);
+      `${stream} ${required.least ?? ""}`,
+      tx.holds(tenantId, stream) ? undefined : async (tx) => {
+        await Promise.all([tx.lock(tenantId, stream), this.#authorize(context, roomId, required, tx.db)]);
       },
     );
   }
@@ -105,7 +110,7 @@ export class RoomAccess {
     const { actor, access } = context;
     const room = await new AccessStore(tx.db).find(viewerOf(actor), roomId);
     const grant = assertGranted(context, grantFor(actor, room), access.room ?? "observer");
-    this.#recheckBeforeCommit(tx, context, roomId, access.room);
+    this.#recheckBeforeCommit(tx, context, roomId, { least: access.room });
     return grant;
   }
 
@@ -141,15 +146,10 @@ export class RoomAccess {
   /**
    * The same for a change: checks the right, locks the room, checks again, and returns what was read under the lock.
    */
-  async requireForUpdate(
-    tx: AnyTransaction,
-    context: Context,
-    roomId: string,
-    least?: RoomRole,
-  ): Promise<RoomGrant> {
-    await this.#authorize(context, roomId, least, tx.db);
+  async requireForUpdate(tx: AnyTransaction, context: Context, roomId: string, least?: RoomRole): Promise<RoomGrant> {
+    await this.#authorize(context, roomId, { least }, tx.db);
     await tx.lock(context.actor.tenantId, roomStream(roomId));
-    return await this.#authorize(context, roomId, least, tx.db);
+    return await this.#authorize(context, roomId, { least }, tx.db);
   }
 
   /** The room as seen by the subject; `undefined` without access. */

@@ -147,13 +147,16 @@ export class TaskService {
   async read(context: Context, ref: string): Promise<TaskDetail> {
     const { store, roomAccess, writer } = this.#deps;
     const { row } = await writer.require(context, ref);
-    const related = await new RelationStore(store.db).list(row.tenant_id, row.id);
+    const [related, children] = await Promise.all([
+      new RelationStore(store.db).list(row.tenant_id, row.id),
+      new TaskStore(store.db).children(row.tenant_id, [row.id]),
+    ]);
     const visible = await roomAccess.findMany(context.actor, related.map(({ other }) => other.room_id));
     return {
       ...writer.present(row),
       relations: related.filter(({ other }) => visible.has(other.room_id))
         .map(({ kind, other }) => presentRelation(kind, other)),
-      subtaskCount: (await new TaskStore(store.db).children(row.tenant_id, [row.id])).length,
+      subtaskCount: children.length,
     };
   }
 

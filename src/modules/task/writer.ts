@@ -61,10 +61,9 @@ export class TaskWriter {
     const { roomAccess, store } = this.#deps;
     const { db } = tx ?? store;
     const row = await resolveTask(new TaskStore(db), context.actor, ref);
-    const absent = notVisible("task");
-    if (row === undefined || await roomAccess.find(context.actor, row.room_id, db) === undefined) throw absent;
-    const grant = await roomAccess.require(context, row.room_id, tx && { tx });
-    if (row.deleted_at !== null && which === "live") throw absent;
+    if (row === undefined) throw notVisible("task");
+    const grant = await roomAccess.require(context, row.room_id, { tx, resource: { noun: "task" } });
+    if (row.deleted_at !== null && which === "live") throw notVisible("task");
     return { row, grant };
   }
 

@@ -4,7 +4,7 @@ import { CompiledQuery } from "kysely";
 import { TaskList } from "@/modules/task/schema.ts";
 import { testOnEngines } from "../../engines.ts";
 import { recordQueries } from "../query_log.ts";
-import { assertProblem } from "../fixtures.ts";
+import { assertProblem, ok, sendMessage } from "../fixtures.ts";
 import { openTaskFixture, PATH } from "./task_fixture.ts";
 
 testOnEngines("task.list filters by assignee, creator, level and due date", async (environment) => {
@@ -85,4 +85,15 @@ Deno.test("task.list looks up named rooms once, not for each of their tasks", as
   const { rows } = await gateway.app.store.db.executeQuery<{ detail: string }>(query);
   const plan = rows.map(({ detail }) => detail);
   assert.ok(plan.some((detail) => detail.startsWith("LIST SUBQUERY")), plan.join("\n"));
+});
+
+testOnEngines("access to the room of a task or a message is read once", async (environment) => {
+  await using fixture = await openTaskFixture({}, environment);
+  const { member, roomId } = fixture;
+  const { id } = await fixture.create("one");
+  const message = await sendMessage(member, roomId, "two");
+  for (const path of [`${PATH}/${id}`, `/v1/messages/${message.id}`]) {
+    const statements = await recordQueries(async () => void ok(await member.get(path)));
+    assert.equal(statements.filter(({ sql }) => sql.includes(`as "my_role"`)).length, 1, path);
+  }
 });
