@@ -3,7 +3,14 @@ import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { MENTION_ALL_HANDLES } from "@/modules/identity/mod.ts";
 import type { GroupMention } from "@/modules/group/mod.ts";
-import { canMention, type Mentioned, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
+import {
+  canMention,
+  findMentioned,
+  groupsIn,
+  type Mentioned,
+  type RoomAccess,
+  type SendGrant,
+} from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import { type IgnoredMention, type Mentions, MENTIONS_MAX, NAMES_MAX } from "./schema.ts";
 
@@ -56,7 +63,7 @@ export async function addNamedMentions(
   const ids = givenGroups.map(({ id }) => id);
   const options = { max: MENTIONS_MAX, known: new Set<string>(), db };
   if (ids.length > 0) {
-    const groups = await roomAccess.groupsIn(actor, grant.room, "id", ids, options);
+    const groups = await groupsIn(roomAccess, actor, grant.room, "id", ids, options);
     const known = options.known = new Set(groups.map(({ group }) => group.id));
     assertKnown(ids, known, "groups", (id) => `No group ${id} that can be mentioned`);
     for (const one of groups) mentioned.add(one.group.handle, one);
@@ -64,7 +71,7 @@ export async function addNamedMentions(
   const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);
   const found = names.length === 0
     ? new Map<string, Mentioned>()
-    : await roomAccess.findMentioned(actor, grant.room, lookedUp(names).flat(), options);
+    : await findMentioned(roomAccess, actor, grant.room, lookedUp(names).flat(), options);
   const meant = mentioned.addAll(names, (reading) => isForEverybody(reading) || found.has(reading), found);
   const forEverybody = meant.find(isForEverybody);
   const isAllowed = canMentionAll(grant);
@@ -105,7 +112,8 @@ export class MentionedNames {
   }
 
   /** A group is mentioned as a whole, or not at all. */
-  add(name: string, { principalIds, group, isBeyondLimit = false }: Mentioned): void {
+  add(name: string, { principalIds, group, isBeyondLimit = false, isMuted = false }: Mentioned): void {
+    if (isMuted) return this.ignore(name, "agent_muted");
     if (isBeyondLimit) return this.ignore(name, "too_many_groups");
     const fits = this.#ids.union(new Set(principalIds)).size <= MENTIONS_MAX;
     if (fits) { for (const id of principalIds) this.#ids.add(id); }

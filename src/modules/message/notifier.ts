@@ -10,6 +10,7 @@ import {
   type AgentPolicy,
   hiddenUpTo,
   isMuted,
+  membersByName,
   type RoomAccess,
   type RoomRow,
   RoomStore,
@@ -172,15 +173,13 @@ export class MessageNotifier {
   /** The agent whose handle or id begins the text, as in `/helper what is open?`. */
   async #commandedAgent(
     room: RoomRow,
-    { tenant_id: tenantId, text }: MessageRow,
+    { text }: MessageRow,
     db: AnyDatabase,
   ): Promise<string | undefined> {
     const name = commandOf(text);
     if (name === undefined) return undefined;
-    const { roomAccess } = this.#deps;
-    const found = await roomAccess.membersByName({ tenantId }, room, [name], db);
-    const viewers = await roomAccess.filterViewers(room, [...found.values()], db);
-    return [...viewers.values()].find(({ kind }) => kind === "agent")?.id;
+    const found = await membersByName(this.#deps.roomAccess, room, [name], db);
+    return [...found.values()].find(({ kind }) => kind === "agent")?.id;
   }
 
   /**

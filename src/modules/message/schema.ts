@@ -47,8 +47,9 @@ export const NAMES_MAX = 50;
 
 const IgnoredMention = z.strictObject({
   name: z.string().max(256).describe("What follows the @ in the text"),
-  reason: z.enum(["not_allowed", "too_many_groups", "too_many_principals", "too_many_names"]).describe(
-    "`not_allowed`: in rooms with more than 100 members only moderators can mention everybody; `too_many_groups`: a text mentions at " +
+  reason: z.enum(["not_allowed", "agent_muted", "too_many_groups", "too_many_principals", "too_many_names"]).describe(
+    "`not_allowed`: in rooms with more than 100 members only moderators can mention everybody; `agent_muted`: the room allows this " +
+      "agent to read only; `too_many_groups`: a text mentions at " +
       `most ${GROUPS_MENTIONED_MAX} groups; \`too_many_principals\`: at most ${MENTIONS_MAX} principals; \`too_many_names\`: neither ` +
       `this name nor those after it are read, since they follow ${NAMES_MAX} others`,
   ),

@@ -3,16 +3,9 @@ import { type Actor, isAtLeast, isGuest, lowerOf, missingEventScope, ROOM_ROLES,
 import { roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { type Context, requiredRoomRole } from "@/core/operation.ts";
-import {
-  GROUPS_MENTIONED_MAX,
-  GroupStore,
-  type MentionableGroup,
-  viewerOf as viewerOfGroups,
-} from "@/modules/group/mod.ts";
 import type { AnyDatabase, AnyTransaction, SeqRange, Store } from "@/ports/store.ts";
 import { AccessCache } from "./access_cache.ts";
 import { AccessStore, type RoomAccessRow } from "./access_store.ts";
-import { RoomGroupStore } from "./group_store.ts";
 import type { AgentPolicy } from "./schema.ts";
 import {
   canBrowsePublic,
@@ -35,12 +28,6 @@ type Required = {
 /** `tx`: the write that the access is for. */
 type AccessOptions = Required & { tx?: AnyTransaction | undefined };
 
-/** Whom a name means: a principal, or the members of a group; of one beyond the limit of groups, none. */
-export type Mentioned = { principalIds: readonly string[]; group?: MentionableGroup; isBeyondLimit?: boolean };
-type MentionedGroup = Mentioned & { group: MentionableGroup };
-type Mentioner = Pick<Actor, "tenantId" | "role" | "ownerId" | "principalId">;
-type MentionRoom = Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">;
-type MentionOptions = { max: number; known?: ReadonlySet<string>; db: AnyDatabase };
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind" | "bounds">;
 
 /** Granted access to a room. `role` is null for a caller that browses a public room without being a member. */
@@ -178,62 +165,6 @@ export class RoomAccess {
   ): Promise<Map<string, RoomViewer>> {
     const viewers = await new RoomStore(db).viewers(room.tenant_id, room.id, ids);
     return new Map(viewers.filter((viewer) => canSee(viewer, room)).map((viewer) => [viewer.id, viewer]));
-  }
-
-  /** Ids of enabled members of a room by those of these names that are their handles or ids, first handles. */
-  async membersByName(
-    { tenantId }: Pick<Actor, "tenantId">,
-    room: MentionRoom,
-    names: readonly string[],
-    db: AnyDatabase,
-  ): Promise<Map<string, string>> {
-    const found = await new RoomStore(db).membersByHandle(tenantId, room.id, names);
-    const viewers = await this.filterViewers(room, [...found.map(({ id }) => id), ...names], db);
-    const members = new Set([...viewers.values()].flatMap(({ id, my_role }) => my_role === null ? [] : [id]));
-    return new Map([
-      ...names.flatMap((name): [string, string][] => members.has(name) ? [[name, name]] : []),
-      ...found.flatMap(({ handle, id }): [string, string][] =>
-        handle !== null && members.has(id) ? [[handle, id]] : []
-      ),
-    ]);
-  }
-
-  /** The same for mentions: by each name its principals, of a group as `groupsIn` finds them. */
-  async findMentioned(
-    actor: Mentioner,
-    room: MentionRoom,
-    names: readonly string[],
-    options: MentionOptions,
-  ): Promise<Map<string, Mentioned>> {
-    const [members, groups] = await Promise.all([
-      this.membersByName(actor, room, names, options.db),
-      this.groupsIn(actor, room, "handle", names, options),
-    ]);
-    // A principal whose id is the handle of a group came later.
-    return new Map<string, Mentioned>([
-      ...[...members].map(([name, id]) => [name, { principalIds: [id] }] as const),
-      ...groups.map((one) => [one.group.handle, one] as const),
-    ]);
-  }
-
-  /** Groups that the caller sees, not known ones, with their other members in the room; with more than `max`, some of them. */
-  async groupsIn(
-    actor: Mentioner,
-    room: MentionRoom,
-    column: "handle" | "id",
-    values: readonly string[],
-    { max, known = new Set(), db }: MentionOptions,
-  ): Promise<MentionedGroup[]> {
-    const { tenantId } = actor;
-    const found = await new GroupStore(db).mentionable(tenantId, column, values, viewerOfGroups(actor));
-    const groups = found.filter(({ id }) => !known.has(id));
-    return await Promise.all(groups.map(async (group, index) => {
-      if (known.size + index >= GROUPS_MENTIONED_MAX) return { group, principalIds: [], isBeyondLimit: true };
-      // One more, since the caller may be among them.
-      const ids = await new RoomGroupStore(db).membersIn(tenantId, group.id, room.id, max + 2);
-      const others = await this.filterViewers(room, ids.filter((one) => one !== actor.principalId), db);
-      return { group, principalIds: [...others.keys()].sort() };
-    }));
   }
 
   /** Of these principals, those that share a room with the subject. */

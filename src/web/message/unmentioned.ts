@@ -3,6 +3,7 @@ import type { Mentions } from "../core/resources.ts";
 
 const REASONS = {
   not_allowed: "in a room of more than 100 only moderators can",
+  agent_muted: "the room allows this agent to read only",
   too_many_groups: "at most 5 groups can be mentioned at once",
   too_many_principals: "at most 100 members can be mentioned at once",
   too_many_names: "at most 50 names can be mentioned at once",

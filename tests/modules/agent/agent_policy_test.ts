@@ -100,6 +100,11 @@ Deno.test("messages of agents notify agents only by mentions, unless the mode is
   assert.equal(await reply(one), 3);
   ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "off" } }));
   assert.equal(await reply(fixture.as("member"), { mentions: { principalIds: ["two"] } }), 3);
+  const named = { roomId, text: "@two, are you there?", parseMentions: true };
+  const { mentions } = ok(await fixture.as("member").post("/v1/messages", named), 201);
+  const ignored = [{ name: "two", reason: "agent_muted" }];
+  assert.deepEqual(mentions, { principalIds: [], room: false, ignored }, "who names it learns that");
+  assert.equal(await countNotices(), 3);
 });
 
 const TURNS = "agents notify each other up to maxAgentTurns times, and again after a message of a person or some time";

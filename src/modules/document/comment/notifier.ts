@@ -6,7 +6,7 @@ import { GROUPS_MENTIONED_MAX, GroupStore, type MentionableGroup, viewerOf } fro
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { lookedUp, MentionedNames, MENTIONS_MAX, namesIn } from "@/modules/message/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
-import { type Mentioned, type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
+import { findMentioned, type Mentioned, type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import type { LockedDocument } from "../access.ts";
 import { DocumentStore } from "../store.ts";
@@ -81,7 +81,7 @@ export class CommentNotifier {
     const room = (await roomAccess.find(actor, roomId, db))?.room;
     if (room === undefined) throw notVisible("document");
     return {
-      byName: (names) => roomAccess.findMentioned(actor, room, names, { max: MENTIONS_MAX, db }),
+      byName: (names) => findMentioned(roomAccess, actor, room, names, { max: MENTIONS_MAX, db }),
       willing: async (ids, isMention) => {
         const viewers = [...(await roomAccess.filterViewers(room, ids, db)).values()];
         return viewers.filter((viewer) => wantsNotification(viewer, isMention, clock.now())).map(({ id }) => id);
