@@ -28,7 +28,7 @@ export type ModuleApi = {
 };
 
 /** A change of a principal or of its token on which other modules may react. `picture`: the picture before is no longer shown. */
-export type PrincipalChange = "disabled" | "profile" | "picture" | "token_ended";
+export type PrincipalChange = "disabled" | "enabled" | "profile" | "picture" | "token_ended";
 
 /** Of these ids, those that exist and may be read by the actor now: in committed state, or in what `db` sees. */
 export type CanRead = (actor: Actor, ids: readonly string[], db?: AnyDatabase) => Promise<ReadonlySet<string>>;

@@ -52,7 +52,7 @@ export function changesOf(before: PrincipalRow, after: PrincipalRow): PrincipalC
   const shown = ["handle", "display_name", "avatar_file_id", "status_text", "status_emoji", "status_until"] as const;
   const picture = before.avatar_file_id;
   return [
-    ...before.is_disabled === 0 && after.is_disabled === 1 ? ["disabled"] as const : [],
+    ...before.is_disabled === after.is_disabled ? [] : [after.is_disabled === 1 ? "disabled" : "enabled"] as const,
     ...shown.some((column) => before[column] !== after[column]) ? ["profile"] as const : [],
     ...picture !== null && picture !== after.avatar_file_id ? ["picture"] as const : [],
   ];

@@ -22,7 +22,12 @@ import { RoomId } from "./schema.ts";
 import { RoomService } from "./service.ts";
 import { RoomSettingsService } from "./room_settings.ts";
 import { RoomStore } from "./store.ts";
-import { OWNERSHIP_TRANSFER_JOB, OwnershipTransfer, ownershipTransferJob } from "./ownership_transfer.ts";
+import {
+  OWNERSHIP_TRANSFER_JOB,
+  ownershipClaimJob,
+  OwnershipTransfer,
+  ownershipTransferJob,
+} from "./ownership_transfer.ts";
 import { type MessagePreviews, RoomViews } from "./room_views.ts";
 
 const LARGEST_ROOMS = 100;
@@ -92,8 +97,8 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
       }),
       defineJob({
         kind: OWNERSHIP_TRANSFER_JOB,
-        payload: z.strictObject({ principalId: PrincipalId }),
-        run: ({ tenantId, payload }) => ownership.transferRooms(tenantId, payload.principalId),
+        payload: z.strictObject({ principalId: PrincipalId, rooms: z.enum(["owned", "all"]).default("owned") }),
+        run: ({ tenantId, payload }) => ownership.transferRooms(tenantId, payload.principalId, payload.rooms),
       }),
       defineJob({
         kind: PROFILE_JOB,
@@ -104,7 +109,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
     ],
     onCommit: (events) => receipts.onCommit(events),
     stop: () => receipts.stop(),
-    jobsOn: { disabled: ownershipTransferJob, profile: profileJob },
+    jobsOn: { disabled: ownershipTransferJob, enabled: ownershipClaimJob, profile: profileJob },
     canRead: { room: async (actor, ids, db) => new Set((await roomAccess.findMany(actor, ids, db)).keys()) },
     gauges: [memberGauge(platform, deps.exposesRoomIds)],
     members,

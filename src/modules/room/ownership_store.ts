@@ -2,6 +2,9 @@
 import { type Kysely, sql } from "kysely";
 import { membersWithPrincipal, type RoomTables } from "./store.ts";
 
+/** Of a principal: those that it owns, or all that it is in. */
+export type OwnedRooms = "owned" | "all";
+
 export class OwnershipStore {
   readonly #db: Kysely<RoomTables>;
 
@@ -9,12 +12,27 @@ export class OwnershipStore {
     this.#db = db;
   }
 
-  /** Ids of the rooms in which the principal has the role owner, after `after`, at most `limit`. */
-  async roomsOwnedBy(tenantId: string, principalId: string, after: string, limit: number): Promise<string[]> {
+  /** Ids of the rooms that the principal is in, or only of those in which it has the role owner; after `after`, at most `limit`. */
+  async roomsOf(
+    tenantId: string,
+    principalId: string,
+    which: OwnedRooms,
+    { after, limit }: { after: string; limit: number },
+  ): Promise<string[]> {
     const rows = await this.#db.selectFrom("member").select("room_id").where("tenant_id", "=", tenantId)
-      .where("principal_id", "=", principalId).where("role", "=", "owner").where("room_id", ">", after)
+      .where("principal_id", "=", principalId).where("room_id", ">", after)
+      .$if(which === "owned", (query) => query.where("role", "=", sql.lit("owner")))
       .orderBy("room_id").limit(limit).execute();
     return rows.map((row) => row.room_id);
+  }
+
+  /** Who has the role owner: this principal, or any other. */
+  async ownerByRole(tenantId: string, roomId: string, principalId: string): Promise<string | undefined> {
+    const row = await this.#db.selectFrom("member").select("principal_id")
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("role", "=", sql.lit("owner"))
+      .orderBy(({ eb }) => eb.case().when("principal_id", "=", principalId).then(0).else(1).end())
+      .orderBy("principal_id").limit(1).executeTakeFirst();
+    return row?.principal_id;
   }
 
   /**
@@ -22,12 +40,8 @@ export class OwnershipStore {
    * owner.
    */
   async effectiveOwners(tenantId: string, roomId: string): Promise<string[]> {
-    const rows = await this.#enabledMembers(tenantId, roomId).select("member.principal_id").where(
-      "member.role",
-      "=",
-      "owner",
-    )
-      .where("principal.owner_id", "is", null).limit(2).execute();
+    const rows = await this.#enabledMembers(tenantId, roomId).select("member.principal_id")
+      .where("member.role", "=", sql.lit("owner")).where("principal.owner_id", "is", null).limit(2).execute();
     return rows.map((row) => row.principal_id);
   }
 

@@ -1,23 +1,33 @@
-// Ownership transfer: when the last enabled owner of a room is disabled, the longest-standing person becomes owner.
+// Ownership transfer: when the last enabled owner of a room is disabled, the longest-standing person becomes owner. If none can, the
+// first one that is enabled later does.
 import type { RoomRole } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { RoomStore, type RoomTables } from "./store.ts";
-import { OwnershipStore } from "./ownership_store.ts";
+import { type OwnedRooms, OwnershipStore } from "./ownership_store.ts";
 
 export const OWNERSHIP_TRANSFER_JOB = "room.transfer_ownership";
 const ROOMS_AT_ONCE = 200;
 
 /** The job to enqueue in the transaction that disables a principal. */
 export function ownershipTransferJob(tenantId: string, principalId: string): JobDraft {
-  return { tenantId, kind: OWNERSHIP_TRANSFER_JOB, payload: { principalId }, key: principalId };
+  return transferJob(tenantId, principalId, "owned");
+}
+
+/** The same for one that enables it: it may be the first who can own rooms that were left without. */
+export function ownershipClaimJob(tenantId: string, principalId: string): JobDraft {
+  return transferJob(tenantId, principalId, "all");
+}
+
+function transferJob(tenantId: string, principalId: string, rooms: OwnedRooms): JobDraft {
+  return { tenantId, kind: OWNERSHIP_TRANSFER_JOB, payload: { principalId, rooms }, key: principalId };
 }
 
 /**
  * A job with one transaction per room: disabling a principal is quick however many rooms it owns, and no writer waits for
- * more than one of them. Rooms already transferred have other owners, so a repeated run finds only the rest.
+ * more than one of them. Rooms already transferred have owners, so a repeated run finds only the rest.
  */
 export class OwnershipTransfer {
   readonly #store: Store<RoomTables>;
@@ -26,12 +36,17 @@ export class OwnershipTransfer {
     this.#store = store;
   }
 
-  /** Transfers every room of the principal that has no enabled owner. Safe to repeat. */
-  async transferRooms(tenantId: string, principalId: string): Promise<void> {
-    const read = (last = "") =>
-      new OwnershipStore(this.#store.db).roomsOwnedBy(tenantId, principalId, last, ROOMS_AT_ONCE);
+  /** Transfers those rooms of the principal that have no enabled owner. Safe to repeat. */
+  async transferRooms(tenantId: string, principalId: string, which: OwnedRooms): Promise<void> {
+    const ownership = new OwnershipStore(this.#store.db);
+    const read = (after = "") => ownership.roomsOf(tenantId, principalId, which, { after, limit: ROOMS_AT_ONCE });
     for await (const roomIds of paginate(ROOMS_AT_ONCE, read)) {
-      for (const roomId of roomIds) await this.#transferRoom(tenantId, roomId, principalId);
+      for (const roomId of roomIds) {
+        // Most rooms have an owner, which one that was enabled cannot lose. One that was disabled looks under the lock: another owner
+        // may be leaving.
+        if (which === "all" && (await ownership.effectiveOwners(tenantId, roomId)).length > 0) continue;
+        await this.#transferRoom(tenantId, roomId, principalId);
+      }
     }
   }
 
@@ -43,15 +58,16 @@ export class OwnershipTransfer {
   }
 
   /** The former owner remains a member, and does not become owner again when it is enabled. */
-  async #transferRoom(tenantId: string, roomId: string, formerId: string): Promise<void> {
+  async #transferRoom(tenantId: string, roomId: string, principalId: string): Promise<void> {
     await this.#store.write(async (tx) => {
       // With the stream locked, members and roles do not change until the commit.
       await tx.lock(tenantId, roomStream(roomId));
       const rooms = new RoomStore(tx.db);
       const room = await rooms.find(tenantId, roomId);
       if (room === undefined || room.state === "deleted") return;
-      if ((await rooms.member(tenantId, roomId, formerId))?.role !== "owner") return;
-      if ((await new OwnershipStore(tx.db).effectiveOwners(tenantId, roomId)).length > 0) return;
+      const ownership = new OwnershipStore(tx.db);
+      const formerId = await ownership.ownerByRole(tenantId, roomId, principalId);
+      if (formerId === undefined || (await ownership.effectiveOwners(tenantId, roomId)).length > 0) return;
       const nextId = await lockNextOwner(tx, tenantId, roomId);
       if (nextId === undefined) return;
       await rooms.setRole(tenantId, roomId, nextId, "owner");

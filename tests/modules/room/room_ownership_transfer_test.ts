@@ -87,6 +87,23 @@ testOnEngines(
   },
 );
 
+testOnEngines(
+  "a room that was left without anybody who could own it is that of the first who is enabled",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await createCallers(gateway, "alice", "bob", "carl");
+    const roomId = await createRoom(alice, ["carl"]);
+    await addMembers(alice, roomId, ["bob", "member"]);
+    await disable(gateway, "carl", "bob", "alice");
+    assert.deepEqual(await rolesIn(gateway, roomId), { alice: "owner", bob: "member", carl: "member" });
+    await enable(gateway, "bob");
+    assert.deepEqual(await rolesIn(gateway, roomId), { alice: "member", bob: "owner", carl: "member" });
+    ok(await bob.patch(`/v1/rooms/${roomId}`, { name: "Plans" }));
+    await enable(gateway, "carl");
+    assert.deepEqual(await ownersOf(gateway, roomId), ["bob"]);
+  },
+);
+
 Deno.test("a room with another enabled owner is not transferred; a disabled owner does not count", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await createCallers(gateway, "alice", "bob", "carl");
