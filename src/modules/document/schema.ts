@@ -174,7 +174,7 @@ export type CommentMentions = z.output<typeof CommentMentions>;
 
 export const ChangedComment = Comment.extend({
   mentions: CommentMentions.optional().describe(
-    "What became of the groups that the text names, and of names that are not mentioned. Absent if the text did not change",
+    "What became of the groups that the text names, and of names that are not mentioned. Absent if there are none",
   ),
 }).meta({ id: "ChangedDocumentComment" });
 export type ChangedComment = z.output<typeof ChangedComment>;

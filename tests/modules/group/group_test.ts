@@ -279,7 +279,7 @@ testOnEngines("who names more groups than a text may mention learns which were i
     assert.deepEqual(comment.mentions, { groups: expected(names.slice(0, 5)), ignored });
     const path = `${API}/documents/${id}/comments/${comment.id}`;
     assert.equal(ok(await alice.patch(path, { resolved: true })).mentions, undefined);
-    assert.deepEqual(ok(await alice.patch(path, { text: `${text}!` })).mentions, {});
+    assert.equal(ok(await alice.patch(path, { text: `${text}!` })).mentions, undefined);
   }
   const many = Array.from({ length: 51 }, (_, n) => `@p${n}`).join(" ");
   const long = await sendMessage(alice, roomId, many, { parseMentions: true });

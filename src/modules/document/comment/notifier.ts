@@ -45,7 +45,7 @@ export class CommentNotifier {
     { tx, row }: LockedDocument,
     comment: CommentRow,
     textBefore?: string,
-  ): Promise<CommentMentions> {
+  ): Promise<{ mentions?: CommentMentions }> {
     const known = new Set(namesIn(textBefore ?? "", "markdown").flat());
     const names = namesIn(comment.text, "markdown").filter((readings) => !readings.some((name) => known.has(name)));
     const involved = textBefore === undefined ? await involvedIn(tx.db, row, comment) : [];
@@ -73,7 +73,7 @@ export class CommentNotifier {
       draftOf("comment_mention", await readers.willing(mentioned, true)),
       draftOf("comment", await readers.willing(others, false)),
     );
-    return mentions;
+    return Object.keys(mentions).length === 0 ? {} : { mentions };
   }
 
   async #viewersOf(actor: Actor, roomId: string, db: AnyDatabase): Promise<Readers> {

@@ -21,7 +21,6 @@ import {
   type Comment,
   type CommentCreate,
   type CommentList,
-  type CommentMentions,
   type CommentRef,
   COMMENTS_MAX,
   type CommentUpdate,
@@ -101,8 +100,8 @@ export class CommentService {
       await comments.add(comment);
       await this.#attachFiles(context, locked, comment);
       await this.#index(locked, comment);
-      const mentions = await notifier.notify(context.actor, locked, comment);
-      return { ...await this.#publish(context.actor, locked, comment, "created", content), mentions };
+      const notified = await notifier.notify(context.actor, locked, comment);
+      return { ...await this.#publish(context.actor, locked, comment, "created", content), ...notified };
     });
   }
 
@@ -138,17 +137,17 @@ export class CommentService {
         await this.#assertNotHeld(locked, before, "The text of the comment cannot be changed");
       }
       await comments.put(comment);
-      let mentions: CommentMentions | undefined;
+      let notified: Awaited<ReturnType<CommentNotifier["notify"]>> = {};
       if (comment.text !== before.text) {
         await this.#attachFiles(context, locked, comment);
         await this.#index(locked, comment);
-        mentions = await notifier.notify(context.actor, locked, comment, before.text);
+        notified = await notifier.notify(context.actor, locked, comment, before.text);
       }
       const { resolved_at, resolved_by } = comment;
       if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
       const action = isToggled ? resolved ? "resolved" : "reopened" : "updated";
       const published = await this.#publish(context.actor, locked, comment, action);
-      return { ...published, ...mentions === undefined ? {} : { mentions } };
+      return { ...published, ...notified };
     });
   }
 
