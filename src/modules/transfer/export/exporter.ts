@@ -1,9 +1,8 @@
 // Writes the lines of an export: principals before they are named, then room by room with members, messages and documents,
 // files before the messages that show them.
 import { Buffer } from "node:buffer";
-import { createYielder } from "@/core/caller.ts";
 import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive/section.ts";
-import { nextSlice } from "@/core/caller.ts";
+import { createYielder, nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { inChunks, paginate } from "@/core/page.ts";
 import { FileArchiveStore, type FileRow } from "@/modules/file/mod.ts";

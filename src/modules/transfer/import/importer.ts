@@ -198,7 +198,8 @@ export class Importer implements ImportRun {
   /** A record of a section, see `recordWithoutErased`. */
   async withoutErased(record: unknown): Promise<unknown> {
     const ids = namedIn(record);
-    if (this.principals.areThere(ids)) return record;
+    // A transaction for each record would take longer than to import it.
+    if (!await this.principals.loadErased(this.#deps.store, ids)) return record;
     const erased = await this.write((tx) => this.principals.erasedAmong(tx, ids, this.now));
     return erased === undefined ? record : recordWithoutErased(record, erased);
   }

@@ -43,20 +43,15 @@ export class ImportedPrincipals {
   };
 
   /** Loads which of these people were erased here; returns whether any was. The archive may have no records of them. */
-  async loadErased(tx: Transaction<TransferTables>, ids: Iterable<string>): Promise<boolean> {
+  async loadErased({ db }: Pick<Transaction<TransferTables>, "db">, ids: Iterable<string>): Promise<boolean> {
     const all = [...new Set(ids)];
     const unchecked = all.filter((id) => !this.#checked.has(id));
     if (unchecked.length > 0) {
-      const erased = await new PrincipalArchiveStore(tx.db).erased(this.#row.tenant_id, unchecked);
+      const erased = await new PrincipalArchiveStore(db).erased(this.#row.tenant_id, unchecked);
       for (const [id, erasedAt] of erased) this.#erased.set(id, erasedAt);
       for (const id of unchecked) this.#checked.set(id, true);
     }
     return all.some((id) => this.#erased.has(id));
-  }
-
-  /** Whether `loadErased` has nothing to read for these, and none of them was erased. */
-  areThere(ids: ReadonlySet<string>): boolean {
-    return [...ids].every((id) => this.#checked.has(id) && !this.#erased.has(id));
   }
 
   /** With whom those of these people are replaced who were erased; `undefined` if none was. */
