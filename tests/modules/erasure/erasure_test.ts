@@ -214,9 +214,14 @@ testOnEngines("erasure.create replaces a person by a pseudonym in every column o
   assertProblem(await old.get("/v1/collaboration/me"), 401, "token_revoked");
 });
 
-/** The logs have the erasure itself, and what belongs to a fact is removed with it. */
+const LOGS = ["event", "stream", "job", "audit_entry", "idempotency"];
+
+/**
+ * The logs have the erasure itself, what belongs to a fact is removed with it, and a job of their own may be the first to delete the
+ * subscriptions of tokens that ended.
+ */
 function ofModules({ table }: { table: string }): boolean {
-  return !["event", "stream", "job", "audit_entry", "idempotency", "memory_version", "search_document"].includes(table);
+  return ![...LOGS, "memory_version", "search_document", "push_subscription"].includes(table);
 }
 
 testOnEngines("erasure.create deletes what a person wrote", async (environment) => {
