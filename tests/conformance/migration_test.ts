@@ -9,10 +9,9 @@ import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import type { Store } from "@/ports/store.ts";
 import { openGateway } from "../harness.ts";
 import { type Notes, notes, postgresBackend, sqliteFile } from "./store_backends.ts";
+import { postgresUrl } from "../tier.ts";
 
 type Tables = Notes & { migration: { name: string } };
-
-const url = Deno.env.get("TEST_POSTGRES_URL");
 
 /** A step that only says that it ran. */
 function step(ran: string[], name: string): Migration {
@@ -32,7 +31,7 @@ async function applied(store: unknown): Promise<string[]> {
 
 const CORE = core.map(({ name }) => `core/${name}`);
 
-for (const backend of url === undefined ? [sqliteFile] : [sqliteFile, postgresBackend(url)]) {
+for (const backend of postgresUrl === undefined ? [sqliteFile] : [sqliteFile, postgresBackend(postgresUrl)]) {
   const on = (name: string, run: (opened: Awaited<ReturnType<typeof backend.open>>) => Promise<void>): void =>
     Deno.test(`${backend.name}: ${name}`, async () => {
       await using opened = await backend.open();
