@@ -336,7 +336,6 @@ function addWork(
     identity,
     people,
     listMessages: (context, page) => messages.list(context, page),
-    readMessages: (context, page) => messages.list(context, page),
     complete,
     index,
     recall: () => later.search().recall,

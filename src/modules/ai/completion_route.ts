@@ -64,7 +64,7 @@ export function completionRoute(completions: Completions, path: string, stallMs 
       },
     },
     async handle(_request, { actor, body, requestId, signal }) {
-      const step = completions.stream(actor, parse(CompletionCreate, body), signal);
+      const step = completions.stream(actor, parse(CompletionCreate, body), { signal });
       // What fails before the first part has a status of its own.
       const first = await step.next();
       const events = eventsOf(step, first, requestId);

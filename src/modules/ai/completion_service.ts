@@ -26,12 +26,8 @@ export class CompletionService {
   }
 
   /** The whole response. */
-  async create(
-    actor: Actor,
-    input: CompletionCreate,
-    { signal, roomId }: Parameters<Complete>[2],
-  ): Promise<Completion> {
-    const step = this.stream(actor, input, signal, roomId);
+  async create(...request: Parameters<Complete>): Promise<Completion> {
+    const step = this.stream(...request);
     let text = "";
     const toolCalls: ModelToolCall[] = [];
     let result = await step.next();
@@ -46,10 +42,7 @@ export class CompletionService {
 
   /** The parts of a response. Every failure is a Fault. */
   async *stream(
-    actor: Actor,
-    input: CompletionCreate,
-    signal: AbortSignal | undefined,
-    roomId?: string,
+    ...[actor, input, { signal, roomId }]: Parameters<Complete>
   ): AsyncGenerator<ModelPart, AiStepEnd> {
     const { tenantId, principalId, kind } = actor;
     const agentId = kind === "agent" ? principalId : undefined;

@@ -6,6 +6,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Complete } from "@/modules/ai/mod.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { ListMessages } from "./context/assembler.ts";
 import { KINDS, type Memory, type MemoryExtract, type MemoryExtraction, SOURCES_MAX, TEXT_MAX } from "./schema.ts";
 import type { MemoryService } from "./service.ts";
 
@@ -36,16 +37,10 @@ const Found = z.object({
 });
 type FoundFact = z.output<typeof Found>["facts"][number];
 
-/** A page of messages after a position, in ascending order, as the caller may see them. */
-export type ReadMessages = (
-  context: Context,
-  page: { roomId: string; after: number; limit: number; include: [] },
-) => Promise<{ items: Message[]; hasAfter: boolean }>;
-
 type Deps = {
   roomAccess: Pick<RoomAccess, "require">;
   memories: Pick<MemoryService, "create">;
-  readMessages: ReadMessages;
+  listMessages: ListMessages;
   complete: Complete;
 };
 
@@ -57,10 +52,10 @@ export class FactExtractor {
   }
 
   async extract(context: Context, { roomId, fromSeq, toSeq, model }: MemoryExtract): Promise<MemoryExtraction> {
-    const { roomAccess, readMessages, complete } = this.#deps;
+    const { roomAccess, listMessages, complete } = this.#deps;
     await roomAccess.require(context, roomId);
     assertScopes(context.actor);
-    const page = await readMessages(context, { roomId, after: fromSeq - 1, limit: MESSAGES_MAX, include: [] });
+    const page = await listMessages(context, { roomId, after: fromSeq - 1, limit: MESSAGES_MAX, include: [] });
     const within = page.items.filter(({ seq }) => seq <= (toSeq ?? Infinity));
     const messages = fitting(within);
     const isMore = messages.length < within.length || (within.length === page.items.length && page.hasAfter);

@@ -15,7 +15,7 @@ import { contextOperations } from "./context/api.ts";
 import { ContextAssembler, type ListMessages } from "./context/assembler.ts";
 import { BUDGET } from "./context/schema.ts";
 import { ERASE_JOB, MemoryErasure } from "./erasure.ts";
-import { FactExtractor, type ReadMessages } from "./extraction.ts";
+import { FactExtractor } from "./extraction.ts";
 import { migrations } from "./migrations.ts";
 import { memoryErasure } from "./principal_erasure.ts";
 import { MemoryReader } from "./reader.ts";
@@ -29,7 +29,6 @@ type Deps = {
   identity: IdentityService;
   people: RoomPeople;
   listMessages: ListMessages;
-  readMessages: ReadMessages;
   complete: Complete;
   /** Absent if search is off. */
   index: SearchIndex | undefined;
@@ -44,7 +43,7 @@ export type MemoryModule = Module & {
 
 export function memoryModule(
   { store, clock, cursors, modules, holds }: Platform,
-  { roomAccess, identity, people, listMessages, readMessages, complete, index, recall }: Deps,
+  { roomAccess, identity, people, listMessages, complete, index, recall }: Deps,
 ): MemoryModule {
   const messageAccess = new MessageAccess({ store, roomAccess });
   const access = new MemoryAccess({ store, roomAccess, identity, messageAccess });
@@ -63,7 +62,7 @@ export function memoryModule(
     recall,
     searchKinds: () => modules.flatMap(({ search = [] }) => [search].flat().map(({ kind }) => kind)),
   });
-  const extractor = new FactExtractor({ roomAccess, memories, readMessages, complete });
+  const extractor = new FactExtractor({ roomAccess, memories, listMessages, complete });
   const api = memoryApi({ memories, reader, extractor, isSearchEnabled: index !== undefined });
   return {
     name: "memory",

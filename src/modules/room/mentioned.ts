@@ -18,7 +18,7 @@ export type Mentioned = {
   isBeyondLimit?: boolean;
   isMuted?: boolean;
 };
-type MentionedGroup = Mentioned & { group: MentionableGroup };
+export type MentionedGroup = Mentioned & { group: MentionableGroup };
 type Mentioner = Pick<Actor, "tenantId" | "role" | "ownerId" | "principalId">;
 type NamedRoom = Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility">;
 type MentionOptions = { max: number; known?: ReadonlySet<string>; db: AnyDatabase };

@@ -16,7 +16,7 @@ export {
   withinBounds,
 } from "./room_access.ts";
 export { addMembers, RoomArchiveStore } from "./archive_store.ts";
-export { findMentioned, groupsIn, membersByName, type Mentioned } from "./mentioned.ts";
+export { findMentioned, groupsIn, membersByName, type Mentioned, type MentionedGroup } from "./mentioned.ts";
 export { Audience, type RoomsRead } from "./audience.ts";
 export { roomModule } from "./module.ts";
 export { RESTORE_WINDOW_MS } from "./room_deletion.ts";

@@ -2,11 +2,17 @@
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { notVisible } from "@/core/fault.ts";
-import { GROUPS_MENTIONED_MAX, GroupStore, type MentionableGroup, viewerOf } from "@/modules/group/mod.ts";
+import { GROUPS_MENTIONED_MAX, GroupStore, viewerOf } from "@/modules/group/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { lookedUp, MentionedNames, MENTIONS_MAX, namesIn } from "@/modules/message/mod.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
-import { findMentioned, type Mentioned, type RoomAccess, wantsNotification } from "@/modules/room/mod.ts";
+import {
+  findMentioned,
+  type Mentioned,
+  type MentionedGroup,
+  type RoomAccess,
+  wantsNotification,
+} from "@/modules/room/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
 import type { LockedDocument } from "../access.ts";
 import { DocumentStore } from "../store.ts";
@@ -112,7 +118,7 @@ async function groupsAmong(
   actor: Actor,
   names: readonly string[],
   readerIds: readonly string[],
-): Promise<(Mentioned & { group: MentionableGroup })[]> {
+): Promise<MentionedGroup[]> {
   if (readerIds.length === 0) return [];
   const { tenantId } = actor;
   const groups = new GroupStore(db);

@@ -27,11 +27,18 @@ const HITS_MAX = 30;
 const SHARED_KINDS: ReadonlySet<string> = new Set(["message", "document", "task"]);
 const SHARES = { pinned: 0.15, thread: 0.4, room: 0.15, memory: 0.15, search: 0.15 } as const;
 
-/** A page of messages in ascending order, as the caller of the context may see them. */
+/** A page of messages in ascending order, as the caller may see them. */
 export type ListMessages = (
   context: CallContext,
-  page: { roomId: string; threadId?: string | undefined; before: number | undefined; limit: number; include: [] },
-) => Promise<{ items: Message[] }>;
+  page: {
+    roomId: string;
+    threadId?: string | undefined;
+    before?: number | undefined;
+    after?: number;
+    limit: number;
+    include: [];
+  },
+) => Promise<{ items: Message[]; hasAfter: boolean }>;
 
 type Deps = {
   store: Store<MemoryTables>;
