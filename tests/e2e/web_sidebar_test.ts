@@ -161,6 +161,26 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await page.unroute(path);
     });
 
+    await t.step("a message is marked as unread, and stays so on all devices until the room is left", async () => {
+      const other = await signIn(browser, target, ada);
+      for (const one of [other, page]) {
+        await visit(one, `rooms/${garden.id}`);
+        await sees(one, "Again");
+      }
+      await untilGone(page.locator(".sidebar .room.unread", { hasText: "Garden" }));
+      await message(page, "Water them").focus();
+      await page.keyboard.press("u");
+      for (const one of [page, other]) {
+        await one.locator(".sidebar .room.unread", { hasText: "Garden" }).waitFor();
+        await one.locator(".unread-line + article", { hasText: "Water them" }).waitFor();
+      }
+      assert.deepEqual(await unreadRooms(target, ada), [garden.id]);
+      await other.close();
+      await visit(page, "inbox");
+      await visit(page, `rooms/${garden.id}`);
+      await untilGone(page.locator(".sidebar .room.unread", { hasText: "Garden" }));
+    });
+
     await t.step("all rooms are marked as read at once, if a person wants that", async () => {
       await post("/v1/messages", { roomId: plans.id, text: "@ada look", parseMentions: true });
       await room("Plans").locator(".badge").waitFor();

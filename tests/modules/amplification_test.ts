@@ -51,6 +51,7 @@ const SMALL: ReadonlySet<string> = new Set([
   "file.delete",
   "reaction.remove",
   "read.put",
+  "message.mark_unread",
   "unread.read_all",
   "scheduled_message.cancel",
   "message.delete",

@@ -19,6 +19,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "room.create": "creates another room",
   "room.restore": "has a room without writers, whose rights are checked with its stream locked",
   "read.put": "moves a column of the caller's own membership, which is deleted with it",
+  "message.mark_unread": "as read.put",
   "unread.read_all": "as read.put",
   "room_settings.update": "as read.put",
   "scheduled_message.cancel": "is of the caller's own",

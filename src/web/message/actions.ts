@@ -5,7 +5,7 @@ import { attempt, notify } from "../core/notice.ts";
 import { hrefOf } from "../core/route.ts";
 import type { Message, Reaction, Room } from "../core/resources.ts";
 import { isAdmin, myId } from "../core/session.ts";
-import { canModerate, canWrite } from "../room/rooms.ts";
+import { canModerate, canWrite, markUnread } from "../room/rooms.ts";
 import { confirmThen } from "../part/dialog.ts";
 import type { MenuItem } from "../part/menu.ts";
 import { editedId } from "./editing.ts";
@@ -57,6 +57,9 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
       icon: "smile",
       onSelect: () => void attempt(async () => (await import("./reactors.ts")).openReactors(message)),
     });
+  }
+  if (room.myRole !== null) {
+    items.push({ label: "Mark as unread", icon: "bell", onSelect: () => void attempt(() => markUnread(message)) });
   }
   items.push({
     label: "Read by",

@@ -8,7 +8,7 @@ import { attempt } from "../core/notice.ts";
 import { hrefOf, replaceRoute, route } from "../core/route.ts";
 import type { Message, Room } from "../core/resources.ts";
 import { me } from "../core/session.ts";
-import { canModerate, canWrite, markRead } from "../room/rooms.ts";
+import { canModerate, canWrite, keptUnreadId, markRead, markUnread } from "../room/rooms.ts";
 import { Icon } from "../part/icon.ts";
 import { editedId } from "./editing.ts";
 import { unsent } from "./outbox.ts";
@@ -28,8 +28,9 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
   const seen = useRef(room.unreadCount > 0 ? room.lastReadSeq : room.lastSeq);
   useEffect(() => {
     if (room.unreadCount === 0) seen.current = room.lastSeq;
+    else if (keptUnreadId.value === room.id) setReadSeq(room.lastReadSeq);
     else if (!document.hasFocus()) setReadSeq(seen.current);
-  }, [room.lastSeq, room.unreadCount]);
+  }, [room.lastSeq, room.unreadCount, keptUnreadId.value]);
   // An event may be here before the reply to the call that caused it.
   const waiting = unsent.value.filter((one) =>
     one.roomId === room.id && one.threadId === threadId &&
@@ -294,7 +295,7 @@ function Beginning({ room, isEmpty }: { room: Room; isEmpty: boolean }): VNode {
   `;
 }
 
-/** Up and down move between messages, Enter opens a thread, E edits an own message. */
+/** Up and down move between messages, Enter opens a thread, E edits an own message, U marks one as unread. */
 function onKey(event: KeyboardEvent, items: readonly Message[]): void {
   const target = event.target as HTMLElement;
   const list = event.currentTarget as HTMLElement;
@@ -308,6 +309,7 @@ function onKey(event: KeyboardEvent, items: readonly Message[]): void {
     rows[at + (event.key === "ArrowUp" ? -1 : 1)]?.focus();
   } else if (event.key === "Enter" && message !== undefined && message.threadId === null) openThread(message);
   else if (event.key === "e" && message?.senderId === me.value?.principal.id) editedId.value = message?.id ?? "";
+  else if (event.key === "u" && message !== undefined) void attempt(() => markUnread(message));
   else return;
   event.preventDefault();
 }

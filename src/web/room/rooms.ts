@@ -1,7 +1,7 @@
 // The caller's rooms with their unread counts, updated by events.
 import { computed, effect, signal } from "@preact/signals";
 import { addPeople, forgetPerson, nameOf, online, setOnline } from "../core/people.ts";
-import { ApiError, call, get } from "../core/api.ts";
+import { ApiError, call, get, post } from "../core/api.ts";
 import { connection, follow, onEvent, presentIn, type Published, readAmidEvents, unfollow } from "../core/live.ts";
 import type { LiveEvent, Message, Room, RoomSettings, Sync, Unread } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
@@ -34,6 +34,13 @@ const rereads = new Map<string, ReturnType<typeof setTimeout>>();
 const unsentReads = new Map<string, number>();
 /** By room, up to where the gateway has counted what is unread: it may respond before the events arrive. */
 const countedTo = new Map<string, number>();
+
+/** The open room, if a message of it was marked as unread, here or elsewhere: it stays unread until it is left. */
+export const keptUnreadId = signal("");
+
+effect(() => {
+  if (openRoomId.value !== keptUnreadId.peek()) keptUnreadId.value = "";
+});
 
 /** Takes over the state that a connection started from. */
 export function setRooms(sync: Sync, missed: readonly Published[]): void {
@@ -115,14 +122,17 @@ export async function updateSettings(id: string, change: Partial<RoomSettings>):
 /** Marks a room as read, soon: several messages in a row are one call. */
 export function markRead(id: string, seq: number): void {
   const room = rooms.value.get(id);
-  if (room === undefined || seq <= room.lastReadSeq) return;
+  if (room === undefined || seq <= room.lastReadSeq || keptUnreadId.peek() === id) return;
   clearTimeout(reading.get(id));
   patchRoom(id, { unreadCount: 0, mentionCount: 0 });
   reading.set(id, setTimeout(() => sendRead(id, seq), READ_DELAY_MS));
 }
 
 function sendRead(id: string, seq: number): void {
-  call<Unread>("PUT", `v1/rooms/${encodeURIComponent(id)}/read`, { seq }).then(setUnread, (error) => {
+  call<Unread>("PUT", `v1/rooms/${encodeURIComponent(id)}/read`, { seq }).then((read) => {
+    // Reading only moves the position forward: else this response is late.
+    if (keptUnreadId.peek() !== id && read.lastReadSeq >= (rooms.peek().get(id)?.lastReadSeq ?? 0)) setUnread(read);
+  }, (error) => {
     // Otherwise the position moves with the next message.
     if (!(error instanceof ApiError) || !error.isTemporary) return;
     unsentReads.set(id, seq);
@@ -138,10 +148,21 @@ function sendReads(): void {
   unsentReads.clear();
 }
 
+/** Marks a message and those after it as unread. */
+export async function markUnread({ id, roomId }: Message): Promise<void> {
+  clearTimeout(reading.get(roomId));
+  unsentReads.delete(roomId);
+  setUnread(await post<Unread>(`v1/messages/${id}/unread`));
+  if (openRoomId.peek() === roomId) keptUnreadId.value = roomId;
+}
+
 function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount, lastSeq }: Unread): void {
   const room = rooms.value.get(roomId);
-  // A position only moves forward: this response is late.
-  if (room === undefined || lastReadSeq < room.lastReadSeq) return;
+  if (room === undefined) return;
+  const isBack = lastReadSeq < room.lastReadSeq;
+  if (openRoomId.peek() === roomId && (isBack || lastReadSeq > room.lastReadSeq)) {
+    keptUnreadId.value = isBack ? roomId : "";
+  }
   putRoom({ ...room, lastReadSeq, unreadCount, mentionCount });
   countedTo.set(roomId, lastSeq);
   // What was sent since then is not counted.

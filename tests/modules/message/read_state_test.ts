@@ -43,6 +43,31 @@ Deno.test("read.put moves forward only, not beyond the last position, and publis
   assert.ok((await readRoomEvents(alice, roomId)).every((event) => event.type !== "read.updated"));
 });
 
+testOnEngines("message.mark_unread moves the position back, with the counts, for all devices", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, bob, eve } = await createCallers(gateway, "alice", "bob", "eve");
+  const roomId = await createRoom(alice, ["bob"]);
+  const first = await sendMessage(alice, roomId, "one");
+  const second = await sendMessage(alice, roomId, "two @bob", { parseMentions: true });
+  const third = await sendMessage(alice, roomId, "three");
+  ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: "all" }));
+  const { cursor } = ok(await bob.get("/v1/collaboration/sync"));
+  const markUnread = async (id: string) => ok(await bob.post(`/v1/messages/${id}/unread`));
+  const counts = { roomId, unreadCount: 2, mentionCount: 1, badgeCount: 2, lastSeq: third.seq };
+  assert.deepEqual(await markUnread(second.id), { ...counts, lastReadSeq: second.seq - 1 });
+  assert.deepEqual(await markUnread(third.id), { ...counts, lastReadSeq: second.seq - 1 });
+  assert.deepEqual(ok(await bob.get("/v1/collaboration/unreads")).items, [{ ...counts, lastReadSeq: second.seq - 1 }]);
+  const { events } = ok(await bob.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}`));
+  assert.deepEqual(
+    events.map((
+      event: { type: string; data: Counts },
+    ) => [event.type, event.data.lastReadSeq, event.data.mentionCount]),
+    [["read.updated", second.seq - 1, 1]],
+  );
+  assertProblem(await eve.post(`/v1/messages/${first.id}/unread`), 404, "not_found");
+  assert.equal(ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: "all" })).unreadCount, 0);
+});
+
 Deno.test("read.put is for members; an archived room can be read", async () => {
   await using gateway = await openGateway();
   const { alice, bob, eve } = await createCallers(gateway, "alice", "bob", "eve");

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation } from "@/core/operation.ts";
+import { MessageId } from "../schema.ts";
 import { AllRead, READ_BATCH, ReadPut, Unread, UnreadList } from "./schema.ts";
 import type { ReadStateService } from "./service.ts";
 
@@ -19,6 +20,20 @@ export function readStateOperations(readState: ReadStateService): Operation[] {
       faults: ["not_found"],
       example: { id: exampleId("room"), seq: 1 },
       run: (context, input) => readState.markRead(context, input),
+    }),
+    defineOperation({
+      name: "message.mark_unread",
+      summary: "Mark a message and those after it as unread",
+      description:
+        "Moves the caller's read position in the room back to before the message; a message that is unread has no effect. " +
+        "Notifications stay as they are.",
+      access: { scope: "message.write", room: "observer", archived: true, muted: true, ownOnly: true },
+      http: { method: "POST", path: "/v1/messages/:id/unread", status: 200 },
+      input: z.strictObject({ id: MessageId }),
+      output: Unread,
+      faults: ["not_found"],
+      example: { id: exampleId("msg") },
+      run: (context, { id }) => readState.markUnread(context, id),
     }),
     defineOperation({
       name: "unread.list",

@@ -42,7 +42,9 @@ export const READ_STATE_EVENTS: readonly EventType[] = eventTypes("message.read"
   {
     type: "read.updated",
     streams: ["principal"],
-    summary: "The principal's read position moved; the counts apply to the room's position `lastSeq`",
+    summary:
+      "The principal's read position moved, back if a message was marked as unread; the counts apply to the room's position " +
+      "`lastSeq`",
     data: Unread,
   },
 ]);

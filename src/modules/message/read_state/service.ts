@@ -1,4 +1,5 @@
-// Read state: one position per room and principal in the room's stream, shared by all devices, never moved backwards.
+// Read state: one position per room and principal in the room's stream, shared by all devices. Reading only
+// moves it forward, so that a late call does no harm; only marking a message as unread moves it back.
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { principalStream } from "@/core/event/event.ts";
@@ -15,7 +16,8 @@ import {
   type RoomReadState,
   type UnreadCounts,
 } from "@/modules/room/mod.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
+import { MessageAccess } from "../message_access.ts";
 import type { MessageTables } from "../store.ts";
 import type { UnreadCounter } from "./unread_counts.ts";
 import { type AllRead, READ_BATCH, type ReadPut, type Unread } from "./schema.ts";
@@ -50,13 +52,42 @@ export class ReadStateService {
       }
       const readState = new ReadStateStore(tx.db, store.dialect);
       const hasMoved = await readState.moveReadPosition(tenantId, roomId, principalId, seq);
-      const [unread] = await this.list(actor, [roomId], tx.db);
-      if (unread === undefined) throw notVisible("room");
-      if (!hasMoved) return unread;
-      await notifications.markReadUpTo(actor, { roomId, upToSeq: seq });
-      await tx.emit({ tenantId, stream: principalStream(principalId), type: "read.updated", actor, data: unread });
+      const unread = await this.#publish(tx, actor, roomId, hasMoved);
+      if (hasMoved) await notifications.markReadUpTo(actor, { roomId, upToSeq: seq });
       return unread;
     });
+  }
+
+  /** Moves the caller's read position back to before a message, unless that is unread. */
+  markUnread(context: Context, messageId: string): Promise<Unread> {
+    const { actor } = context;
+    const { store, roomAccess } = this.#deps;
+    return store.write(async (tx) => {
+      const { row } = await new MessageAccess({ store, roomAccess }).require(context, messageId, tx);
+      const readState = new ReadStateStore(tx.db, store.dialect);
+      const hasMoved = await readState.moveReadPositionBefore(
+        actor.tenantId,
+        row.room_id,
+        actor.principalId,
+        row.seq,
+      );
+      return await this.#publish(tx, actor, row.room_id, hasMoved);
+    });
+  }
+
+  /** The counts of a room, published if its read position moved. */
+  async #publish(
+    tx: Transaction<MessageTables>,
+    actor: Actor,
+    roomId: string,
+    hasMoved: boolean,
+  ): Promise<Unread> {
+    const { tenantId, principalId } = actor;
+    const [unread] = await this.list(actor, [roomId], tx.db);
+    if (unread === undefined) throw notVisible("room");
+    const stream = principalStream(principalId);
+    if (hasMoved) await tx.emit({ tenantId, stream, type: "read.updated", actor, data: unread });
+    return unread;
   }
 
   /** Moves the caller's read positions to the end of all rooms, `READ_BATCH` rooms per transaction. */

@@ -128,6 +128,14 @@ export class ReadStateStore {
     return Number(numUpdatedRows) > 0;
   }
 
+  /** Moves a read position back to before `seq`; returns whether it moved. */
+  async moveReadPositionBefore(tenantId: string, roomId: string, principalId: string, seq: number): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db.updateTable("member").set({ last_read_seq: seq - 1 })
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("principal_id", "=", principalId)
+      .where("last_read_seq", ">=", seq).executeTakeFirstOrThrow();
+    return Number(numUpdatedRows) > 0;
+  }
+
   /** Moves a principal's read positions to the end of these rooms; returns those that moved. */
   moveReadPositionsToEnd(
     tenantId: string,
