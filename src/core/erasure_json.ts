@@ -18,7 +18,7 @@ export const DELETED_NAME = "Deleted user";
 const ID_FIELD = /(?:^id|Ids?|By|_ids?|_by)$/;
 const PERSON_FIELDS = ["actor", "user", "owner", "principal", "author", "client", "sub", "added", "removed"];
 /** Fields of an object that has the person's id, which describe it. */
-const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timezone", "locale", "email"];
+const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timeZone", "locale", "email"];
 const DEVICE_FIELD = "deviceId";
 /** Of a response to an event. */
 const COMMENT_FIELD = "comment";

@@ -25,7 +25,7 @@ export function presentPrincipal(row: PrincipalRow, now: number): Principal {
     ownerId: row.owner_id,
     externalId: row.external_id,
     avatarFileId: row.avatar_file_id,
-    timezone: row.timezone,
+    timeZone: row.timezone,
     locale: row.locale,
     status: presentStatus(row, now),
     disabled: row.is_disabled === 1,

@@ -32,11 +32,11 @@ export function ownColumns(
   input: Omit<MeUpdate, "version">,
   now: number,
 ): Partial<PrincipalRow> {
-  const { handle, avatarFileId, timezone, locale } = input;
+  const { handle, avatarFileId, timeZone, locale } = input;
   const row = { ...before, ...nameSetByApi(before, input.displayName) };
   return {
     display_name: row.display_name,
-    ...withoutUndefined({ handle, avatar_file_id: avatarFileId, timezone, locale }),
+    ...withoutUndefined({ handle, avatar_file_id: avatarFileId, timezone: timeZone, locale }),
     prefs_json: withPreferences(row, actor, input),
     ...statusColumns(input.status, now),
   };

@@ -93,7 +93,7 @@ export const Principal = z.object({
   avatarFileId: z.string().nullable().describe(
     "File of the profile picture; all who see the principal may read it, and it is null once the file is deleted",
   ),
-  timezone: z.string().nullable().describe("IANA time zone of the principal"),
+  timeZone: z.string().nullable().describe("IANA time zone of the principal"),
   locale: z.string().nullable().describe("BCP 47 language tag of the principal"),
   status: Status.nullable().describe("Current status; null if none"),
   disabled: z.boolean().describe("Whether the principal is disabled; its tokens are rejected"),
@@ -111,7 +111,7 @@ export const MeUpdate = z.strictObject({
   avatarFileId: z.string().max(64).nullable().optional().describe(
     "Profile picture: a JPEG, PNG, GIF or WebP image that the caller uploaded for no particular room; null removes it",
   ),
-  timezone: TimeZone.nullable().optional(),
+  timeZone: TimeZone.nullable().optional(),
   locale: Locale.nullable().optional(),
   notificationPrefs: patchSchema(NotificationPrefs).optional().describe(
     "Notification preferences to change; absent ones are unchanged",

@@ -19,7 +19,7 @@ export function presentTask(row: TaskRow, now: number): Task {
     parentId: row.parent_id,
     startAt: row.start_at,
     dueAt: row.due_at,
-    timezone: row.timezone,
+    timeZone: row.timezone,
     recurrence: presentSeries(seriesOf(row)),
     nextTaskId: row.next_task_id,
     sourceMessageId: row.source_message_id,

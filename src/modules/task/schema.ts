@@ -95,7 +95,7 @@ export const Task = z.object({
   parentId: TaskId.nullable().describe("Parent task; null at the top level"),
   startAt: Time.nullable().describe("Planned start"),
   dueAt: Time.nullable().describe("Due date"),
-  timezone: z.string().describe("IANA time zone of the dates"),
+  timeZone: z.string().describe("IANA time zone of the dates"),
   recurrence: Recurrence.extend({ instance: z.int().describe("Number of the task within the series, starting at 1") })
     .nullable()
     .meta({ id: "TaskSeries" }),
@@ -134,7 +134,7 @@ export const TaskCreate = z.strictObject({
   parentId: TaskRef.nullable().default(null),
   startAt: TimeInput.nullable().default(null).describe("Planned start"),
   dueAt: TimeInput.nullable().default(null).describe("Due date"),
-  timezone: TimeZone.default("UTC"),
+  timeZone: TimeZone.default("UTC"),
   recurrence: Recurrence.nullable().default(null).describe("Recurrence rule; null for a single task"),
   sourceMessageId: MessageId.nullable().default(null).describe("Message the task is created from"),
   threadId: MessageId.nullable().default(null).describe(
@@ -155,7 +155,7 @@ const patch = {
   parentId: TaskRef.nullable().optional(),
   startAt: TimeInput.nullable().optional().describe("Planned start; null clears it"),
   dueAt: TimeInput.nullable().optional().describe("Due date; null clears it"),
-  timezone: TimeZone.optional(),
+  timeZone: TimeZone.optional(),
   recurrence: Recurrence.nullable().optional().describe("Recurrence rule; null ends the series"),
   threadId: MessageId.nullable().optional(),
   metadata: Metadata.optional(),

@@ -91,7 +91,7 @@ export class TaskService {
         parent_id: null,
         start_at: null,
         due_at: null,
-        timezone: input.timezone,
+        timezone: input.timeZone,
         recurrence_json: null,
         next_task_id: null,
         source_message_id: sourceMessageId,

@@ -82,7 +82,7 @@ export class TaskUpdater {
       metadata_json: jsonOf(metadata) ?? row.metadata_json,
       start_at: patchedOr(patch.startAt, row.start_at),
       due_at: patchedOr(patch.dueAt, row.due_at),
-      timezone: patch.timezone === undefined ? row.timezone : requireTimeZone(patch.timezone, "/timezone"),
+      timezone: patch.timeZone === undefined ? row.timezone : requireTimeZone(patch.timeZone, "/timeZone"),
     };
     if (after.start_at !== null && after.due_at !== null && after.start_at > after.due_at) {
       throw Fault.forField("/startAt", "invalid", "must not be after dueAt");

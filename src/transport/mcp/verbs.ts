@@ -24,7 +24,7 @@ export type Verb = {
   render?: (output: Json) => string;
 };
 
-const ADVANCED = ["updatedSince", "deleted", "include", "version", "metadata", "timezone"];
+const ADVANCED = ["updatedSince", "deleted", "include", "version", "metadata", "timeZone"];
 
 /** By name of the tool. */
 export const VERBS: Readonly<Record<string, Verb>> = {

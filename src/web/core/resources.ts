@@ -16,7 +16,7 @@ export type Person = {
 export type Principal = Person & {
   role: TenantRole;
   ownerId: string | null;
-  timezone: string | null;
+  timeZone: string | null;
   disabled: boolean;
   version: number;
   createdAt: string;

@@ -83,9 +83,9 @@ function PersonPage({ id }: { id: string }): VNode {
                 <p class="dim">${person.handle === null ? person.id : `@${person.handle}`} · ${person
                   .role}${person.kind === "human" ? "" : ` · ${person.kind}`}</p></div></div>
             ${person.status === null ? null : html`<p dir="auto">${person.status.emoji} ${person.status.text}</p>`}
-            <p class="dim">${online.value.has(id) ? "Online now" : "Not online"}${person.timezone === null
+            <p class="dim">${online.value.has(id) ? "Online now" : "Not online"}${person.timeZone === null
               ? ""
-              : ` · ${localTime(person.timezone)}`}</p>
+              : ` · ${localTime(person.timeZone)}`}</p>
             <p class="row">${id === myId()
               ? html`<a class="button" href="#/profile">Edit profile</a>`
               : isGuest()

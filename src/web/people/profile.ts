@@ -86,7 +86,7 @@ async function save(change: Record<string, unknown>): Promise<void> {
 }
 
 function Profile({ me: { principal } }: { me: Me }): VNode {
-  const { displayName, handle, status, timezone } = principal;
+  const { displayName, handle, status, timeZone } = principal;
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const fields = new FormData(event.currentTarget as HTMLFormElement);
@@ -102,7 +102,7 @@ function Profile({ me: { principal } }: { me: Me }): VNode {
       save({
         displayName: text("displayName"),
         handle: text("handle") === "" ? null : text("handle"),
-        timezone: text("timezone") === "" ? null : text("timezone"),
+        timeZone: text("timeZone") === "" ? null : text("timeZone"),
         ...isSame ? {} : { status: next },
       })
     );
@@ -115,7 +115,7 @@ function Profile({ me: { principal } }: { me: Me }): VNode {
     });
   }
   return html`
-    <form class="card fields" key=${JSON.stringify([displayName, handle, status, timezone])} onSubmit=${(
+    <form class="card fields" key=${JSON.stringify([displayName, handle, status, timeZone])} onSubmit=${(
       event: SubmitEvent,
     ) => void submit(event)}>
       <div class="row"><span class="large-avatar"><${Avatar} id=${myId()} /></span>
@@ -129,7 +129,7 @@ function Profile({ me: { principal } }: { me: Me }): VNode {
           ""} placeholder="At lunch" /></label>
         <label class="short">Emoji <input name="emoji" maxlength="20" defaultValue=${status?.emoji ??
           ""} placeholder="🥪" /></label></div>
-      <label>Time zone <input name="timezone" maxlength="64" list=${ZONES_ID} autocomplete="off" defaultValue=${timezone ??
+      <label>Time zone <input name="timeZone" maxlength="64" list=${ZONES_ID} autocomplete="off" defaultValue=${timeZone ??
         ""} placeholder=${Intl
         .DateTimeFormat().resolvedOptions().timeZone} /></label>
       <datalist id=${ZONES_ID}>${Intl.supportedValuesOf("timeZone").map((zone) =>

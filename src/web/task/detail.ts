@@ -212,8 +212,8 @@ function Repeats({ task, onSave }: {
   const choose = ({ target }: Event): void => {
     const rrule = (target as HTMLSelectElement).value;
     const anchor = task.dueAt === null ? "completion" : "due";
-    const { timeZone: timezone } = Intl.DateTimeFormat().resolvedOptions();
-    void onSave(rrule === "" ? { recurrence: null } : { recurrence: { rrule, anchor }, timezone });
+    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    void onSave(rrule === "" ? { recurrence: null } : { recurrence: { rrule, anchor }, timeZone });
   };
   return html`
     <label>Repeats <select value=${rule} onChange=${choose}>${(isKnown

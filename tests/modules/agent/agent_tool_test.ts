@@ -45,7 +45,7 @@ Deno.test("a model gets the place, time and author of a request, and calls tools
   }, { agent: { tools: ["task.create", "task.list", "member.list"] } });
   const { alice, bob, roomId, agentId, gateway, models } = fixture;
   const elsewhere = await createRoom(alice, ["bob", agentId]);
-  ok(await bob.patch("/v1/collaboration/me", { displayName: "Bob", timezone: "Asia/Tokyo" }));
+  ok(await bob.patch("/v1/collaboration/me", { displayName: "Bob", timeZone: "Asia/Tokyo" }));
   await sendMessage(alice, roomId, "Bob has to do something");
   await fixture.mention(bob, "Remind me tomorrow");
   const run = await fixture.settled();

@@ -22,7 +22,7 @@ testOnPostgres("of two changes of a principal that are based on one version, one
     gateway,
     (tx) => tx.lock("default", principalStream("alice")),
     () => boss.patch(`${PRINCIPALS}/alice`, { displayName: "One", version: 1 }),
-    () => alice.patch("/v1/collaboration/me", { timezone: "Europe/Vienna", version: 1 }),
+    () => alice.patch("/v1/collaboration/me", { timeZone: "Europe/Vienna", version: 1 }),
   );
   assert.deepEqual(sortedStatuses(answers), [200, 412]);
 });
@@ -180,10 +180,10 @@ Deno.test("a token grants no rights in another tenant", async () => {
 Deno.test("the time zone of a principal is a named zone, not an offset", async () => {
   await using gateway = await openGateway();
   const { alice } = await createCallers(gateway, "alice");
-  for (const timezone of ["+02:00", "+23:59", "PST", "Europe/Nowhere", ""]) {
-    assertProblem(await alice.patch("/v1/collaboration/me", { timezone }), 422, "validation_failed");
+  for (const timeZone of ["+02:00", "+23:59", "PST", "Europe/Nowhere", ""]) {
+    assertProblem(await alice.patch("/v1/collaboration/me", { timeZone }), 422, "validation_failed");
   }
-  assert.equal(ok(await alice.patch("/v1/collaboration/me", { timezone: "europe/vienna" })).timezone, "Europe/Vienna");
+  assert.equal(ok(await alice.patch("/v1/collaboration/me", { timeZone: "europe/vienna" })).timeZone, "Europe/Vienna");
 });
 
 Deno.test("SQLite looks for a few of very many principals in slices, between which others are served", async () => {

@@ -73,7 +73,7 @@ testOnEngines("private and unchanged fields are not published", async (environme
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const admin = await gateway.as("root", { role: "admin" });
   const roomId = await createRoom(alice, ["bob"]);
-  ok(await bob.patch(ME, { timezone: "Europe/Vienna", locale: "de-AT", notificationPrefs: { mentions: false } }));
+  ok(await bob.patch(ME, { timeZone: "Europe/Vienna", locale: "de-AT", notificationPrefs: { mentions: false } }));
   ok(await bob.patch(ME, { displayName: "bob" }));
   await gateway.runJobs();
   assert.deepEqual(await readProfileEvents(gateway, roomId), []);

@@ -19,7 +19,7 @@ async function dueDates(fixture: TaskFixture, input: Record<string, unknown>, co
   let task = await fixture.create("again", input);
   for (let index = 0; index < count && task !== null; index++) {
     task = await complete(fixture, task.id);
-    if (task !== null) dates.push(wall(task.dueAt, task.timezone));
+    if (task !== null) dates.push(wall(task.dueAt, task.timeZone));
   }
   return dates;
 }
@@ -37,7 +37,7 @@ Deno.test("completing a recurring task creates the next one once, with its field
     assigneeIds: ["owner"],
     startAt: "2026-03-02T07:00:00Z",
     dueAt: "2026-03-02T09:00:00Z",
-    timezone: "Europe/Vienna",
+    timeZone: "Europe/Vienna",
     recurrence: { rrule: "FREQ=WEEKLY" },
   });
   assert.deepEqual(first.recurrence, { rrule: "FREQ=WEEKLY", anchor: "due", instance: 1 });
@@ -93,7 +93,7 @@ Deno.test("a recurring task is completed and continued in a room at its limit of
 
 Deno.test("a series does not pass the end of the year 9999", async () => {
   await using fixture = await openTaskFixture();
-  const input = { dueAt: "9999-12-31T12:00:00Z", timezone: "UTC", recurrence: { rrule: "FREQ=DAILY" } };
+  const input = { dueAt: "9999-12-31T12:00:00Z", timeZone: "UTC", recurrence: { rrule: "FREQ=DAILY" } };
   const next = await complete(fixture, (await fixture.create("again", input)).id);
   assert.equal(next.dueAt, "9999-12-31T23:59:59.999Z");
 });
@@ -101,23 +101,23 @@ Deno.test("a series does not pass the end of the year 9999", async () => {
 Deno.test("a series keeps its wall time across DST changes", async () => {
   await using fixture = await openTaskFixture();
   const daily = { recurrence: { rrule: "FREQ=DAILY" } };
-  assert.deepEqual(await dueDates(fixture, { ...daily, dueAt: "2026-03-28T08:00:00Z", timezone: "Europe/Vienna" }, 2), [
+  assert.deepEqual(await dueDates(fixture, { ...daily, dueAt: "2026-03-28T08:00:00Z", timeZone: "Europe/Vienna" }, 2), [
     "2026-03-29T09:00+02:00",
     "2026-03-30T09:00+02:00",
   ]);
   assert.deepEqual(
-    await dueDates(fixture, { ...daily, dueAt: "2026-10-31T13:00:00Z", timezone: "America/New_York" }, 2),
+    await dueDates(fixture, { ...daily, dueAt: "2026-10-31T13:00:00Z", timeZone: "America/New_York" }, 2),
     [
       "2026-11-01T09:00-05:00",
       "2026-11-02T09:00-05:00",
     ],
   );
   assert.deepEqual(
-    await dueDates(fixture, { ...daily, dueAt: "2026-10-02T22:30:00Z", timezone: "Australia/Lord_Howe" }, 2),
+    await dueDates(fixture, { ...daily, dueAt: "2026-10-02T22:30:00Z", timeZone: "Australia/Lord_Howe" }, 2),
     ["2026-10-04T09:00+11:00", "2026-10-05T09:00+11:00"],
   );
   assert.deepEqual(
-    await dueDates(fixture, { ...daily, dueAt: "2026-03-28T03:15:00Z", timezone: "Asia/Kathmandu" }, 1),
+    await dueDates(fixture, { ...daily, dueAt: "2026-03-28T03:15:00Z", timeZone: "Asia/Kathmandu" }, 1),
     [
       "2026-03-29T09:00+05:45",
     ],
@@ -126,7 +126,7 @@ Deno.test("a series keeps its wall time across DST changes", async () => {
 
 Deno.test("a wall time in a DST gap is skipped and does not move later tasks", async () => {
   await using fixture = await openTaskFixture();
-  const night = { dueAt: "2026-03-28T01:30:00Z", timezone: "Europe/Vienna" };
+  const night = { dueAt: "2026-03-28T01:30:00Z", timeZone: "Europe/Vienna" };
   assert.deepEqual(await dueDates(fixture, { ...night, recurrence: { rrule: "FREQ=DAILY" } }, 2), [
     "2026-03-30T02:30+02:00",
     "2026-03-31T02:30+02:00",
@@ -193,13 +193,13 @@ Deno.test("the next task has open copies of the subtasks with moved dates", asyn
   await using fixture = await openTaskFixture();
   const root = await fixture.create("release", {
     dueAt: "2026-03-27T09:00:00Z",
-    timezone: "Europe/Vienna",
+    timeZone: "Europe/Vienna",
     recurrence: { rrule: "FREQ=WEEKLY" },
   });
   const step = await fixture.create("step", {
     parentId: root.id,
     dueAt: "2026-03-26T09:00:00Z",
-    timezone: "Europe/Vienna",
+    timeZone: "Europe/Vienna",
   });
   await fixture.create("detail", { parentId: step.id, labels: ["x"] });
   const dropped = await fixture.create("dropped", { parentId: root.id });
@@ -291,7 +291,7 @@ Deno.test("a series whose rule is no longer accepted continues", async () => {
 
 Deno.test("the next task never starts after it is due, even at a DST change, and can be updated", async () => {
   await using fixture = await openTaskFixture();
-  const night = { startAt: "2026-03-22T01:30:00Z", dueAt: "2026-03-22T02:00:00Z", timezone: "Europe/Vienna" };
+  const night = { startAt: "2026-03-22T01:30:00Z", dueAt: "2026-03-22T02:00:00Z", timeZone: "Europe/Vienna" };
   const root = await fixture.create("nightly", { ...night, recurrence: { rrule: "FREQ=WEEKLY" } });
   await fixture.create("step", { ...night, parentId: root.id });
   // A week later the start is in a DST gap, whose end is the due time.

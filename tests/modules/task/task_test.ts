@@ -15,7 +15,7 @@ Deno.test("task.create numbers tasks within the room and returns every field", a
     labels: ["tls", "ops", "tls"],
     startAt: "2026-03-02T09:00:00Z",
     dueAt: "2026-03-09T09:00:00Z",
-    timezone: "europe/vienna",
+    timeZone: "europe/vienna",
     metadata: { ticket: 7 },
   });
   assert.match(first.id, /^task_[0-9a-f]{32}$/);
@@ -23,7 +23,7 @@ Deno.test("task.create numbers tasks within the room and returns every field", a
   assert.deepEqual(first.assigneeIds, ["member", "owner"]);
   assert.deepEqual(first.labels, ["tls", "ops"]);
   assert.equal(first.dueAt, "2026-03-09T09:00:00.000Z");
-  assert.equal(first.timezone, "Europe/Vienna");
+  assert.equal(first.timeZone, "Europe/Vienna");
   assert.equal(first.priority, "urgent");
   const second = await fixture.create("Another");
   assert.equal(second.key, "OPS-2");
@@ -146,8 +146,8 @@ Deno.test("invalid values are refused with their pointer", async () => {
   await using fixture = await openTaskFixture();
   const cases: [Record<string, unknown>, number, string][] = [
     [{ startAt: "2026-03-02T00:00:00Z", dueAt: "2026-03-01T00:00:00Z" }, 422, "validation_failed"],
-    [{ timezone: "Mars/Olympus" }, 422, "invalid_time_zone"],
-    [{ timezone: "+02:00" }, 422, "invalid_time_zone"],
+    [{ timeZone: "Mars/Olympus" }, 422, "invalid_time_zone"],
+    [{ timeZone: "+02:00" }, 422, "invalid_time_zone"],
     [{ assigneeIds: ["nobody-there"] }, 422, "validation_failed"],
     [{ parentId: "OPS-99" }, 422, "validation_failed"],
     [{ labels: Array.from({ length: 21 }, (_, n) => `l${n}`) }, 422, "validation_failed"],

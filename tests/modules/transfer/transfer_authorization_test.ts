@@ -157,13 +157,13 @@ Deno.test("times of an archive are imported in the form in which times are compa
 
 Deno.test("principals of an archive have no invalid handle or time zone", async () => {
   await withOwner(async (gateway, boss) => {
-    const mars = { handle: "me", timezone: "Mars/Olympus" };
+    const mars = { handle: "me", timeZone: "Mars/Olympus" };
     const lines = [HEADER, principal("ann", mars), principal("ben", { handle: "here" }), END];
     assert.deepEqual(skipCounts(await importArchive(gateway, boss, "gateway", toArchive(lines))), {
       handle_invalid: 2,
     });
-    const { handle, timezone } = ok(await boss.get("/v1/collaboration/principals/ann"));
-    assert.deepEqual([handle, timezone], [null, null]);
+    const { handle, timeZone } = ok(await boss.get("/v1/collaboration/principals/ann"));
+    assert.deepEqual([handle, timeZone], [null, null]);
   });
 });
 

@@ -14,7 +14,7 @@ export const principal = (id: string, more: Any = {}): Any => ({
   role: "member",
   ownerId: null,
   externalId: null,
-  timezone: null,
+  timeZone: null,
   locale: null,
   disabled: false,
   createdAt: CREATED_AT,

@@ -63,7 +63,7 @@ async function createContent(gateway: Harness) {
   const weekly = await make("Weekly", {
     recurrence: { rrule: "FREQ=WEEKLY;BYDAY=MO" },
     dueAt: "2026-03-02T08:00:00Z",
-    timezone: "Europe/Vienna",
+    timeZone: "Europe/Vienna",
   });
   await patch(bob, weekly, { status: "done" });
   const gone = await make("Gone");
@@ -285,8 +285,8 @@ testOnEngines("lines of tasks are not believed", async (engine) => {
     });
     const invalid: Any[] = [
       { ...task, id: "task_big", version: 2 ** 31 },
-      { ...task, id: "task_zone", timezone: "Mars/Olympus" },
-      { ...task, id: "task_offset", timezone: "+02:00" },
+      { ...task, id: "task_zone", timeZone: "Mars/Olympus" },
+      { ...task, id: "task_offset", timeZone: "+02:00" },
       { ...task, id: "OPS-1" },
       { ...task, id: "task_key", key: "OPS-9999999999" },
       { ...task, id: "task_place", position: "zz" },

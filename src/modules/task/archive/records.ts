@@ -43,7 +43,7 @@ export const TaskRecord = z.object({
   parentId: TaskId.nullable(),
   startAt: TimeInput.nullable(),
   dueAt: TimeInput.nullable(),
-  timezone: z.string().max(64),
+  timeZone: z.string().max(64),
   recurrence: z.object({
     rrule: z.string().min(1).max(500),
     anchor: z.enum(ANCHORS),

@@ -43,16 +43,16 @@ export class ImportedTaskWriter {
 
   /** Why a task could not have been created here, if so. */
   findProblem(task: Omit<ArchivedTask, "key" | "id">): string | undefined {
-    const { timezone, position, recurrence, startAt, dueAt } = task;
+    const { timeZone, position, recurrence, startAt, dueAt } = task;
     // An offset does not know about daylight saving time.
-    if (findTimeZone(timezone) === undefined) return `${timezone} is not a time zone`;
+    if (findTimeZone(timeZone) === undefined) return `${timeZone} is not a time zone`;
     if (!isPosition(position)) return "The position is not a board position";
     if (startAt !== null && dueAt !== null && startAt > dueAt) return "The start is after the due date";
     if (recurrence === null) return undefined;
     if (recurrence.anchor === "due" && dueAt === null) return "It recurs by due date but has none";
     try {
       // Computed now, so that no rule is imported that costs too much.
-      nextDates(recurrence, { start_at: startAt, due_at: dueAt, timezone }, this.#deps.clock.now());
+      nextDates(recurrence, { start_at: startAt, due_at: dueAt, timezone: timeZone }, this.#deps.clock.now());
     } catch (error) {
       if (error instanceof Fault || error instanceof RangeError) return error.message;
       throw error;
@@ -265,7 +265,7 @@ function rowOf(tenantId: string, task: ArchivedTask): TaskRow {
     parent_id: task.parentId,
     start_at: task.startAt,
     due_at: task.dueAt,
-    timezone: task.timezone,
+    timezone: task.timeZone,
     recurrence_json: task.recurrence === null ? null : JSON.stringify(task.recurrence),
     next_task_id: task.nextTaskId,
     source_message_id: task.sourceMessageId,

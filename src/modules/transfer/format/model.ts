@@ -15,7 +15,7 @@ export type SourcePrincipal = {
   role: TenantRole;
   ownerId: string | null;
   externalId: string | null;
-  timezone: string | null;
+  timeZone: string | null;
   locale: string | null;
   isDisabled: boolean;
   createdAt: string | null;
@@ -161,7 +161,7 @@ export function plainPrincipal(id: string, displayName: string): SourcePrincipal
     role: "member",
     ownerId: null,
     externalId: null,
-    timezone: null,
+    timeZone: null,
     locale: null,
     isDisabled: false,
     createdAt: null,

@@ -28,7 +28,7 @@ export const PrincipalRecord = z.object({
   role: z.enum(TENANT_ROLES),
   ownerId: PrincipalId.nullable(),
   externalId: z.string().max(200).nullable(),
-  timezone: z.string().max(64).nullable(),
+  timeZone: z.string().max(64).nullable(),
   locale: z.string().max(35).nullable(),
   disabled: z.boolean(),
   createdAt: TimeInput,

@@ -127,7 +127,7 @@ export class SlackReader {
         role: user.is_restricted === true || user.is_ultra_restricted === true ? "guest" : "member",
         handle: user.name?.toLowerCase() ?? null,
         externalId: user.id.slice(0, 200),
-        timezone: user.tz ?? null,
+        timeZone: user.tz ?? null,
         isDisabled: user.deleted === true,
       }];
     }));

@@ -143,7 +143,7 @@ export class ImportedPrincipals {
         role: lowerOf(TENANT_ROLES, draft.role, requester_role),
         owner_id: draft.kind === "agent" ? draft.ownerId ?? this.#row.requested_by : null,
         external_id: draft.externalId,
-        timezone: findTimeZone(draft.timezone ?? "") ?? null,
+        timezone: findTimeZone(draft.timeZone ?? "") ?? null,
         locale: draft.locale,
         is_disabled: draft.isDisabled ? 1 : 0,
       })
