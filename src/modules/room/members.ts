@@ -21,6 +21,7 @@ import {
   type RoomTables,
 } from "./store.ts";
 import { OwnershipStore } from "./ownership_store.ts";
+import { ownershipClaimJob } from "./ownership_transfer.ts";
 
 type Deps = {
   store: Store<RoomTables>;
@@ -220,6 +221,7 @@ export class RoomMembers {
       ...DEFAULT_MEMBER_SETTINGS,
     }]);
     await rooms.recountMembers(actor.tenantId, room.id);
+    await this.#claimWithoutOwner(tx, grant, principalId);
     const roomData = newRoomData({ ...room, member_count: memberCount }, room.epoch ?? "");
     await tx.emit({
       ...joined,
@@ -298,6 +300,16 @@ export class RoomMembers {
     if (owners.length === 1 && owners[0] === principalId) throw new Fault("last_owner", message);
   }
 
+  /** A new member or role may be the first that can own a room whose owners are all disabled. */
+  async #claimWithoutOwner(
+    tx: Transaction<RoomTables>,
+    { room: { tenant_id: tenantId, id }, role: callerRole }: RoomGrant,
+    principalId: string,
+  ): Promise<void> {
+    if (callerRole === "owner" || (await new OwnershipStore(tx.db).effectiveOwners(tenantId, id)).length > 0) return;
+    await tx.enqueue(ownershipClaimJob(tenantId, principalId));
+  }
+
   async #changeRole(
     tx: Transaction<RoomTables>,
     actor: Actor,
@@ -317,6 +329,7 @@ export class RoomMembers {
     }
     await this.#assertOwnerRemains(tx, room, target.principal_id, "The room needs at least one owner");
     await rooms.setRole(actor.tenantId, room.id, target.principal_id, role);
+    await this.#claimWithoutOwner(tx, { room, role: callerRole }, target.principal_id);
     const data = { roomId: room.id, principalId: target.principal_id, role, memberCount: room.member_count };
     const updated = roomEvent(actor, room.id, "member.updated", data);
     await tx.emit(updated, { ...updated, stream: principalStream(target.principal_id) });

@@ -215,3 +215,22 @@ Deno.test("an abandoned room can be purged by an admin of the tenant, and no oth
   assert.deepEqual(await rolesIn(gateway, abandoned), {});
   assertProblem(await admin.delete(`/v1/rooms/${abandoned}?purge=true`), 404, "not_found");
 });
+
+testOnEngines(
+  "who joins a room, or gets a role in it, whose owners are all disabled becomes its owner",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await createCallers(gateway, "alice", "bob", "olga");
+    const joined = await createRoom(alice, [], { visibility: "public" });
+    const raised = await createRoom(alice, []);
+    const robot = await createCaller(gateway, "robot", { kind: "service" });
+    await addMembers(alice, raised, ["olga", "observer"], ["robot", "moderator"]);
+    await disable(gateway, "alice");
+    assert.deepEqual(await ownersOf(gateway, raised), ["alice"]);
+    ok(await bob.put(`/v1/rooms/${joined}/members/me`));
+    ok(await robot.put(`/v1/rooms/${raised}/members/olga`, { role: "member" }));
+    await gateway.runJobs();
+    assert.deepEqual(await ownersOf(gateway, joined), ["bob"]);
+    assert.deepEqual(await ownersOf(gateway, raised), ["olga"]);
+  },
+);
