@@ -1,5 +1,6 @@
 // The body of a request, however it arrives: all of it, in no more memory than it needs, and while others are served.
 import assert from "node:assert/strict";
+import { chargeTo } from "@/core/caller.ts";
 import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { readBytes } from "@/core/http/request.ts";
@@ -61,6 +62,21 @@ Deno.test("readBytes serves others while it reads very many chunks, and charges 
   await readBytes(request, 10_000, tooLarge, { account });
   assert.ok(ticks.count > 30, `${ticks.count}`);
   assert.ok(account.consumedMs > 90, `${account.consumedMs}`);
+});
+
+Deno.test("uploads of many callers are read in turns, and their bytes are charged as what a disk takes for them", async () => {
+  const budget = new CpuBudget({ percent: 10, now: () => 0 });
+  const accounts = Array.from({ length: 20 }, (_, n) => budget.accountOfKey(`m${n}`));
+  using ticks = countTicks();
+  await Promise.all(accounts.map((account) =>
+    chargeTo(account, async () => {
+      const { body } = send(bytesOf(4 * PIECE_BYTES), PIECE_BYTES).request;
+      assert.ok(body !== null);
+      await Array.fromAsync(enforceMinimumRate(body));
+    })
+  ));
+  for (const { consumedMs } of accounts) assert.ok(consumedMs > 4, `${consumedMs}`);
+  assert.ok(ticks.count >= 10, `${ticks.count}`);
 });
 
 Deno.test("readBytes returns a body whole, whatever its chunks are", async () => {

@@ -27,7 +27,8 @@ const LARGE_BYTES = 256 * 1024;
 /** Reads of a body until others are served, and what one of them and its bytes cost. A network sends far fewer of most bodies. */
 const READS_PER_SLICE = 256;
 const READ_MS = 0.01;
-const BYTE_MS = 1 / 1024 / 1024;
+const MIB_MS = 1;
+const MIB = 1024 * 1024;
 
 type ReadOptions = {
   /** Of a body with more than `LARGE_BYTES`, the rest is read once it has resolved. */
@@ -56,7 +57,7 @@ export async function readBytes(
     if (isLarge) await onLarge?.();
     if (request.body === null) return new Uint8Array();
     let size = 0;
-    const pace = createReadPacer(account);
+    const pace = createReadPacer({ account });
     const onRead = (bytes: number): Promise<void> | undefined => {
       size += bytes;
       if (size > maxBytes) throw tooLarge();
@@ -74,14 +75,18 @@ export async function readBytes(
 
 /**
  * Returns a function to call after each read of a body. Chunks that have arrived are read without a tick in between, so every so
- * many reads others are served. The account is charged, and waits while it has used its share.
+ * many reads others are served. The account is charged, `mibMs` for each MiB; it takes turns with others, and waits while it has
+ * used its share.
  */
-export function createReadPacer(account = currentAccount()): (bytes: number) => Promise<void> | undefined {
+export function createReadPacer(
+  { account = currentAccount(), mibMs = MIB_MS }: { account?: CpuAccount | undefined; mibMs?: number } = {},
+): (bytes: number) => Promise<void> | undefined {
   let reads = 0;
   return (bytes) => {
-    account?.consume(READ_MS + bytes * BYTE_MS);
-    if (++reads % READS_PER_SLICE !== 0 && (account === undefined || account.waitMs === 0)) return undefined;
-    return account === undefined ? nextTick() : account.waitForSlice();
+    const isSliceOver = ++reads % READS_PER_SLICE === 0;
+    if (account === undefined) return isSliceOver ? nextTick() : undefined;
+    account.consume(READ_MS + bytes / MIB * mibMs);
+    return isSliceOver || account.waitMs > 0 ? account.waitForSlice() : account.takeTurn();
   };
 }
 

@@ -8,6 +8,8 @@ import { readPieces } from "@/runtime/byte_pieces.ts";
 /** An upload is aborted if it is silent for this long, or falls this far behind the rate. */
 const MINIMUM_RATE = { silentMs: 30_000, bytesPerMs: 4 };
 const SHA256_BYTES = 32;
+/** What a MiB costs that is read, hashed and written to a disk, for which the commits of others wait as well. */
+const MIB_MS = 16;
 
 /** The body of a request, in chunks. `length` is its Content-Length. */
 export async function* readUpload(request: Request, length: number): AsyncGenerator<Uint8Array> {
@@ -51,7 +53,7 @@ export async function* enforceMinimumRate(
 ): AsyncGenerator<Uint8Array> {
   let leftMs = silentMs;
   yield* readPieces(body, {
-    onRead: createReadPacer(),
+    onRead: createReadPacer({ mibMs: MIB_MS }),
     async watch(start) {
       const startedAt = now();
       const read = await withTimeout(start(), silentMs).catch((cause) => {
