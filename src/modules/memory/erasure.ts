@@ -17,7 +17,7 @@ import {
 } from "./store.ts";
 import type { MemoryWriter } from "./writer.ts";
 
-/** Erases facts of messages that were deleted. */
+/** Erases facts of messages that were deleted, and those that were under a hold before. */
 export const ERASE_JOB = "memory.erase";
 /** Facts erased in one transaction. */
 const BATCH = 50;
@@ -91,12 +91,18 @@ export class MemoryErasure {
     await store.write((tx) => tx.enqueue({ ...job, runAt: clock.now() + DAY_MS }));
   }
 
-  /** Erases facts in one transaction; those that are erased already are ignored. */
-  eraseFacts(tenantId: string, ids: readonly string[]): Promise<number> {
-    return this.#deps.store.write(async (tx) => {
-      const facts = await this.#lock(tx, tenantId, ids);
-      for (const fact of facts) await this.#deps.writer.erase(tx, undefined, fact);
-      return facts.length;
+  /** Erases facts in one transaction, but for those that are erased already; those under a hold after its release. */
+  eraseFacts(tenantId: string, factIds: readonly string[]): Promise<number> {
+    const { store, holds, writer } = this.#deps;
+    return store.write(async (tx) => {
+      const held: string[] = [];
+      const facts = await this.#lock(tx, tenantId, factIds);
+      for (const fact of facts) {
+        if (await isHeldFact(holds, tx.db, fact)) held.push(fact.row.id);
+        else await writer.erase(tx, undefined, fact);
+      }
+      if (held.length > 0) await this.#postpone(eraseJob(tenantId, { factIds: held }));
+      return facts.length - held.length;
     });
   }
 
@@ -160,6 +166,8 @@ export class MemoryErasure {
   }
 }
 
-function eraseJob(tenantId: string, payload: { messageIds: readonly string[] } | { roomId: string }): JobDraft {
+type Erased = { messageIds: readonly string[] } | { roomId: string } | { factIds: readonly string[] };
+
+function eraseJob(tenantId: string, payload: Erased): JobDraft {
   return { tenantId, kind: ERASE_JOB, payload };
 }

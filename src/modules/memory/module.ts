@@ -74,11 +74,16 @@ export function memoryModule(
     jobs: [
       defineJob({
         kind: ERASE_JOB,
-        payload: z.union([z.strictObject({ messageIds: z.array(z.string()) }), z.strictObject({ roomId: z.string() })]),
-        run: ({ tenantId, payload }) =>
-          "roomId" in payload
-            ? erasure.purgeRoom(tenantId, payload.roomId)
-            : erasure.eraseSources(tenantId, payload.messageIds),
+        payload: z.union([
+          z.strictObject({ messageIds: z.array(z.string()) }),
+          z.strictObject({ roomId: z.string() }),
+          z.strictObject({ factIds: z.array(z.string()) }),
+        ]),
+        run: async ({ tenantId, payload }) => {
+          if ("roomId" in payload) await erasure.purgeRoom(tenantId, payload.roomId);
+          else if ("factIds" in payload) await erasure.eraseFacts(tenantId, payload.factIds);
+          else await erasure.eraseSources(tenantId, payload.messageIds);
+        },
       }),
     ],
     search: new MemorySearchable({ store, clock, identity, access }),

@@ -248,6 +248,34 @@ testOnEngines("facts about a principal under a hold stay, wherever they are from
   }
 });
 
+testOnEngines(
+  "facts of an erased person about a principal under a hold stay until its release",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { olga, bob } = await callersOf(gateway, "default");
+    ok(await (await gateway.as("carol")).get(`${API}/me`));
+    const roomId = await createRoom(olga, ["bob"]);
+    for (const subjectIds of [["carol"], ["bob"], ["bob", "carol"]]) {
+      const scope = subjectIds.length === 2 ? { type: "room", id: roomId } : { type: "principal", id: "bob" };
+      ok(await bob.post(`${API}/memory/items`, { scope, text: `Of ${subjectIds.join()}`, subjectIds }));
+    }
+    const { id } = ok(await olga.post(HOLDS, { principalId: "carol", reason: "Case 1" }));
+    ok(await olga.post(`${API}/erasures`, { principalId: "bob", mode: "anonymize", confirm: "bob" }));
+    await pass(gateway, 8);
+    const texts = async (): Promise<unknown[]> => {
+      const rows = await gateway.app.store.db.selectFrom("memory").select(["text", "scope_id"]).execute();
+      return rows.filter(({ text }) => text !== null).map(({ text, scope_id }) => `${text} ${scope_id}`).sort();
+    };
+    assert.deepEqual(await texts(), [`Of bob,carol ${roomId}`, "Of carol erased-1"]);
+    await pass(gateway, 2);
+    assert.equal((await texts()).length, 2);
+    const { olga: later } = await callersOf(gateway, "default");
+    ok(await later.post(`${HOLDS}/${id}/release`));
+    await pass(gateway, 2);
+    assert.deepEqual(await texts(), []);
+  },
+);
+
 testOnEngines("revisions of a document under a hold, and the audit log of its tenant, stay", async (environment) => {
   await using gateway = await openGateway({ ...environment, SVC_LIMIT_AUDIT_DAYS: "10" });
   const revisions: Record<string, number> = {};
