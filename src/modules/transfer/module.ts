@@ -10,7 +10,7 @@ import type { ModuleArchives } from "./format/content_records.ts";
 import { COPY_NOTIFICATIONS, ExportService } from "./export/service.ts";
 import { ImportService } from "./import/service.ts";
 import { migrations } from "./migrations.ts";
-import { erases } from "./principal_erasure.ts";
+import { transferErasure } from "./principal_erasure.ts";
 import { ARCHIVE_MAX_BYTES, EXPORT_RETENTION_HOURS, EXPORTS_PER_PRINCIPAL } from "./schema.ts";
 
 type Deps = {
@@ -36,7 +36,7 @@ export function transferModule(
   return {
     name: "transfer",
     migrations,
-    erases,
+    erases: transferErasure(exports),
     ...transferApi(imports, exports, sections),
     notificationKinds: Object.fromEntries(Object.values(COPY_NOTIFICATIONS).map((kind) => [kind, null])),
     resourceScopes: { export: "transfer.manage" },

@@ -1,8 +1,11 @@
 // What becomes of the tables when a person is erased.
 import type { PrincipalErasure } from "@/core/erasure.ts";
+import type { ExportService } from "./export/service.ts";
 import { memberName } from "./import/history.ts";
+import type { ExportRow } from "./store.ts";
+import { isStored } from "./transfer_jobs.ts";
 
-export const erases: PrincipalErasure = {
+export const transferErasure = (exports: Pick<ExportService, "expireCopies">): PrincipalErasure => ({
   transfer_import: {
     key: ["id"],
     renames: ["requested_by", "charged_id"],
@@ -17,6 +20,13 @@ export const erases: PrincipalErasure = {
   },
   transfer_export: {
     key: ["id"],
+    reads: ["kind", "state"],
+    // Nobody else may have the copy of what there is of the person.
+    removal: {
+      of: "requested_by",
+      applies: ({ kind, state }) => kind === "principal" && isStored({ state: state as ExportRow["state"] }),
+      run: ({ tenantId }, rows) => exports.expireCopies(tenantId, rows.map(({ id }) => String(id))),
+    },
     renames: ["requested_by", "charged_id"],
     keeps: {
       counts_json: "numbers",
@@ -24,4 +34,4 @@ export const erases: PrincipalErasure = {
       blob_key: "an archive, which is deleted after three days",
     },
   },
-};
+});

@@ -37,7 +37,7 @@ const EXPORT_STATES = ["queued", "running", "done", "failed", "expired"] as cons
 
 const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 
-/** Why an archive cannot be imported at all. */
+/** Why an archive cannot be imported at all, or not be written. */
 const ARCHIVE_FAULTS = [
   "not_a_zip",
   "zip_truncated",
@@ -53,6 +53,7 @@ const ARCHIVE_FAULTS = [
   "invalid_json",
   "unsupported_version",
   "quota_exceeded",
+  "requester_disabled",
   "internal",
 ] as const;
 

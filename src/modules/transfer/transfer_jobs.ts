@@ -229,6 +229,11 @@ export function isUnfinished({ state }: Pick<Row<JobTable>, "state">): boolean {
   return state === "queued" || state === "running";
 }
 
+/** Whether it has a content, or will have one. */
+export function isStored(row: Pick<Row<JobTable>, "state">): boolean {
+  return row.state === "done" || isUnfinished(row);
+}
+
 function quotaHolderOf(
   { tenant_id: tenantId, charged_id: ownerId }: Pick<ExportRow, "tenant_id" | "charged_id">,
 ): QuotaHolder {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
-import { upload } from "../file/file_harness.ts";
+import { listFiles, upload } from "../file/file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { downloadExport, EXPORTS, parseRecords } from "./transfer_fixture.ts";
 
@@ -115,3 +115,29 @@ Deno.test("a person is notified that the copy of their data failed, and may ask 
   assert.deepEqual(others, []);
   ok(await alice.post(EXPORTS, { kind: "principal" }));
 });
+
+testOnEngines(
+  "an erasure ends the copy of the person's data, also one that is not written yet",
+  async (environment) => {
+    await using gateway = await openGateway({ ...environment, SVC_LIMIT_ERASURE_DAYS: "1" });
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const finished = ok(await alice.post(EXPORTS, { kind: "principal" })).id;
+    await gateway.runJobs();
+    const waiting = ok(await bob.post(EXPORTS, { kind: "principal" })).id;
+    const owner = await gateway.as("olga", { role: "owner" });
+    for (const principalId of ["alice", "bob"]) {
+      ok(await owner.post(`${API}/erasures`, { principalId, mode: "anonymize", confirm: principalId }));
+    }
+    await gateway.runJobs();
+    const { state, failure } = ok(await owner.get(`${EXPORTS}/${waiting}`));
+    assert.deepEqual([state, failure.code], ["failed", "requester_disabled"]);
+    assert.equal(ok(await owner.get(`${EXPORTS}/${finished}`)).state, "done");
+
+    gateway.clock.advance(25 * HOUR_MS);
+    await gateway.runJobs();
+    const later = await gateway.as("olga", { role: "owner" });
+    const states = ok(await later.get(EXPORTS)).items.map((item: Line) => [item["id"], item["state"]]);
+    assert.deepEqual(states, [[waiting, "failed"], [finished, "expired"]]);
+    assert.deepEqual(await listFiles(gateway.folder), []);
+  },
+);

@@ -11,6 +11,7 @@ import type { IdentityService } from "@/modules/identity/mod.ts";
 import { MessageArchiveStore, type MessageRow } from "@/modules/message/mod.ts";
 import { type RoomAccess, RoomArchiveStore, type RoomRow } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
+import { ArchiveFault } from "../fault.ts";
 import type { ExportRow, TransferTables } from "../store.ts";
 
 /** Items of a list that are read at once, and positions of a room. */
@@ -116,7 +117,10 @@ export class OwnDataReader {
   /** With the rights of now. */
   async #actor(): Promise<Actor> {
     const { tenant_id: tenantId, requested_by: principalId } = this.#row;
-    const subject = await this.#deps.identity.subject(tenantId, principalId);
+    const subject = await this.#deps.identity.subject(tenantId, principalId).catch((thrown) => {
+      if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
+      throw new ArchiveFault("requester_disabled", "The person was disabled or erased while the copy was written");
+    });
     return { ...subject, displayName: principalId, scopes: undefined, tokenId: undefined, expiresAt: undefined };
   }
 }

@@ -22,7 +22,7 @@ import {
 } from "../schema.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { type ExportRow, TransferStore } from "../store.ts";
-import { isUnfinished, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
+import { isStored, isUnfinished, type TransferJobDeps, TransferJobs } from "../transfer_jobs.ts";
 import { Exporter } from "./exporter.ts";
 import type { OwnDataDeps } from "./own_data.ts";
 
@@ -203,6 +203,17 @@ export class ExportService {
     const ended = { ...set, finished_at: iso(clock.now()) };
     const moved = await this.#jobs.transition(row.tenant_id, row.id, ({ version }) => version === row.version, ended);
     if (moved === undefined && row.blob_key !== null) await blobs.delete(row.blob_key);
+  }
+
+  /** Ends copies of the data of a person, written or not, and deletes their files; resolves to how many there were. */
+  async expireCopies(tenantId: string, ids: readonly string[]): Promise<number> {
+    const finished_at = iso(this.#deps.clock.now());
+    let ended = 0;
+    for (const id of ids) {
+      const set = { state: "expired", blob_key: null, finished_at } as const;
+      if (await this.#jobs.transition(tenantId, id, isStored, set) !== undefined) ended++;
+    }
+    return ended;
   }
 
   #expire(tenantId: string, id: string): Promise<ExportRow | undefined> {
