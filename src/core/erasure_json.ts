@@ -17,8 +17,8 @@ export const DELETED_NAME = "Deleted user";
 /** Fields whose text is an id. A value elsewhere that happens to be the same text is no reference. */
 const ID_FIELD = /(?:^id|Ids?|By|_ids?|_by)$/;
 const PERSON_FIELDS = ["actor", "user", "owner", "principal", "author", "client", "sub", "added", "removed"];
-/** Fields of an object that has the person's id, which describe it. */
-const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timeZone", "locale", "email"];
+/** Fields of an object that has the person's id, which describe it; events of earlier versions have a `timezone`. */
+const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timeZone", "timezone", "locale", "email"];
 const DEVICE_FIELD = "deviceId";
 /** Of a response to an event. */
 const COMMENT_FIELD = "comment";

@@ -179,6 +179,12 @@ Deno.test("imported tasks are exported again without a difference, and a later a
       assert.deepEqual(comparableRecords(await exportTenant(empty, newBoss)), comparableRecords(out));
     });
     await withOwner(async (empty, newBoss) => {
+      // The version before this one named time zones otherwise.
+      const done = await importArchive(empty, newBoss, "gateway", out.replaceAll('"timeZone":', '"timezone":'));
+      assert.deepEqual([done.state, done.report], ["done", []], JSON.stringify(done));
+      assert.deepEqual(comparableRecords(await exportTenant(empty, newBoss)), comparableRecords(out));
+    });
+    await withOwner(async (empty, newBoss) => {
       const old = toArchive(parseRecords(out).filter(({ type }) => !PARTS.includes(type)));
       assert.deepEqual((await importArchive(empty, newBoss, "gateway", old)).report, []);
       const bare = toArchive(parseRecords(out).filter(({ type }) => !PARTS.includes(type) || type === "task"));

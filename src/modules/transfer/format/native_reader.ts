@@ -76,7 +76,7 @@ export class NativeReader {
       const { value } = line;
       const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
       if (type === "end") hasEnd = true;
-      else await this.#dispatch(type, line, lines);
+      else await this.#dispatch(type, { ...line, value: withPresentNames(value) }, lines);
     }
     await this.#closeRoom();
     if (!hasEnd) this.#importer.report.skip("archive_truncated", "The last line is not the end of an export");
@@ -225,6 +225,13 @@ export class NativeReader {
     }
     this.#room = undefined;
   }
+}
+
+/** A record of an earlier version, in which one field had another name, as those of this version. */
+function withPresentNames(record: unknown): unknown {
+  if (typeof record !== "object" || record === null || !("timezone" in record) || "timeZone" in record) return record;
+  const { timezone: timeZone, ...rest } = record;
+  return { ...rest, timeZone };
 }
 
 /** Whether there is a head; a stream without a line is no export either. */
