@@ -16,6 +16,7 @@ import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { groupModule } from "@/modules/group/mod.ts";
 import { inboxModule } from "@/modules/inbox/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
+import { savedMessageModule } from "@/modules/saved_message/mod.ts";
 import { scimModule } from "@/modules/scim/mod.ts";
 import { signInModule } from "@/modules/sign_in/mod.ts";
 import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
@@ -250,6 +251,7 @@ function addConversation(
     rate: limits.messages,
     filter,
   }));
+  add(savedMessageModule(platform, { roomAccess, identity, notifications, messages, people }));
   add(holdModule(platform));
   const { interactions } = add(commandModule(platform, { roomAccess, identity, sender, messages, filter }));
   return { unreads, people, views, members, file, messages, sender, interactions };

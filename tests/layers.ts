@@ -22,6 +22,7 @@ const MODULE_ORDER = [
   "permission",
   "file",
   "message",
+  "saved_message",
   "hold",
   "command",
   "ai",

@@ -90,6 +90,9 @@ async function createJobs(gateway: Harness): Promise<void> {
   const mentions = { principalIds: ["bob"], room: false };
   await sendMessage(alice, roomId, "to bob", { mentions });
   const regretted = await sendMessage(alice, roomId, "to bob, by mistake", { mentions });
+  const remembered = await sendMessage(alice, roomId, "for later");
+  ok(await bob.put(`/v1/messages/${remembered.id}/saved`, { remindAt: later(MINUTE_MS) }));
+  ok(await bob.put(`/v1/messages/${regretted.id}/saved`, {}));
   await sendMessage(alice, roomId, "soon", { sendAt: later(MINUTE_MS), mentions });
   const task = { roomId, title: "Due", dueAt: later(DAY_MS), assigneeIds: ["bob"] };
   ok(await alice.post(`${API}/tasks`, task));

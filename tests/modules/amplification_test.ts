@@ -54,6 +54,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "message.mark_unread",
   "unread.read_all",
   "scheduled_message.cancel",
+  "saved_message.put",
+  "saved_message.remove",
   "message.delete",
   "search.reindex",
   "vector.reindex",

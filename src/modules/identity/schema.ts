@@ -69,7 +69,7 @@ export const NotificationPrefs = z.strictObject({
     "Replies in threads the principal participates in, and comments on its documents",
   ),
   invitations: z.boolean().default(true).describe("Invitations to rooms, events and meetings"),
-  reminders: z.boolean().default(true).describe("Reminders of events and tasks"),
+  reminders: z.boolean().default(true).describe("Reminders of events, tasks and saved messages"),
 }).meta({ id: "NotificationPrefs" });
 export type NotificationPrefs = z.output<typeof NotificationPrefs>;
 

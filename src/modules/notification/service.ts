@@ -43,7 +43,8 @@ export type NotificationDraft = {
   /** Absent if the gateway caused it, such as at a point in time. */
   actor?: EventActor | undefined;
   roomId?: string | undefined;
-  message?: { id: string; seq: number } | undefined;
+  /** Reading its room as far as `seq`, if that is given, marks the notification as read. */
+  message?: { id: string; seq?: number } | undefined;
   resource?: { type: string; id: string } | undefined;
   title?: string | undefined;
   data?: Notification["data"] | undefined;

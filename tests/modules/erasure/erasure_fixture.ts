@@ -50,6 +50,7 @@ async function talk({ zoe, bob }: Pick<Traces, "zoe" | "bob">, roomId: string): 
   const answered = await sendMessage(zoe, roomId, `${WRITTEN} first`, { threadId: asked.id });
   ok(await zoe.patch(`/v1/messages/${answered.id}`, { text: `${WRITTEN} second` }));
   ok(await zoe.put(`/v1/messages/${asked.id}/reactions/👍`));
+  ok(await zoe.put(`/v1/messages/${asked.id}/saved`, {}));
   ok(await bob.put(`/v1/messages/${answered.id}/reactions/👍`));
   ok(await bob.put(`/v1/messages/${answered.id}/pin`));
   const { id: directId } = ok(await bob.post("/v1/rooms", DIRECT));

@@ -20,6 +20,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   ok(await alice.patch(`/v1/messages/${own.id}`, { text: "Second of Alice" }));
   const others = await sendMessage(bob, roomId, "Words of Bob");
   ok(await alice.put(`/v1/messages/${others.id}/reactions/${encodeURIComponent("👍")}`));
+  for (const who of [alice, bob]) ok(await who.put(`/v1/messages/${others.id}/saved`, {}));
   ok(await bob.put(`/v1/messages/${own.id}/reactions/${encodeURIComponent("👎")}`));
   await sendMessage(alice, leftId, "Last of Alice");
   ok(await alice.delete(`/v1/rooms/${leftId}/members/alice`));
@@ -70,6 +71,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   ]);
   assert.match(JSON.stringify(of("message")), /First of Alice/);
   assert.deepEqual(of("reaction").map(({ messageId, key }) => [messageId, key]), [[others.id, "👍"]]);
+  assert.deepEqual(of("saved_message").map(({ messageId, state }) => [messageId, state]), [[others.id, "open"]]);
   assert.deepEqual(of("room").map(({ name }) => name), ["Plans"]);
   assert.deepEqual(of("file").map((line) => line["id"]), [file]);
   assert.equal(of("content").length, 1);

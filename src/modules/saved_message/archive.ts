@@ -1,0 +1,124 @@
+// Saved messages in archives of a tenant: each with who saved it, imported where there is its message.
+import { z } from "@zod/zod";
+import {
+  type ArchiveSection,
+  type ExportContext,
+  handleRecord,
+  type ImportContext,
+  type ImportedPart,
+  type SectionImporter,
+} from "@/core/archive/section.ts";
+import { nextSlice } from "@/core/caller.ts";
+import { newId } from "@/core/id.ts";
+import { paginate } from "@/core/page.ts";
+import { TimeInput } from "@/core/time/time_input.ts";
+import { PrincipalId } from "@/modules/identity/mod.ts";
+import { MessageId } from "@/modules/message/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { SAVED_MAX, SavedMessage } from "./schema.ts";
+import { presentSaved, reminderJob, type Tables } from "./service.ts";
+import { type SavedMessageRow, SavedMessageStore } from "./store.ts";
+
+const BATCH = 100;
+
+const SavedRecord = z.object({
+  principalId: PrincipalId,
+  messageId: MessageId,
+  state: SavedMessage.shape.state,
+  remindAt: TimeInput.nullable(),
+  savedAt: TimeInput,
+});
+type Pending = { where: string; record: z.output<typeof SavedRecord> };
+type Tx = Transaction<Tables>;
+
+export function savedMessageArchive(store: Store<Tables>): ArchiveSection<Tx> {
+  return {
+    description: {
+      exported: "in the export of a tenant, messages that people saved (`saved_message`)",
+      imported: "A saved message whose message is not there is not imported.",
+    },
+    counts: { savedMessages: "Saved messages" },
+    skipCodes: { saved_message_missing: "each_run", too_many_saved_messages: "each_run" },
+    async *exportRoom() {},
+    exportPersonal: (context) => exportSaved(new SavedMessageStore(store.db), context),
+    exportOwn: (tenantId, principalId) => exportOwn(new SavedMessageStore(store.db), { tenantId, principalId }),
+    createImporter: (context) => savedImporter(context),
+  };
+}
+
+async function* exportSaved(saved: SavedMessageStore, context: ExportContext): AsyncGenerator<unknown[]> {
+  const read = (last?: SavedMessageRow) => saved.listAll(context.tenantId, last?.id ?? "", BATCH);
+  for await (const rows of paginate(BATCH, read)) {
+    yield await context.principalRecords(rows.map((row) => row.principal_id));
+    context.recordExported(rows.map((row) => partOf(row.principal_id, row.message_id)));
+    context.count("savedMessages", rows.length);
+    yield rows.map((row) => ({ type: "saved_message", principalId: row.principal_id, ...presentSaved(row) }));
+  }
+}
+
+/** Without the messages: they may be of others. */
+async function* exportOwn(saved: SavedMessageStore, owner: { tenantId: string; principalId: string }) {
+  const read = (last?: SavedMessageRow) => saved.list(owner, undefined, last?.id, BATCH);
+  for await (const rows of paginate(BATCH, read)) {
+    yield rows.map((row) => ({ type: "saved_message", ...presentSaved(row) }));
+  }
+}
+
+function savedImporter(context: ImportContext<Tx>): SectionImporter {
+  let pending: Pending[] = [];
+  const flush = async (): Promise<void> => {
+    const batch = pending;
+    pending = [];
+    if (batch.length === 0) return;
+    await context.write((tx) => importSaved(tx, context, batch));
+    // Other readers and writers run between batches.
+    await nextSlice();
+  };
+  const saved_message = handleRecord(SavedRecord, async (record, { where }) => {
+    pending.push({ where, record });
+    if (pending.length >= BATCH) await flush();
+  });
+  return { records: { saved_message }, flush };
+}
+
+async function importSaved(tx: Tx, context: ImportContext<Tx>, batch: readonly Pending[]): Promise<void> {
+  const { tenantId, report, now } = context;
+  const saved = new SavedMessageStore(tx.db);
+  const located = await context.locateMessages(tx, batch.map(({ record }) => record.messageId));
+  const known = batch.flatMap((one) => {
+    const { id, roomId } = located.get(one.record.messageId) ?? {};
+    if (id !== undefined && roomId !== undefined) return [{ ...one, id, roomId }];
+    report.skip("saved_message_missing", one.where);
+    return [];
+  });
+  const history = context.history(tx);
+  const missing = await history.filterNew(known, ({ record, id }) => [partOf(record.principalId, id)]);
+  await context.createPlaceholders(tx, missing.map(({ record }) => record.principalId));
+  for (const { where, record: { principalId, remindAt, state, savedAt }, id, roomId } of missing) {
+    const owner = { tenantId, principalId };
+    if (await saved.findOwn(owner, id) !== undefined) continue;
+    if (await saved.count(owner) >= SAVED_MAX) {
+      report.skip("too_many_saved_messages", where);
+      continue;
+    }
+    const row: SavedMessageRow = {
+      tenant_id: tenantId,
+      id: newId("sav"),
+      principal_id: principalId,
+      message_id: id,
+      room_id: roomId,
+      state,
+      remind_at: remindAt !== null && remindAt > now ? remindAt : null,
+      saved_at: savedAt,
+    };
+    await saved.add(row);
+    const job = reminderJob(row);
+    if (job !== undefined) await tx.enqueue(job);
+    await history.record([partOf(principalId, id)]);
+    report.count("savedMessages", 1);
+  }
+}
+
+function partOf(principalId: string, messageId: string): ImportedPart {
+  return { container: "", name: `saved ${messageId} ${principalId}` };
+}
