@@ -32,3 +32,25 @@ Deno.test("what providers say of a prompt that is too long is understood, and of
     '{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay": "34.07s"}]}}';
   assert.equal(modelErrorOf({ statusCode: 429, responseBody: google }, undefined, undefined).retryAfterMs, 34_070);
 });
+
+Deno.test("how long a provider asks to wait is understood in seconds, and as a date by the time of the response", () => {
+  const waitOf = (responseHeaders: Record<string, string>) =>
+    modelErrorOf({ statusCode: 429, responseHeaders }, undefined, undefined).retryAfterMs;
+  const date = "Mon, 30 Nov 2026 12:00:00 GMT";
+  assert.equal(waitOf({ "retry-after": "7", date }), 7000);
+  assert.equal(waitOf({ "retry-after": "Mon, 30 Nov 2026 12:00:09 GMT", date }), 9000);
+  assert.equal(waitOf({ "retry-after": "Mon, 30 Nov 2026 11:00:00 GMT", date }), undefined);
+  assert.equal(waitOf({ "retry-after": "Mon, 30 Nov 2026 12:00:09 GMT" }), undefined);
+  assert.equal(waitOf({ "retry-after": "soon", date }), undefined);
+});
+
+Deno.test("a wrong key is one also where a provider sends the status of a wrong request", () => {
+  const codeOf = (responseBody: string) => modelErrorOf({ statusCode: 400, responseBody }, undefined, undefined).code;
+  const wrongKey = [
+    '{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}',
+    '{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xa***1."}',
+    '{"error":{"code":400,"message":"API key expired. Please renew the API key."}}',
+  ];
+  for (const text of wrongKey) assert.equal(codeOf(text), "bad_key", text);
+  assert.equal(codeOf('{"error":{"message":"Unknown name \\"api_key\\" at \'tools[0]\'"}}'), "request_refused");
+});

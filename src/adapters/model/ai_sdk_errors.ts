@@ -22,6 +22,8 @@ const CONTEXT_TOO_LONG = new RegExp(
   ].join("|"),
   "i",
 );
+/** Google and xAI send this with the status of a wrong request. */
+const BAD_KEY = /api key (?:not valid|expired|not found)|(?:incorrect|invalid) api key/i;
 const RETRY_DELAY = /"retryDelay": ?"(\d{1,5}(?:\.\d{1,9})?)s"/;
 const CAUSES_MAX = 5;
 const REPLY_MAX_CHARS = 300;
@@ -65,6 +67,7 @@ export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined, api
   if (status === 429) return make("rate_limited", true, retryAfterMs);
   if (status === 401 || status === 403) return make("bad_key", false);
   const isInvalid = status === 400 || status === 422;
+  if (isInvalid && BAD_KEY.test(responseBody)) return make("bad_key", false);
   if (status === 413 || isInvalid && CONTEXT_TOO_LONG.test(responseBody)) return make("context_too_long", false);
   if (status === 408) return make("timed_out", true);
   return status >= 500 ? make("overloaded", true, retryAfterMs) : make("request_refused", false);
@@ -94,10 +97,12 @@ function findOutboundError(thrown: unknown): OutboundError | undefined {
   return undefined;
 }
 
-/** How long a provider asks to wait: milliseconds in a header of their own, seconds, or as Google says it; not a date. */
+/** How long a provider asks to wait: milliseconds in a header of their own, seconds, a date, or as Google says it. */
 function retryAfterOf(headers: Record<string, string>, body: string): number | undefined {
-  const seconds = Number(headers["retry-after"] ?? RETRY_DELAY.exec(body)?.[1]);
-  const ms = Number(headers["retry-after-ms"]);
-  const wait = ms > 0 ? ms : seconds > 0 ? seconds * 1000 : undefined;
+  const { "retry-after": after, "retry-after-ms": afterMs, date = "" } = headers;
+  const seconds = Number(after ?? RETRY_DELAY.exec(body)?.[1]);
+  // A date counts from that of the response: clocks differ.
+  const untilDate = after === undefined ? NaN : Date.parse(after) - Date.parse(date);
+  const wait = [Number(afterMs), seconds * 1000, untilDate].find((ms) => ms > 0);
   return wait === undefined ? undefined : Math.min(wait, RETRY_AFTER_MAX_MS);
 }
