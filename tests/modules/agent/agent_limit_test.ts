@@ -61,6 +61,22 @@ Deno.test("a response that the provider's filter or the model's limit ends is po
   assert.equal(fixture.models.calls.length, 3);
 });
 
+Deno.test("a tool whose arguments the limit of the response cut is not called, and the model learns why", async () => {
+  const call = (input: string) => ({ kind: "tool", callId: "c", name: "task_list", input }) as const;
+  for (const [reason, cut] of [["length", ""], ["length", '{"room'], ["filtered", ""]] as const) {
+    await using fixture = await AgentFixture.open(
+      ({ number }) => number === 1 ? { parts: [call("{}"), call(cut)], reason } : "Done",
+      { agent: { tools: ["task.list"] } },
+    );
+    await fixture.mention(fixture.bob, "Well?");
+    await fixture.settled();
+    const { messages } = fixture.models.calls[1]?.request ?? { messages: [] };
+    const [whole, refused] = messages.flatMap((message) => message.role === "tool" ? [message.result] : []);
+    assert.match(whole ?? "", /"items":\[\]/);
+    assert.match(refused ?? "", /ended within the arguments, so nothing was called/);
+  }
+});
+
 Deno.test("a run waits as long as its provider asks, also where that is too long for who waits for a request", async () => {
   await using fixture = await AgentFixture.open(({ number }) =>
     number <= 4 ? { error: "rate_limited", retryAfterMs: 1 } : "Here"

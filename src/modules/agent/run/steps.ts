@@ -17,10 +17,21 @@ export function callsOf(step: StepRow | undefined): ModelToolCall[] {
   return step?.calls_json === null || step === undefined ? [] : JSON.parse(step.calls_json);
 }
 
-/** The first call of the last response that has not ended, with its step if it began. */
-export function nextCallOf(steps: readonly StepRow[]): { call: ModelToolCall; begun: StepRow | undefined } | undefined {
-  return callsOf(steps.findLast(({ kind }) => kind === "model"))
-    .map((call) => ({ call, begun: steps.find(({ call_id }) => call_id === call.callId) }))
+/**
+ * The first call of the last response that has not ended, with its step if it began. One is cut where the response ended before the
+ * arguments did: what there is of them may have a meaning of its own, such as nothing.
+ */
+export function nextCallOf(
+  steps: readonly StepRow[],
+): { call: ModelToolCall; begun: StepRow | undefined; isCut: boolean } | undefined {
+  const response = steps.findLast(({ kind }) => kind === "model");
+  const isWhole = response?.reason === "tool" || response?.reason === "stop";
+  return callsOf(response)
+    .map((call, at, { length }) => ({
+      call,
+      begun: steps.find(({ call_id }) => call_id === call.callId),
+      isCut: !isWhole && at === length - 1 && !call.input.trimEnd().endsWith("}"),
+    }))
     .find(({ begun }) => begun === undefined || begun.ended_at === null);
 }
 

@@ -24,6 +24,7 @@ import { RunStore } from "./store.ts";
 
 const RESULT_MAX = 16_000;
 const BOUNDS_HINT = "An agent finds only what everybody who asked, and everybody who reads its responses, can see";
+const CALL_CUT = "The response ended within the arguments, so nothing was called. Call again with shorter ones";
 /** Operations whose messages may mention other agents. */
 const SENDING: ReadonlySet<string> = new Set(["message.send", "message.update"]);
 /** Of a call that is asked about before it runs. */
@@ -36,6 +37,8 @@ type ToolStepCall = {
   call: ModelToolCall;
   /** The row of the call, if it began before. */
   begun: StepRow | undefined;
+  /** Whether the response ended within its arguments. */
+  isCut: boolean;
   toolbox: Toolbox;
   signal: AbortSignal;
 };
@@ -70,6 +73,7 @@ export class ToolStep {
     const step: Step = { ...call, status: "started" };
     let resolved: ResolvedCall;
     try {
+      if (step.isCut) throw new Fault("bad_request", CALL_CUT);
       resolved = step.toolbox.resolve(step.call.name, step.call.input);
     } catch (thrown) {
       const unknown = { kind: "find", name: step.call.name, query: "" } as const;
