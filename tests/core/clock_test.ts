@@ -1,7 +1,9 @@
-// Times as they are written.
+// Times as they are written, and timeouts.
 import assert from "node:assert/strict";
-import { iso, nextSharedTick } from "@/core/time/clock.ts";
+import process from "node:process";
+import { iso, nextSharedTick, nextTick } from "@/core/time/clock.ts";
 import { findTimeZone } from "@/core/time/time_zone.ts";
+import { TimeoutQueue } from "@/core/time/timeout_queue.ts";
 
 Deno.test("iso writes years of four digits only, so that times as text are in the order of time", () => {
   assert.equal(iso(Date.parse("2026-03-01T12:00:00Z")), "2026-03-01T12:00:00.000Z");
@@ -37,4 +39,16 @@ Deno.test("those who ask for a common turn go on in the next one, step by step b
   assert.deepEqual(told, ["a 1", "b 1", "a 2", "b 2"]);
   await Promise.all([work("c"), work("d")]);
   assert.deepEqual(told.slice(4), ["c 1", "d 1", "c 2", "d 2"]);
+});
+
+Deno.test("timeouts that are due when their timer is set expire soon, without a warning of the runtime", async () => {
+  const warnings: string[] = [];
+  const note = ({ name }: Error) => warnings.push(name);
+  process.on("warning", note);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  new TimeoutQueue(-1).start(resolve);
+  await promise;
+  await nextTick();
+  process.off("warning", note);
+  assert.deepEqual(warnings, []);
 });

@@ -95,6 +95,6 @@ export class TimeoutQueue {
         expire();
       }
       this.#arm();
-    }, this.#first.expiresAt - performance.now());
+    }, Math.max(1, this.#first.expiresAt - performance.now()));
   }
 }
