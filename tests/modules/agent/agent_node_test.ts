@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AgentTool } from "@/modules/agent/mod.ts";
 import { RunQueueStore } from "@/modules/agent/run/queue_store.ts";
-import { testOnPostgres } from "../../engines.ts";
+import type { AgentTables } from "@/modules/agent/tables.ts";
+import type { Store } from "@/ports/store.ts";
+import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { type Harness, openGateway } from "../../harness.ts";
 import { ScriptedModels } from "../../scripted_models.ts";
 import { eventually, until } from "../../wait.ts";
@@ -130,7 +132,7 @@ testOnPostgres(
     await using other = await openNode(environment, new ScriptedModels(() => ({ parts: ["All of it"] })));
     const { db } = other.app.store;
     const isClaimable = async (): Promise<boolean> => {
-      const now = new Date(other.clock.now()).toISOString();
+      const now = other.clock.now();
       return (await new RunQueueStore(db).claimable(now, { tenantIds: [], agentIds: [], askers: [] }, 9)).length > 0;
     };
     other.clock.advance(claimedAt + LEASE_MS - other.clock.now());
@@ -140,6 +142,29 @@ testOnPostgres(
     stuck.resolve();
     await gateway.app.drain();
     assert.deepEqual(await fixture.texts(), ["Go", "All of it"]);
+  },
+);
+
+testOnEngines(
+  "the more often the node of a run ended, the longer the run waits, until it fails",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(undefined, { environment });
+    const stuck = await beginHalf(fixture);
+    const store = fixture.gateway.app.store as unknown as Store<AgentTables>;
+    const endedAt = fixture.gateway.clock.now();
+    const claimableAfter = (...waits: number[]): Promise<number[]> =>
+      Promise.all(waits.map(async (ms) => {
+        const busy = { tenantIds: [], agentIds: [], askers: [] };
+        return (await new RunQueueStore(store.db).claimable(endedAt + ms, busy, 9)).length;
+      }));
+    const found: unknown[] = [];
+    for (const [n, waitMs] of [0, 0, 10_000, 30_000, 120_000, 0].entries()) {
+      const set = { attempt: n + 1, lease_owner: "1:lease_other", lease_until: new Date(endedAt).toISOString() };
+      await store.write(({ db }) => db.updateTable("agent_run").set(set).where("status", "=", "running").execute());
+      found.push(await claimableAfter(waitMs, waitMs + 1));
+    }
+    stuck.resolve();
+    assert.deepEqual(found, Array(6).fill([0, 1]));
   },
 );
 

@@ -12,7 +12,7 @@ Deno.test("SQLite finds unfinished runs by their index only", async () => {
   const [queue, runs] = [new RunQueueStore(db), new RunStore(db)];
   const statements = await recordQueries(async () => {
     await queue.running("now");
-    await queue.claimable("now", { tenantIds: ["a"], agentIds: ["a/b"], askers: ["a/c"] }, 10);
+    await queue.claimable(0, { tenantIds: ["a"], agentIds: ["a/b"], askers: ["a/c"] }, 10);
     await queue.leaseOwners();
     await runs.countQueued("default", "agent");
     await runs.unfinished("default", { agentId: "agent" });

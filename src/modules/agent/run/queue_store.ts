@@ -1,5 +1,6 @@
 // SQL of the runs that nodes execute, of all tenants: which may start or continue, and their leases.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import { iso } from "@/core/time/clock.ts";
 import { equalsUnindexed } from "@/ports/sql/filters.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import { isUnfinished } from "./store.ts";
@@ -11,6 +12,9 @@ export type ClaimableRun = Pick<
 >;
 /** Tenants, agents and those who asked, by `askersKey`, that can have no further run now. */
 export type BusyRunners = { tenantIds: readonly string[]; agentIds: readonly string[]; askers: readonly string[] };
+
+/** How long a run waits after that many attempts that ended with their node: it may be the cause, or the node starts in vain. */
+const WAITS_MS: ReadonlyMap<number, number> = new Map([[3, 10_000], [4, 30_000], [5, 120_000]]);
 
 export class RunQueueStore {
   readonly #db: Kysely<AgentTables>;
@@ -31,7 +35,8 @@ export class RunQueueStore {
    * Runs that may start or continue, without those of owners that are at a limit: of each tenant the first, then of each the second, and
    * so on; within a tenant the same for those who asked. So a long queue hides nobody.
    */
-  async claimable(now: string, busy: BusyRunners, limit: number): Promise<ClaimableRun[]> {
+  async claimable(nowMs: number, busy: BusyRunners, limit: number): Promise<ClaimableRun[]> {
+    const now = iso(nowMs);
     let query = this.#db.selectFrom("agent_run as run")
       .select([
         "run.tenant_id",
@@ -51,7 +56,7 @@ export class RunQueueStore {
       .where((row) =>
         row.or([
           row("run.status", "=", "queued"),
-          row.and([row("run.status", "=", "running"), row("run.lease_until", "<", now)]),
+          row.and([row("run.status", "=", "running"), row("run.lease_until", "<", dueBy(nowMs))]),
         ])
       )
       // One at a time in a thread; one that waits for an approval does not count.
@@ -121,6 +126,12 @@ export class RunQueueStore {
     if (owners !== undefined) query = query.where("lease_owner", "in", owners);
     return Number((await query.executeTakeFirst()).numUpdatedRows);
   }
+}
+
+/** A lease that ended before has waited long enough. */
+function dueBy(nowMs: number): RawBuilder<string> {
+  const waits = [...WAITS_MS].map(([attempt, ms]) => sql`when ${sql.lit(attempt)} then ${iso(nowMs - ms)}`);
+  return sql`case run.attempt ${sql.join(waits, sql` `)} else ${iso(nowMs)} end`;
 }
 
 export function askersKey({ tenant_id, asker_ids_json }: ClaimableRun): string {

@@ -118,7 +118,7 @@ export class Runner {
     const now = iso(nowMs);
     const busy = await new RunQueueStore(store.db).running(now);
     const limits = new Places(busy);
-    const candidates = await new RunQueueStore(store.db).claimable(now, limits.full(), CANDIDATES);
+    const candidates = await new RunQueueStore(store.db).claimable(nowMs, limits.full(), CANDIDATES);
     const chosen = choose(candidates, limits, PER_NODE - this.#running.size)
       .filter(({ id }) => !this.#running.has(id));
     if (chosen.length === 0) return [];
