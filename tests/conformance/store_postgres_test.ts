@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import postgres from "postgres";
 import { openStore } from "@/adapters/open.ts";
-import { PostgresConnection, PostgresPool } from "@/adapters/store/postgres/connection.ts";
+import { PostgresConnection } from "@/adapters/store/postgres/connection.ts";
+import { PostgresPool } from "@/adapters/store/postgres/pool.ts";
 import { openPostgresStore } from "@/adapters/store/postgres/store.ts";
 import { chargeTo } from "@/core/caller.ts";
 import { systemClock } from "@/core/time/clock.ts";
@@ -235,6 +236,24 @@ if (url !== undefined) {
     await own.role("connection limit -1");
     await store.checkHealth();
     await store.close();
+  });
+
+  Deno.test("postgres: lists are planned for their values, prepared queries once", async () => {
+    await using own = await ownDatabase(url);
+    const pool = new PostgresPool({ ...PATIENT, url: own.url }, 2);
+    const mode = "select current_setting('plan_cache_mode') as mode";
+    const list = () => pool.run(mode, []);
+    const get = () => pool.run(mode, [], { cacheable: false });
+    const modes = async (reads: ReturnType<typeof list>[]) =>
+      (await Promise.all(reads)).map(({ rows }) => rows[0]?.mode);
+    assert.deepEqual(await modes([list()]), ["force_custom_plan"]);
+    assert.deepEqual(await modes([get()]), ["auto"]);
+    assert.deepEqual(await modes([list(), list(), list()]), Array(3).fill("force_custom_plan"));
+    assert.deepEqual(await modes([get(), get(), get()]), Array(3).fill("auto"));
+    // A new session has its settings from the server.
+    await own.role("login");
+    assert.deepEqual(await modes([list(), list()]), Array(2).fill("force_custom_plan"));
+    await pool.close();
   });
 
   Deno.test("postgres: a reader whose connection is ended reads over another", async () => {

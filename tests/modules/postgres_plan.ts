@@ -1,17 +1,21 @@
-// What PostgreSQL reads for a statement whose plan it made for tenants of any size.
+// What PostgreSQL reads for a statement, planned as for the gateway.
 import type postgres from "postgres";
 import type { LoggedQuery } from "./query_log.ts";
 
 type Plan = Record<string, unknown> & { Plans?: Plan[] };
 
-/** Prepares a statement for any values. The result runs it with its own, and returns how many rows that read. */
-export async function prepareGeneric(
+/**
+ * Prepares a statement: a prepared query for any values, in a tenant of any size. The result runs it with its own, and returns how
+ * many rows that read.
+ */
+export async function prepareStatement(
   database: postgres.Sql,
-  { sql, parameters }: LoggedQuery,
+  { sql, parameters, prepared }: LoggedQuery,
 ): Promise<() => Promise<number>> {
   const name = `statement_${crypto.randomUUID().replaceAll("-", "")}`;
   const values = parameters.map((value) => `'${String(value).replaceAll("'", "''")}'`).join();
-  await database.unsafe(`set plan_cache_mode = force_generic_plan; prepare ${name} as ${sql}`);
+  const mode = prepared === undefined ? "force_custom_plan" : "force_generic_plan";
+  await database.unsafe(`set plan_cache_mode = ${mode}; prepare ${name} as ${sql}`);
   return async () => {
     const [row] = await database.unsafe(`explain (analyze, format json) execute ${name}(${values})`);
     return rowsRead(row?.["QUERY PLAN"][0].Plan);

@@ -2,12 +2,13 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CompiledQuery } from "kysely";
-import { PostgresPool } from "@/adapters/store/postgres/connection.ts";
+import { PostgresPool } from "@/adapters/store/postgres/pool.ts";
 import type { SqlSession } from "@/adapters/store/sql_session.ts";
 import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
+import type { PreparedOptions } from "@/ports/sql/prepared.ts";
 import type { Harness } from "../harness.ts";
 
-export type LoggedQuery = { sql: string; parameters: readonly unknown[] };
+export type LoggedQuery = { sql: string; parameters: readonly unknown[]; prepared?: PreparedOptions | undefined };
 
 const recordingScope = new AsyncLocalStorage<true>();
 
@@ -21,7 +22,7 @@ export async function recordQueries(work: () => Promise<unknown>): Promise<Logge
   const originals = prototypes.map((prototype) => ({ prototype, run: prototype.run }));
   for (const { prototype, run } of originals) {
     prototype.run = function (...call) {
-      if (recordingScope.getStore()) statements.push({ sql: call[0], parameters: call[1] });
+      if (recordingScope.getStore()) statements.push({ sql: call[0], parameters: call[1], prepared: call[2] });
       return run.apply(this, call);
     };
   }

@@ -16,15 +16,15 @@ import {
   SqliteQueryCompiler,
 } from "kysely";
 import { RetryTransaction } from "@/core/fault.ts";
-import { bindPrepared } from "@/ports/sql/prepared.ts";
+import { bindPrepared, type PreparedOptions } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 
 export type Row = Record<string, unknown>;
 export type Rows = { rows: Row[]; changed: number };
 
 export interface SqlSession {
-  /** `cacheable`: the rows may be those of an earlier run, where it is certain that they are the same; nobody changes them. */
-  run(sql: string, parameters: readonly unknown[], cacheable?: boolean): Promise<Rows>;
+  /** `prepared` says that the query is one; the text of any other depends on what it is for, such as the filters of a list. */
+  run(sql: string, parameters: readonly unknown[], prepared?: PreparedOptions): Promise<Rows>;
   /** All rows have the keys of the first. */
   insertMany(table: string, rows: readonly Row[]): Promise<void>;
 }
@@ -83,7 +83,7 @@ export function createKysely<Tables>(dialect: Dialect, session: Pick<SqlSession,
     driver: DRIVER,
     executor,
   });
-  bindPrepared(db, { dialect, run: (sql, parameters, cacheable) => session.run(sql, parameters, cacheable) });
+  bindPrepared(db, { dialect, run: (sql, parameters, options) => session.run(sql, parameters, options) });
   return db;
 }
 

@@ -136,20 +136,20 @@ export class SqlStore<Tables> implements Store<Tables> {
   #reader(): Pick<SqlSession, "run"> {
     const { reads, writers: [connection] } = this.#engine;
     const committed: Pick<SqlSession, "run"> = reads ?? {
-      run: (sql, parameters, cacheable) =>
+      run: (sql, parameters, prepared) =>
         this.#queue.readBetweenBatches(() =>
-          connection?.run(sql, parameters, cacheable) ??
+          connection?.run(sql, parameters, prepared) ??
             Promise.reject(new Error("Expected at least one write connection, received none"))
         ),
     };
     return {
-      run: (sql, parameters, cacheable) => {
+      run: (sql, parameters, prepared) => {
         const frame = this.#scopes.getStore();
-        if (frame?.isOpen !== true) return committed.run(sql, parameters, cacheable);
+        if (frame?.isOpen !== true) return committed.run(sql, parameters, prepared);
         if (!frame.encloses && SqlStore.readsInsideWrites === "refuse") {
           throw new Error(`Expected a read through the transaction inside a write, received one of the store: ${sql}`);
         }
-        return frame.transaction.run(sql, parameters, cacheable);
+        return frame.transaction.run(sql, parameters, prepared);
       },
     };
   }

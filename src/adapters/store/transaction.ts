@@ -6,6 +6,7 @@ import { currentAccount } from "@/core/caller.ts";
 import type { EventDraft, Signal, StoredEvent } from "@/core/event/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft, JobRow } from "@/core/job.ts";
+import type { PreparedOptions } from "@/ports/sql/prepared.ts";
 import { type Dialect, type SeqRange, streamKey, type Transaction } from "@/ports/store.ts";
 import type { WriteBatch } from "./write_batch.ts";
 import type { CoreTables, EventRow } from "./core_tables.ts";
@@ -182,9 +183,9 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, SqlSession {
     return this.#insert(table, rows);
   }
 
-  run(sql: string, parameters: readonly unknown[], cacheable?: boolean): Promise<Rows> {
+  run(sql: string, parameters: readonly unknown[], prepared?: PreparedOptions): Promise<Rows> {
     if (sql.startsWith("insert") || sql.startsWith("update")) this.#bytes += ROW_BYTES + sizeOf(parameters);
-    return this.#statement(() => this.#connection.run(sql, parameters, cacheable));
+    return this.#statement(() => this.#connection.run(sql, parameters, prepared));
   }
 
   /** Runs the writer's `work`; resolves to its result, and to the savepoint scope with events, signals and jobs to publish. */

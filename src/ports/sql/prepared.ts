@@ -5,10 +5,17 @@ import type { Dialect } from "../store.ts";
 /** Names a parameter of the query. It returns a placeholder for the value, which must be passed on unchanged. */
 export type Param<Values> = <Name extends keyof Values & string>(name: Name) => Values[Name];
 
+/** `cacheable`: the rows may be those of an earlier run, where it is certain that they are the same; nobody changes them. */
+export type PreparedOptions = { cacheable: boolean };
+
 /** Runs the prepared queries of a handle. */
 type Runner = {
   dialect: Dialect;
-  run(sql: string, parameters: readonly unknown[], cacheable: boolean): Promise<{ rows: unknown[]; changed: number }>;
+  run(
+    sql: string,
+    parameters: readonly unknown[],
+    options: PreparedOptions,
+  ): Promise<{ rows: unknown[]; changed: number }>;
 };
 
 /** A query that only lacks its values. `db` is any Kysely handle of a store: committed state or a transaction. */
@@ -54,7 +61,7 @@ function runnerOf(db: object): Runner {
  */
 export function prepared<Tables, Values extends Record<string, unknown>, Row>(
   build: (db: Kysely<Tables>, param: Param<Values>, dialect: Dialect) => Compilable<Row>,
-  { cacheable = false }: { cacheable?: boolean } = {},
+  options: PreparedOptions = { cacheable: false },
 ): Prepared<Values, Row> {
   const templates = new Map<Dialect, Template>();
 
@@ -71,7 +78,7 @@ export function prepared<Tables, Values extends Record<string, unknown>, Row>(
     }
     const parameters = template.parameters.map((value) => value instanceof Placeholder ? values[value.name] : value);
     // The row type is Kysely's for this query.
-    return runner.run(template.sql, parameters, cacheable) as Promise<{ rows: Row[]; changed: number }>;
+    return runner.run(template.sql, parameters, options) as Promise<{ rows: Row[]; changed: number }>;
   }
 
   return {

@@ -7,7 +7,7 @@ import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { upload } from "../file/file_harness.ts";
 import { withAdminConnection } from "../../temporary_database.ts";
 import { assertProblem, createRoom, ok, sendMessage } from "../fixtures.ts";
-import { prepareGeneric } from "../postgres_plan.ts";
+import { prepareStatement } from "../postgres_plan.ts";
 import { recordQueries } from "../query_log.ts";
 
 const API = "/v1/collaboration";
@@ -335,7 +335,7 @@ testOnEngines(
     }
     await withAdminConnection(environment["SVC_DATABASE_URL"] ?? "", async (sql) => {
       await sql`analyze message`;
-      for (const search of searches) assert.equal(await (await prepareGeneric(sql, search))(), 0);
+      for (const search of searches) assert.equal(await (await prepareStatement(sql, search))(), 0);
     });
   },
 );

@@ -8,7 +8,7 @@ import { testOnPostgres } from "../../engines.ts";
 import { type Harness, openGateway } from "../../harness.ts";
 import { withAdminConnection } from "../../temporary_database.ts";
 import { createCallers } from "../fixtures.ts";
-import { prepareGeneric } from "../postgres_plan.ts";
+import { prepareStatement } from "../postgres_plan.ts";
 import type { LoggedQuery } from "../query_log.ts";
 
 const PRINCIPALS = 3000;
@@ -22,7 +22,7 @@ testOnPostgres(
     await createCallers(gateway, "alice");
     await withAdminConnection(environment["SVC_DATABASE_URL"] ?? "", async (sql) => {
       // As a connection that has been open for long: its plan is from when the tenant was small.
-      const countRows = await prepareGeneric(sql, await readStatement(gateway));
+      const countRows = await prepareStatement(sql, await readStatement(gateway));
       assert.ok(await countRows() < PRINCIPALS);
       await sql.unsafe(`insert into principal
       select (json_populate_record(one, json_build_object('id', 'p' || n, 'handle', 'p' || n))).*
@@ -39,8 +39,8 @@ async function readStatement(gateway: Harness): Promise<LoggedQuery> {
   const db = gateway.app.store.db.withoutPlugins() as unknown as Kysely<IdentityTables>; // one of the modules' tables
   bindPrepared(db, {
     dialect: "postgres",
-    run(sql, parameters) {
-      statement = { sql, parameters };
+    run(sql, parameters, prepared) {
+      statement = { sql, parameters, prepared };
       return Promise.resolve({ rows: [], changed: 0 });
     },
   });

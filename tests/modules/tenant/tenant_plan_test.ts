@@ -1,4 +1,4 @@
-// What a large tenant reads on PostgreSQL, with plans that were made for the average of many small ones.
+// What a large tenant reads on PostgreSQL, among many small ones.
 import assert from "node:assert/strict";
 import type postgres from "postgres";
 import { testOnPostgres } from "../../engines.ts";
@@ -6,7 +6,7 @@ import { openGateway } from "../../harness.ts";
 import { withAdminConnection } from "../../temporary_database.ts";
 import { CALENDAR } from "../calendar/calendar_fixture.ts";
 import { createCallers, createRoom, ok } from "../fixtures.ts";
-import { prepareGeneric } from "../postgres_plan.ts";
+import { prepareStatement } from "../postgres_plan.ts";
 import { recordQueries } from "../query_log.ts";
 
 const SMALL_TENANTS = 200;
@@ -51,7 +51,7 @@ testOnPostgres("lists of a large tenant among small ones do not read all of it f
     for (const path of PATHS) {
       const statements = await recordQueries(async () => void ok(await alice.get(path)));
       for (const statement of statements) {
-        const rows = await (await prepareGeneric(sql, statement))();
+        const rows = await (await prepareStatement(sql, statement))();
         assert.ok(rows < ROWS_MAX, `${path} reads ${rows} rows: ${statement.sql}`);
       }
     }

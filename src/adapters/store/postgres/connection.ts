@@ -1,12 +1,8 @@
-// Connections of postgres.js: a pool that reads, and one connection that holds a transaction open and never mistakes a
-// new socket for the one its transaction began on.
+// Connections of postgres.js, and one that holds a transaction open and never mistakes a new socket for the one its
+// transaction began on.
 import { Socket } from "node:net";
 import postgres from "postgres";
-import { tenantOfCharged } from "@/core/actor.ts";
-import { currentAccount, ownAccount } from "@/core/caller.ts";
-import { delay } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
-import { type Slot, Slots } from "@/core/limit/slots.ts";
+import { currentAccount } from "@/core/caller.ts";
 import { TimeoutQueue } from "@/core/time/timeout_queue.ts";
 import {
   ConnectionLost,
@@ -14,13 +10,11 @@ import {
   type Rows,
   SerializationRetry,
   type SqlConnection,
-  type SqlSession,
   type SqlValue,
   sqlValue,
 } from "../sql_session.ts";
 import { bulkInsert } from "./bulk_insert.ts";
 import { translateError } from "./errors.ts";
-import { addPending, type Reader, ReaderChoice } from "./reader_choice.ts";
 
 const BEGIN = "begin isolation level read committed read write";
 /**
@@ -32,16 +26,11 @@ const ENSURE_DURABLE_COMMIT =
 export const APPLICATION_NAME = "collaboration-gateway";
 export const CONNECT_TIMEOUT_MS = 3000;
 export const STATEMENT_TIMEOUT_MS = 10_000;
-const CLOSE_TIMEOUT_SECONDS = 5;
+export const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;
 /** What a statement costs the thread, and a row that it returns, about: the package works at a time of its own. */
 const STATEMENT_MS = 0.1;
 const ROW_MS = 0.01;
-/** Statements that are sent over a connection before the first of them is answered: enough that the server waits for none. */
-const PIPELINED_MAX = 4;
-/** How long a read that found no connection is retried, and the longest pause between two tries. */
-const READ_RETRY_MAX_MS = 1000;
-const READ_RETRY_PAUSE_MS = 100;
 /**
  * A statement with more parameters contains a list, so its text differs for each length of the list. Each prepared statement
  * stays in memory, here and on the server, until its connection closes.
@@ -54,7 +43,7 @@ const NO_TLS = "The server does not support TLS, which sslmode requires";
 /** What a server reports that refuses a connection because it is not encrypted as its rules require. */
 const REFUSED = { severity: "FATAL", code: "28000" };
 
-type PostgresOptions = {
+export type PostgresOptions = {
   url: string;
   connectTimeoutMs: number;
   /** Longer than the server's own limit for a statement, so that it ends one only when the server is out of reach. */
@@ -66,7 +55,7 @@ type PostgresOptions = {
 /** An option that the package has and its types lack. */
 const untypedOptions = { socket: openSocket };
 
-type Sql = ReturnType<typeof connect>;
+export type Sql = ReturnType<typeof connect>;
 
 /** Opens up to `max` connections when they are needed. `settings` are those of the server for these sessions. */
 // The return type is inferred, because it carries the parsers given in the options.
@@ -153,117 +142,6 @@ function openSocket({ host, port, path, ssl }: SocketOptions): Socket {
   else socket.connect(port[0] ?? 5432, hostname);
   // The package looks here for the name that the server's certificate must have.
   return Object.assign(socket, { host: hostname });
-}
-
-/** A connection that reads, how many statements wait for its responses, and when the last one came; `-Infinity` if it failed. */
-type PoolReader = Reader & { sql: Sql };
-
-/**
- * Committed state, read over a few connections that pipeline. A slow statement holds up those behind it, so nothing is sent
- * where one runs while there is another connection; and one principal with its agents reads over half of them at once, and a
- * tenant over all but one while others read, so there is one. What was sent cannot be overtaken, so little is, and tenants
- * take turns. A network that swallows packets closes no socket, so after one late response reads go over new connections;
- * the old ones get as long again for what was sent on them.
- */
-export class PostgresPool implements Pick<SqlSession, "run"> {
-  readonly #open: () => PoolReader[];
-  readonly #responseTimeoutMs: number;
-  readonly #retryMaxMs: number;
-  readonly #timeouts: TimeoutQueue;
-  readonly #slots: Slots;
-  readonly #choice = new ReaderChoice();
-  #readers: PoolReader[];
-  #closing: Promise<unknown> = Promise.resolve();
-
-  constructor(options: PostgresOptions, max: number, { retryMaxMs = READ_RETRY_MAX_MS } = {}) {
-    this.#retryMaxMs = retryMaxMs;
-    this.#slots = new Slots({
-      total: max * PIPELINED_MAX,
-      perKey: [Math.max(1, max - 1) * PIPELINED_MAX, Math.ceil(max / 2)],
-    });
-    this.#open = () =>
-      Array.from({ length: max }, () => ({
-        sql: connect(options, 1, () => {}),
-        pending: 0,
-        tenants: new Map(),
-        respondedAt: 0,
-      }));
-    this.#responseTimeoutMs = options.responseTimeoutMs;
-    this.#timeouts = new TimeoutQueue(options.responseTimeoutMs);
-    this.#readers = this.#open();
-  }
-
-  async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
-    const owner = ownAccount()?.key;
-    using _slot = owner === undefined ? undefined : await this.#slotOf(owner);
-    const result = await this.#read(sql, parameters, owner === undefined ? undefined : tenantOfCharged(owner));
-    // To present it takes the thread. What arrives together is charged one by one, so that no more begins in a tick.
-    const turn = currentAccount()?.takeTurn();
-    if (turn !== undefined) await turn;
-    charge(result);
-    return result;
-  }
-
-  async close(): Promise<void> {
-    await Promise.all([this.#closing, endAll(this.#readers, CLOSE_TIMEOUT_SECONDS)]);
-  }
-
-  /** Waits no longer than for a response: what a server that hangs is asked meanwhile would all be sent when it is back. */
-  #slotOf(owner: string): Promise<Slot> {
-    const waiting = new AbortController();
-    const slot = this.#slots.acquire([tenantOfCharged(owner), owner], waiting.signal);
-    return this.#timeouts.run(slot, () => {
-      waiting.abort();
-      return unavailable();
-    });
-  }
-
-  /** A connection that ends, or that the server has no place for, costs no response while there are others. */
-  async #read(sql: string, parameters: readonly unknown[], tenant: string | undefined): Promise<Rows> {
-    const values = parameters.map(sqlValue);
-    const retryUntil = performance.now() + this.#retryMaxMs;
-    while (true) {
-      const readers = this.#readers;
-      const reader = this.#choice.pick(readers, tenant);
-      if (reader.pending++ === 0) reader.respondedAt = performance.now();
-      addPending(reader, tenant, 1);
-      try {
-        const result = await execute(reader.sql, sql, values, this.#timeouts);
-        reader.respondedAt = performance.now();
-        return result;
-      } catch (thrown) {
-        if (thrown instanceof NoResponse) this.#replace(readers);
-        const failure = translateError(thrown);
-        if (!(failure instanceof ConnectionLost || failure instanceof SerializationRetry)) throw failure;
-        if (thrown instanceof NoResponse || performance.now() > retryUntil) {
-          throw unavailable(thrown);
-        }
-        reader.respondedAt = -Infinity;
-        await delay(Math.random() * READ_RETRY_PAUSE_MS);
-      } finally {
-        reader.pending--;
-        addPending(reader, tenant, -1);
-      }
-    }
-  }
-
-  #replace(readers: PoolReader[]): void {
-    if (readers !== this.#readers) return;
-    this.#readers = this.#open();
-    this.#closing = Promise.allSettled([this.#closing, endAll(readers, this.#responseTimeoutMs / 1000)]);
-  }
-}
-
-function charge({ rows }: Rows): void {
-  currentAccount()?.consume(STATEMENT_MS + rows.length * ROW_MS);
-}
-
-function unavailable(cause?: unknown): Fault {
-  return new Fault("unavailable", "The database is unavailable", { cause });
-}
-
-async function endAll(readers: readonly PoolReader[], timeout: number): Promise<void> {
-  await Promise.all(readers.map(({ sql }) => sql.end({ timeout })));
 }
 
 /**
@@ -367,8 +245,13 @@ export class PostgresConnection implements SqlConnection {
   }
 }
 
+/** Charges the caller for what a statement and its rows cost the thread. */
+export function charge({ rows }: Rows): void {
+  currentAccount()?.consume(STATEMENT_MS + rows.length * ROW_MS);
+}
+
 /** Not even the server's own statement timeout was reported. */
-class NoResponse extends ConnectionLost {}
+export class NoResponse extends ConnectionLost {}
 
 function noResponse(): NoResponse {
   return new NoResponse("No response from the database");
@@ -377,7 +260,8 @@ function noResponse(): NoResponse {
 /** Returns no result: a chain of promises with results would retain all earlier ones. */
 function ignoreResult(): void {}
 
-async function execute(
+/** Runs a statement; `timeouts` limit how long its response may take. */
+export async function execute(
   sql: Sql,
   text: string,
   values: SqlValue[],

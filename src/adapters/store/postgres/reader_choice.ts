@@ -4,14 +4,17 @@ import { Activity } from "@/core/limit/tenant_cpu.ts";
 /** A statement that runs for longer is slow. */
 const SLOW_MS = 5;
 
-/** `tenants`: whose statements are pending, and how many of each. */
-export type Reader = { pending: number; tenants: Map<string, number>; respondedAt: number };
+/** `tenants`: whose statements are pending, and how many of each. `plansForValues`: how its session plans statements. */
+export type Reader = { pending: number; tenants: Map<string, number>; respondedAt: number; plansForValues: boolean };
 
 export class ReaderChoice {
   readonly #activity = new Activity<string>();
 
-  /** The one with least to do. While other tenants read, too, one has statements on all but one at most. */
-  pick<One extends Reader>(readers: readonly One[], tenant: string | undefined): One {
+  /**
+   * The one with least to do, among such one that plans as this statement needs. While other tenants read, too, one has statements
+   * on all but one at most.
+   */
+  pick<One extends Reader>(readers: readonly One[], tenant: string | undefined, plansForValues: boolean): One {
     const allowed = tenant === undefined ? readers : this.#allowed(readers, tenant);
     const slowBefore = performance.now() - SLOW_MS;
     const isSlow = ({ pending, respondedAt }: Reader): boolean =>
@@ -19,6 +22,7 @@ export class ReaderChoice {
     // Among equals one that is known to respond.
     return allowed.reduce((best, one) => {
       const difference = Number(isSlow(one)) - Number(isSlow(best)) || one.pending - best.pending ||
+        Number(best.plansForValues === plansForValues) - Number(one.plansForValues === plansForValues) ||
         best.respondedAt - one.respondedAt;
       return difference < 0 ? one : best;
     });

@@ -1,8 +1,9 @@
 // The store on PostgreSQL, for any number of gateways on one database.
 import { HOUR_MS } from "@/core/time/clock.ts";
 import { SqlStore, type StoreOptions } from "../sql_store.ts";
-import { CONNECT_TIMEOUT_MS, PostgresConnection, PostgresPool } from "./connection.ts";
+import { CONNECT_TIMEOUT_MS, PostgresConnection } from "./connection.ts";
 import { resetAfterFailover } from "./failover.ts";
+import { PostgresPool } from "./pool.ts";
 
 const RESPONSE_TIMEOUT_MS = 15_000;
 const MIGRATION_TIMEOUT_MS = HOUR_MS;

@@ -3,6 +3,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { measureCpu } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { LruMap } from "@/core/lru_map.ts";
+import type { PreparedOptions } from "@/ports/sql/prepared.ts";
 import { UniqueViolation } from "@/ports/store.ts";
 import {
   ConnectionLost,
@@ -64,7 +65,8 @@ export class SqliteConnection implements SqlConnection {
 
   /** Runs at once; async only so that a failure is a rejection. */
   // deno-lint-ignore require-await
-  async run(sql: string, parameters: readonly unknown[], cacheable = false): Promise<Rows> {
+  async run(sql: string, parameters: readonly unknown[], prepared?: PreparedOptions): Promise<Rows> {
+    const cacheable = prepared?.cacheable === true;
     // The time of a writer is charged as a whole.
     return this.#isOpen
       ? this.#run(sql, parameters, cacheable)
