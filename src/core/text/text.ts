@@ -125,3 +125,10 @@ function hasAtLeast(min: number, raw: string, characters: string): boolean {
   }
   return false;
 }
+
+/** Applies `change` to the parts of a text that are not between backticks. */
+export function outsideCode(text: string, change: (part: string) => string): string {
+  return text.split("```").map((part, n) =>
+    n % 2 === 1 ? part : part.split("`").map((inner, m) => m % 2 === 1 ? inner : change(inner)).join("`")
+  ).join("```");
+}

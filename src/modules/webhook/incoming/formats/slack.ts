@@ -1,4 +1,6 @@
 // Messages in the format of Slack and Mattermost, as Markdown.
+import { emojiNamed, withEmoji } from "@/core/text/emoji_names.ts";
+import { outsideCode } from "@/core/text/text.ts";
 import { at, lines, link, listAt, longTextAt, textAt, urlOf } from "../value.ts";
 
 /** The body that it is part of is shorter. */
@@ -8,6 +10,8 @@ const PARTS_MAX = 25;
 /** Longer texts keep Slack's markup of bold and struck text. */
 const MARKUP_MAX = 64 * 1024;
 const NAMES_MAX = 1000;
+/** Levels of a list in a list. */
+const INDENT_MAX = 8;
 /** Outside of code: Slack's bold and struck text. */
 const BOLD = /(^|[\s(])\*([^*\n]{1,500})\*(?=$|[\s).,:;!?])/g;
 const STRUCK = /(^|[\s(])~([^~\n]{1,500})~(?=$|[\s).,:;!?])/g;
@@ -41,7 +45,7 @@ export class SlackMarkup {
   text(raw: string): string {
     const text = this.plainText(raw);
     if (text.length > MARKUP_MAX) return text;
-    return outsideCode(text, (part) => part.replaceAll(BOLD, "$1**$2**").replaceAll(STRUCK, "$1~~$2~~"));
+    return withEmoji(outsideCode(text, (part) => part.replaceAll(BOLD, "$1**$2**").replaceAll(STRUCK, "$1~~$2~~")));
   }
 
   blocks(message: unknown): string {
@@ -63,9 +67,7 @@ export class SlackMarkup {
       case "image":
         return link(textAt(block, "alt_text") || "image", at(block, "image_url"));
       case "rich_text":
-        return listAt(block, PARTS_MAX, "elements").map((section) =>
-          listAt(section, PARTS_MAX, "elements").map((part) => this.#richText(part)).join("")
-        ).join("\n");
+        return listAt(block, PARTS_MAX, "elements").map((section) => this.#section(section)).join("\n");
       default:
         return lines(this.#object(at(block, "text")), ...fields, elements.filter((one) => one !== "").join(" · "));
     }
@@ -106,6 +108,20 @@ export class SlackMarkup {
     return typeof at(element, "text") === "string" ? this.#object(element) : label;
   }
 
+  /** A paragraph, a list of such, a quotation or code. */
+  #section(section: unknown): string {
+    const parts = listAt(section, PARTS_MAX, "elements");
+    const type = at(section, "type");
+    if (type === "rich_text_list") {
+      const mark = at(section, "style") === "ordered" ? "1." : "-";
+      const indent = "  ".repeat(Math.min(Number(at(section, "indent")) || 0, INDENT_MAX));
+      return parts.map((item) => `${indent}${mark} ${this.#section(item)}`).join("\n");
+    }
+    const text = parts.map((part) => this.#richText(part)).join("");
+    if (type === "rich_text_quote") return text.split("\n").map((line) => `> ${line}`).join("\n");
+    return type === "rich_text_preformatted" ? `\`\`\`\n${text}\n\`\`\`` : text;
+  }
+
   #richText(part: unknown): string {
     const url = at(part, "url");
     if (url !== undefined) return link(textAt(part, "text"), url);
@@ -116,7 +132,7 @@ export class SlackMarkup {
       case "user":
         return this.#mention(textAt(part, "user_id"));
       case "emoji":
-        return `:${textAt(part, "name")}:`;
+        return emojiNamed(textAt(part, "name"));
     }
     const text = longTextAt(part, TEXT_MAX, "text") || textAt(part, "name");
     return at(part, "style", "bold") === true ? bold(text) : text;
@@ -161,11 +177,4 @@ function bold(text: string): string {
 
 function countBlocks(attachment: unknown): number {
   return listAt(attachment, 1, "blocks").length;
-}
-
-/** Applies `change` to the parts of a text that are not between backticks. */
-function outsideCode(text: string, change: (part: string) => string): string {
-  return text.split("```").map((part, n) =>
-    n % 2 === 1 ? part : part.split("`").map((inner, m) => m % 2 === 1 ? inner : change(inner)).join("`")
-  ).join("```");
 }
