@@ -1,5 +1,5 @@
 // Rooms: members, roles, bans and settings; each room has one event stream.
-export { directKeyOf } from "./direct_room.ts";
+export { directKeyOf, directRoomName } from "./direct_room.ts";
 export { isNotBanned, visibleRoomIds } from "./access_store.ts";
 export {
   assertCanReceiveEvents,

@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { crc32 } from "node:zlib";
 import { FILES, pngHeader } from "../file/file_harness.ts";
 import { s3Settings } from "../../conformance/s3.ts";
-import { importArchive, IMPORTS, uploadArchive, withGateway } from "./transfer_fixture.ts";
+import { exportTenant, importArchive, IMPORTS, recordsOfType, uploadArchive, withGateway } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
 const ROLES = "/v1/collaboration/principals";
@@ -92,6 +92,62 @@ Deno.test("actions, comments on files and deleted files of Slack are imported as
       ["slack:U1", "nice"],
       ["slack:U1", "see\n_This file was deleted._"],
     ]);
+  });
+});
+
+Deno.test("an organization of Slack moves in with people of other workspaces, conversations and notices", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const users = [
+      { id: "U0", name: "bot", is_bot: true },
+      { id: "U1", name: "gus", is_restricted: true },
+      { id: "U2", name: "ann", profile: { real_name: "Ann A", display_name: "annie" } },
+      { id: "U3", name: "bob", real_name: "Bob B", deleted: true },
+      { id: "USLACKBOT", name: "slackbot" },
+    ];
+    const many = Array.from({ length: 9 }, (_, n) => ({ id: `U1${n}`, name: `many${n}` }));
+    const post = (n: number, more: Record<string, unknown>) => ({
+      type: "message",
+      ts: `160000000${n}.000100`,
+      ...more,
+    });
+    const archive = createZip({
+      "org_users.json": JSON.stringify([...users, ...many]),
+      "channels.json": JSON.stringify([{ id: "C1", name: "all", members: ["U0", "U1", "U3", "U2"], creator: "U9" }]),
+      "mpims.json": JSON.stringify([
+        {
+          id: "G1",
+          name: "mpdm-ann--bob--gus-1",
+          members: ["U1", "U2", "U3"],
+          topic: { value: "with: @ann @bob @gus" },
+        },
+        { id: "G2", name: "mpdm-many-1", members: many.map(({ id }) => id) },
+      ]),
+      "all/2020-09-13.json": JSON.stringify([
+        post(1, { user: "W7", text: "from outside", user_profile: { real_name: "Una Known" } }),
+        post(2, { user: "USLACKBOT", subtype: "huddle_thread", text: "A huddle started" }),
+        post(3, { bot_id: "B1", username: "ci", subtype: "bot_message", text: "<@U2> and <@W7>" }),
+      ]),
+    });
+    const { state, report } = await importArchive(gateway, boss, "slack", archive);
+    assert.deepEqual([state, report], ["done", []]);
+    const lines = await exportTenant(gateway, boss);
+    const rooms = recordsOfType(lines, "room").map((room) => [room.kind, room.name, room.topic]).sort();
+    assert.deepEqual(rooms, [
+      ["channel", "Group conversation", null],
+      ["channel", "all", null],
+      ["direct", "Ann A, Bob B, gus", null],
+    ]);
+    const owners = recordsOfType(lines, "member").filter(({ role }) => role === "owner").map((one) => one.principalId);
+    assert.deepEqual(owners.sort(), ["slack:U10", "slack:U2"]);
+    assert.deepEqual(recordsOfType(lines, "message").map(({ kind, text }) => [kind, text]), [
+      ["text", "from outside"],
+      ["system", "A huddle started"],
+      ["text", "@Ann A and @Una Known"],
+    ]);
+    const people = new Map(recordsOfType(lines, "principal").map((one) => [one.id, one]));
+    assert.deepEqual([people.get("slack:W7").displayName, people.get("slack:W7").disabled], ["Una Known", true]);
+    assert.equal(people.get("slack:USLACKBOT").kind, "service");
   });
 });
 

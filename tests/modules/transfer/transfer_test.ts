@@ -82,7 +82,7 @@ slowTest(
         unreads.items.length === 13 && unreads.items.every((one: { unreadCount: number }) => one.unreadCount === 0),
       );
       const found = await completeSearch(() => reader.get("/v1/search?q=zebrafish"));
-      assert.match(JSON.stringify(found), /zebrafish swims & @user1 sees \[it\]\(https:\/\/example\.org\)/);
+      assert.match(JSON.stringify(found), /zebrafish swims & @User Number 1 sees \[it\]\(https:\/\/example\.org\)/);
 
       const out = await exportTenant(gateway, boss);
       const other = await gateway.as("boss", { role: "owner", tenant: "other" });
@@ -140,9 +140,17 @@ Deno.test("posts of people and apps are imported as Slack shows them", async () 
       type: "rich_text",
       elements: [{ type: "rich_text_section", elements }],
     }];
+    const words = (text: string) => ({ elements: [{ type: "text", text }] });
+    const lists = [
+      { type: "rich_text_list", style: "bullet", elements: [words("one")] },
+      { type: "rich_text_list", style: "ordered", indent: 1, elements: [words("two")] },
+      { type: "rich_text_quote", ...words("said") },
+    ];
     const posts = [
       { user: "U1", text: "*bold* ~no~ <@U2> &lt;b&gt;", blocks: section([{ type: "text", text: "bold" }]) },
       { user: "U1", text: "", blocks: section([{ type: "user", user_id: "U2" }, { type: "emoji", name: "tada" }]) },
+      { user: "U1", text: ":wave::skin-tone-3: :flag-at: `:tada:` 10:100:3 :shipit:" },
+      { user: "U1", text: "", blocks: [{ type: "rich_text", elements: lists }] },
       {
         bot_id: "B9",
         bot_profile: { name: "Builds" },
@@ -166,12 +174,14 @@ Deno.test("posts of people and apps are imported as Slack shows them", async () 
     const { items } = (await ann.get(`/v1/messages?roomId=${room.id}`)).body;
     assert.deepEqual(items.map(({ text }: { text: string }) => text), [
       "**bold** ~~no~~ @bob <b>",
-      "@bob:tada:",
+      "@bob🎉",
+      "👋 🇦🇹 `:tada:` 10:100:3 :shipit:",
+      "- one\n  1. two\n> said",
       "**Build 7**\n**failed**",
       "**Shown**",
     ]);
     assert.deepEqual(items[1].mentions.principalIds, ["slack:U2"]);
-    const { body: bot } = await boss.get(`/v1/collaboration/principals/${items[2].senderId}`);
+    const { body: bot } = await boss.get(`/v1/collaboration/principals/${items[4].senderId}`);
     assert.deepEqual([bot.displayName, bot.kind], ["Builds", "service"]);
   });
 });

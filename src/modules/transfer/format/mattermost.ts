@@ -4,6 +4,7 @@ import { listOf } from "@/core/archive/fields.ts";
 import { createYielder } from "@/core/caller.ts";
 import { iso } from "@/core/time/clock.ts";
 import { paginate } from "@/core/page.ts";
+import { emojiNamed, withEmoji } from "@/core/text/emoji_names.ts";
 import { trimTrailing } from "@/core/text/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
@@ -17,6 +18,7 @@ import { type ImportRow, type LineRow, TransferStore, type TransferTables } from
 import type { JsonValue } from "./json_reader.ts";
 import type { MattermostFiles } from "./mattermost_files.ts";
 import {
+  GROUP_NAME,
   MENTIONED_NAMES_MAX,
   plainMessage,
   plainPrincipal,
@@ -185,8 +187,8 @@ export class MattermostReader {
         kind: "channel",
         name: display_name || name,
         visibility: type === "O" ? "public" : "private",
-        topic: header || null,
-        description: purpose || null,
+        topic: withEmoji(header ?? "") || null,
+        description: withEmoji(purpose ?? "") || null,
         isArchived: (deleted_at ?? 0) > 0,
         metadata: { importedFrom: "mattermost", sourceId: key },
       }),
@@ -205,7 +207,7 @@ export class MattermostReader {
         ref: this.#refs.room(key),
         kind: isDirect ? "direct" : "channel",
         directOf: isDirect ? ids : [],
-        name: members.join(", "),
+        name: isDirect ? null : GROUP_NAME,
         visibility: "private",
         metadata: { importedFrom: "mattermost" },
       }),
@@ -340,7 +342,7 @@ export class MattermostReader {
       { files: [], missing: paths };
     if (missing.length > 0) report.skip("file_not_copied", where, missing.length);
     const names = missing.map((path) => path.slice(path.lastIndexOf("/") + 1));
-    const text = [post.message, attached, ...names].filter((part) => part !== "").join("\n");
+    const text = [withEmoji(post.message), attached, ...names].filter((part) => part !== "").join("\n");
     if (text === "" && files.length === 0) {
       report.skip("empty", where);
       return undefined;
@@ -359,7 +361,7 @@ export class MattermostReader {
       },
       reactions: (post.reactions ?? []).flatMap(({ user, emoji_name, create_at }) => {
         const principalId = this.#principal(user);
-        const key = `:${emoji_name}:`;
+        const key = emojiNamed(emoji_name);
         return principalId === undefined ? [] : [{ key, principalId, at: isoOf(create_at, at) }];
       }),
       metadata: { importedFrom: "mattermost" },

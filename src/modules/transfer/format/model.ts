@@ -21,12 +21,16 @@ export type SourcePrincipal = {
   createdAt: string | null;
 };
 
+/** Of a conversation of more people than a direct room has: names of people would stay in it when they are erased. */
+export const GROUP_NAME = "Group conversation";
+
 export type SourceRoom = {
   ref: Ref;
   kind: "channel" | "direct" | "task" | "meeting";
   /** Principals of a direct room. */
   directOf: readonly string[];
-  name: string;
+  /** Null: a direct room is named after its principals. */
+  name: string | null;
   slug: string | null;
   topic: string | null;
   description: string | null;

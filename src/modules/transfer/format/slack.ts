@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { listOf } from "@/core/archive/fields.ts";
 import { createYielder } from "@/core/caller.ts";
+import { emojiNamed, withEmoji } from "@/core/text/emoji_names.ts";
 import { iso } from "@/core/time/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
@@ -12,6 +13,7 @@ import { parseRecord } from "../import/report.ts";
 import { ENTRY_ITEMS_MAX } from "../schema.ts";
 import type { JsonFile, JsonReader } from "./json_reader.ts";
 import {
+  GROUP_NAME,
   plainMessage,
   plainPrincipal,
   plainRoom,
@@ -53,6 +55,8 @@ const Posted = z.object({
   bot_id: z.string().nullish(),
   username: z.string().nullish(),
   bot_profile: z.object({ name: z.string().nullish() }).nullish(),
+  /** Of its author, who may be of another workspace, and not among the users. */
+  user_profile: z.object({ real_name: z.string().nullish(), display_name: z.string().nullish() }).nullish(),
   /** In the shapes that `SlackMarkup` reads. */
   blocks: z.unknown().optional(),
   attachments: z.unknown().optional(),
@@ -79,9 +83,13 @@ const LISTS = [["channels.json", "public"], ["groups.json", "private"], ["mpims.
   "dms.json",
   "dm",
 ]] as const;
+/** Users of a workspace, or of all workspaces of an organization. */
+const USERS = ["users.json", "org_users.json"];
+/** It posts notices of the product, and is no bot by the record of it. */
+const SLACKBOT = "USLACKBOT";
 /** Notices of the product itself; nobody has to read them. */
 const SYSTEM =
-  /^(channel|group|bot)_(join|leave|topic|purpose|name|archive|unarchive|add|remove|convert_to_private)$|^pinned_item$/;
+  /^(?:channel|group|app_conversation|reminder|joiner_notification|sh_room|huddle)_\w+$|^bot_(?:add|remove)$|^(?:un)?pinned_item$/;
 
 export class SlackReader {
   readonly #archive: ZipArchive;
@@ -111,16 +119,17 @@ export class SlackReader {
   }
 
   async read(): Promise<void> {
-    const users = await this.#list("users.json", User);
-    if (users === undefined) {
-      throw new ArchiveFault("missing_file", "A Slack export must have users.json in its root directory");
+    const list = USERS.find((name) => this.#archive.names.includes(name));
+    if (list === undefined) {
+      throw new ArchiveFault("missing_file", `A Slack export must have ${USERS.join(" or ")} in its root directory`);
     }
-    for (const user of users) this.#names.set(user.id, user.profile?.display_name || user.name || user.id);
+    const users = await this.#list(list, User) ?? [];
     await this.#importer.importPrincipals(users.flatMap((user): SourcePrincipal[] => {
+      const name = user.profile?.real_name || user.real_name || user.name || user.id;
+      this.#names.set(user.id, name);
       const id = this.#principal(user.id);
       if (id === undefined) return [];
-      const name = user.profile?.real_name || user.real_name || user.name || user.id;
-      const isBot = user.is_bot === true;
+      const isBot = user.is_bot === true || user.id === SLACKBOT;
       return [{
         ...plainPrincipal(id, name),
         kind: isBot ? "service" : "human",
@@ -135,7 +144,7 @@ export class SlackReader {
       this.#archive.names.filter((name) => /^[^/]+\/[^/]+\.json$/.test(name)),
       (name) => name.slice(0, name.indexOf("/")),
     );
-    const known = new Set<string>(["users.json", ...LISTS.map(([name]) => name), "integration_logs.json"]);
+    const known = new Set<string>([list, ...LISTS.map(([name]) => name), "integration_logs.json"]);
     for (const [list, kind] of LISTS) {
       for (const conversation of await this.#list(list, Conversation) ?? []) {
         const directory = kind === "dm" ? conversation.id : conversation.name ?? conversation.id;
@@ -158,16 +167,16 @@ export class SlackReader {
     const members = all.slice(0, membersBuffered);
     if (members.length < all.length) report.skip("too_many_members", name ?? id, all.length - members.length);
     const people = members.flatMap((member) => this.#principal(member) ?? []);
-    const isDirect = kind === "dm" || (kind === "mpim" && people.length <= DIRECT_MEMBERS_MAX);
+    const isConversation = kind === "dm" || kind === "mpim";
+    const isDirect = isConversation && people.length <= DIRECT_MEMBERS_MAX;
     const room = await this.#importer.openRoom(plainRoom({
       ref: this.#refs.room(id),
       kind: isDirect ? "direct" : "channel",
       directOf: people,
-      name: kind === "dm" || name === undefined
-        ? members.map((member) => this.#names.get(member) ?? member).join(", ")
-        : name,
-      topic: this.#plainText(rest.topic?.value),
-      description: this.#plainText(rest.purpose?.value),
+      // The names and topics that Slack has for conversations are lists of handles.
+      name: isDirect ? null : isConversation ? GROUP_NAME : name ?? id,
+      topic: isConversation ? null : this.#plainText(rest.topic?.value),
+      description: isConversation ? null : this.#plainText(rest.purpose?.value),
       visibility: kind === "public" ? "public" : "private",
       isArchived: rest.is_archived === true,
       metadata: { importedFrom: "slack", sourceId: id },
@@ -178,7 +187,7 @@ export class SlackReader {
     const pins = new Map((rest.pins ?? []).map((pin) => [pin.id, pin.created]));
     for (const file of files) {
       const posts = (await this.#list(file, Posted) ?? []).toSorted((a, b) => compareTs(a.ts, b.ts));
-      await this.#importBots(posts);
+      await this.#importAuthors(posts);
       const turn = createYielder();
       const drafts: SourceMessage[] = [];
       for (const post of posts) {
@@ -239,7 +248,7 @@ export class SlackReader {
       reactions: post.reactions.flatMap(({ name, users }, order) =>
         users.flatMap((user) => {
           const principalId = this.#principal(user);
-          const key = `:${name.replace(/::skin-tone-\d$/, "")}:`;
+          const key = emojiNamed(name);
           // Slack does not say when; the milliseconds keep the keys in their order.
           return principalId === undefined ? [] : [{ key, principalId, at: isoOf(Number(post.ts) + order / 1000) }];
         })
@@ -262,11 +271,19 @@ export class SlackReader {
   }
 
   #plainText(raw: string | undefined): string | null {
-    return new SlackMarkup((id) => this.#names.get(id)).plainText(raw ?? "") || null;
+    return withEmoji(new SlackMarkup((id) => this.#names.get(id)).plainText(raw ?? "")) || null;
   }
 
-  /** Names the programs that post without an account. */
-  async #importBots(posts: readonly Posted[]): Promise<void> {
+  /** Names the programs that post without an account, and people who are not among the users. */
+  async #importAuthors(posts: readonly Posted[]): Promise<void> {
+    const people = posts.flatMap(({ user, user_profile }): SourcePrincipal[] => {
+      const name = user_profile?.real_name || user_profile?.display_name;
+      const id = !user || !name || this.#names.has(user) ? undefined : this.#principal(user);
+      if (id === undefined || !user || !name) return [];
+      this.#names.set(user, name);
+      return [{ ...plainPrincipal(id, name), externalId: user.slice(0, 200), isDisabled: true }];
+    });
+    await this.#importer.importPrincipals(people);
     const bots = posts.flatMap(({ user, bot_id, bot_profile, username }): SourcePrincipal[] => {
       const name = bot_profile?.name || username;
       const id = user || !bot_id || !name || this.#bots.has(bot_id) ? undefined : this.#principal(bot_id);

@@ -14,13 +14,10 @@ import {
   type MemberRow,
   newRoomData,
   ownershipTransferJob,
-  ROOM_NAME_MAX,
   RoomArchiveStore,
   type RoomRow,
   RoomStore,
-  storedSlug,
 } from "@/modules/room/mod.ts";
-import { idsOfOtherTenants } from "@/ports/sql/global_ids.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { Cancelled } from "../fault.ts";
 import type { ModuleArchives } from "../format/content_records.ts";
@@ -40,11 +37,10 @@ import { ImportHistory, partOf } from "./history.ts";
 import { MessageBatch } from "./message_batch.ts";
 import { ImportedPrincipals } from "./principals.ts";
 import type { Report } from "./report.ts";
+import { newRoomRow } from "./room_row.ts";
 import type { ImportRun, OpenRoom } from "./run.ts";
 
 export const BATCH = 200;
-const TOPIC_MAX = 500;
-const DESCRIPTION_MAX = 4000;
 
 type Deps = {
   store: Store<TransferTables>;
@@ -96,10 +92,10 @@ export class Importer implements ImportRun {
       const [present] = await new RoomArchiveStore(tx.db).rooms(tenantId, candidateIds(draft.ref));
       if (present !== undefined) {
         if (present.state !== "deleted") return { id: present.id, isNew: false, advancedReaders: new Set() };
-        this.report.skip("room_deleted", `${draft.name} (${present.id})`);
+        this.report.skip("room_deleted", `${present.name} (${present.id})`);
         return undefined;
       }
-      const row = await this.#roomRow(tx, draft, directKey ?? null);
+      const row = await newRoomRow(tx, this, { row: this.#row, draft, directKey: directKey ?? null });
       await rooms.add(row);
       await tx.emit({
         tenantId,
@@ -257,54 +253,17 @@ export class Importer implements ImportRun {
     await this.principals.load(tx, ownerIds);
     const isAgent = (id: string): boolean => this.principals.kindOf(id) === "agent";
     if (ownerIds.some((id) => !isAgent(id))) return added;
-    const nextOwner = added.find(({ principalId }) => !isAgent(principalId));
+    const { tenant_id: tenantId } = this.#row;
+    const candidates = added.filter(({ principalId }) => !isAgent(principalId));
+    const rows = await new PrincipalArchiveStore(tx.db).principals(tenantId, candidates.map((one) => one.principalId));
+    const able = new Set(
+      rows.filter((one) => one.kind === "human" && one.role !== "guest" && one.is_disabled === 0).map(({ id }) => id),
+    );
+    const nextOwner = candidates.find(({ principalId }) => able.has(principalId)) ?? candidates[0];
     if (nextOwner !== undefined) return added.map((one) => one === nextOwner ? { ...one, role: "owner" } : one);
     const principalId = this.#row.requested_by;
     if (members.some((one) => one.principalId === principalId)) return added;
     return [...added, { principalId, role: "owner", joinedAt: null }];
-  }
-
-  async #roomRow(tx: Tx, draft: SourceRoom, directKey: string | null): Promise<RoomRow> {
-    const { tenant_id: tenantId } = this.#row;
-    const { original, fallback } = draft.ref;
-    const isOwnFree = original !== null &&
-      !(await idsOfOtherTenants(tx.db, "room", tenantId, [original])).has(original);
-    const visibility = draft.kind === "direct" ? "private" : draft.visibility;
-    const isSlugTaken = visibility === "public" && draft.slug !== null &&
-      await new RoomStore(tx.db).isSlugTaken(tenantId, draft.slug);
-    if (isSlugTaken) this.report.skip("slug_taken", `${draft.name}: ${draft.slug}`);
-    const creatorId = draft.createdBy ?? this.#row.requested_by;
-    const erased = await this.principals.erasedAmong(tx, [creatorId], this.now);
-    const at = draft.createdAt ?? this.now;
-    const where = (what: string): string => `${what}: ${draft.name}`;
-    const id = isOwnFree ? original : fallback;
-    return {
-      tenant_id: tenantId,
-      id,
-      name: this.report.truncateName(draft.name, ROOM_NAME_MAX, where("name")) || "unnamed",
-      slug: isSlugTaken ? null : storedSlug({ id, visibility }, draft.slug),
-      topic: draft.topic === null ? null : this.report.truncateName(draft.topic, TOPIC_MAX, where("topic")),
-      description: draft.description === null
-        ? null
-        : this.report.truncate(draft.description, DESCRIPTION_MAX, where("description")),
-      kind: draft.kind,
-      visibility,
-      history_visibility: draft.historyVisibility,
-      state: draft.isArchived ? "archived" : "active",
-      agent_policy_json: JSON.stringify(draft.agentPolicy),
-      retention_days: draft.retentionDays,
-      metadata_json: JSON.stringify(this.report.limitMetadata(draft.metadata, where("metadata"))),
-      member_count: 0,
-      direct_key: directKey,
-      last_message_at: null,
-      active_at: at,
-      version: 1,
-      created_by: erased?.isErased(creatorId, draft.createdAt) === true ? erased.pseudonymId : creatorId,
-      created_at: at,
-      updated_at: at,
-      deleted_at: null,
-      restore_state_json: null,
-    };
   }
 
   async #addMembers(
