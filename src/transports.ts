@@ -198,7 +198,7 @@ async function checkReadiness(
 ): Promise<Readiness> {
   const [database, canary] = await Promise.all([isHealthy(store.checkHealth()), isHealthy(hub.probeBus())]);
   return {
-    isReady: database && !isLeaving,
+    ready: database && !isLeaving,
     checks: { store: database, migrations: true, bus: bus.isHealthy, canary, draining: isLeaving },
   };
 }

@@ -85,7 +85,7 @@ Deno.test("a gateway that does not reach its Redis says so in a metric", async (
 Deno.test("a node that does not reach its Redis is ready, and its readiness names the bus", async () => {
   await using gateway = await openGateway({ SVC_REDIS_URL: "redis://127.0.0.1:1" });
   const { status, body } = await gateway.withToken(undefined).get("/v1/collaboration/ready");
-  assert.deepEqual([status, body.isReady, body.checks.bus, body.checks.store], [200, true, false, true]);
+  assert.deepEqual([status, body.ready, body.checks.bus, body.checks.store], [200, true, false, true]);
 });
 
 /** What the log says of a server that does not let the gateway in: each message with its cause. */

@@ -60,14 +60,14 @@ export class ScriptedModels implements Models {
       request,
       number: this.calls.length,
     });
-    const usage = { inputTokens: 10, cachedTokens: 0, outputTokens: 5, isEstimated: false, ...given };
+    const usage = { inputTokens: 10, cachedTokens: 0, outputTokens: 5, estimated: false, ...given };
     let hasBegun = false;
     const fail = (code: ModelErrorCode): ModelError =>
       new ModelError(code, {
         isRetryable: RETRYABLE.has(code),
         retryAfterMs,
         reply,
-        usage: hasBegun ? { ...usage, isEstimated: true } : undefined,
+        usage: hasBegun ? { ...usage, estimated: true } : undefined,
       });
     for (const part of parts) {
       if (signal.aborted) throw fail("cancelled");
@@ -88,6 +88,6 @@ export class ScriptedModels implements Models {
     this.embedded.push([...texts]);
     const inputTokens = texts.reduce((sum, text) => sum + text.length, 0);
     const vectors = await Promise.all(texts.map((text) => this.embedder(text, endpoint)));
-    return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: false } };
+    return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, estimated: false } };
   }
 }

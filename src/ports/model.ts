@@ -86,7 +86,7 @@ export type ModelUsage = {
   /** Of the input tokens, those read from the provider's cache. */
   cachedTokens: number;
   outputTokens: number;
-  isEstimated: boolean;
+  estimated: boolean;
 };
 
 export type ModelStepEnd = {

@@ -21,7 +21,7 @@ const REPORTED = {
   inputTokens: USAGE.input,
   cachedTokens: USAGE.cached,
   outputTokens: USAGE.output,
-  isEstimated: false,
+  estimated: false,
 };
 const REQUEST: ModelRequest = { messages: [{ role: "user", text: "Hello there" }], maxOutputTokens: 500 };
 const ALLOW = { allowHosts: ["127.0.0.1"] };
@@ -219,7 +219,7 @@ Deno.test("a stream that is not complete fails, with an estimate of what was use
   for (const model of ["ends-early", "error-frame", "no-json", "unknown-reason"]) {
     const error = await failure(server, model);
     assert.equal(error.code, "stream_broken", model);
-    assert.ok(error.usage?.isEstimated && error.usage.inputTokens > 0 && error.usage.outputTokens > 0, model);
+    assert.ok(error.usage?.estimated && error.usage.inputTokens > 0 && error.usage.outputTokens > 0, model);
   }
 });
 
@@ -238,7 +238,7 @@ Deno.test("a connection that ends within a response breaks the step", async () =
   const step = cut.step(endpoint, REQUEST, { signal: new AbortController().signal });
   assert.deepEqual((await step.next()).value, { kind: "text", text: "one " });
   await assert.rejects(step.next(), (error) => {
-    assert.ok(error instanceof ModelError && error.usage?.isEstimated);
+    assert.ok(error instanceof ModelError && error.usage?.estimated);
     assert.deepEqual([error.code, error.isRetryable], ["stream_broken", true]);
     return true;
   });
@@ -300,7 +300,7 @@ Deno.test("usage that is missing or cannot be is estimated, and said to be", asy
   await using server = new ModelServer();
   for (const model of ["no-usage", "lies", "lies-nothing"]) {
     const { usage } = (await run(server, model)).end;
-    assert.ok(usage.isEstimated, model);
+    assert.ok(usage.estimated, model);
     assert.ok(usage.inputTokens > 0 && usage.inputTokens < 1000 && usage.outputTokens > 0, model);
   }
   // A response that is sent twice is what was sent.
@@ -355,7 +355,7 @@ Deno.test("cancelling ends a step and its connection, before the first part and 
   const during = new AbortController();
   const error = await failure(server, "stalls", { signal: during.signal, onPart: () => during.abort() });
   assert.equal(error.code, "cancelled");
-  assert.equal(error.usage?.isEstimated, true);
+  assert.equal(error.usage?.estimated, true);
   await until(() => server.calls[1]?.isAborted === true);
   assert.equal((await failure(server, "speaks", { signal: AbortSignal.abort() })).code, "cancelled");
   assert.equal(server.calls.length, 2);
@@ -388,7 +388,7 @@ Deno.test("embeddings are one vector for each text, or fail", async () => {
   const texts = Array.from({ length: 100 }, (_, n) => "x".repeat(n + 1));
   const { vectors, usage } = await embed("vectors", texts);
   assert.deepEqual(vectors.map(([length]) => length), texts.map(({ length }) => length));
-  assert.deepEqual(usage, { inputTokens: 500, cachedTokens: 0, outputTokens: 0, isEstimated: false });
+  assert.deepEqual(usage, { inputTokens: 500, cachedTokens: 0, outputTokens: 0, estimated: false });
   for (const model of ["too-few", "no-numbers"]) {
     await assert.rejects(embed(model, ["a", "b"]), (error) => error instanceof ModelError && !/null/.test(`${error}`));
   }

@@ -62,7 +62,7 @@ clientTest("connect tells who one is; presence, history and typing work", async 
   const { clients } = await a.presence();
   assert.deepEqual(Object.values(clients).map(({ user }) => user).sort(), [...subs].sort());
   assert.deepEqual(await a.presenceStats(), { numClients: 2, numUsers: 2 });
-  await a.publish({ type: "typing", data: { isTyping: true } });
+  await a.publish({ type: "typing", data: { typing: true } });
   await until(() => typing.length === 1, "typing");
   assert.equal(typing[0]?.data.type, "typing");
   assert.equal(typing[0]?.data.actor.id, subs[0]);

@@ -85,7 +85,7 @@ Deno.test({
       return { subscription, heard };
     }));
     assert.ok(bob && cid && dee);
-    const type = () => cid.subscription.publish({ type: "typing", data: { isTyping: true } });
+    const type = () => cid.subscription.publish({ type: "typing", data: { typing: true } });
     await world.partition();
     await type();
     await until(() => bob.heard.length === 1 && dee.heard.length === 1);

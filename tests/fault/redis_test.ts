@@ -60,7 +60,7 @@ async function waitForBus(cluster: Cluster, isHealthy: boolean): Promise<void> {
     await eventually(async () => {
       const { status, body } = await cluster.readReadiness(node);
       assert.equal(body.checks.bus, isHealthy);
-      assert.deepEqual([status, body.isReady, body.checks.store], [200, true, true]);
+      assert.deepEqual([status, body.ready, body.checks.store], [200, true, true]);
     });
   }
 }

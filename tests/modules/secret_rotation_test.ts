@@ -25,7 +25,7 @@ async function storeSecrets(gateway: Harness): Promise<void> {
   const url = "https://hooks.example.com/";
   const webhook = ok(await owner.post(`${API}/webhooks`, { url, events: ["message.*"], roomIds: [roomId] }));
   ok(await owner.post(`${API}/webhooks/${webhook.id}/rotate`));
-  ok(await owner.post(`${API}/incoming`, { roomId, displayName: "CI", isSigned: true }));
+  ok(await owner.post(`${API}/incoming`, { roomId, displayName: "CI", signed: true }));
   const command = { roomId, name: "deploy", description: "Deploy", displayName: "CI", url };
   const { id } = ok(await owner.post(`${API}/slash-commands`, command));
   ok(await owner.post(`${API}/slash-commands/${id}/rotate`));

@@ -153,11 +153,11 @@ Deno.test("/metrics is in the Prometheus format, and requires its token if there
 
 Deno.test("readiness returns 200 or 503 with its checks", async () => {
   const ready = await createSampleGateway().call("/v1/collaboration/ready", { token: null });
-  assert.deepEqual([ready.status, await ready.json()], [200, { isReady: true, checks: { store: true } }]);
+  assert.deepEqual([ready.status, await ready.json()], [200, { ready: true, checks: { store: true } }]);
   const checks = { store: true, draining: true };
-  const { call } = createSampleGateway({ checkReadiness: () => Promise.resolve({ isReady: false, checks }) });
+  const { call } = createSampleGateway({ checkReadiness: () => Promise.resolve({ ready: false, checks }) });
   const draining = await call("/v1/collaboration/ready", { token: null });
-  assert.deepEqual([draining.status, await draining.json()], [503, { isReady: false, checks }]);
+  assert.deepEqual([draining.status, await draining.json()], [503, { ready: false, checks }]);
 });
 
 Deno.test("concurrent readiness requests share one check", async () => {
@@ -166,7 +166,7 @@ Deno.test("concurrent readiness requests share one check", async () => {
     async checkReadiness() {
       checks++;
       await pause(5);
-      return { isReady: true, checks: {} };
+      return { ready: true, checks: {} };
     },
   });
   const request = async (): Promise<number> => (await call("/v1/collaboration/ready", { token: null })).status;

@@ -238,7 +238,7 @@ export function createSampleGateway(
     authenticate,
     runOnce: createMemoryRunOnce(),
     metrics,
-    checkReadiness: () => Promise.resolve({ isReady: true, checks: { store: true } }),
+    checkReadiness: () => Promise.resolve({ ready: true, checks: { store: true } }),
     version: "0.1.0",
     guard: new MemoryGuard({ budgetBytes: Infinity, metrics }),
     ...overrides,

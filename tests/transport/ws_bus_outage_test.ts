@@ -7,7 +7,7 @@ import { pause, until } from "../wait.ts";
 import { createHubHarness, pushesOn, sendCommand, TENANT } from "./ws_harness.ts";
 
 const room = "room:a";
-const typing = { publish: { channel: room, data: { type: "typing", data: { isTyping: true } } } };
+const typing = { publish: { channel: room, data: { type: "typing", data: { typing: true } } } };
 
 /** A bus with simulated outages: the node still receives its harness messages, as with Redis. */
 class InterruptibleBus implements Bus {

@@ -147,7 +147,7 @@ Deno.test("a burst beyond the outbox limit closes no connection of a client that
     const batches = burst === 1 ? [events] : events.map((event) => [event]);
     for (const batch of batches) bus.publish(streamKey(TENANT, room), { kind: "events", events: batch });
     await sendCommand(other, 2 + burst, {
-      publish: { channel: room, data: { type: "typing", data: { isTyping: true } } },
+      publish: { channel: room, data: { type: "typing", data: { typing: true } } },
     });
     await until(() => !reader.socket.isOpen || offsetsOn(reader.socket, room).at(-1) === 40 * burst);
   }

@@ -335,14 +335,14 @@ Deno.test("publish accepts the ephemeral types of a channel only", async () => {
   for (const peer of [alice, bob]) await sendCommand(peer, 2, { subscribe: { channel: room } });
   let id = 2;
   const publish = (data: unknown, channel = room) => sendCommand(alice, ++id, { publish: { channel, data } });
-  assert.deepEqual((await publish({ type: "typing", data: { isTyping: true } })).publish, {});
+  assert.deepEqual((await publish({ type: "typing", data: { typing: true } })).publish, {});
   await until(() => pushesOn(bob.socket, room).length === 1);
   const [push] = pushesOn(bob.socket, room);
   assert.deepEqual({ ...push.data, at: "" }, {
     type: "typing",
     at: "",
     actor: { id: "alice", kind: "human" },
-    data: { isTyping: true },
+    data: { typing: true },
   });
   assert.deepEqual(push.info, {
     user: "alice",
@@ -362,14 +362,14 @@ Deno.test("publish accepts the ephemeral types of a channel only", async () => {
   assert.equal((await publish({ type: "toString", data: {} })).error.code, 103);
   assert.equal((await publish({ type: "typing", data: {} }, "principal:bob")).error.code, 103);
   assert.equal((await publish({ type: "typing", data: {} }, "nowhere:b")).error.code, 102);
-  const invalid = (await publish({ type: "typing", data: { isTyping: 1 } })).error;
+  const invalid = (await publish({ type: "typing", data: { typing: 1 } })).error;
   assert.equal(invalid.code, 107);
-  assert.match(invalid.message, /^bad request: data\.isTyping: Invalid input: [^\n]+$/);
+  assert.match(invalid.message, /^bad request: data\.typing: Invalid input: [^\n]+$/);
   const missing = (await publish({ type: "typing" })).error;
   assert.equal(missing.message, "bad request: data: required, expected object");
   assert.equal((await publish({ type: "signal", data: { to: "bob", text: "x".repeat(80) } })).error.code, 106);
   rooms.banned.add("alice");
-  assert.equal((await publish({ type: "typing", data: { isTyping: true } })).error.code, 103);
+  assert.equal((await publish({ type: "typing", data: { typing: true } })).error.code, 103);
   await hub.drain();
 });
 

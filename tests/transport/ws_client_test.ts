@@ -61,7 +61,7 @@ Deno.test("the SDK connects, subscribes, receives, publishes, calls, and reads p
   assert.match(client, /^[0-9a-f-]{36}$/);
   assert.deepEqual(data, { principal: "alice" });
 
-  await bobSub.publish({ type: "typing", data: { isTyping: true } });
+  await bobSub.publish({ type: "typing", data: { typing: true } });
   server.emit(room, "hello");
   server.emit("principal:alice", "for me");
   await until(() => received.length === 2 && principalEvents.length === 1 && joins.includes("bob"));

@@ -176,7 +176,7 @@ export class FakeRooms {
       return { hiddenUpTo: this.hiddenUpTo };
     },
     ephemeral: {
-      typing: { summary: "A member types", data: z.strictObject({ isTyping: z.boolean() }) },
+      typing: { summary: "A member types", data: z.strictObject({ typing: z.boolean() }) },
       signal: {
         summary: "For one member",
         data: z.strictObject({ to: z.string(), text: z.string().optional() }),

@@ -85,7 +85,7 @@ Deno.test("the protobuf SDK connects, subscribes, receives, publishes, calls, an
   assert.match(client, /^[0-9a-f-]{36}$/);
   assert.deepEqual(data instanceof Uint8Array && valueOf(data), { principal: "alice" });
 
-  await bobSub.publish(bytesOf({ type: "typing", data: { isTyping: true } }));
+  await bobSub.publish(bytesOf({ type: "typing", data: { typing: true } }));
   server.emit(room, "größe 🎈");
   server.emit("principal:alice", "for me");
   await until(() => received.length === 2 && principalEvents.length === 1 && presenceChanges.includes("join bob BOB"));
@@ -432,7 +432,7 @@ Deno.test("replies and pushes of a hub are lossless in protobuf", async () => {
   harness.emit(room, "before");
   await sendCommand(alice, 2, { subscribe: { channel: room, join_leave: true } });
   await sendCommand(bob, 2, { subscribe: { channel: room, recover: true } });
-  await sendCommand(bob, 3, { publish: { channel: room, data: { type: "typing", data: { isTyping: true } } } });
+  await sendCommand(bob, 3, { publish: { channel: room, data: { type: "typing", data: { typing: true } } } });
   await sendCommand(bob, 4, { presence: { channel: room } });
   await sendCommand(bob, 5, { presence_stats: { channel: room } });
   await sendCommand(bob, 6, { history: { channel: room, limit: 5 } });

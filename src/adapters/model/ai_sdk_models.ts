@@ -77,7 +77,7 @@ export class AiSdkModels implements Models {
       inputTokens: estimateInput(request),
       cachedTokens: 0,
       outputTokens: estimateTokens(output),
-      isEstimated: true,
+      estimated: true,
     });
     try {
       const returned = new ReturnedReasoning();
@@ -130,7 +130,7 @@ export class AiSdkModels implements Models {
     }
     const estimated = reported === undefined || reported === 0;
     const inputTokens = estimated ? texts.reduce((sum, text) => sum + estimateTokens(text), 0) : reported ?? 0;
-    return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: estimated } };
+    return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, estimated } };
   }
 
   /** The stream of a response. */
@@ -352,7 +352,7 @@ function usageOf({ usage }: Finish, output: string): ModelUsage | undefined {
     inputTokens: input,
     cachedTokens: isCount(cached) ? Math.min(cached, input) : 0,
     outputTokens: written,
-    isEstimated: false,
+    estimated: false,
   };
 }
 

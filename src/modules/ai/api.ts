@@ -128,7 +128,7 @@ function modelOperations({ ai, completions }: Deps): Operation[] {
         return {
           items: models.map(({ providerModel: _own, providers, ...model }) => ({
             ...model,
-            isDefault: model.id === first(model.kind)?.id,
+            default: model.id === first(model.kind)?.id,
             providers: [...providers],
           })),
         };

@@ -108,7 +108,7 @@ export class BudgetService {
     return {
       items: sums.map((sum) => ({
         key: sum.key === "" || sum.key === HIDDEN ? null : sum.key,
-        isHidden: sum.key === HIDDEN,
+        hidden: sum.key === HIDDEN,
         calls: sum.calls,
         inputTokens: sum.input_tokens,
         cachedTokens: sum.cached_tokens,
@@ -154,7 +154,7 @@ function present(row: BudgetRow, window: BudgetWindowRow | undefined, now: numbe
     costMicros: row.cost_limit,
     used: { tokens: window?.tokens_used ?? 0, costMicros: window?.cost_used ?? 0 },
     reserved: { tokens: window?.tokens_reserved ?? 0, costMicros: window?.cost_reserved ?? 0 },
-    endsAt: iso(endOf(period, now)),
+    endAt: iso(endOf(period, now)),
     updatedBy: row.created_by,
     updatedAt: row.updated_at,
   };

@@ -24,7 +24,7 @@ const WINDOW_DAYS = 62;
 const PERIOD_CHARS: Readonly<Record<BudgetPeriod, number>> = { hour: 13, day: 10, month: 7 };
 
 /** What a step used, of which model. */
-export type Used = Omit<ModelUsage, "isEstimated"> & { model: string; costMicros: number };
+export type Used = Omit<ModelUsage, "estimated"> & { model: string; costMicros: number };
 
 /** Who is charged for a step, and where it belongs. */
 export type AiCharge = {
@@ -187,7 +187,7 @@ export class Budgets {
       await budgets.openWindows(tenantId, by);
       for (const { scope, subjectId, period, setBy = principalId, ...window } of by) {
         if (!await budgets.markExhausted(tenantId, window, iso(now))) continue;
-        const data = { scope, subjectId: subjectId === "" ? null : subjectId, period, endsAt: iso(endOf(period, now)) };
+        const data = { scope, subjectId: subjectId === "" ? null : subjectId, period, endAt: iso(endOf(period, now)) };
         const ids = [principalId, setBy].filter((id) => id !== undefined);
         await tx.emit(...[...new Set(ids)].map((id) => ({
           tenantId,

@@ -81,7 +81,7 @@ export const Model = z.object({
   ...ModelFields,
   kind: ModelKind,
   contextTokens: z.int().describe("Tokens of a prompt and its response together"),
-  isDefault: z.boolean().describe("Whether it is used where no model is chosen"),
+  default: z.boolean().describe("Whether it is used where no model is chosen"),
   providers: z.array(z.string())
     .describe(
       `Ids of the providers that offer it, in the order in which they are called; \`${OPERATOR}\`: the gateway's`,
@@ -138,7 +138,7 @@ const CompletionEnd = {
     inputTokens: z.int().describe("Tokens of the prompt"),
     cachedTokens: z.int().describe("Of the input tokens, those that the provider had cached"),
     outputTokens: z.int().describe("Tokens of the response"),
-    isEstimated: z.boolean().describe("Whether the provider reported no usage"),
+    estimated: z.boolean().describe("Whether the provider reported no usage"),
   }).describe("Tokens that the call used"),
   costMicros: z.int().describe("Millionths of the currency of prices; 0 without prices"),
 };
@@ -173,7 +173,7 @@ export const Budget = z.object({
   costMicros: CostLimit,
   used: Amount.describe("Used in this period"),
   reserved: Amount.describe("Reserved by calls that are running"),
-  endsAt: z.iso.datetime().describe("When the budget is reset"),
+  endAt: z.iso.datetime().describe("When the budget is reset"),
   updatedBy: z.string().describe("Id of the principal that set it last"),
   updatedAt: z.iso.datetime(),
 }).meta({ id: "AiBudget" });
@@ -206,7 +206,7 @@ export const Usage = z.object({
     key: z.string().nullable().describe(
       "The model, provider, principal, agent, room or day; null for none, and for rooms that the caller cannot see",
     ),
-    isHidden: z.boolean().describe("Whether it is the sum of all rooms that the caller cannot see"),
+    hidden: z.boolean().describe("Whether it is the sum of all rooms that the caller cannot see"),
     calls: z.int().describe("Calls of models"),
     inputTokens: z.int().describe("Tokens of prompts"),
     cachedTokens: z.int().describe("Of the input tokens, those that providers had cached"),
@@ -226,7 +226,7 @@ export const AI_EVENTS: readonly EventType[] = eventTypes("ai.read", [
       scope: BudgetScopeField,
       subjectId: SubjectId,
       period: Period,
-      endsAt: z.iso.datetime().describe("When the budget is reset"),
+      endAt: z.iso.datetime().describe("When the budget is reset"),
     }),
   },
 ]);

@@ -46,7 +46,7 @@ export const MODEL_FAILURES: Readonly<Record<ModelErrorCode, string>> = {
   stream_broken: "The response of the model was not complete",
   cancelled: "The call was cancelled",
 };
-const NOTHING: ModelUsage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, isEstimated: true };
+const NOTHING: ModelUsage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, estimated: true };
 
 /** The end of a step, with the model that was used and what it cost. */
 export type AiStepEnd = ModelStepEnd & { model: string; costMicros: number };
@@ -255,7 +255,7 @@ export class AiService {
   async #settle(reservation: Reservation, use: Use | undefined): Promise<void> {
     const { store, budgets, clock } = this.#deps;
     const { charge } = reservation;
-    const { inputTokens, cachedTokens, outputTokens, isEstimated } = use?.usage ?? NOTHING;
+    const { inputTokens, cachedTokens, outputTokens, estimated } = use?.usage ?? NOTHING;
     const tokens = inputTokens + outputTokens;
     const cost = use === undefined ? 0 : priceOf(use.candidate.model, use.usage) ?? 0;
     try {
@@ -279,7 +279,7 @@ export class AiService {
             input_tokens: inputTokens,
             cached_tokens: cachedTokens,
             output_tokens: outputTokens,
-            estimated_tokens: isEstimated ? tokens : 0,
+            estimated_tokens: estimated ? tokens : 0,
             cost,
           });
         })

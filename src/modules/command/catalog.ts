@@ -26,7 +26,7 @@ export class CommandCatalog {
       description: found.command.description,
       source: sourceOf(found),
       sourceName: found.command.sourceName,
-      isAmbiguous: (counts.get(found.command.name) ?? 0) > 1,
+      ambiguous: (counts.get(found.command.name) ?? 0) > 1,
       fields: [...found.command.fields],
       role: leastOf(found.command),
     }));

@@ -33,7 +33,7 @@ export const Command = z.object({
   description: z.string().describe("What it does"),
   source: SourceId.describe("What offers it, such as `plugin:org.example.poll`; needed where two offer one name"),
   sourceName: z.string().describe("Name of what offers it"),
-  isAmbiguous: z.boolean().describe("Whether another source offers a command of this name in the room"),
+  ambiguous: z.boolean().describe("Whether another source offers a command of this name in the room"),
   fields: z.array(FormField).describe("Fields of the command, sent as `args`, besides its text"),
   role: RoomRole.describe("Lowest room role that can run it"),
 }).meta({ id: "Command" });

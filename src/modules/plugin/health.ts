@@ -28,7 +28,7 @@ export class PluginHealthReader {
       state: row.state,
       connections: isSocket ? (await presence.list(streamKey(tenantId, pluginStream(id)))).length : null,
       delivery: await webhooks.find(tenantId, principalOf(id)) ?? null,
-      isBreakerOpen: caller.isBreakerOpen(tenantId, id),
+      breakerOpen: caller.isBreakerOpen(tenantId, id),
       calls: stats?.calls ?? 0,
       failures: stats?.failures ?? 0,
       lastError: stats?.lastError ?? null,

@@ -31,7 +31,7 @@ export class RoomFilters {
       return [{
         pluginId: row.id,
         name,
-        isActive: row.state === "enabled" && hooks.length > 0,
+        active: row.state === "enabled" && hooks.length > 0,
         failure: hooks[0]?.failure ?? "open",
         enabledBy: filter.enabled_by,
         createdAt: filter.created_at,

@@ -159,7 +159,7 @@ export const PluginHealth = z.object({
   delivery: Webhook.nullable().describe(
     "The webhook that delivers its events; where it is disabled, `plugin.enable` enables it again. Null without events",
   ),
-  isBreakerOpen: z.boolean().describe("Whether this node does not call it for 30 s, after failures"),
+  breakerOpen: z.boolean().describe("Whether this node does not call it for 30 s, after failures"),
   calls: z.int().describe("Calls on this node since its start"),
   failures: z.int().describe("Calls on this node that failed"),
   lastError: z.string().nullable().describe("Code of the last failure"),
@@ -203,7 +203,7 @@ export const FilterList = z.object({
   items: z.array(z.object({
     pluginId: PluginId.describe("Id of the plugin"),
     name: z.string().describe("Name of the plugin"),
-    isActive: z.boolean().describe("Whether messages of the room are filtered by it now"),
+    active: z.boolean().describe("Whether messages of the room are filtered by it now"),
     failure: z.enum(["open", "closed"]).describe("open: messages are sent while it fails; closed: they are refused"),
     enabledBy: PrincipalId.describe("Owner of the room who enabled it"),
     createdAt: z.iso.datetime(),

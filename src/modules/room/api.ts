@@ -314,7 +314,7 @@ function roomChannel(roomAccess: RoomAccess, presenceVisibility: PresenceVisibil
     ephemeral: {
       typing: {
         summary: "A member is typing; clients show it for a few seconds",
-        data: z.strictObject({ isTyping: z.boolean(), threadId: z.string().max(64).optional() }),
+        data: z.strictObject({ typing: z.boolean(), threadId: z.string().max(64).optional() }),
       },
     },
     notices: RECEIPT_NOTICES,

@@ -6,7 +6,7 @@ import type { Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/http/route.ts";
 
 /** Whether this node can serve traffic, and the checks. */
-export type Readiness = { isReady: boolean; checks: Readonly<Record<string, boolean>> };
+export type Readiness = { ready: boolean; checks: Readonly<Record<string, boolean>> };
 
 type ProbeDeps = {
   metrics: Metrics;
@@ -73,8 +73,8 @@ export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }
     },
     async handle() {
       // Public, and each check writes: concurrent requests share one.
-      const { isReady, checks } = await (running ??= checkReadiness().finally(() => running = undefined));
-      return Response.json({ isReady, checks }, { status: isReady ? 200 : 503 });
+      const { ready, checks } = await (running ??= checkReadiness().finally(() => running = undefined));
+      return Response.json({ ready, checks }, { status: ready ? 200 : 503 });
     },
   }];
 }
@@ -118,8 +118,8 @@ function textResponse(example: string, description: string): Record<string, unkn
   return { description, content: { "text/plain": { schema: { type: "string" }, example } } };
 }
 
-function readinessResponse(description: string, isReady: boolean): Record<string, unknown> {
-  const checks = { store: isReady, migrations: true, bus: true, canary: true, draining: false };
+function readinessResponse(description: string, ready: boolean): Record<string, unknown> {
+  const checks = { store: ready, migrations: true, bus: true, canary: true, draining: false };
   const descriptions: Record<string, string> = {
     store: "Whether the database takes writes",
     migrations: "Whether the database has the schema of this version",
@@ -129,9 +129,9 @@ function readinessResponse(description: string, isReady: boolean): Record<string
   };
   const schema = {
     type: "object",
-    required: ["isReady", "checks"],
+    required: ["ready", "checks"],
     properties: {
-      isReady: { type: "boolean", description: "Whether the node can serve traffic" },
+      ready: { type: "boolean", description: "Whether the node can serve traffic" },
       checks: {
         type: "object",
         description: "Result of each check",
@@ -142,7 +142,7 @@ function readinessResponse(description: string, isReady: boolean): Record<string
       },
     },
   };
-  return { description, content: { "application/json": { schema, example: { isReady, checks } } } };
+  return { description, content: { "application/json": { schema, example: { ready, checks } } } };
 }
 
 /** Digests of equal length, for a comparison in constant time. */

@@ -72,7 +72,7 @@ function MessageForm({ room, threadId }: Target): VNode {
     setText((event.target as HTMLTextAreaElement).value);
     if (Date.now() - typedAt.current < TYPING_MS) return;
     typedAt.current = Date.now();
-    publishEphemeral(`room:${room.id}`, "typing", { isTyping: true, threadId });
+    publishEphemeral(`room:${room.id}`, "typing", { typing: true, threadId });
   }
 
   function take(): Taken | undefined {

@@ -16,7 +16,7 @@ onEvent(({ type, actor, data }, channel) => {
     set(
       keyOf(channel.slice("room:".length), data?.threadId),
       actor.id,
-      data?.isTyping === false ? 0 : Date.now() + SHOWN_MS,
+      data?.typing === false ? 0 : Date.now() + SHOWN_MS,
     );
     setTimeout(expire, SHOWN_MS + 50);
   }

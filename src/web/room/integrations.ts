@@ -10,7 +10,7 @@ import { Menu } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
 
-type Hook = { id: string; displayName: string; isSigned: boolean; enabled: boolean; responsibleId: string };
+type Hook = { id: string; displayName: string; signed: boolean; enabled: boolean; responsibleId: string };
 type NewHook = { path: string; signingSecret: string | null };
 type SlashCommand = { id: string; name: string; description: string; url: string };
 type Act = (work: () => Promise<unknown>) => () => void;
@@ -45,12 +45,12 @@ function Integrations({ room }: { room: Room }): VNode {
 }
 
 function HookRow(
-  { hook: { id, displayName, isSigned, enabled, responsibleId }, act }: { hook: Hook; act: Act },
+  { hook: { id, displayName, signed, enabled, responsibleId }, act }: { hook: Hook; act: Act },
 ): VNode {
   const path = `${HOOKS}/${id}`;
   return html`
     <li><div><b dir="auto">${displayName}</b><small class="dim">for ${nameOf(responsibleId)}</small></div>
-      ${isSigned ? html`<span class="tag">signed</span>` : null}
+      ${signed ? html`<span class="tag">signed</span>` : null}
       ${enabled ? null : html`<span class="tag danger-text">disabled</span>`}
       <${Menu} label=${`Menu of ${displayName}`} items=${[
         {
@@ -107,11 +107,11 @@ function openNewHook(room: Room): void {
           await post(HOOKS, {
             roomId: room.id,
             displayName: String(fields.get("displayName")).trim(),
-            isSigned: fields.get("isSigned") !== null,
+            signed: fields.get("signed") !== null,
           }),
         )}>
         <label>Name <input name="displayName" required maxlength="80" autofocus placeholder="GitHub" /></label>
-        <label class="check"><input type="checkbox" name="isSigned" /> Requests are signed, as by GitHub and GitLab</label>
+        <label class="check"><input type="checkbox" name="signed" /> Requests are signed, as by GitHub and GitLab</label>
         <//>
     `
   );

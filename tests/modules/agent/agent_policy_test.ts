@@ -47,7 +47,7 @@ async function assertOffIsReadOnly(environment: Record<string, string>): Promise
   ) assertProblem(await attempt, 403, "agent_muted");
   const peer = await connect(gateway, agent);
   assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
-  const typing = { channel: `room:${roomId}`, data: { type: "typing", data: { isTyping: true } } };
+  const typing = { channel: `room:${roomId}`, data: { type: "typing", data: { typing: true } } };
   assert.ok((await sendCommand(peer, 3, { publish: typing })).error);
   const may = async (action: string): Promise<string> =>
     ok(

@@ -183,7 +183,7 @@ testOnEngines("ai_usage.read sums up by model, agent, room, principal and day", 
   const read = async (query: string) => ok(await admin.get(`${AI}/usage?of=tenant&${query}`)).items;
   assert.deepEqual((await read("groupBy=model"))[0], {
     key: "small",
-    isHidden: false,
+    hidden: false,
     calls: 3,
     inputTokens: 30,
     cachedTokens: 0,
@@ -213,8 +213,8 @@ testOnEngines(
     const admin = await gateway.as("alice", { role: "admin" });
     const read = async (query: string) =>
       ok(await admin.get(`${AI}/usage?groupBy=room&${query}`)).items.map((
-        one: { key: string | null; isHidden: boolean; calls: number; costMicros: number },
-      ) => [one.key, one.isHidden, one.calls, one.costMicros]);
+        one: { key: string | null; hidden: boolean; calls: number; costMicros: number },
+      ) => [one.key, one.hidden, one.calls, one.costMicros]);
     for (const whose of ["me", "tenant"]) {
       const items = await read(`of=${whose}`);
       assert.deepEqual(items[0], [null, true, 3, 60]);

@@ -25,7 +25,7 @@ Deno.test("completion.create returns text, calls of tools, usage and cost", asyn
     toolCalls: [{ callId: "c1", name: "weather", input: "{}" }],
     model: "small",
     reason: "tool",
-    usage: { inputTokens: 100, cachedTokens: 0, outputTokens: 10, isEstimated: false },
+    usage: { inputTokens: 100, cachedTokens: 0, outputTokens: 10, estimated: false },
     costMicros: 120,
   });
   assert.equal(models.calls[0]?.request.maxOutputTokens, 50);

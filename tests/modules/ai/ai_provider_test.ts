@@ -130,7 +130,7 @@ Deno.test("model.list has each model once, with the providers that offer it in t
   );
   const { items } = ok(await (await gateway.as("member")).get(`${AI}/models`));
   assert.deepEqual(
-    items.map(({ id, isDefault, providers }: Record<string, unknown>) => [id, isDefault, providers]),
+    items.map(({ id, default: isDefault, providers }: Record<string, unknown>) => [id, isDefault, providers]),
     [
       ["own", true, ["first"]],
       ["small", false, ["first", "second", "operator"]],

@@ -107,7 +107,7 @@ Deno.test("command.run asks for the source where two offer one name", async () =
   assert.equal(other.calls.length, 1);
   const { items } = ok(await alice.get(`${COMMANDS}?roomId=${roomId}`));
   assert.deepEqual(
-    items.map((one: Record<string, unknown>) => [one["name"], one["source"], one["isAmbiguous"]]),
+    items.map((one: Record<string, unknown>) => [one["name"], one["source"], one["ambiguous"]]),
     [["kick", "toy:one", false], ["poll", "other:one", true], ["poll", "toy:one", true]],
   );
 });

@@ -216,7 +216,7 @@ Deno.test("a plugin that fails, lies or hangs is an error of its own calls, and 
   assertProblem(refused, 503, "plugin_unavailable");
   assert.equal(server.calls.length, length);
   const health = ok(await admin.get(`${PLUGINS}/org.example.poll/health`));
-  assert.deepEqual([health.isBreakerOpen, health.failures, health.lastError], [true, 6, "plugin_unavailable"]);
+  assert.deepEqual([health.breakerOpen, health.failures, health.lastError], [true, 6, "plugin_unavailable"]);
   await eventually(async () => {
     const events = await gateway.app.store.log.read("default", "principal:admin", 0, 100);
     assert.ok(events.some(({ type }) => type === "plugin.failed"));

@@ -199,7 +199,7 @@ Deno.test("a room's owner enables filters, every member sees them, and a room ha
   assert.deepEqual(items, [{
     pluginId: ID,
     name: "Filter",
-    isActive: true,
+    active: true,
     failure: "open",
     enabledBy: "alice",
     createdAt: "2026-03-01T12:00:00.000Z",

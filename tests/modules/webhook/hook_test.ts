@@ -95,7 +95,7 @@ Deno.test("a signed hook accepts only what its sender signed", async () => {
   const { alice } = await createCallers(gateway, "alice");
   const roomId = await createRoom(alice, []);
   const { path, id, signingSecret: secret } = ok(
-    await alice.post(INCOMING, { roomId, displayName: "Signed", isSigned: true }),
+    await alice.post(INCOMING, { roomId, displayName: "Signed", signed: true }),
   );
   const text = JSON.stringify({ text: "signed" });
   const hex = (key: string) => createHmac("sha256", key).update(text).digest("hex");
@@ -158,7 +158,7 @@ Deno.test("an address ends when it is rotated, disabled or deleted, or its creat
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, { role: "moderator" }));
-  const hook = ok(await bob.post(INCOMING, { roomId, displayName: "Bot", isSigned: true }));
+  const hook = ok(await bob.post(INCOMING, { roomId, displayName: "Bot", signed: true }));
   const status = async (path: string, headers = {}) => (await post(gateway, path, { text: "x" }, headers)).status;
   const token = (secret: string) => ({ "x-gitlab-token": secret });
   assert.equal(await status(hook.path, token(hook.signingSecret)), 200);

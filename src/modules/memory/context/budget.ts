@@ -12,7 +12,7 @@ const FIXED_SHARE = 0.75;
 const ELLIPSIS = "…";
 
 /** What may become an item. */
-export type Candidate = Omit<ContextItem, "section" | "tokens" | "isTruncated"> & {
+export type Candidate = Omit<ContextItem, "section" | "tokens" | "truncated"> & {
   /** Whether the beginning of it is of use. */
   canTruncate?: boolean;
 };
@@ -76,11 +76,11 @@ function fit(
 ): ContextItem | undefined {
   if (allowance <= ITEM_TOKENS) return undefined;
   const tokens = estimateTokens(candidate.text) + ITEM_TOKENS;
-  if (tokens <= allowance) return { section, ...candidate, tokens, isTruncated: false };
+  if (tokens <= allowance) return { section, ...candidate, tokens, truncated: false };
   if (!canTruncate || !isFirst || allowance < TRUNCATED_MIN) return undefined;
   const text = truncateToTokens(candidate.text, allowance - ITEM_TOKENS, ELLIPSIS);
   if (text === undefined) return undefined;
-  return { section, ...candidate, text, tokens: estimateTokens(text) + ITEM_TOKENS, isTruncated: true };
+  return { section, ...candidate, text, tokens: estimateTokens(text) + ITEM_TOKENS, truncated: true };
 }
 
 function itemsOf({ section, chosen }: Filling): readonly ContextItem[] {

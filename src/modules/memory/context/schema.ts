@@ -72,7 +72,7 @@ const Item = z.object({
     "Text for the model; facts and search results are labelled as background, with date and source",
   ),
   tokens: z.int().describe("Estimated tokens, with those that separate messages"),
-  isTruncated: z.boolean().describe("Whether only the beginning of the text fits"),
+  truncated: z.boolean().describe("Whether only the beginning of the text fits"),
   score: z.number().nullable().describe("Relevance, if it was searched for"),
   reason: z.string().describe("Why it is part of the context"),
   source: Source.nullable().describe("Where it is from; null for instructions and tools"),

@@ -28,9 +28,9 @@ const fields = {
 export const HookCreate = z.strictObject({
   roomId: RoomId,
   ...fields,
-  isSigned: z.boolean().default(false)
+  signed: z.boolean().default(false)
     .describe("Whether requests must be signed with a secret; without `signingSecret` one is generated"),
-  signingSecret: SigningSecret.optional().describe("The secret that the sender signs with; implies `isSigned`"),
+  signingSecret: SigningSecret.optional().describe("The secret that the sender signs with; implies `signed`"),
 });
 export type HookCreate = z.output<typeof HookCreate>;
 
@@ -54,7 +54,7 @@ export const Hook = z.object({
   avatarFileId: z.string().nullable().describe("Picture beside its messages; all who see the hook may read it"),
   description: z.string().nullable().describe("What it is for"),
   mayMentionAll: z.boolean().describe("Whether `<!channel>` mentions everybody"),
-  isSigned: z.boolean().describe("Whether requests must be signed"),
+  signed: z.boolean().describe("Whether requests must be signed"),
   enabled: z.boolean().describe("Whether it accepts requests"),
   responsibleId: PrincipalId.describe(
     "Principal that created it or rotated it last: it is charged for it, and the hook posts only while it may",

@@ -63,7 +63,7 @@ export class HookService {
       const now = iso(clock.now());
       const id = newId("hook");
       const token = newSecret();
-      const isSigned = input.isSigned || input.signingSecret !== undefined;
+      const isSigned = input.signed || input.signingSecret !== undefined;
       const signingSecret = isSigned ? input.signingSecret ?? newSecret(SIGNING_SECRET_BYTES) : null;
       const row: HookRow = {
         tenant_id: tenantId,
@@ -216,7 +216,7 @@ function present(row: HookRow): Hook {
     avatarFileId: row.avatar_file_id,
     description: row.description,
     mayMentionAll: row.may_mention_all === 1,
-    isSigned: row.signing_secret_encrypted !== null,
+    signed: row.signing_secret_encrypted !== null,
     enabled: row.is_enabled === 1,
     responsibleId: row.responsible_id,
     version: row.version,

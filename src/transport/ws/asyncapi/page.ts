@@ -162,7 +162,7 @@ function presence({ channels }: Document): Section {
         escapeHtml(
           JSON.stringify({
             id: 4,
-            publish: { channel: "room:<id>", data: { type: "typing", data: { isTyping: true } } },
+            publish: { channel: "room:<id>", data: { type: "typing", data: { typing: true } } },
           }),
         )
       }</code></pre>`,
