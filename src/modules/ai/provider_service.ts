@@ -31,7 +31,7 @@ type Deps = {
   /** The models of a tenant were changed in this transaction. */
   onModelsChanged: (tx: AnyTransaction, tenantId: string) => Promise<void>;
 };
-type TestResult = { ok: boolean; model: string; code: string | null; detail: string | null; milliseconds: number };
+type TestResult = { ok: boolean; model: string; code: string | null; detail: string | null; durationMs: number };
 
 export class ProviderService {
   readonly #deps: Deps;
@@ -112,7 +112,7 @@ export class ProviderService {
       model: candidate.model.id,
       code: code ?? null,
       detail: code === undefined ? null : [MODEL_FAILURES[code], failure?.reply].filter(Boolean).join(": "),
-      milliseconds: Math.round(performance.now() - startedAt),
+      durationMs: Math.round(performance.now() - startedAt),
     };
   }
 

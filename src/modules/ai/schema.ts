@@ -74,7 +74,7 @@ export const ProviderTest = z.object({
   model: z.string().describe("Model that was called"),
   code: z.string().nullable().describe("Why the call failed, such as `bad_key` or `unreachable`; null if it did not"),
   detail: z.string().nullable().describe("The same in words, with what the provider says"),
-  milliseconds: z.int().describe("How long the call took"),
+  durationMs: z.int().describe("How long the call took"),
 }).meta({ id: "AiProviderTest" });
 
 export const Model = z.object({

@@ -63,6 +63,6 @@ export const McpServerTest = z.object({
     name: z.string().describe("Name by which an agent is given the tool, in its list of tools"),
     description: z.string().describe("Description of the tool, as the server gives it"),
   })).describe("Its tools, without those that are not allowed"),
-  milliseconds: z.int().describe("How long it took"),
+  durationMs: z.int().describe("How long it took"),
 }).meta({ id: "McpServerTest" });
 export type McpServerTest = z.output<typeof McpServerTest>;

@@ -89,9 +89,9 @@ export class ServerService {
         name: `${id}.${name.slice(id.length + 1)}`,
         description: (remote.description ?? "").slice(0, DESCRIPTION_MAX_CHARS).toWellFormed(),
       }));
-      return { ok: true, code: null, tools: shown, milliseconds: elapsed() };
+      return { ok: true, code: null, tools: shown, durationMs: elapsed() };
     } catch (error) {
-      return { ok: false, code: codeOf(error), tools: [], milliseconds: elapsed() };
+      return { ok: false, code: codeOf(error), tools: [], durationMs: elapsed() };
     }
   }
 

@@ -32,7 +32,7 @@ export class PluginHealthReader {
       calls: stats?.calls ?? 0,
       failures: stats?.failures ?? 0,
       lastError: stats?.lastError ?? null,
-      p95Milliseconds: percentile(stats?.durations ?? [], 0.95),
+      p95Ms: percentile(stats?.durations ?? [], 0.95),
     };
   }
 }

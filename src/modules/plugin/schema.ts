@@ -163,7 +163,7 @@ export const PluginHealth = z.object({
   calls: z.int().describe("Calls on this node since its start"),
   failures: z.int().describe("Calls on this node that failed"),
   lastError: z.string().nullable().describe("Code of the last failure"),
-  p95Milliseconds: z.int().nullable().describe(
+  p95Ms: z.int().nullable().describe(
     "Response time that 95 % of the last calls had at most; null without calls",
   ),
 }).meta({ id: "PluginHealth" });

@@ -89,10 +89,10 @@ function Delete({ path, name, text, onDone }: { path: string; name: string; text
 }
 
 async function testProvider({ id }: Provider): Promise<void> {
-  const { ok, model, detail, milliseconds } = await post<
-    { ok: boolean; model: string; detail: string | null; milliseconds: number }
+  const { ok, model, detail, durationMs } = await post<
+    { ok: boolean; model: string; detail: string | null; durationMs: number }
   >(`${PROVIDERS}/${id}/test`);
-  notify(ok ? `${model} has responded after ${milliseconds} ms` : `${model}: ${detail}`, !ok);
+  notify(ok ? `${model} has responded after ${durationMs} ms` : `${model}: ${detail}`, !ok);
 }
 
 async function testServer({ id }: Server): Promise<void> {
