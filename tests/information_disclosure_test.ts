@@ -27,7 +27,6 @@ const REFERENCE_FIELDS: Record<string, string> = {
   roomIds: "room",
   threadId: "msg",
   replyToId: "msg",
-  threadRootId: "msg",
   sourceMessageId: "msg",
   sourceMessageIds: "msg",
   triggerMessageId: "msg",

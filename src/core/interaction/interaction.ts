@@ -31,7 +31,7 @@ export type Interaction = {
   callerId: string;
   callerName: string;
   /** Root message of the thread in which it was run. */
-  threadRootId: string | null;
+  threadId: string | null;
   expiresAt: string;
   signal: AbortSignal | undefined;
 };

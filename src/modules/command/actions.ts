@@ -42,7 +42,7 @@ export class ActionService {
       name: elementId,
       messageId: message.id,
       responder,
-      threadRootId: message.threadId ?? undefined,
+      threadId: message.threadId ?? undefined,
       clientMessageId,
       content: { messageId: message.id, elementId, ...given },
     };

@@ -48,7 +48,7 @@ export type Draft = {
   /** The message of the element. */
   messageId?: string;
   responder: Responder;
-  threadRootId: string | undefined;
+  threadId: string | undefined;
   clientMessageId: string | undefined;
   /** Equal for equal calls with one clientMessageId. */
   content: unknown;
@@ -98,7 +98,7 @@ export class Interactions {
       roomId: draft.roomId,
       callerId: actor.principalId,
       callerName: actor.displayName,
-      threadRootId: row.thread_root_id,
+      threadId: row.thread_root_id,
       expiresAt: row.expires_at,
       signal: AbortSignal.any([late, ...context.signal === undefined ? [] : [context.signal]]),
     };
@@ -280,7 +280,7 @@ export class Interactions {
       responder_id: draft.responder.principalId,
       client_message_id: draft.clientMessageId ?? null,
       fingerprint: draft.clientMessageId === undefined ? null : fingerprintOf(draft.content),
-      thread_root_id: draft.threadRootId ?? null,
+      thread_root_id: draft.threadId ?? null,
       state: "calling",
       response_json: null,
       late_count: 0,

@@ -51,7 +51,7 @@ export const CommandRun = z.strictObject({
   name: CommandName.optional().describe("Name of the command, without the slash"),
   args: FormValues.optional().describe("Values of the command's fields; with `name` only"),
   source: SourceId.optional().describe("Runs the command of this source; needed where two offer one name"),
-  threadRootId: MessageId.optional().describe("Root message of the thread in which the command is run"),
+  threadId: MessageId.optional().describe("Root message of the thread in which the command is run"),
   clientMessageId: ClientId.describe(
     "Client-generated id, unique per room and caller: a repeat returns the first result",
   ),

@@ -36,28 +36,28 @@ export class CommandService {
     const { source, command } = found;
     // Typed commands have one text; their source reads it as it likes.
     const args = input.name === undefined ? {} : checkValues(command.fields, input.args ?? {}, "/args");
-    if (input.threadRootId !== undefined) await this.#assertThread(context, input.roomId, input.threadRootId);
+    if (input.threadId !== undefined) await this.#assertThread(context, input.roomId, input.threadId);
     const draft = {
       roomId: input.roomId,
       kind: "command" as const,
       source: source.kind,
       name,
       responder: command.responder,
-      threadRootId: input.threadRootId,
+      threadId: input.threadId,
       clientMessageId: input.clientMessageId,
-      content: { source: sourceOf(found), name, text, args, threadRootId: input.threadRootId },
+      content: { source: sourceOf(found), name, text, args, threadId: input.threadId },
     };
     return await interactions.run(context, draft, (interaction) => source.run({ ...interaction, command, text, args }));
   }
 
   /** A response in a thread needs its root message, visible to the caller. */
-  async #assertThread(context: Context, roomId: string, threadRootId: string): Promise<void> {
+  async #assertThread(context: Context, roomId: string, threadId: string): Promise<void> {
     const root = await this.#deps.readMessage(
       { ...asReadOnly(context), access: { scope: null, room: "observer" } },
-      threadRootId,
+      threadId,
     );
     if (root.roomId !== roomId || root.threadId !== null) {
-      throw Fault.forField("/threadRootId", "not_root", "expected the root message of a thread in the room");
+      throw Fault.forField("/threadId", "not_root", "expected the root message of a thread in the room");
     }
   }
 }

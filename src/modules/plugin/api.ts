@@ -240,7 +240,7 @@ function ownOperations({ plugins, responder }: Deps): Operation[] {
       name: "plugin.respond",
       summary: "Respond to a call of the calling plugin",
       description:
-        "The gateway waits for a filter up to its `deadlineMs`, and accepts responses to commands and actions for 15 minutes.",
+        "The gateway waits for a filter up to its `timeoutMs`, and accepts responses to commands and actions for 15 minutes.",
       access: { scope: null },
       http: { method: "POST", path: "/v1/collaboration/plugin_calls/:id/response", status: 204 },
       rate: RESPOND_RATE,

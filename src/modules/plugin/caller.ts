@@ -112,7 +112,7 @@ export class PluginCaller {
     callerKey: string,
     { signal: outer, ...call }: Omit<Call, "signal"> & { signal?: AbortSignal | undefined },
   ): Promise<PluginResponse> {
-    const late = AbortSignal.timeout(call.deadlineMs);
+    const late = AbortSignal.timeout(call.timeoutMs);
     const signal = outer === undefined ? late : AbortSignal.any([late, outer]);
     const startedAt = performance.now();
     let slot: Slot;
@@ -124,11 +124,11 @@ export class PluginCaller {
     }
     using taken = slot;
     const waitedMs = performance.now() - startedAt;
-    const leftMs = Math.max(1, Math.ceil(call.deadlineMs - waitedMs));
+    const leftMs = Math.max(1, Math.ceil(call.timeoutMs - waitedMs));
     try {
-      return await this.#deps.transports[plugin.manifest.transport](plugin, { ...call, deadlineMs: leftMs, signal });
+      return await this.#deps.transports[plugin.manifest.transport](plugin, { ...call, timeoutMs: leftMs, signal });
     } catch (thrown) {
-      const isDelayed = taken.hasWaited && waitedMs > call.deadlineMs * DELAYED_SHARE;
+      const isDelayed = taken.hasWaited && waitedMs > call.timeoutMs * DELAYED_SHARE;
       throw late.aborted && isDelayed ? new CallDelayed() : thrown;
     }
   }

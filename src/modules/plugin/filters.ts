@@ -125,7 +125,7 @@ export class MessageFilters implements MessageFilter {
         id: newId("call"),
         kind: "message.before_send",
         data,
-        deadlineMs: Math.min(hook.deadlineMs * timeoutFactor, leftMs),
+        timeoutMs: Math.min(hook.timeoutMs * timeoutFactor, leftMs),
       }) as Decision; // the transport has checked what this kind of call expects
     } catch (thrown) {
       if (!(thrown instanceof Fault)) throw thrown;

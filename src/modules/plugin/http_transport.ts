@@ -16,7 +16,7 @@ export function encryptionContext(of: "secret" | "config", tenantId: string, plu
 }
 
 export function httpTransport({ clock, outbound, encryptor }: Deps): PluginTransport {
-  return async ({ tenantId, id: pluginId, manifest, row }, { id, kind, data, deadlineMs, signal }) => {
+  return async ({ tenantId, id: pluginId, manifest, row }, { id, kind, data, timeoutMs, signal }) => {
     const secret = row.secret_encrypted === null
       ? undefined
       : encryptor.decrypt(row.secret_encrypted, encryptionContext("secret", tenantId, pluginId));
@@ -35,7 +35,7 @@ export function httpTransport({ clock, outbound, encryptor }: Deps): PluginTrans
           ...signedHeaders([secret], { id, timestamp, body }),
         },
         signal,
-      }, { totalMs: deadlineMs, bodyMaxBytes: RESPONSE_MAX_BYTES });
+      }, { totalMs: timeoutMs, bodyMaxBytes: RESPONSE_MAX_BYTES });
       if (response.status === 202) {
         await response.body?.cancel();
         return { kind: "accepted" };

@@ -18,7 +18,7 @@ import type { ActivePlugin, PluginRegistry } from "./registry.ts";
 import type { CallKind } from "./schema.ts";
 
 /** Less than the caller of a command waits, so that it learns what happened. */
-const DEADLINE_MS = 9000;
+const TIMEOUT_MS = 9000;
 const KIND = "plugin";
 
 type Deps = { store: Store<RoomTables>; registry: PluginRegistry; caller: PluginCaller; timeoutFactor: number };
@@ -87,17 +87,17 @@ export class PluginInteractions implements CommandSource, ActionTarget {
   async #call(
     plugin: ActivePlugin,
     kind: CallKind,
-    { id, tenantId, signal, roomId, callerId, callerName, threadRootId, expiresAt }: Interaction,
+    { id, tenantId, signal, roomId, callerId, callerName, threadId, expiresAt }: Interaction,
     own: Record<string, unknown>,
   ): Promise<InteractionResponse> {
     const callerKey = chargedTo({ tenantId, principalId: callerId, ownerId: null });
-    const data = { ...own, roomId, callerId, callerName, threadRootId, expiresAt };
+    const data = { ...own, roomId, callerId, callerName, threadId, expiresAt };
     const { caller, timeoutFactor } = this.#deps;
     const response = await caller.call(plugin, callerKey, {
       id,
       kind,
       data,
-      deadlineMs: DEADLINE_MS * timeoutFactor,
+      timeoutMs: TIMEOUT_MS * timeoutFactor,
       signal,
     });
     return response as InteractionResponse; // the transport has checked what this kind of call expects

@@ -21,7 +21,7 @@ import { mayStartProcesses, ProcessTransport } from "./process_transport.ts";
 import { PluginRegistry, principalOf } from "./registry.ts";
 import { PluginResponder } from "./responder.ts";
 import { RoomFilters } from "./room_filters.ts";
-import { DEADLINE_MAX_MS, FILTERS_MAX, PluginCall, PLUGINS_MAX, Transport } from "./schema.ts";
+import { FILTERS_MAX, PluginCall, PLUGINS_MAX, TIMEOUT_MAX_MS, Transport } from "./schema.ts";
 import { PluginService } from "./service.ts";
 import { SocketTransport } from "./socket_transport.ts";
 
@@ -96,7 +96,7 @@ export function pluginModule(
       transports: Transport.options.filter((transport) => transport !== "process" || mayStartProcesses()),
       plugins: PLUGINS_MAX,
       filtersPerRoom: FILTERS_MAX,
-      deadlineMs: DEADLINE_MAX_MS,
+      timeoutMs: TIMEOUT_MAX_MS,
     }),
     filters: new MessageFilters({ store, registry, caller, roomAccess, timeoutFactor }),
   };
@@ -114,7 +114,7 @@ const pluginChannel: ChannelKind = {
   ephemeral: {},
   notices: {
     "plugin.filter": {
-      summary: "A message to filter; the plugin decides with `plugin.respond` within its deadline",
+      summary: "A message to filter; the plugin decides with `plugin.respond` within `timeoutMs`",
       data: z.object(PluginCall.shape),
     },
   },

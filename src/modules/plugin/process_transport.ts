@@ -61,7 +61,7 @@ export class ProcessTransport {
   readonly call: PluginTransport = async (plugin, call) => {
     const child = this.#processOf(plugin);
     try {
-      return await child.call({ ...call, deadlineMs: Math.min(call.deadlineMs, this.#responseMs) });
+      return await child.call({ ...call, timeoutMs: Math.min(call.timeoutMs, this.#responseMs) });
     } catch (thrown) {
       // What does not respond may loop: it would keep a processor busy.
       if (thrown instanceof Fault && thrown.code === "plugin_timeout") child.stop();
@@ -155,7 +155,7 @@ class PluginProcess {
     return this.#pending.size === 0;
   }
 
-  async call({ id, kind, data, deadlineMs, signal }: Call): Promise<PluginResponse> {
+  async call({ id, kind, data, timeoutMs, signal }: Call): Promise<PluginResponse> {
     clearTimeout(this.#idle);
     this.#signal("SIGCONT");
     const waiting = Promise.withResolvers<PluginResponse>();
@@ -163,7 +163,7 @@ class PluginProcess {
     waiting.promise.catch(() => {});
     this.#pending.set(id, { kind, ...waiting });
     const onAbort = (): void => waiting.reject(timedOut());
-    const timer = setTimeout(onAbort, deadlineMs);
+    const timer = setTimeout(onAbort, timeoutMs);
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       const line = new TextEncoder().encode(`${JSON.stringify({ id, call: kind, data })}\n`);

@@ -19,7 +19,7 @@ const EVENTS_MAX = 20;
 const ACTIONS_MAX = 20;
 /** In UTF-16 units; it is an argument of the process, as base64. */
 const CODE_MAX = 16 * 1024;
-export const DEADLINE_MAX_MS = 1500;
+export const TIMEOUT_MAX_MS = 1500;
 const SCOPE = /^[a-z]{1,32}\.(?:read|write|manage)$/;
 
 const PluginId = z.string().min(3).max(64).regex(
@@ -47,7 +47,7 @@ const ManifestHook = z.strictObject({
   failure: z.enum(["open", "closed"]).default("open").describe(
     "What happens to messages while the plugin fails. open: sent, marked by `metadata.unfiltered`; closed: refused",
   ),
-  deadlineMs: z.int().min(50).max(DEADLINE_MAX_MS).default(1000).describe("Longest wait for its response"),
+  timeoutMs: z.int().min(50).max(TIMEOUT_MAX_MS).default(1000).describe("Longest wait for its response"),
 }).meta({ id: "PluginHook" });
 
 export const Manifest = z.strictObject({
@@ -219,7 +219,7 @@ export const PluginCall = z.object({
   call: z.enum(CALL_KINDS).describe("Kind of call"),
   data: z.record(z.string(), z.unknown()).describe(
     "Of `command.run`: `name`, `text` and `args`, the values of its fields. Of `action.invoke`: `messageId`, `elementId`, `value` and " +
-      "`values`. Of both: `roomId`, `callerId`, `callerName`, `threadRootId` and `expiresAt`. Of `message.before_send`: `roomId`, " +
+      "`values`. Of both: `roomId`, `callerId`, `callerName`, `threadId` and `expiresAt`. Of `message.before_send`: `roomId`, " +
       "`senderId`, `text`, `format` and `threadId`",
   ),
 });

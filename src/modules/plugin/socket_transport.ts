@@ -41,7 +41,7 @@ export class SocketTransport {
     const isFilter = call.kind === "message.before_send";
     const timer = setTimeout(
       () => isFilter ? waiting.reject(timedOut()) : waiting.resolve({ kind: "accepted" }),
-      isFilter ? call.deadlineMs : Math.min(EARLY_MS * this.#deps.timeoutFactor, call.deadlineMs),
+      isFilter ? call.timeoutMs : Math.min(EARLY_MS * this.#deps.timeoutFactor, call.timeoutMs),
     );
     const onAbort = (): void => waiting.reject(timedOut());
     call.signal.addEventListener("abort", onAbort, { once: true });

@@ -46,7 +46,7 @@ export async function runCommand(roomId: string, text: string, threadId: string 
       roomId,
       text,
       clientMessageId: createId(),
-      threadRootId: threadId,
+      threadId,
     }),
   );
   return true;

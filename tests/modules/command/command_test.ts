@@ -133,15 +133,15 @@ testOnEngines(
     const { alice, roomId, run, commands } = fixture;
     const root = ok(await alice.post("/v1/messages", { roomId, text: "Root" })).id;
     commands.respond = ({ text }) => ({ kind: "message", text: `Poll: ${text}` });
-    const { response } = ok(await run({ text: "/poll Lunch?", threadRootId: root, clientMessageId: "one" }));
+    const { response } = ok(await run({ text: "/poll Lunch?", threadId: root, clientMessageId: "one" }));
     const message = ok(await alice.get(`/v1/messages/${response.messageId}`));
     assert.deepEqual([message.senderId, message.threadId, message.text], ["robot", root, "Poll: Lunch?"]);
     // Repeated, it returns the same and calls nothing.
-    const again = ok(await run({ text: "/poll Lunch?", threadRootId: root, clientMessageId: "one" }));
+    const again = ok(await run({ text: "/poll Lunch?", threadId: root, clientMessageId: "one" }));
     assert.deepEqual(again.response, response);
     assert.equal(commands.calls.length, 1);
     assertProblem(await run({ text: "/poll Dinner?", clientMessageId: "one" }), 409, "client_message_id_conflict");
-    assertProblem(await run({ text: "/poll x", threadRootId: response.messageId }), 422, "validation_failed");
+    assertProblem(await run({ text: "/poll x", threadId: response.messageId }), 422, "validation_failed");
     // What may not write in the room cannot respond there.
     ok(await alice.delete(`/v1/rooms/${roomId}/members/robot`));
     assertProblem(await run({ text: "/poll x", clientMessageId: "two" }), 502, "command_failed");

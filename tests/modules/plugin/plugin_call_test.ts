@@ -57,7 +57,7 @@ Deno.test("a plugin over HTTP responds to a command and to the buttons of its me
     "name",
     "roomId",
     "text",
-    "threadRootId",
+    "threadId",
   ]);
   assert.deepEqual([second?.data.elementId, second?.data.messageId, second?.data.callerId], [
     "vote-yes",
@@ -295,7 +295,7 @@ testOnPostgres(
     await using near = await openGateway(shared);
     await using far = await openGateway(shared);
     const { admin, alice, roomId } = await openFixture(near);
-    const hooks = [{ on: "message.before_send", failure: "closed", deadlineMs: 1500 }];
+    const hooks = [{ on: "message.before_send", failure: "closed", timeoutMs: 1500 }];
     const manifest = manifestOf({ scopes: ["command.read", "message.write", "message.read"], hooks });
     const installed = await installPlugin(admin, manifest, [[alice, roomId]]);
     ok(await alice.put(`/v1/rooms/${roomId}/filters/${installed.id}`));

@@ -24,7 +24,7 @@ Deno.test("calls that waited for earlier calls of their caller are not failures 
     createdBy: "a",
     manifest: { name: "P", transport: "http" },
   };
-  const call = { kind: "filter", deadlineMs: 30 };
+  const call = { kind: "filter", timeoutMs: 30 };
   const callAs = (who: string) => caller.call(plugin as never, who, call as never).catch(() => {});
   // Four run at a time.
   await Promise.all(Array.from({ length: 40 }, () => callAs("mallory")));

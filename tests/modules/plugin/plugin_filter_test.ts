@@ -263,7 +263,7 @@ Deno.test("while a filter fails, open rooms send and mark messages, closed ones 
 Deno.test("a filter that hangs delays the messages of its room, in their order, and no other message", async () => {
   await using server = new PluginServer();
   await using gateway = await openGateway(ALLOW);
-  const { alice, roomId, otherId } = await openFixture(gateway, filterManifest(server, { deadlineMs: 1500 }));
+  const { alice, roomId, otherId } = await openFixture(gateway, filterManifest(server, { timeoutMs: 1500 }));
   const slow = Promise.withResolvers<void>();
   server.respond = async ({ data }) => {
     if (data.text === "First") await slow.promise;

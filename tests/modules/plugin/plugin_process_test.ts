@@ -93,10 +93,10 @@ slowTest(
   async () => {
     const transport = new ProcessTransport({ processesMax: 1, timeoutFactor: TIMEOUT_FACTOR });
     let n = 0;
-    const call = async (id: string, text: string, deadlineMs = 60_000, code = COUNTING): Promise<unknown> => {
+    const call = async (id: string, text: string, timeoutMs = 60_000, code = COUNTING): Promise<unknown> => {
       const plugin = { tenantId: "t", id, manifest: { code }, row: { version: 1 } } as unknown as ActivePlugin;
       const { signal } = new AbortController();
-      const called = { id: `call_${n++}`, kind: "command.run", data: { text }, deadlineMs, signal } as const;
+      const called = { id: `call_${n++}`, kind: "command.run", data: { text }, timeoutMs, signal } as const;
       return await transport.call(plugin, called).then((response) => "text" in response && response.text, codeOf);
     };
     try {
@@ -158,7 +158,7 @@ Deno.test("a plugin in a process computes only while a call waits for it", async
   } as unknown as ActivePlugin;
   const { signal } = new AbortController();
   const call = async (id: string): Promise<number> => {
-    const called = { id, kind: "command.run", data: {}, deadlineMs: 60_000, signal } as const;
+    const called = { id, kind: "command.run", data: {}, timeoutMs: 60_000, signal } as const;
     const response = await transport.call(plugin, called);
     return Number("text" in response ? response.text : NaN);
   };

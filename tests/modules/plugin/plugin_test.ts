@@ -184,7 +184,7 @@ Deno.test("plugin.install refuses manifests that are not complete, not bounded o
     { commands: Array.from({ length: 21 }, (_, n) => ({ name: `c${n}`, description: "x" })) },
     { configSchema: Array.from({ length: 11 }, (_, n) => ({ ...field, name: `f${n}` })) },
     { hooks: [{ on: "message.before_send" }] },
-    { hooks: [{ on: "message.before_send", deadlineMs: 1501 }], scopes: ["command.read", "message.read"] },
+    { hooks: [{ on: "message.before_send", timeoutMs: 1501 }], scopes: ["command.read", "message.read"] },
     { hooks: [{ on: "room.before_delete" }] },
     { surprise: true },
   ];
