@@ -8,7 +8,6 @@ const list = z.string().transform((text) => text.split(",").map((part) => part.t
 export const flag = z.string().trim().toLowerCase().pipe(
   z.enum(["true", "1", "yes", "on", "false", "0", "no", "off"], { error: "true/1/yes/on or false/0/no/off" }),
 ).transform((word) => ["true", "1", "yes", "on"].includes(word));
-export const onOff = z.enum(["on", "off"], { error: "on or off" }).transform((word) => word === "on");
 
 export function integer(least: number, most: number): z.ZodType<number, string> {
   return z.string().regex(/^\d{1,12}$/, `an integer from ${least} to ${most}`).transform(Number)
