@@ -57,8 +57,8 @@ const ROUTE_KINDS: Record<string, string> = {
   file: "file",
   run: "run",
   document: "doc",
-  transfer_import: "imp",
-  transfer_export: "exp",
+  import: "imp",
+  export: "exp",
   scim_user: "prn",
   scim_group: "grp",
 };
@@ -104,7 +104,7 @@ Deno.test("every operation responds to an invisible resource as to a missing one
   await gateway.runJobs();
   const operations = [...gateway.app.operations.values()];
   const hiddenFrom = ({ name }: { name: string }): ResourceIds =>
-    name.startsWith("transfer_import.") ? { ...hidden, imp: imported } : hidden;
+    name.startsWith("import.") ? { ...hidden, imp: imported } : hidden;
   const routes = gateway.app.modules.flatMap(({ routes = [] }) => routes)
     // Discovery of SCIM is the same for every tenant.
     .filter(({ auth, path, name }) => auth === "bearer" && path.includes("/:") && !name.startsWith("scim."));

@@ -290,7 +290,7 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await visit(page, "admin/people");
       await page.getByRole("button", { name: "Menu of Ada" }).click();
       await page.getByRole("menuitem", { name: "What they did" }).click();
-      await page.locator("li", { hasText: "invite.create" }).waitFor();
+      await page.locator("li", { hasText: "invitation.create" }).waitFor();
       await page.getByRole("button", { name: "Verify" }).click();
       await dialog.getByRole("button", { name: "Verify" }).click();
       await dialog.getByText("The log is intact").waitFor();

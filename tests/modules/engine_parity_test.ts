@@ -26,7 +26,7 @@ const NOT_COMPARED = new Set([
   "usage.read",
   "document.read_yjs",
   "document.sync",
-  "transfer_export.download",
+  "export.download",
   // Each reading adds an entry, with a hash of its own.
   "audit.list",
   "audit.export",

@@ -127,7 +127,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "event.update": { id: date, title: "Late" },
     "event.delete": { id: date },
     "event.rsvp": { id: date, status: "accepted" },
-    "import.create": { roomId, text: ics },
+    "calendar_import.create": { roomId, text: ics },
     "feed.create": { roomId },
     "run.create": { agentId, roomId, input: "Late" },
     "run.cancel": { id: run },

@@ -28,7 +28,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "job.retry": "is of no room",
   "job.discard": "is of no room",
   "feed.delete": "is of the caller's own",
-  "transfer_export.create": "is of the caller's own; the download checks again",
+  "export.create": "is of the caller's own; the download checks again",
   "document.share": "is of private documents",
   "document.unshare": "is of private documents",
   "skill.import": "is of the tenant",
@@ -55,7 +55,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 };
 /** Modules that write in no room. */
 const OUTSIDE =
-  /^(plugin|tenant|retention|hold|me|principal|group|group_member|erasure|token|session|invite|notification|inbox|push_subscription|search|transfer_import|provider|completion|budget|mcp_server|oauth_request|oauth_application|agent|delivery|parked_event|webhook_cursor|vector)\./;
+  /^(plugin|tenant|retention|hold|me|principal|group|group_member|erasure|token|session|invitation|notification|inbox|push_subscription|search|import|provider|completion|budget|mcp_server|oauth_request|oauth_application|agent|delivery|parked_event|webhook_cursor|vector)\./;
 /** At the commit, and undone by the trigger. */
 const COMMITTED = 503;
 const COMMIT_LOCK_KEY = 424_242;

@@ -210,7 +210,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       run: (context, { id }) => feeds.delete(context, id),
     }),
     defineOperation({
-      name: "import.create",
+      name: "calendar_import.create",
       summary: "Import an iCalendar file",
       description:
         "Returns immediately; the result is in the report. Events are matched by `uid`, so an import can be " +
@@ -237,7 +237,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       },
     }),
     defineOperation({
-      name: "import.read",
+      name: "calendar_import.read",
       summary: "Get an import and its report",
       access: { scope: "calendar.read" },
       http: { method: "GET", path: `${PATH}/import/:id`, status: 200 },

@@ -16,7 +16,7 @@ export function invitationApi(invitations: InvitationService): ModuleApi {
     routes: [joinRoute(invitations)],
     operations: [
       defineOperation({
-        name: "invite.create",
+        name: "invitation.create",
         summary: "Create an invitation; its code is returned only once",
         description: "People who have the code join the tenant with `POST /v1/collaboration/auth/join`.",
         access: { scope: "principal.manage", tenant: "admin" },
@@ -29,7 +29,7 @@ export function invitationApi(invitations: InvitationService): ModuleApi {
         run: ({ actor }, input) => invitations.create(actor, input),
       }),
       defineOperation({
-        name: "invite.list",
+        name: "invitation.list",
         summary: "List invitations that can still be used, without their codes",
         access: { scope: "principal.manage", tenant: "admin" },
         http: { method: "GET", path: PATH, status: 200 },
@@ -39,7 +39,7 @@ export function invitationApi(invitations: InvitationService): ModuleApi {
         run: ({ actor }, input) => invitations.list(actor, input),
       }),
       defineOperation({
-        name: "invite.revoke",
+        name: "invitation.revoke",
         summary: "Revoke an invitation; those who have joined with it stay",
         access: { scope: "principal.manage", tenant: "admin" },
         http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },

@@ -15,7 +15,7 @@ export const SIGN_IN_RATE: Rate = { perSecond: 1, burst: 100 };
 /** `POST /v1/collaboration/auth/join` */
 export function joinRoute(invitations: InvitationService): Route {
   return {
-    name: "invite.join",
+    name: "invitation.join",
     summary: "Join a tenant: exchange the code of an invitation for a principal and a token",
     description:
       "Requires no bearer token. In development, the gateway logs an address with a code for the first owner when it " +

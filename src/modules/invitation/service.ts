@@ -80,7 +80,7 @@ export class InvitationService {
     { limit, cursor }: { limit: number; cursor?: string | undefined },
   ): Promise<Page<Invitation>> {
     const { store, clock, cursors } = this.#deps;
-    const bind = ["invite.list", actor.tenantId];
+    const bind = ["invitation.list", actor.tenantId];
     const after = cursors.decodeId(cursor, bind) ?? "";
     const rows = await new InvitationStore(store.db).list(actor.tenantId, iso(clock.now()), after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);

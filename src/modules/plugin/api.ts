@@ -44,7 +44,7 @@ export function pluginApi(deps: Deps): ModuleApi {
     tags: {
       plugins: "Programs that add commands, buttons, filters and reactions on events to the gateway.",
       plugin: "What a plugin reads of itself.",
-      plugin_calls: "Responses of plugins.",
+      "plugin-calls": "Responses of plugins.",
     },
     events: PLUGIN_EVENTS,
     operations: [...lifecycleOperations(deps), ...filterOperations(deps), ...ownOperations(deps)],
@@ -242,7 +242,7 @@ function ownOperations({ plugins, responder }: Deps): Operation[] {
       description:
         "The gateway waits for a filter up to its `timeoutMs`, and accepts responses to commands and actions for 15 minutes.",
       access: { scope: null },
-      http: { method: "POST", path: "/v1/collaboration/plugin_calls/:id/response", status: 204 },
+      http: { method: "POST", path: "/v1/collaboration/plugin-calls/:id/response", status: 204 },
       rate: RESPOND_RATE,
       input: PluginRespond,
       output: z.void(),

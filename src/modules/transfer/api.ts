@@ -42,7 +42,7 @@ function importOperations(
   const access = { scope: "transfer.manage", tenant: "admin" } as const;
   return [
     defineOperation({
-      name: "transfer_import.create",
+      name: "import.create",
       summary: "Create an import; upload its archive next",
       description: "Imports can be repeated: ids are derived from the source, so a repeated import adds only what is " +
         "missing. Times, authors, threads, pins and order are preserved; all messages are marked as read for " +
@@ -64,7 +64,7 @@ function importOperations(
       },
     }),
     defineOperation({
-      name: "transfer_import.list",
+      name: "import.list",
       summary: "List the imports of the tenant, newest first",
       access,
       http: { method: "GET", path: IMPORTS, status: 200 },
@@ -75,7 +75,7 @@ function importOperations(
       run: ({ actor }, input) => imports.list(actor, input),
     }),
     defineOperation({
-      name: "transfer_import.read",
+      name: "import.read",
       summary: "Get the progress and report of an import",
       access,
       http: { method: "GET", path: `${IMPORTS}/:id`, status: 200 },
@@ -86,7 +86,7 @@ function importOperations(
       run: ({ actor }, { id }) => imports.read(actor, id),
     }),
     defineOperation({
-      name: "transfer_import.cancel",
+      name: "import.cancel",
       summary: "Cancel an import; imported data is not removed",
       access,
       http: { method: "POST", path: `${IMPORTS}/:id/cancel`, status: 200 },
@@ -107,7 +107,7 @@ function exportOperations(
   const access = { scope: "transfer.manage" } as const;
   return [
     defineOperation({
-      name: "transfer_export.create",
+      name: "export.create",
       summary: "Create an export of a room, of the tenant, or of what there is of the caller",
       description: "The export is NDJSON that can be imported again, one record per line:\n\n" +
         "- principals, rooms, members, bans and messages, with their most recent earlier versions (up to 4 MiB) and reactions " +
@@ -133,7 +133,7 @@ function exportOperations(
       },
     }),
     defineOperation({
-      name: "transfer_export.list",
+      name: "export.list",
       summary: "List exports, newest first: the caller's, or for admins all of the tenant",
       access,
       http: { method: "GET", path: EXPORTS, status: 200 },
@@ -144,7 +144,7 @@ function exportOperations(
       run: ({ actor }, input) => exports.list(actor, input),
     }),
     defineOperation({
-      name: "transfer_export.read",
+      name: "export.read",
       summary: "Get the progress of an export",
       access,
       http: { method: "GET", path: `${EXPORTS}/:id`, status: 200 },
@@ -159,7 +159,7 @@ function exportOperations(
 
 function uploadRoute(imports: ImportService): Route {
   return {
-    name: "transfer_import.upload",
+    name: "import.upload",
     summary: "Upload the archive of an import, which starts it",
     tag: "transfer",
     method: "PUT",
@@ -193,7 +193,7 @@ function uploadRoute(imports: ImportService): Route {
 
 function downloadRoute(exports: ExportService): Route {
   return {
-    name: "transfer_export.download",
+    name: "export.download",
     summary: "Download a completed export, available for 72 hours; only the last three of a principal are stored",
     tag: "transfer",
     method: "GET",

@@ -145,8 +145,8 @@ testOnEngines(
     assert.deepEqual(
       events.map((event: ApiResponse["body"]) => [event.metadata.sequence, event.api.operation, event.type_uid]),
       [
-        [1, "invite.create", 600301],
-        [2, "invite.create", 600301],
+        [1, "invitation.create", 600301],
+        [2, "invitation.create", 600301],
         [3, "audit.list", 600302],
         [4, "audit.export", 600302],
       ],

@@ -462,7 +462,7 @@ Deno.test("importing a feed gives the same calendar", async () => {
   assert.deepEqual(after.map(shape), before.map(shape));
 });
 
-Deno.test("import.create accepts a file as the body, with the room in the query", async (t) => {
+Deno.test("calendar_import.create accepts a file as the body, with the room in the query", async (t) => {
   await using fixture = await openCalendarFixture();
   const text = calendarOf("BEGIN:VEVENT", "UID:raw", "DTSTART:20260310T080000Z", "SUMMARY:Café", "END:VEVENT");
   const post = (body: string, query = `?roomId=${fixture.roomId}`, type = "text/calendar; charset=utf-8") =>

@@ -15,7 +15,7 @@ function join(gateway: Harness, code: string, displayName?: string): Promise<Api
 }
 
 testOnEngines(
-  "invite.join creates a member of the inviter's tenant, as often as the invitation says",
+  "invitation.join creates a member of the inviter's tenant, as often as the invitation says",
   async (environment) => {
     await using gateway = await openGateway(environment);
     const admin = await gateway.as("ada", { role: "admin", tenant: "acme" });
@@ -55,7 +55,7 @@ testOnEngines(
   },
 );
 
-Deno.test("invite.create grants lower roles only, and requires an admin", async () => {
+Deno.test("invitation.create grants lower roles only, and requires an admin", async () => {
   await using gateway = await openGateway();
   const [owner, admin, member] = [
     await gateway.as("olga", { role: "owner" }),
@@ -69,7 +69,7 @@ Deno.test("invite.create grants lower roles only, and requires an admin", async 
   assert.equal((await join(gateway, code, "Zoe")).body.principal.role, "owner");
 });
 
-Deno.test("invite.list shows no codes, and only those of the caller's tenant", async () => {
+Deno.test("invitation.list shows no codes, and only those of the caller's tenant", async () => {
   await using gateway = await openGateway();
   const [ada, eve] = [
     await gateway.as("ada", { role: "admin", tenant: "one" }),

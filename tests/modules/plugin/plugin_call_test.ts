@@ -106,7 +106,7 @@ testOnEngines(
       assert.ok(subscribed);
     });
     assertProblem(
-      await gateway.withToken(other.token).post(`/v1/collaboration/plugin_calls/${command?.id}/response`, {
+      await gateway.withToken(other.token).post(`/v1/collaboration/plugin-calls/${command?.id}/response`, {
         response: { kind: "ephemeral", text: "Mine" },
       }),
       404,

@@ -443,7 +443,7 @@ testOnEngines("a filter decides on responses to commands and actions, at once an
   assert.equal(ok(await run()).response.text, "Only you: 4111");
   response = { kind: "accepted" };
   const poll = gateway.withToken(token);
-  for (const path of ["/v1/collaboration/interactions", "/v1/collaboration/plugin_calls"]) {
+  for (const path of ["/v1/collaboration/interactions", "/v1/collaboration/plugin-calls"]) {
     const { id } = ok(await run());
     const respond = (text: string) =>
       poll.post(`${path}/${id}/response`, { response: { kind: "message", text } }, {
