@@ -16,7 +16,9 @@ export const InboxPull = z.strictObject({
   leaseSeconds: z.int().min(1).max(LEASE_MAX_SECONDS).default(60).describe(
     "What is not acknowledged by then is delivered again",
   ),
-  wait: z.int().min(0).max(WAIT_MAX_SECONDS).default(0).describe("Maximum number of seconds to wait if there are none"),
+  waitSeconds: z.int().min(0).max(WAIT_MAX_SECONDS).default(0).describe(
+    "Maximum number of seconds to wait if there are none",
+  ),
 });
 export type InboxPull = z.output<typeof InboxPull>;
 

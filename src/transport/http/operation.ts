@@ -58,7 +58,7 @@ export function operationEndpoint(
   const isReading = isReadOnly(operation);
   const once = supportsIdempotency(operation) ? runOnce : undefined;
   const hasMessageId = fields.has("clientMessageId");
-  const isWaiting = operation.callsOut === true || fields.has("wait");
+  const isWaiting = operation.callsOut === true || fields.has("waitSeconds");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     assertAcceptsJson(context.request);

@@ -52,7 +52,7 @@ export class RunService {
   }
 
   /** Starts a run of an agent of the gateway; or notes one of the caller, an agent outside. */
-  async create(context: Context, { agentId, wait, ...input }: RunCreate): Promise<Run> {
+  async create(context: Context, { agentId, waitSeconds, ...input }: RunCreate): Promise<Run> {
     const { actor } = context;
     const { store, access } = this.#deps;
     const isOwn = agentId === undefined || agentId === actor.principalId;
@@ -60,7 +60,7 @@ export class RunService {
       throw Fault.forField("/agentId", "required", "only agents start runs of their own");
     }
     const run = await store.write((tx) => this.#create(tx, context, agentId ?? actor.principalId, input, isOwn));
-    const settled = await this.#settled(context, run, isOwn ? 0 : wait);
+    const settled = await this.#settled(context, run, isOwn ? 0 : waitSeconds);
     return presentRun(settled, settled === run || await access.isReadable(actor, settled));
   }
 
@@ -68,7 +68,7 @@ export class RunService {
     tx: AnyTransaction,
     context: Context,
     agentId: string,
-    { roomId, threadId, triggerMessageId, input }: Omit<RunCreate, "agentId" | "wait">,
+    { roomId, threadId, triggerMessageId, input }: Omit<RunCreate, "agentId" | "waitSeconds">,
     isOwn: boolean,
   ): Promise<RunRow> {
     const { actor } = context;
@@ -158,11 +158,11 @@ export class RunService {
     return cursors.page(rows, limit, bind, (row) => [row.id], (row) => presentRun(row, readable.has(row.id)));
   }
 
-  async read(context: Context, id: string, wait: number): Promise<RunDetail> {
+  async read(context: Context, id: string, waitSeconds: number): Promise<RunDetail> {
     const { store, access } = this.#deps;
     const { actor } = context;
-    const run = await this.#settled(context, await access.find(actor, id), wait);
-    if (wait > 0) await access.find(actor, id);
+    const run = await this.#settled(context, await access.find(actor, id), waitSeconds);
+    if (waitSeconds > 0) await access.find(actor, id);
     const steps = await new RunStore(store.db).steps(actor.tenantId, id);
     const hasTexts = await access.isReadable(actor, run);
     return { ...presentRun(run, hasTexts), steps: steps.map((step) => presentStep(step, hasTexts)) };
