@@ -87,7 +87,7 @@ export class AuditChain {
   ): Promise<AuditVerification> {
     let { seq, hash } = cut ?? { seq: 0, hash: "" };
     const loggedSeq = parseInt(logged ?? "0");
-    const found = { firstSeq: seq + 1, entries: 0, erased: 0 };
+    const found = { firstSeq: seq + 1, entryCount: 0, erasedCount: 0 };
     type Reason = NonNullable<AuditVerification["problem"]>["reason"];
     const refuse = (reason: Reason, at: number, id: string | null): AuditVerification => ({
       ...found,
@@ -106,8 +106,8 @@ export class AuditChain {
         const differs = loggedSeq === row.seq && headOf(row) !== logged;
         if (differs || !this.#isAuthentic(row, hash)) return refuse("changed", row.seq, row.id);
         ({ seq, hash } = row);
-        found.entries++;
-        if (row.who_salt === null || row.what_salt === null) found.erased++;
+        found.entryCount++;
+        if (row.who_salt === null || row.what_salt === null) found.erasedCount++;
         await yieldIfNeeded();
       }
     }

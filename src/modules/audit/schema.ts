@@ -47,8 +47,8 @@ export const AuditVerify = z.strictObject({
 
 export const AuditVerification = z.object({
   valid: z.boolean().describe("Whether all entries are as they were written, and none is missing"),
-  entries: z.int().describe("How many entries fit, from the oldest on"),
-  erased: z.int().describe(
+  entryCount: z.int().describe("How many entries fit, from the oldest on"),
+  erasedCount: z.int().describe(
     "Of these, how many are about a principal that was erased since: who did it, or to what, is not verified",
   ),
   firstSeq: z.int().describe(

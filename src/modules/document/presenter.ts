@@ -49,7 +49,7 @@ export function presentRevision(row: RevisionHead): RevisionInfo {
     revision: row.revision,
     kind: row.kind,
     principalIds: JSON.parse(row.principal_ids_json),
-    bytes: row.bytes,
+    size: row.bytes,
     startedAt: row.started_at,
     at: row.at,
   };

@@ -11,9 +11,11 @@ export const Job = z.object({
   runAt: z.iso.datetime().describe(
     "When it runs, or last ran. A dead job is tried again then, if that is still to come",
   ),
-  attempts: z.int().describe("How often it was started"),
+  attemptCount: z.int().describe("How often it was started"),
   lastError: z.string().nullable().describe("Why the last attempt failed; null if none did"),
-  chargedTo: z.string().nullable().describe("Principal whose limits its work counts against; null: the gateway's own"),
+  chargedPrincipalId: z.string().nullable().describe(
+    "Principal whose limits its work counts against; null: the gateway's own",
+  ),
   createdAt: z.iso.datetime(),
 }).meta({ id: "Job" });
 export type Job = z.output<typeof Job>;

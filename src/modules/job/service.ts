@@ -60,10 +60,10 @@ function present({ id, kind, state, run_at, attempts, last_error, charged_to, cr
     kind,
     state,
     runAt: run_at,
-    attempts,
+    attemptCount: attempts,
     lastError: last_error?.slice(0, ERROR_MAX) ?? null,
     // The key of an account is the tenant and the principal.
-    chargedTo: charged_to === null ? null : charged_to.slice(charged_to.indexOf("/") + 1),
+    chargedPrincipalId: charged_to === null ? null : charged_to.slice(charged_to.indexOf("/") + 1),
     createdAt: created_at,
   };
 }

@@ -61,7 +61,7 @@ export class FactExtractor {
     const isMore = messages.length < within.length || (within.length === page.items.length && page.hasAfter);
     const next = isMore ? (messages.at(-1)?.seq ?? 0) + 1 : null;
     const said = messages.filter(({ text, type }) => text !== null && type !== "system");
-    if (said.length === 0) return { items: [], skipped: 0, nextSeq: next, model: null, costMicros: 0 };
+    if (said.length === 0) return { items: [], skippedCount: 0, nextSeq: next, model: null, costMicros: 0 };
     const response = await complete(context.actor, {
       model,
       messages: [{ role: "system", text: INSTRUCTIONS }, { role: "user", text: said.map(lineOf).join("\n") }],
@@ -72,7 +72,7 @@ export class FactExtractor {
     const { items, refused } = await this.#propose(context, roomId, said, facts);
     return {
       items,
-      skipped: skipped + refused,
+      skippedCount: skipped + refused,
       nextSeq: next,
       model: response.model,
       costMicros: response.costMicros,

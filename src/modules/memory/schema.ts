@@ -121,7 +121,9 @@ export type MemoryExtract = z.output<typeof MemoryExtract>;
 
 export const MemoryExtraction = z.object({
   items: z.array(Memory).describe("The proposals that were added"),
-  skipped: z.int().describe("Facts that were not added: the room has them already, or they name none of the messages"),
+  skippedCount: z.int().describe(
+    "Facts that were not added: the room has them already, or they name none of the messages",
+  ),
   nextSeq: z.int().nullable().describe(
     "Where to continue, if not all messages were read at once; null: all were read",
   ),

@@ -41,6 +41,6 @@ export class RoomGroups {
       added += await members.addSeveral(context, id, wanted.slice(at, at + BATCH), role);
     }
     const { room: after } = await roomAccess.require(context, id);
-    return { added, skipped: wanted.length - added, memberCount: after.member_count };
+    return { addedCount: added, skippedCount: wanted.length - added, memberCount: after.member_count };
   }
 }

@@ -12,8 +12,8 @@ export const GroupAdd = z.strictObject({
 export type GroupAdd = z.output<typeof GroupAdd>;
 
 export const GroupAdded = z.object({
-  added: z.int().describe("Number of new members of the room"),
-  skipped: z.int().describe("Number of members of the group that are banned from the room"),
+  addedCount: z.int().describe("Number of new members of the room"),
+  skippedCount: z.int().describe("Number of members of the group that are banned from the room"),
   memberCount: z.int().describe("Members of the room"),
 }).meta({ id: "GroupAdded" });
 export type GroupAdded = z.output<typeof GroupAdded>;

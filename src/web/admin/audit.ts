@@ -27,8 +27,8 @@ type Entry = {
 };
 type Verification = {
   valid: boolean;
-  entries: number;
-  erased: number;
+  entryCount: number;
+  erasedCount: number;
   head: string;
   problem: { seq: number; reason: "changed" | "missing" } | null;
 };
@@ -93,14 +93,14 @@ function openVerify(): void {
   );
 }
 
-function showVerified({ valid, entries, erased, head, problem }: Verification): void {
+function showVerified({ valid, entryCount, erasedCount, head, problem }: Verification): void {
   openDialog(() =>
     html`
       <div class="fields">
         <${Heading} title=${valid ? "The log is intact" : "The log is not intact"} onClose=${closeDialog} />
-        <p>${count(entries, "entry is", "entries are")} as written.${erased === 0
+        <p>${count(entryCount, "entry is", "entries are")} as written.${erasedCount === 0
           ? ""
-          : ` ${erased} of them name a person who was erased since.`}</p>
+          : ` ${erasedCount} of them name a person who was erased since.`}</p>
         ${problem === null
           ? null
           : html`<p class="danger-text" role="alert">Entry ${problem.seq} ${

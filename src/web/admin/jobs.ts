@@ -13,7 +13,7 @@ type Job = {
   kind: string;
   state: "waiting" | "running" | "dead";
   runAt: string;
-  attempts: number;
+  attemptCount: number;
   lastError: string | null;
 };
 
@@ -29,11 +29,11 @@ export function Jobs(): VNode {
       <button type="button" onClick=${read}>Refresh</button></p>
     <${Placeholder} items=${items} read=${read}
       text=${state === "dead" ? "Nothing has failed permanently." : "No jobs."} />
-    <ul class="rows">${(items ?? []).map(({ id, kind, state: current, runAt, attempts, lastError }) =>
+    <ul class="rows">${(items ?? []).map(({ id, kind, state: current, runAt, attemptCount, lastError }) =>
       html`
         <li
           key=${id}><div><b>${kind}</b><small class="dim">${current}, ${fullTimeOf(runAt)}, ${count(
-            attempts,
+            attemptCount,
             "attempt",
           )}${lastError === null ? "" : `, ${lastError}`}</small></div>
                 ${current === "dead"

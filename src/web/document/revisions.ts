@@ -10,7 +10,7 @@ import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
 import { useList } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
 
-type Revision = { revision: number; kind: string; principalIds: string[]; bytes: number; at: string };
+type Revision = { revision: number; kind: string; principalIds: string[]; size: number; at: string };
 
 export function RevisionsPane({ path, onClose }: { path: string; onClose: () => void }): VNode {
   const load = async (): Promise<Revision[]> =>
@@ -20,10 +20,10 @@ export function RevisionsPane({ path, onClose }: { path: string; onClose: () => 
     <aside class="pane" aria-label="Revisions">
       <${Heading} title="Revisions" onClose=${onClose} />
       <${Placeholder} items=${items} read=${read} text="No revisions yet." />
-      <ul class="rows scroll">${(items ?? []).map(({ revision, kind, principalIds, bytes, at }) =>
+      <ul class="rows scroll">${(items ?? []).map(({ revision, kind, principalIds, size, at }) =>
         html`<li key=${revision}><div><b>${fullTimeOf(at)}</b><small class="dim">${kind} by ${
           principalIds.map(nameOf).join(", ")
-        }, ${sizeOf(bytes)}</small></div>
+        }, ${sizeOf(size)}</small></div>
         <button type="button" onClick=${() =>
           openDialog(() => html`<${RevisionText} path=${path} revision=${revision} />`)}>Show</button></li>`
       )}</ul>

@@ -154,9 +154,9 @@ function Inviter({ room }: { room: Room }): VNode {
   );
   const addGroup = ({ id: groupId, name }: Group): void =>
     void attempt(async () => {
-      const result = await post<{ added: number }>(`v1/rooms/${room.id}/members`, { groupId });
+      const result = await post<{ addedCount: number }>(`v1/rooms/${room.id}/members`, { groupId });
       setAdded([...added, groupId]);
-      notify(`${count(result.added, "member")} of ${name} added.`);
+      notify(`${count(result.addedCount, "member")} of ${name} added.`);
     });
   return html`
     <div>

@@ -40,7 +40,7 @@ testOnEngines("a changed, removed or inserted entry is the first that does not f
   const owner = await gateway.as("olga", { role: "owner" });
   await invite(owner, 4);
   const intact = ok(await owner.get(VERIFICATION));
-  assert.deepEqual([intact.valid, intact.entries, intact.erased, intact.firstSeq, intact.problem], [
+  assert.deepEqual([intact.valid, intact.entryCount, intact.erasedCount, intact.firstSeq, intact.problem], [
     true,
     4,
     0,
@@ -102,7 +102,7 @@ testOnEngines("entries verify after a person was erased, and after the oldest we
   await invite(await owner(), 3);
   const erased = { actor_id: "erased-1", token_id: null, ip: null, user_agent: null, who_salt: null };
   await tamper(gateway, setEntry(3, erased));
-  const { valid, erased: count } = ok(await (await owner()).get(VERIFICATION));
+  const { valid, erasedCount: count } = ok(await (await owner()).get(VERIFICATION));
   assert.deepEqual([valid, count], [true, 1]);
   gateway.clock.advance(5 * DAY_MS);
   await invite(await owner(), 2);
@@ -110,7 +110,7 @@ testOnEngines("entries verify after a person was erased, and after the oldest we
   await gateway.app.runMaintenance();
   const cut = ok(await (await owner()).get(VERIFICATION));
   assert.deepEqual(
-    [cut.valid, cut.firstSeq, cut.entries],
+    [cut.valid, cut.firstSeq, cut.entryCount],
     [true, 5, 2],
     "older than ten days: three, and a verification",
   );
@@ -124,9 +124,9 @@ testOnEngines("entries verify after a person was erased, and after the oldest we
   assert.equal(ok(await (await owner()).get(VERIFICATION)).problem?.seq, 5);
   gateway.clock.advance(30 * DAY_MS);
   await gateway.app.runMaintenance();
-  assert.equal(ok(await (await owner()).get(VERIFICATION)).entries, 0);
-  const { entries, problem } = ok(await (await owner()).get(VERIFICATION));
-  assert.deepEqual([entries, problem], [1, null], "the chain goes on after its last entry was cut off");
+  assert.equal(ok(await (await owner()).get(VERIFICATION)).entryCount, 0);
+  const { entryCount, problem } = ok(await (await owner()).get(VERIFICATION));
+  assert.deepEqual([entryCount, problem], [1, null], "the chain goes on after its last entry was cut off");
 });
 
 testOnEngines(
@@ -181,8 +181,8 @@ testOnPostgres("the entries of two nodes are one chain, and messages do not wait
   const roomId = await createRoom(here, []);
   ok(await there.get("/v1/collaboration/me"));
   await Promise.all(Array.from({ length: 20 }, () => Promise.all([invite(here, 1), invite(there, 1)])));
-  const { valid, entries } = ok(await here.get(VERIFICATION));
-  assert.deepEqual([valid, entries], [true, 40]);
+  const { valid, entryCount } = ok(await here.get(VERIFICATION));
+  assert.deepEqual([valid, entryCount], [true, 40]);
   // Another node whose entry is not committed yet.
   await using node = connectNode(environment);
   const answer = await node.begin(async (sql) => {
@@ -215,8 +215,8 @@ testOnEngines("entries from before the chain stay, and the chain begins after th
     "",
   ]]);
   await invite(owner, 2);
-  const { valid, firstSeq, entries } = ok(await owner.get(VERIFICATION));
-  assert.deepEqual([valid, firstSeq, entries], [true, 3, 2]);
+  const { valid, firstSeq, entryCount } = ok(await owner.get(VERIFICATION));
+  assert.deepEqual([valid, firstSeq, entryCount], [true, 3, 2]);
   assert.equal(ok(await owner.get(AUDIT)).items.length, 5);
   gateway.clock.advance(345 * DAY_MS);
   await gateway.app.runMaintenance();

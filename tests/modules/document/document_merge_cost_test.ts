@@ -185,7 +185,7 @@ slowTest(
     assert.ok(cpuTimeMs() - before < STALL_MAX_MS);
     assert.equal(await documents.readText(id), text);
     const { body: { items } } = await documents.as("member").get(`${PATH}/${id}/revisions`);
-    assert.equal(items[0].bytes, text.length, "the accepted updates are in a revision");
+    assert.equal(items[0].size, text.length, "the accepted updates are in a revision");
     assertProblem(await documents.mergeUpdate(id, craftUpdate(7, 0, [{ text: "more" }])), 413, "payload_too_large");
     await hostile.close();
   },

@@ -297,12 +297,12 @@ testOnEngines("member.add_group adds those who are in the group to a room", asyn
   ok(await alice.delete(`/v1/rooms/${roomId}/members/p1?ban=true`));
   const groupId = await createGroup(admin, "All", ["bob", ...people]);
   const added = ok(await alice.post(`/v1/rooms/${roomId}/members`, { groupId, role: "observer" }));
-  assert.deepEqual(added, { added: 52, skipped: 1, memberCount: 54 });
+  assert.deepEqual(added, { addedCount: 52, skippedCount: 1, memberCount: 54 });
   const roles = ok(await alice.get(`/v1/rooms/${roomId}/members?limit=200`)).items
     .map(({ role }: { role: string }) => role);
   assert.equal(roles.filter((role: string) => role === "observer").length, 52, "others keep their role");
   const again = ok(await alice.post(`/v1/rooms/${roomId}/members`, { groupId }));
-  assert.deepEqual(again, { added: 0, skipped: 1, memberCount: 54 });
+  assert.deepEqual(again, { addedCount: 0, skippedCount: 1, memberCount: 54 });
   assertProblem(await bob.post(`/v1/rooms/${roomId}/members`, { groupId }), 403, "forbidden");
 });
 

@@ -29,11 +29,11 @@ testOnEngines("memory.extract proposes what a model finds, with its messages", a
     ["An odd kind is a fact.", "fact", "proposed"],
   ]);
   assert.deepEqual([body.items[0].sources[0].messageId, body.items[0].subjectIds], [first.id, ["alice"]]);
-  assert.deepEqual([body.skipped, body.nextSeq, body.model], [1, null, "small"]);
+  assert.deepEqual([body.skippedCount, body.nextSeq, body.model], [1, null, "small"]);
   const asked = JSON.stringify(models.calls[0]?.request.messages);
   assert.ok(asked.includes("[1] alice: We deploy on Thursdays"), asked);
   const again = ok(await bob.post(EXTRACT, { roomId, fromSeq: 1 }));
-  assert.deepEqual([again.items, again.skipped], [[], 3], "the room has them already");
+  assert.deepEqual([again.items, again.skippedCount], [[], 3], "the room has them already");
   assert.deepEqual(ok(await bob.get(ITEMS)).items, [], "none is active");
   ok(await bob.patch(`${ITEMS}/${body.items[0].id}`, { status: "active" }));
 

@@ -145,7 +145,7 @@ export class DocumentArchive {
     const stored = await contents.revisions(tenantId, id, revision + 1, REVISIONS_MAX);
     const [newest] = stored;
     if (newest?.revision === revision) {
-      const { revision: _revision, bytes: _bytes, ...origin } = presentRevision(newest);
+      const { revision: _revision, size: _size, ...origin } = presentRevision(newest);
       return { origin, revisions: stored.slice(1).map((one) => one.revision) };
     }
     // Live edits that are in no revision yet.

@@ -47,7 +47,7 @@ export class DocumentHistoryArchive {
   async revision(tenantId: string, id: string, revision: number): Promise<ArchivedRevision | undefined> {
     const row = await new ContentStore(this.#deps.store.db).revision(tenantId, id, revision);
     if (row === undefined) return undefined;
-    const { bytes: _bytes, ...info } = presentRevision(row);
+    const { size: _size, ...info } = presentRevision(row);
     return { ...info, text: row.text, nodes: row.nodes_json };
   }
 

@@ -148,14 +148,14 @@ export const RevisionInfo = z.object({
   revision: z.int(),
   kind: RevisionKind.describe("live: a session of live editing"),
   principalIds: z.array(PrincipalId).describe("Principals that edited"),
-  bytes: z.int().describe("Size of the text in bytes"),
+  size: z.int().describe("Size of the text in bytes"),
   startedAt: Time,
   at: Time,
 }).meta({ id: "DocumentRevision" });
 export type RevisionInfo = z.output<typeof RevisionInfo>;
 
 /** Metadata of a revision without its number and size. */
-export type Origin = Omit<RevisionInfo, "revision" | "bytes">;
+export type Origin = Omit<RevisionInfo, "revision" | "size">;
 
 export const RevisionText = RevisionInfo.extend({
   text: z.string().describe("Text of the revision; plain text of a rich document"),
