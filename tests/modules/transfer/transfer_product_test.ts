@@ -45,10 +45,15 @@ Deno.test("guests of Slack and Mattermost are guests here, and see no public roo
     });
     const mattermost = mattermostLines(
       mattermostUser("ann", { roles: "system_user" }),
-      mattermostUser("gus", { roles: "system_guest", teams: [] }),
+      mattermostUser("gus", { roles: "system_guest", teams: [], locale: "de" }),
+      {
+        type: "direct_channel",
+        direct_channel: { participants: [{ username: "ann" }, { username: "gus" }], header: "Us" },
+      },
     );
     assert.equal((await importArchive(gateway, boss, "slack", slack)).state, "done");
-    assert.equal((await importArchive(gateway, boss, "mattermost", mattermost)).state, "done");
+    const moved = await importArchive(gateway, boss, "mattermost", mattermost);
+    assert.deepEqual([moved.state, moved.report], ["done", []]);
     const roles = await Promise.all(
       ["slack:U1", "slack:U2", "slack:U3", "mattermost:ann", "mattermost:gus"].map(async (id) =>
         (await boss.get(`${ROLES}/${encodeURIComponent(id)}`)).body.role
@@ -60,7 +65,10 @@ Deno.test("guests of Slack and Mattermost are guests here, and see no public roo
       return body.items.map(({ name }: { name: string }) => name).sort();
     };
     assert.deepEqual(await namesFor("slack:U2"), ["clients"]);
-    assert.deepEqual(await namesFor("mattermost:gus"), []);
+    assert.deepEqual(await namesFor("mattermost:gus"), ["ann, gus"]);
+    const [direct] = recordsOfType(await exportTenant(gateway, boss), "room").filter(({ kind }) => kind === "direct");
+    assert.deepEqual([direct.name, direct.topic], ["ann, gus", "Us"]);
+    assert.equal((await boss.get(`${ROLES}/mattermost:gus`)).body.locale, "de");
   });
 });
 

@@ -1,6 +1,5 @@
 // Reads a Mattermost bulk export: posts are in any order, so they wait in a table until they can be read by room and time.
 import { z } from "@zod/zod";
-import { listOf } from "@/core/archive/fields.ts";
 import { createYielder } from "@/core/caller.ts";
 import { iso } from "@/core/time/clock.ts";
 import { paginate } from "@/core/page.ts";
@@ -17,6 +16,7 @@ import type { OpenRoom } from "../import/run.ts";
 import { type ImportRow, type LineRow, TransferStore, type TransferTables } from "../store.ts";
 import type { JsonValue } from "./json_reader.ts";
 import type { MattermostFiles } from "./mattermost_files.ts";
+import { Bot, Channel, Direct, Post, type Reply, User } from "./mattermost_records.ts";
 import {
   GROUP_NAME,
   MENTIONED_NAMES_MAX,
@@ -27,52 +27,6 @@ import {
   type SourceMessage,
   type SourceRoom,
 } from "./model.ts";
-
-const Ms = z.number().min(0).max(8.64e15);
-const Reaction = z.object({ user: z.string(), emoji_name: z.string(), create_at: Ms.optional() });
-const Reply = z.object({
-  user: z.string(),
-  message: z.string().default(""),
-  type: z.string().nullish(),
-  create_at: Ms,
-  edit_at: Ms.nullish(),
-  is_pinned: z.boolean().nullish(),
-  reactions: listOf(Reaction).nullish(),
-  attachments: listOf(z.object({ path: z.string() })).nullish(),
-  /** With the attachments of integrations, in the shape that `SlackMarkup` reads. */
-  props: z.looseObject({ attachments: z.unknown().optional() }).nullish(),
-});
-const Post = Reply.extend({
-  team: z.string().optional(),
-  channel: z.string().optional(),
-  channel_members: listOf(z.string()).optional(),
-  replies: listOf(Reply).nullish(),
-});
-type Post = z.output<typeof Post>;
-const Channel = z.object({
-  team: z.string(),
-  name: z.string(),
-  display_name: z.string().nullish(),
-  type: z.enum(["O", "P"]),
-  header: z.string().nullish(),
-  purpose: z.string().nullish(),
-  deleted_at: Ms.nullish(),
-});
-const Direct = z.object({ members: listOf(z.string()).refine(({ length }) => length > 0, "nobody") });
-const User = z.object({
-  username: z.string(),
-  first_name: z.string().nullish(),
-  last_name: z.string().nullish(),
-  nickname: z.string().nullish(),
-  delete_at: Ms.nullish(),
-  profile_image: z.string().nullish(),
-  roles: z.string().nullish(),
-  teams: listOf(z.object({
-    name: z.string(),
-    channels: listOf(z.object({ name: z.string(), roles: z.string().nullish() })).nullish(),
-  })).nullish(),
-});
-const Bot = z.object({ username: z.string(), display_name: z.string().nullish(), delete_at: Ms.nullish() });
 
 const LINES_PER_WRITE = 500;
 /** A post and its replies have places of their own in the order of lines; more replies do not fit into a line. */
@@ -154,7 +108,7 @@ export class MattermostReader {
       }
       case "direct_channel": {
         const direct = fit(Direct);
-        if (direct !== undefined) this.#direct(direct.members);
+        if (direct !== undefined) this.#direct(direct.members, direct.header);
         return;
       }
       case "user": {
@@ -195,7 +149,7 @@ export class MattermostReader {
     );
   }
 
-  #direct(usernames: readonly string[]): string {
+  #direct(usernames: readonly string[], header: string | null = null): string {
     const members = [...new Set(usernames)].sort();
     const key = `@${members.join(",")}`;
     if (this.#rooms.has(key)) return key;
@@ -208,6 +162,7 @@ export class MattermostReader {
         kind: isDirect ? "direct" : "channel",
         directOf: isDirect ? ids : [],
         name: isDirect ? null : GROUP_NAME,
+        topic: withEmoji(header ?? "") || null,
         visibility: "private",
         metadata: { importedFrom: "mattermost" },
       }),
@@ -240,6 +195,7 @@ export class MattermostReader {
       role: user.roles?.split(" ").includes("system_guest") === true ? "guest" : "member",
       handle: username,
       externalId: username.slice(0, 200),
+      locale: user.locale || null,
       isDisabled: (delete_at ?? 0) > 0,
     }]);
     if (user.profile_image) await this.#files?.setPicture(user.profile_image, id);
