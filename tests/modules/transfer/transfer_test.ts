@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { exportTenant, importArchive, normalizedRecords, putArchive, withOwner } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 import { startStopwatch } from "../../cpu_time.ts";
+import { testOnEngines } from "../../engines.ts";
 import { slowTest } from "../../tier.ts";
-import { completeSearch } from "../fixtures.ts";
+import { completeSearch, createRoom, ok, sendMessage } from "../fixtures.ts";
 
 /** More than an import reads between two of its checkpoints. */
 const MESSAGES = 6000;
@@ -296,3 +297,22 @@ Deno.test("imports are for those who run the tenant, exports for owners; a cance
     assert.equal((await putArchive(gateway, boss, waiting.id, "x")).status, 409);
   });
 });
+
+testOnEngines(
+  "who had read a room has read what is imported into it later, and gets the new position",
+  async (engine) => {
+    await withOwner(async (gateway, boss) => {
+      const copyOwner = await gateway.as("boss", { tenant: "copy", role: "owner" });
+      const roomId = await createRoom(boss, []);
+      await sendMessage(boss, roomId, "first");
+      await importArchive(gateway, copyOwner, "gateway", await exportTenant(gateway, boss));
+      await sendMessage(boss, roomId, "second");
+      await importArchive(gateway, copyOwner, "gateway", await exportTenant(gateway, boss));
+      const [unread] = ok(await copyOwner.get("/v1/collaboration/unreads")).items;
+      assert.deepEqual([unread.unreadCount, unread.lastReadSeq], [0, unread.lastSeq]);
+      const own = await gateway.app.store.log.read("copy", "principal:boss", 0, 100);
+      const published = own.filter(({ type }) => type === "read.updated").map(({ json }) => JSON.parse(json).data);
+      assert.deepEqual(published, [unread]);
+    }, engine);
+  },
+);

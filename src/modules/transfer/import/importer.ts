@@ -6,13 +6,14 @@ import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { inChunks } from "@/core/page.ts";
 import { PrincipalArchiveStore } from "@/modules/identity/mod.ts";
-import { MessageArchiveStore } from "@/modules/message/mod.ts";
+import { MessageArchiveStore, type Unread } from "@/modules/message/mod.ts";
 import {
   addMembers,
   DEFAULT_MEMBER_SETTINGS,
   directKeyOf,
   type MemberRow,
   newRoomData,
+  NO_UNREAD,
   ownershipTransferJob,
   RoomArchiveStore,
   type RoomRow,
@@ -320,22 +321,14 @@ export class Importer implements ImportRun {
   async #publishReadPositions(tx: Tx, room: OpenRoom): Promise<void> {
     const { tenant_id: tenantId } = this.#row;
     if (room.advancedReaders.size === 0) return;
-    const { first } = await tx.reserve(tenantId, roomStream(room.id), 0);
-    const lastSeq = first - 1;
     const moved = await new RoomArchiveStore(tx.db).members(tenantId, room.id);
     await tx.emit(
-      ...moved.filter((member) => room.advancedReaders.has(member.principal_id)).map((member): EventDraft => ({
-        tenantId,
-        stream: principalStream(member.principal_id),
-        type: "read.updated",
-        data: {
-          roomId: room.id,
-          lastReadSeq: Number(member.last_read_seq),
-          unreadCount: 0,
-          mentionCount: 0,
-          lastSeq,
-        },
-      })),
+      ...moved.filter((member) => room.advancedReaders.has(member.principal_id)).map((member): EventDraft => {
+        // What was sent since is not counted.
+        const lastReadSeq = Number(member.last_read_seq);
+        const data: Unread = { roomId: room.id, lastReadSeq, ...NO_UNREAD, badgeCount: 0, lastSeq: lastReadSeq };
+        return { tenantId, stream: principalStream(member.principal_id), type: "read.updated", data };
+      }),
     );
   }
 
