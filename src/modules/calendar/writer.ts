@@ -177,11 +177,12 @@ export class EventWriter {
     ids: readonly string[],
     { actor, occurrence }: Change,
   ): Promise<void> {
+    if (ids.length === 0) return;
     const { row } = event;
     const now = this.#deps.clock.now();
     const [shown] = occurrence === undefined ? currentOccurrence(event, now).items : [occurrence];
     const isOver = kind !== "invitation" && shown !== undefined && shown.endAt <= now;
-    if (ids.length === 0 || isOver) return;
+    if (isOver) return;
     await this.#deps.notify({
       tenantId: row.tenant_id,
       principalIds: await notifiable(new RoomStore(tx.db), event, ids),

@@ -1,6 +1,7 @@
 // What an import of a large calendar may cost other callers.
 // Measures the work of its thread.
 import assert from "node:assert/strict";
+import { RRuleTemporal } from "rrule-temporal";
 import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { parseIcs } from "@/modules/calendar/ics/file.ts";
 import { assertYields } from "../../cpu_time.ts";
@@ -47,6 +48,22 @@ Deno.test("ifFree with a full calendar yields to other requests", async () => {
   const start = { dateTime: "2026-03-04T08:30:00", timeZone: "UTC" };
   const series = { title: "Daily", start, durationMinutes: 10, rrule: "FREQ=DAILY;COUNT=360", ifFree: true };
   await assertYields(async () => void expectStatus(await alice.post(`${CALENDAR}/events`, series), 409));
+});
+
+Deno.test("an import expands a series once, to check its rule", async () => {
+  await using fixture = await openCalendarFixture();
+  const { alice, gateway } = fixture;
+  const text = seriesFile(50).replaceAll("FREQ=DAILY", "FREQ=WEEKLY;BYHOUR=9;COUNT=3");
+  expectStatus(await alice.post(`${CALENDAR}/import`, { text }), 202);
+  const { between } = RRuleTemporal.prototype;
+  let asked = 0;
+  RRuleTemporal.prototype.between = function (...range: Parameters<typeof between>) {
+    asked++;
+    return between.apply(this, range);
+  };
+  using _between = { [Symbol.dispose]: () => void (RRuleTemporal.prototype.between = between) };
+  await gateway.runJobs();
+  assert.equal(asked, 50);
 });
 
 function commitsOf(store: unknown): number {
