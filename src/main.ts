@@ -5,6 +5,7 @@ import { delay, systemTime } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logBrokenResponse, logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
+import { noticingRequests } from "@/runtime/input_tick.ts";
 import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
 import { withoutPipelines } from "@/runtime/sent_ahead.ts";
 import { serveLasting } from "@/runtime/serve.ts";
@@ -170,7 +171,7 @@ function listen(
   };
   try {
     return serveLasting(
-      (port = options.port) => Deno.serve({ ...options, port, onError }, withoutPipelines(handler)),
+      (port = options.port) => Deno.serve({ ...options, port, onError }, withoutPipelines(noticingRequests(handler))),
       (cause) =>
         log.error("connections are refused until others end; raise the limit of open files", {
           cause: messageOf(cause),

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import process from "node:process";
+import { setImmediate } from "node:timers";
 import { deflateRawSync } from "node:zlib";
 import { readPieces } from "@/runtime/byte_pieces.ts";
 import { closeSocket } from "@/runtime/close_socket.ts";
@@ -398,4 +399,37 @@ Deno.test("inThisContext calls in the context in which it was created", () => {
   const inside = storage.run("first", () => inThisContext((prefix: string) => prefix + storage.getStore()));
   const seen = storage.run("second", () => [outside("a "), inside("b "), storage.getStore()]);
   assert.deepEqual(seen, ["a undefined", "b first", "second"]);
+});
+
+/** How many ticks of 4 ms pass until a server in this thread has answered. */
+async function ticksUntilServed(
+  handler: Deno.ServeHandler<Deno.NetAddr>,
+  onNextTick: (callback: () => void) => void,
+): Promise<number> {
+  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, handler);
+  let isServed = false;
+  const request = fetch(`http://127.0.0.1:${server.addr.port}`).then((response) => response.text()).finally(() =>
+    isServed = true
+  );
+  let ticks = 0;
+  for (; !isServed; ticks++) {
+    const startedAt = performance.now();
+    while (performance.now() - startedAt < 4);
+    await new Promise<void>(onNextTick);
+  }
+  await request;
+  return ticks;
+}
+
+Deno.test("onNextTick is no longer needed when the runtime looks for input in each tick", async () => {
+  const ticks = await ticksUntilServed(() => new Response("x"), setImmediate);
+  assert.ok(ticks > 61, `${ticks}`);
+});
+
+Deno.test("onNextTick makes the runtime look for input when it has not done so for some ticks", async () => {
+  // Its own, so that the other tests run as in a process that does not serve.
+  const path: string = "@/runtime/input_tick.ts?own";
+  const { noticingRequests, onNextTick }: typeof import("@/runtime/input_tick.ts") = await import(path);
+  const ticks = await ticksUntilServed(noticingRequests(() => new Response("x")), onNextTick);
+  assert.ok(ticks < 61, `${ticks}`);
 });

@@ -5,6 +5,7 @@
 // principal on whose behalf the code runs (see caller.ts). A principal that has used up its share waits while others
 // are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected. So do all
 // principals of a tenant together, while other tenants are served. Within their shares they take turns (see cpu_turns.ts).
+import { onNextTick } from "@/runtime/input_tick.ts";
 import { type Actor, chargedTo, tenantOfCharged } from "../actor.ts";
 import { CpuTurns, TurnTaker } from "./cpu_turns.ts";
 import { Fault } from "../fault.ts";
@@ -235,7 +236,7 @@ export class CpuAccount {
       this.#waiting.push({ ...what, resolve });
       if (this.#isScheduled) return;
       this.#isScheduled = true;
-      setImmediate(this.#runNextSlice);
+      onNextTick(this.#runNextSlice);
     });
   }
 
@@ -268,7 +269,7 @@ export class CpuAccount {
   #beginSlice({ resolve }: Waiting): void {
     this.#sliceStart = { at: this.#budget.now(), consumedMs: this.consumedMs };
     resolve();
-    if (this.#waiting.length > 0) setImmediate(this.#runNextSlice);
+    if (this.#waiting.length > 0) onNextTick(this.#runNextSlice);
     else this.#isScheduled = false;
   }
 

@@ -3,6 +3,7 @@
 // used least of their share: however many others call at once, a caller that uses little waits for one call of theirs in each tick.
 import process from "node:process";
 import { setImmediate } from "node:timers";
+import { onNextTick } from "@/runtime/input_tick.ts";
 
 /** Time of a tick after which no further call begins in it. */
 const TICK_MS = 4;
@@ -119,7 +120,9 @@ export class CpuTurns {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    setImmediate(this.#beginTick);
+    // While nobody waits, a tick does nothing.
+    if (this.all.isWaiting) onNextTick(this.#beginTick);
+    else setImmediate(this.#beginTick);
   }
 
   readonly #beginTick = (): void => {

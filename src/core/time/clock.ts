@@ -1,5 +1,7 @@
 // Time as a dependency, so that tests can stop or set the clock; and timeouts and pauses.
 
+import { onNextTick } from "@/runtime/input_tick.ts";
+
 export type Clock = {
   /** Milliseconds since the Unix epoch. */
   now(): number;
@@ -27,7 +29,7 @@ export const systemTime: TimeSource = { clock: systemClock, monotonicMs: () => p
 
 /** Resolves in the next tick of the event loop. */
 export function nextTick(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+  return new Promise(onNextTick);
 }
 
 let sharedTick: Promise<void> | undefined;

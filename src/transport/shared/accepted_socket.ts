@@ -3,6 +3,7 @@ import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { closeSocket } from "@/runtime/close_socket.ts";
 import { dropSocket } from "@/runtime/drop_socket.ts";
+import { noteInput } from "@/runtime/input_tick.ts";
 import { estimateSendBytes } from "@/runtime/memory.ts";
 import { upgradeWebSocket } from "@/runtime/upgrade.ts";
 import { DISCONNECT, type Disconnect } from "./disconnect.ts";
@@ -161,6 +162,7 @@ export class AcceptedSocket implements GuardedSocket {
   }
 
   #receive(data: unknown): void {
+    noteInput();
     this.lastReceivedAt = performance.now();
     this.hasReceived = true;
     const size = typeof data === "string" ? data.length : (data as ArrayBuffer).byteLength;
