@@ -151,7 +151,9 @@ Deno.test("nothing is exported that no other file names", async () => {
 
 Deno.test("threads that start for one file load neither schemas nor the database", async () => {
   const imports = await readImports(/^(?:import(?! type)|export|\}) [^"\n]*?from "([^"]+)"/gm);
-  for (const worker of ["transfer/format/json_worker.ts", "calendar/ics/worker.ts", "file/image/worker.ts"]) {
+  for (
+    const worker of ["transfer/format/json_worker.ts", "calendar/ics/ics_worker.ts", "file/image/thumbnail_worker.ts"]
+  ) {
     const loaded = new Set([new URL(`modules/${worker}`, SOURCE).href]);
     for (const file of loaded) for (const path of imports.get(file) ?? []) loaded.add(path);
     assert.ok(loaded.has(new URL("core/worker.ts", SOURCE).href));

@@ -7,7 +7,12 @@ import { countSockets } from "../counted_sockets.ts";
 import { freePort } from "../free_port.ts";
 import { until, WAIT_MS } from "../wait.ts";
 
-const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+const ROOT = new URL("../../", import.meta.url).pathname;
+/** Its sources, or the bundle that `run.ts` has made of them. */
+const MAIN = Deno.env.get("TEST_GATEWAY") ?? `${ROOT}src/main.ts`;
+
+/** Those of the task that starts a gateway. */
+const [V8_FLAGS = ""] = /--v8-flags=\S+/.exec(await Deno.readTextFile(`${ROOT}deno.json`)) ?? [];
 
 type Claims = {
   sub: string;
@@ -67,7 +72,7 @@ export class GatewayProcess {
     const [command = "", ...args] = [
       ...this.#wrapper,
       Deno.execPath(),
-      ...["run", "--quiet", "--no-prompt", "--allow-all", MAIN],
+      ...["run", "--quiet", "--no-prompt", "--allow-all", V8_FLAGS, `--config=${ROOT}deno.json`, MAIN],
     ];
     const child = new Deno.Command(command, {
       args,

@@ -13,7 +13,7 @@ export type { EventGroup, ParsedFile } from "./grouping.ts";
 const INLINE_MAX_CHARS = 16_384;
 /** The largest file takes two seconds; a slow machine may take thirty times as long. */
 const PARSE_TIMEOUT_MS = MINUTE_MS;
-const WORKER = new URL("./worker.ts", import.meta.url);
+const WORKER = new URL("./ics_worker.ts", import.meta.url);
 
 /** One file at a time, since each takes a core. Tenants take turns, and owners in them; what waits is a job, so it is little. */
 const slots = new Slots({ total: 1 });

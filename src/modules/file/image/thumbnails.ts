@@ -20,7 +20,7 @@ const RETRY_MS = 2000;
 const RENDER_TIMEOUT_MS = 30_000;
 /** A page of new images asks for many at once; what waits is only a reference. */
 const QUEUE_MAX = 80;
-const WORKER = new URL("./worker.ts", import.meta.url);
+const WORKER = new URL("./thumbnail_worker.ts", import.meta.url);
 
 type ImageFile = { id: string; contentType: string; size: number; width: number | null; height: number | null };
 type ThumbnailSource = { file: ImageFile; maxSide: ThumbnailSize; fileExists: () => Promise<boolean> };
