@@ -48,7 +48,13 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
   // Each replies to the one before, and quotes it.
   let before: { id: string } | undefined;
   for (const text of TEXTS) {
-    before = await post("/v1/messages", { roomId, text, ...before === undefined ? {} : { replyToId: before.id } });
+    const message = await post("/v1/messages", {
+      roomId,
+      text,
+      ...before === undefined ? {} : { replyToId: before.id },
+    });
+    await target.call(token, "PUT", `/v1/messages/${message.id}/saved`, {});
+    before = message;
   }
   const { id: taskId } = await post("/v1/collaboration/tasks", {
     roomId,
@@ -92,6 +98,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       `documents/${richId}`,
       `documents/${deepId}`,
       "inbox",
+      "later",
       "search?q=hacked",
       "people",
       "profile",

@@ -110,6 +110,27 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await dialog.locator("li", { hasText: "carol" }).waitFor();
       await dialog.getByRole("button", { name: "Close" }).click();
     });
+    await t.step("a message is saved by a key, with a reminder, until it is done", async () => {
+      await message(page, "I agree").focus();
+      await page.keyboard.press("s");
+      await page.getByText("Saved. It is listed in Later").waitFor();
+      await visit(page, "later");
+      const saved = page.locator(".cards > li", { hasText: "I agree" });
+      await saved.getByRole("button", { name: "Remind me" }).click();
+      const dialog = page.getByRole("dialog", { name: "Reminder" });
+      await dialog.locator("select").selectOption("Tomorrow morning");
+      assert.match(await dialog.locator("input").inputValue(), /T09:00$/);
+      await dialog.getByRole("button", { name: "Remind me" }).click();
+      await saved.getByText("at 9:00").waitFor();
+      await saved.getByRole("button", { name: "Done", exact: true }).click();
+      await page.getByText("Nothing is saved.").waitFor();
+      await page.getByRole("link", { name: "Done", exact: true }).click();
+      await saved.getByRole("button", { name: "Not done" }).click();
+      await page.getByText("Nothing is done yet.").waitFor();
+      await page.getByRole("link", { name: "To do" }).click();
+      await saved.getByRole("link").click();
+      await page.locator(".message.marked", { hasText: "I agree" }).waitFor();
+    });
     await t.step("after a deletion, the next message has the focus, or the composer", async () => {
       for (const text of ["One of mine", "Another of mine"]) {
         await write(page, text);

@@ -90,6 +90,7 @@ export const SCRIPTS: Sources = {
   "message/files.ts": () => import("@/web/message/files.ts", { with: { type: "text" } }),
   "message/format_keys.ts": () => import("@/web/message/format_keys.ts", { with: { type: "text" } }),
   "message/history.ts": () => import("@/web/message/history.ts", { with: { type: "text" } }),
+  "message/later.ts": () => import("@/web/message/later.ts", { with: { type: "text" } }),
   "message/list.ts": () => import("@/web/message/list.ts", { with: { type: "text" } }),
   "message/markdown.ts": () => import("@/web/message/markdown.ts", { with: { type: "text" } }),
   "message/outbox.ts": () => import("@/web/message/outbox.ts", { with: { type: "text" } }),

@@ -59,7 +59,11 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
     });
   }
   if (room.myRole !== null) {
-    items.push({ label: "Mark as unread", icon: "bell", onSelect: () => void attempt(() => markUnread(message)) });
+    items.push(
+      { label: "Save to Later", icon: "bookmark", onSelect: () => withLater((later) => later.saveMessage(message)) },
+      { label: "Remind me…", icon: "clock", onSelect: () => withLater((later) => later.openReminder(message)) },
+      { label: "Mark as unread", icon: "bell", onSelect: () => void attempt(() => markUnread(message)) },
+    );
   }
   items.push({
     label: "Read by",
@@ -87,6 +91,10 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
     });
   }
   return items;
+}
+
+export function withLater(work: (later: typeof import("./later.ts")) => unknown): void {
+  void attempt(async () => work(await import("./later.ts")));
 }
 
 export function confirmDelete(message: Message): void {

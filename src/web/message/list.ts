@@ -10,6 +10,7 @@ import type { Message, Room } from "../core/resources.ts";
 import { me } from "../core/session.ts";
 import { canModerate, canWrite, keptUnreadId, markRead, markUnread } from "../room/rooms.ts";
 import { Icon } from "../part/icon.ts";
+import { withLater } from "./actions.ts";
 import { editedId } from "./editing.ts";
 import { unsent } from "./outbox.ts";
 import { isAlike, memo, MessageRow, openThread } from "./row.ts";
@@ -295,7 +296,7 @@ function Beginning({ room, isEmpty }: { room: Room; isEmpty: boolean }): VNode {
   `;
 }
 
-/** Up and down move between messages, Enter opens a thread, E edits an own message, U marks one as unread. */
+/** Up and down move between messages, Enter opens a thread, E edits an own message, U marks one as unread, S saves it. */
 function onKey(event: KeyboardEvent, items: readonly Message[]): void {
   const target = event.target as HTMLElement;
   const list = event.currentTarget as HTMLElement;
@@ -310,6 +311,7 @@ function onKey(event: KeyboardEvent, items: readonly Message[]): void {
   } else if (event.key === "Enter" && message !== undefined && message.threadId === null) openThread(message);
   else if (event.key === "e" && message?.senderId === me.value?.principal.id) editedId.value = message?.id ?? "";
   else if (event.key === "u" && message !== undefined) void attempt(() => markUnread(message));
+  else if (event.key === "s" && message !== undefined) withLater((later) => later.saveMessage(message));
   else return;
   event.preventDefault();
 }

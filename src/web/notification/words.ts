@@ -16,6 +16,7 @@ const WORDS: Readonly<Record<string, string>> = {
   task_assigned: "assigned a task to you",
   task_due: "A task is due",
   reminder: "Reminder",
+  message_reminder: "Reminder",
   missed_call: "called you",
   approval_requested: "needs an approval",
   question_asked: "has a question",

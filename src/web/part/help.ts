@@ -15,6 +15,7 @@ const KEYS: readonly Entry[] = [
   ["Move between messages", "Tab, then ↑ ↓"],
   ["Open the thread of a message", "Enter"],
   ["Edit an own message", "E"],
+  ["Save a message, which is listed in Later", "S"],
   ["Mark a message and those after it as unread", "U"],
   ["Close a thread, a pane or a dialog", "Escape"],
   ["Move a task on the board", "Alt and an arrow"],

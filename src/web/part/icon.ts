@@ -6,6 +6,7 @@ const PATHS = {
   add: "M12 5v14M5 12h14",
   back: "M15 5l-7 7 7 7",
   bell: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4",
+  bookmark: "M6 4h12v16l-6-5-6 5z",
   bot: "M5 9h14v10H5zM12 9V5M9 14h.01M15 14h.01M9 17h6",
   calendar: "M4 6h16v14H4zM4 10h16M8 3v4M16 3v4",
   chat: "M4 5h16v11H10l-5 4v-4H4z",

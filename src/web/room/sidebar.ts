@@ -75,6 +75,7 @@ export function Sidebar(): VNode {
       <div class="places">
         <${Place} to="search" icon="search" label="Search" />
         <${Place} to="inbox" icon="bell" label="Inbox" badge=${unreadCount.value} />
+        <${Place} to="later" icon="bookmark" label="Later" />
         <${Place} to="tasks" icon="task" label="Tasks" />
         <${Place} to="documents" icon="document" label="Documents" />
         <${Place} to="calendar" icon="calendar" label="Calendar" />
