@@ -29,6 +29,12 @@ export function markdown(
   return blocks(tokensOf(text), { names, picture });
 }
 
+/** The same in one line, such as a topic. */
+export function markdownLine(text: string): ComponentChildren {
+  const shown: Shown = { names: new Map(), picture: () => undefined };
+  return tokensOf(text).map((token) => "tokens" in token ? inlines(token.tokens ?? [], shown) : token.raw);
+}
+
 function blocks(tokens: readonly Token[], shown: Shown): ComponentChildren[] {
   return tokens.map((token) => block(token, shown));
 }
@@ -43,7 +49,7 @@ function block(token: Token, shown: Shown): ComponentChildren {
     case "paragraph":
       return html`<p>${inlines(token.tokens ?? [], shown)}</p>`;
     case "blockquote":
-      return html`<blockquote>${blocks(token.tokens ?? [], shown)}</blockquote>`;
+      return html`<blockquote dir="auto">${blocks(token.tokens ?? [], shown)}</blockquote>`;
     case "code":
       return html`<div class="code"><pre tabindex="0"><code>${token.text}</code></pre><button type="button"
         aria-label="Copy code" onClick=${() =>
@@ -67,7 +73,9 @@ function list({ ordered, start, items }: Tokens.List, shown: Shown): VNode {
       blocks(tokens.filter(({ type }) => type !== "checkbox"), shown)
     }</li>`
   );
-  return ordered ? html`<ol start=${start === "" ? 1 : start}>${entries}</ol>` : html`<ul>${entries}</ul>`;
+  return ordered
+    ? html`<ol dir="auto" start=${start === "" ? 1 : start}>${entries}</ol>`
+    : html`<ul dir="auto">${entries}</ul>`;
 }
 
 function table({ header, rows }: Tokens.Table, shown: Shown): VNode {
@@ -75,7 +83,7 @@ function table({ header, rows }: Tokens.Table, shown: Shown): VNode {
     row.map(({ tokens }) => html`<${name}>${inlines(tokens, shown)}<//>`);
   return html`
     <div class="scroll-x" tabindex="0">
-      <table>
+      <table dir="auto">
         <thead>
           <tr>${cells(header, "th")}</tr>
         </thead>

@@ -11,6 +11,7 @@ import { go, route } from "../core/route.ts";
 import type { Room, RoomSettings } from "../core/resources.ts";
 import { Composer } from "../message/composer.ts";
 import { MessageList } from "../message/list.ts";
+import { markdownLine } from "../message/markdown.ts";
 import { focusBehindPane, leavePane } from "../message/row.ts";
 import { ThreadPane } from "../message/thread.ts";
 import { Typing } from "../message/typing.ts";
@@ -90,7 +91,7 @@ function RoomHead({ room, tab }: { room: Room; tab: string }): VNode {
       <div class="title"><h1 tabindex="-1"><${RoomIcon} room=${room} /><span dir="auto">${roomName(room)}</span></h1>
         ${room.topic === null || room.topic === ""
           ? null
-          : html`<p class="dim" dir="auto" title=${room.topic}>${room.topic}</p>`}</div>
+          : html`<p class="dim" dir="auto" title=${room.topic}>${markdownLine(room.topic)}</p>`}</div>
       <nav class="tabs" aria-label="Room">${TABS.filter(([name]) => name === "" || isView(name)).map((
         [name, label, icon],
       ) =>
