@@ -131,6 +131,44 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await saved.getByRole("link").click();
       await page.locator(".message.marked", { hasText: "I agree" }).waitFor();
     });
+    await t.step("a message is forwarded as a link, which shows it only to those who may read it", async () => {
+      const { id: secretId } = await post(ada, "/v1/rooms", { name: "secret" });
+      const topic = "See https://example.org/a";
+      const { id: besideId } = await post(ada, "/v1/rooms", { name: "beside", memberIds: ["carol"], topic });
+      const source = await post(ada, "/v1/messages", { roomId: secretId, text: "Only for a few" });
+      await visit(page, `rooms/${secretId}`);
+      await message(page, "a few").hover();
+      await message(page, "a few").getByRole("button", { name: "More" }).click();
+      await page.getByRole("menuitem", { name: "Forward" }).click();
+      const dialog = page.getByRole("dialog", { name: "Forward" });
+      await dialog.locator("select").selectOption({ label: "# beside" });
+      await dialog.locator("textarea").fill("Look\n\nשלום.");
+      await dialog.getByRole("button", { name: "Forward" }).click();
+      const linked = page.locator("a.linked");
+      await linked.getByText("Only for a few").waitFor();
+      await page.locator(".page-head").getByRole("link", { name: "https://example.org/a" }).waitFor();
+      const distance = await page.evaluate(`(() => {
+        const [, paragraph] = document.querySelectorAll(".chat .text p");
+        const range = document.createRange();
+        range.selectNodeContents(paragraph);
+        return paragraph.getBoundingClientRect().right - range.getBoundingClientRect().right;
+      })()`);
+      assert.ok(Number(distance) < 2, "a paragraph from right to left begins at the right");
+      const other = await signIn(browser, target, carol);
+      const read = other.waitForResponse((response) => response.url().includes(`/v1/messages/${source.id}`));
+      await visit(other, `rooms/${besideId}`);
+      await sees(other, "Look");
+      assert.equal((await read).status(), 404);
+      assert.equal(await other.locator("a.linked").count(), 0);
+      await other.close();
+      await target.call(ada, "PATCH", `/v1/messages/${source.id}`, { text: "For nobody" });
+      await linked.getByText("For nobody").waitFor();
+      await target.call(ada, "DELETE", `/v1/messages/${source.id}`);
+      await untilGone(linked);
+      await visit(page, `rooms/${roomId}`);
+      await sees(page, "I agree");
+      for (const id of [secretId, besideId]) await target.call(ada, "DELETE", `/v1/rooms/${id}`);
+    });
     await t.step("after a deletion, the next message has the focus, or the composer", async () => {
       for (const text of ["One of mine", "Another of mine"]) {
         await write(page, text);

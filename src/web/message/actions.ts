@@ -70,6 +70,11 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
     icon: "check",
     onSelect: () => void attempt(async () => (await import("./readers.ts")).openReaders(message)),
   });
+  items.push({
+    label: "Forward…",
+    icon: "send",
+    onSelect: () => void attempt(async () => (await import("./forward.ts")).openForward(message)),
+  });
   const { text } = message;
   if (text) {
     items.push({

@@ -1,9 +1,10 @@
-// Messages that others reply to, and that are not on the screen: read one after the other, since there may be many.
+// Messages that others reply or link to, and that are not on the screen: read one after the other, since there may be many.
 import { signal } from "@preact/signals";
 import { ApiError, get } from "../core/api.ts";
 import { onEvent } from "../core/live.ts";
 import { addPeople } from "../core/people.ts";
 import type { Message, Person } from "../core/resources.ts";
+import { myId } from "../core/session.ts";
 import { plainText } from "./plain_text.ts";
 import { findBeside } from "./timeline.ts";
 
@@ -24,7 +25,16 @@ export function repliedTo(message: Message): Message | undefined {
 /** Reads the message that another one replies to, unless it is known. */
 export function requestRepliedTo(message: Message): void {
   const id = message.replyToId ?? "";
-  if (read.value.has(id) || findBeside(message, id) !== undefined) return;
+  if (findBeside(message, id) === undefined) requestMessage(id);
+}
+
+/** A message that was requested; `undefined` until it is read, and if the caller cannot see it. */
+export function knownMessage(id: string): Message | undefined {
+  return read.value.get(id) ?? undefined;
+}
+
+export function requestMessage(id: string): void {
+  if (read.value.has(id)) return;
   requested.add(id);
   void readRequested();
 }
@@ -64,8 +74,9 @@ onEvent(({ type, data }) => {
   const id = type === "message.deleted" ? data.message.id : type === "message.updated" ? data.messageId : undefined;
   const before = id === undefined ? undefined : read.value.get(id);
   if (before) remember(id, type === "message.deleted" ? data.message : { ...before, ...data.changes });
-  if (type !== "message.expired") return;
-  const isExpired = (one: Message | null): boolean =>
-    one !== null && one.roomId === data.roomId && one.seq <= data.upToSeq;
-  read.value = new Map([...read.value].map(([key, one]) => [key, isExpired(one) ? null : one]));
+  const isLeft = type === "member.left" && data.principalId === myId();
+  if (!isLeft && type !== "message.expired") return;
+  const isHidden = (one: Message | null): boolean =>
+    one !== null && one.roomId === data.roomId && (isLeft || one.seq <= data.upToSeq);
+  read.value = new Map([...read.value].map(([key, one]) => [key, isHidden(one) ? null : one]));
 });

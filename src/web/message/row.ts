@@ -26,6 +26,7 @@ import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
 
 const Absent = later(() => import("./absent.ts"));
 const Elements = later(() => import("./elements.ts"));
+const Linked = later(() => import("./linked.ts"));
 
 type Props = { message: Message; room: Room; isContinued: boolean; isInThread: boolean; isMarked: boolean };
 
@@ -68,6 +69,7 @@ function Row({ message, room, isContinued, isInThread, isMarked }: Props): VNode
           ? html`<${Editor} message=${message} />`
           : html`<${Body} message=${message} />`}
         ${isDeleted ? null : html`
+          ${message.text?.includes("#/rooms/") ? html`<${Linked} text=${message.text} />` : null}
           <${Files} files=${message.files} />
           ${isSentNaming(message) ? html`<${Absent} message=${message} room=${room} />` : null}
           ${(message.elements ?? []).length === 0
