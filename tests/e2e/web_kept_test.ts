@@ -132,6 +132,7 @@ browserTest("the page keeps what a person has written, and shows what is the cas
 
     await t.step("a mention that is deleted is no longer unread, and a room is found by its name", async () => {
       await visit(ada, "search");
+      await ada.locator("[aria-label=Rooms] a", { hasText: "Plans" }).waitFor();
       const mention = await post("/v1/messages", { roomId: room.id, text: "@ada look", parseMentions: true });
       const plans = ada.locator(".sidebar .room", { hasText: "Plans" });
       await plans.locator(".badge").waitFor();

@@ -11,7 +11,7 @@ import { plainText } from "../message/plain_text.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { useFound } from "../part/list.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
-import { roomList, roomName, rooms } from "../room/rooms.ts";
+import { isMuted, roomList, roomName, rooms } from "../room/rooms.ts";
 import { RoomIcon } from "../room/sidebar.ts";
 import { FILTER_NAMES, FilterBar, type Filters, TYPES } from "./filters.ts";
 
@@ -61,7 +61,7 @@ export default function SearchPage(): VNode {
   // What was found before is not on the screen any more.
   if (isEmpty) shown.current = "";
   const hasFilters = Object.keys(filters).length > 0;
-  const found = isEmpty || hasFilters ? [] : roomsNamed(q.trim().toLowerCase());
+  const found = hasFilters ? [] : roomsNamed(q.trim().toLowerCase());
   return html`
     <${PlaceHead} title="Search" />
     <div class="body">
@@ -96,9 +96,15 @@ export default function SearchPage(): VNode {
   `;
 }
 
-/** The caller's rooms with this in their name: known without asking. */
+/**
+ * The caller's rooms with this in their name, known without asking: those that begin with it first, then those with something
+ * new, then the most recent ones.
+ */
 function roomsNamed(part: string): Room[] {
-  return roomList.value.filter((room) => roomName(room).toLowerCase().includes(part)).slice(0, ROOMS_MAX);
+  const rankOf = (room: Room): number =>
+    Number(roomName(room).toLowerCase().startsWith(part)) * 2 + Number(room.unreadCount > 0 && !isMuted(room));
+  return roomList.value.filter((room) => roomName(room).toLowerCase().includes(part))
+    .toSorted((a, b) => rankOf(b) - rankOf(a)).slice(0, ROOMS_MAX);
 }
 
 function Rooms({ found }: { found: readonly Room[] }): VNode | null {
