@@ -30,10 +30,22 @@ Deno.test("an archive gives no principal more rights than who requested the impo
   await withOwner(async (gateway, owner) => {
     const admin = await gateway.as("adm", { role: "admin" });
     const { body: made } = await owner.post(IMPORTS, { kind: "gateway" });
-    const archive = toArchive([HEADER, principal("mallory", { role: "owner" }), END]);
+    const agent = (id: string, ownerId: string) => principal(id, { kind: "agent", ownerId });
+    // Each after its agent, as in the order of ids.
+    const agents = [agent("a1", "a2"), agent("a2", "a1"), agent("a3", "a3"), agent("a4", "nobody"), agent("a5", "zoe")];
+    const people = [principal("mallory", { role: "owner" }), principal("zoe")];
+    const archive = toArchive([HEADER, ...agents, ...people, END]);
     assert.equal((await putArchive(gateway, admin, made.id, archive)).status, 202);
     await gateway.runJobs();
     assert.equal(ok(await owner.get("/v1/collaboration/principals/mallory")).role, "admin");
+    const lines = recordsOfType(await exportTenant(gateway, owner), "principal").filter(({ kind }) => kind === "agent");
+    assert.deepEqual(lines.map(({ id, ownerId }) => [id, ownerId]), [
+      ["a1", "boss"],
+      ["a2", "boss"],
+      ["a3", "boss"],
+      ["a4", "boss"],
+      ["a5", "zoe"],
+    ]);
   });
 });
 

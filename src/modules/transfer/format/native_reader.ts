@@ -79,6 +79,7 @@ export class NativeReader {
       else await this.#dispatch(type, { ...line, value: withPresentNames(value) }, lines);
     }
     await this.#closeRoom();
+    await this.#importer.adoptAgents();
     if (!hasEnd) this.#importer.report.skip("archive_truncated", "The last line is not the end of an export");
   }
 

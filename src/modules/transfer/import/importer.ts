@@ -5,7 +5,7 @@ import { nextSlice } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { inChunks } from "@/core/page.ts";
-import { PrincipalArchiveStore } from "@/modules/identity/mod.ts";
+import { adoptAgent, PrincipalArchiveStore } from "@/modules/identity/mod.ts";
 import { MessageArchiveStore, type Unread } from "@/modules/message/mod.ts";
 import {
   addMembers,
@@ -190,6 +190,16 @@ export class Importer implements ImportRun {
       this.report.added.members += added.length;
     });
     room.advancedReaders.clear();
+  }
+
+  /** Who imports the archive owns the agents whose owner is neither in it nor here, or an agent. */
+  async adoptAgents(): Promise<void> {
+    const { tenant_id: tenantId, requested_by: requestedBy } = this.#row;
+    for (const ids of inChunks(this.principals.agentIds, BATCH)) {
+      await this.write(async (tx) => {
+        for (const id of ids) await adoptAgent(tx, tenantId, id, requestedBy);
+      });
+    }
   }
 
   /** A record of a section, see `recordWithoutErased`. */

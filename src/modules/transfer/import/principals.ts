@@ -76,6 +76,11 @@ export class ImportedPrincipals {
     return this.#kinds.get(id) ?? "human";
   }
 
+  /** Those of them that are agents. */
+  get agentIds(): string[] {
+    return [...this.#kinds].flatMap(([id, kind]) => kind === "agent" ? id : []);
+  }
+
   isKnown(id: string): boolean {
     return this.#kinds.has(id);
   }
