@@ -319,7 +319,7 @@ function publishCommits({ store, bus, modules }: Adapters, jobs: JobRunner): voi
     for (const signal of [...signals, ...accessSignalsOf(events)]) {
       bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
     }
-    if (added > 0) jobs.wake();
+    if (added > 0) jobs.wake({ isCommit: true });
     for (const listener of listeners) listener(events);
   };
 }

@@ -9,6 +9,7 @@ import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { type DeadLetterReason, defineJob, type JobDraft } from "@/core/job.ts";
 import { Metrics } from "@/core/metrics.ts";
+import { iso } from "@/core/time/clock.ts";
 import type { Store } from "@/ports/store.ts";
 import { pause, until } from "../wait.ts";
 import type { Backend, OpenedStore } from "./store_backends.ts";
@@ -415,6 +416,28 @@ export function jobSuite(backend: Backend): void {
     await until(() => isEmpty(opened));
     await runner.stop();
     assert.deepEqual(seen, [1, 2]);
+  });
+
+  on("where none was due, those that were due long before are looked for once a minute", async (opened) => {
+    const seen: number[] = [];
+    const runner = startRunner(opened, ({ payload }) => Promise.resolve(void seen.push(payload.n)));
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await runner.whenIdle();
+    const add = (n: number, ageMs: number) => {
+      const at = iso(opened.clock.ms - ageMs);
+      return coreStore(opened).write(async (tx) => {
+        await tx.enqueue(draft(n, { key: `${n}` }));
+        await tx.db.updateTable("job").set({ run_at: at }).where("key", "=", `${n}`).execute();
+      });
+    };
+    await add(2, HOUR);
+    await add(3, 30_000);
+    await runner.whenIdle();
+    assert.deepEqual(seen, [1, 3]);
+    opened.clock.ms += 60_000;
+    await runner.whenIdle();
+    assert.deepEqual(seen, [1, 3, 2]);
+    await runner.stop();
   });
 
   on("a lease is renewed while its job runs", async (opened) => {

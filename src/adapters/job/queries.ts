@@ -23,6 +23,8 @@ type ClaimFilter = {
   runningIds: readonly string[];
   /** Those that were running without a runner, whose process they may have ended, and dead ones; or all others. */
   isSuspect: boolean;
+  /** No job was due earlier, other than suspects. */
+  earliest: string;
 };
 
 /** A job that may start, who is charged for it, and how often its process ended while it ran. */
@@ -34,14 +36,14 @@ export type DueJob = Pick<JobRow, "id" | "charged_to" | "deaths">;
  */
 // The return type is inferred: it is a query under construction.
 function dueJobs(db: Kysely<CoreTables>, filter: ClaimFilter) {
-  const { kinds, revivedKinds, nowMs, owner, runningIds, isSuspect } = filter;
+  const { kinds, revivedKinds, nowMs, owner, runningIds, isSuspect, earliest } = filter;
   const now = iso(nowMs);
   // Suspects are few, and those that are most likely the cause come last: dead ones, as states sort, and those with more deaths.
   const candidates = db.selectFrom("job").select("job.id").where("kind", "in", kinds)
     .$if(runningIds.length > 0, (query) => query.where("id", "not in", runningIds));
   return candidates.where((job) => {
     const isDue = job.and([job("state", "=", sql.lit("waiting")), job("run_at", "<=", now)]);
-    if (!isSuspect) return job.and([isDue, job("deaths", "=", sql.lit(0))]);
+    if (!isSuspect) return job.and([isDue, job("run_at", ">=", earliest), job("deaths", "=", sql.lit(0))]);
     const isRevived = job.and([
       job("state", "=", sql.lit("dead")),
       job("run_at", "<=", now),

@@ -33,6 +33,7 @@ import {
   REVIVAL_MAX_MS,
   revivalMs,
 } from "./retry.ts";
+import { Drained, type Wakes } from "./drained.ts";
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 import { INVALID_PAYLOAD, notifyDeadLetter, runHandler } from "./handler.ts";
 
@@ -95,10 +96,7 @@ export class JobRunner {
   readonly #warnClaimFailed = rateLimitedWarning(log, "claiming jobs failed");
   #claiming: Promise<void> | undefined;
   #wantsClaim = false;
-  /** Counts what may have made jobs due: commits, time that passes, and what failed. */
-  #wakes = 0;
-  /** The wake at which no job of a group was due. To find that out takes the longer, the more jobs of other groups wait. */
-  readonly #drainedAt = new Map<ClaimGroup["name"] | `${ClaimGroup["name"]} of others`, number>();
+  readonly #drained = new Drained();
   /** Time of the last poll. At the start it is not known whether the clock was set back since. */
   #polledAt = Infinity;
   #poll: ReturnType<typeof setInterval> | undefined;
@@ -122,9 +120,9 @@ export class JobRunner {
     this.wake();
   }
 
-  /** Polls for due jobs now; called after a commit that enqueued some. */
-  wake(): void {
-    this.#wakes++;
+  /** Polls for due jobs now; `isCommit` after a commit that enqueued some. */
+  wake(cause: { isCommit?: boolean } = {}): void {
+    this.#drained.wake(cause);
     this.#continue();
   }
 
@@ -188,7 +186,7 @@ export class JobRunner {
       try {
         if (await this.#claimSome()) this.#wantsClaim = true;
       } catch (cause) {
-        this.#wakes++;
+        this.#drained.wake();
         this.#warnClaimFailed(failureOf(cause));
       }
     }
@@ -197,11 +195,12 @@ export class JobRunner {
   async #claimSome(): Promise<boolean> {
     const { store, clock } = this.#deps;
     const nowMs = clock.now();
-    const time = { nowMs, until: iso(nowMs + this.#options.leaseMs), wake: this.#wakes };
+    const time = { nowMs, until: iso(nowMs + this.#options.leaseMs), wakes: this.#drained.wakes };
     if (nowMs < this.#polledAt - CLOCK_SET_BACK_MS) {
       const [retryBy, reviveBy] = [iso(nowMs + BACKOFF_MAX_MS), iso(nowMs + REVIVAL_MAX_MS)];
       const leaseBy = this.#options.isSingleNode && this.#polledAt === Infinity ? iso(nowMs - 1) : time.until;
       await store.write(({ db }) => rescheduleFuture(db, { now: iso(nowMs), retryBy, reviveBy, leaseBy }));
+      this.#drained.forget();
       if (this.#polledAt !== Infinity) log.warn("the clock was set back", { byMs: this.#polledAt - nowMs });
     }
     this.#polledAt = nowMs;
@@ -230,27 +229,28 @@ export class JobRunner {
   /** Claims and starts jobs of a group; whether there were any. */
   async #claimOf(
     { name, includes, maxJobs, maxWithOthers = maxJobs, scheduler }: ClaimGroup,
-    { nowMs, until, wake }: { nowMs: number; until: string; wake: number },
+    { nowMs, until, wakes }: { nowMs: number; until: string; wakes: Wakes },
   ): Promise<boolean> {
     const { store } = this.#deps;
     const included = [...this.#kinds.values()].filter(includes);
     const kinds = included.map(({ kind }) => kind);
     const revivedKinds = included.filter(isRevived).map(({ kind }) => kind);
     const free = this.#options.concurrency - this.#running.size;
-    const slots = Math.min(maxJobs, free);
-    const slotsWithOthers = Math.min(maxWithOthers, free);
+    const [slots, slotsWithOthers] = [Math.min(maxJobs, free), Math.min(maxWithOthers, free)];
     // Without a slot for all, only jobs of other tenants are looked for.
-    const sought = slots > 0 ? name : `${name} of others` as const;
-    if (kinds.length === 0 || slotsWithOthers <= 0 || this.#drainedAt.get(sought) === wake) return false;
+    const sought = slots > 0 ? name : `${name} of others`;
+    const isSuspect = name === "suspect";
+    const wake = isSuspect ? wakes.suspect : wakes.any;
+    if (kinds.length === 0 || slotsWithOthers <= 0 || this.#drained.has(sought, wake)) return false;
+    const earliest = isSuspect || slots <= 0 ? "" : this.#drained.earliest(sought, nowMs);
     const running = [...this.#running.values()].map(({ job }) => job);
-    const runningIds = running.map(({ id }) => id);
-    const owner = this.#owner;
-    const wanted = { nowMs, kinds, revivedKinds, owner, runningIds, isSuspect: name === "suspect" };
+    const [owner, runningIds] = [this.#owner, running.map(({ id }) => id)];
+    const wanted = { nowMs, kinds, revivedKinds, owner, runningIds, isSuspect, earliest };
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
     const find: FindDueJobs = async (except, limit, exceptTenants = []) => {
       const due = await listDueJobs(store.db, wanted, { except, exceptTenants, limit });
       if (due.length === 0 && (slots <= 0 || except.length + exceptTenants.length === 0)) {
-        this.#drainedAt.set(sought, wake);
+        this.#drained.add(sought, { wake, nowMs, earliest });
       }
       return due;
     };
@@ -264,7 +264,7 @@ export class JobRunner {
       let isDone = false;
       const end = runAsSystem(async () => void (isDone = await this.#run(job, owner))).finally(() => {
         this.#running.delete(job.id);
-        if (!isDone) this.#wakes++;
+        if (!isDone) this.#drained.wake();
         this.#continue();
       });
       this.#running.set(job.id, { job, owner, end });
@@ -296,7 +296,7 @@ export class JobRunner {
     const isDead = job.attempts - job.deaths >= attemptsMax || job.revivals > 0 || failure === INVALID_PAYLOAD ||
       isInterrupted;
     const state = isDead ? "dead" : "waiting";
-    const runAt = iso(clock.now() + (isDead ? revivalMs(kind, job) : backoffMs(job.attempts)));
+    const runAtMs = clock.now() + (isDead ? revivalMs(kind, job) : backoffMs(job.attempts));
     log[isDead ? "error" : "warn"](isDead ? "job failed permanently" : "job failed; will retry", {
       ...fields,
       ms,
@@ -309,7 +309,8 @@ export class JobRunner {
         await notifyDeadLetter(kind, job, isInterrupted ? "interrupted" : "failed");
       }
       isNotified = true;
-      return await this.#release({ id, owner, state, runAt, lastError: failure });
+      // However late it is written: runners have looked for those that were due before.
+      return await this.#release({ id, owner, state, runAt: iso(Math.max(runAtMs, clock.now())), lastError: failure });
     });
     return false;
   }

@@ -328,7 +328,8 @@ function jobRow({ tenantId, kind, payload, runAt, key, chargedTo }: JobDraft, no
     payload: JSON.stringify(payload),
     key: key ?? null,
     state: "waiting",
-    run_at: iso(runAt ?? now),
+    // Runners have looked for those that were due before.
+    run_at: iso(Math.max(now, runAt ?? now)),
     attempts: 0,
     deaths: 0,
     revivals: 0,
