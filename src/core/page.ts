@@ -12,15 +12,17 @@ export const pageInput = {
   cursor: z.string().min(1).max(2048).optional().describe("`nextCursor` of the previous page"),
 };
 
-/** The envelope of every list. */
+/** The envelope of every list that has pages: `RoomPage` if the items are named `Room`. */
 export function pageSchema<Item extends z.ZodType>(
   item: Item,
 ): z.ZodObject<{ items: z.ZodArray<Item>; nextCursor: z.ZodNullable<z.ZodString>; hasMore: z.ZodBoolean }> {
-  return z.object({
+  const page = z.object({
     items: z.array(item),
     nextCursor: z.string().nullable().describe("`cursor` of the next page; null on the last page"),
     hasMore: z.boolean(),
   });
+  const id = item.meta()?.id;
+  return id === undefined ? page : page.meta({ id: `${id}Page` });
 }
 
 /**

@@ -51,7 +51,7 @@ function providerOperations({ providers }: Deps): Operation[] {
       access: MANAGE,
       http: { method: "GET", path: `${AI_PATH}/providers`, status: 200 },
       input: z.strictObject({}),
-      output: z.object({ items: z.array(Provider) }),
+      output: z.object({ items: z.array(Provider) }).meta({ id: "AiProviders" }),
       async run(context) {
         return { items: await providers.list(context) };
       },
@@ -121,7 +121,7 @@ function modelOperations({ ai, completions }: Deps): Operation[] {
       access: { scope: "ai.read" },
       http: { method: "GET", path: `${AI_PATH}/models`, status: 200 },
       input: z.strictObject({}),
-      output: z.object({ items: z.array(Model) }),
+      output: z.object({ items: z.array(Model) }).meta({ id: "AiModels" }),
       async run({ actor }) {
         const models = await ai.models(actor.tenantId);
         const first = (kind: string) => models.find((model) => model.kind === kind);
@@ -160,7 +160,7 @@ function budgetOperations({ budgets }: Deps): Operation[] {
       access: MANAGE,
       http: { method: "GET", path: `${AI_PATH}/budgets`, status: 200 },
       input: z.strictObject({}),
-      output: z.object({ items: z.array(Budget) }),
+      output: z.object({ items: z.array(Budget) }).meta({ id: "AiBudgets" }),
       async run(context) {
         return { items: await budgets.list(context) };
       },

@@ -156,7 +156,9 @@ export type BudgetPeriod = typeof BUDGET_PERIODS[number];
 
 const BudgetScopeField = z.enum(BUDGET_SCOPES).describe("What the budget limits: the whole tenant, or one of these");
 const SubjectId = z.string().nullable().describe("Id of the room, agent or principal; null for the tenant");
-const Period = z.enum(BUDGET_PERIODS).describe("Period in UTC after which the budget is reset");
+const Period = z.enum(BUDGET_PERIODS).meta({ id: "AiBudgetPeriod" }).describe(
+  "Period in UTC after which the budget is reset",
+);
 const TokenLimit = z.int().min(0).max(1_000_000_000_000).nullable()
   .describe("Maximum tokens of input and output in a period; null: unlimited");
 const CostLimit = z.int().min(0).max(1_000_000_000_000).nullable()

@@ -192,7 +192,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       access: { scope: "calendar.read" },
       http: { method: "GET", path: FEED_PATH, status: 200 },
       input: z.strictObject({}),
-      output: z.object({ items: z.array(Feed) }),
+      output: z.object({ items: z.array(Feed) }).meta({ id: "CalendarFeeds" }),
       ownData: {},
       async run(context) {
         return { items: await feeds.list(context) };

@@ -266,11 +266,13 @@ export const FreeBusyQuery = z.strictObject({
 export type FreeBusyQuery = z.output<typeof FreeBusyQuery>;
 
 export const FreeBusy = z.object({
-  busy: z.array(z.object({
-    principalId: PrincipalId,
-    start: Time.describe("Start of the busy period"),
-    end: Time.describe("End of the busy period"),
-  })).describe(
+  busy: z.array(
+    z.object({
+      principalId: PrincipalId,
+      start: Time.describe("Start of the busy period"),
+      end: Time.describe("End of the busy period"),
+    }).meta({ id: "BusyPeriod" }),
+  ).describe(
     "Busy periods, merged, ordered by principal and start",
   ),
   truncated: z.boolean().describe(

@@ -66,7 +66,8 @@ export const CommandRun = z.strictObject({
 export type CommandRun = z.output<typeof CommandRun>;
 
 const responseText = z.string().min(1).max(RESPONSE_TEXT_MAX).describe("Text of the response");
-const format = z.enum(["markdown", "plain"]).default("markdown").describe("Format of the text");
+const Format = z.enum(["markdown", "plain"]).meta({ id: "ResponseFormat" });
+const format = Format.default("markdown").describe("Format of the text");
 
 /** What a responder sends. */
 export const ResponseInput = z.discriminatedUnion("kind", [
@@ -84,7 +85,7 @@ export const ResponseInput = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("update").describe("Changes the message whose element was used; for actions only"),
     text: responseText.optional(),
-    format: z.enum(["markdown", "plain"]).optional().describe("Format of the text"),
+    format: Format.optional().describe("Format of the text"),
     elements: Elements.optional().describe("Buttons, selects, links and forms below the text"),
   }).meta({ id: "UpdateResponseDraft" }),
 ]).meta({ id: "InteractionResponseDraft" });
@@ -95,7 +96,7 @@ export const Response = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("ephemeral").describe("A text for the caller alone"),
     text: z.string().describe("Text of the response"),
-    format: z.enum(["markdown", "plain"]).describe("Format of the text"),
+    format: Format.describe("Format of the text"),
   }).meta({ id: "EphemeralResponse" }),
   z.object({
     kind: z.literal("message").describe("A message was sent to the room, or changed"),

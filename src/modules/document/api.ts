@@ -152,7 +152,7 @@ export function documentOperations(documents: DocumentService, updater: Document
       access: read,
       http: { method: "GET", path: `${PATH}/:id/access`, status: 200 },
       input: byId,
-      output: z.object({ items: z.array(DocumentAccessEntry) }),
+      output: z.object({ items: z.array(DocumentAccessEntry) }).meta({ id: "DocumentReaders" }),
       faults: ["not_found", "conflict"],
       example: { id: DOC },
       run: (context, { id }) => updater.readers(context, id),

@@ -64,7 +64,7 @@ export function fileApi({ files, writer, contentLinks, roomAccess }: Deps): Modu
         access: { scope: "file.read" },
         http: { method: "POST", path: `${FILE_PATH}/links`, status: 200 },
         input: LinkCreate,
-        output: z.object({ items: z.array(FileLink) }),
+        output: z.object({ items: z.array(FileLink) }).meta({ id: "FileLinks" }),
         isSecret: true,
         example: { ids: [FILE], thumbnail: 320 },
         async run({ actor }, input) {

@@ -1,4 +1,5 @@
 // The endpoint that exchanges a code for a session. A route, since operations require a bearer token.
+import { z } from "@zod/zod";
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
 import { clientOf } from "@/core/http/request.ts";
@@ -55,10 +56,6 @@ export function joinRoute(invitations: InvitationService): Route {
 }
 
 /** The document already has a schema of principals. */
-const JOINED = {
-  allOf: [routeSchema(Joined.omit({ principal: true })), {
-    type: "object",
-    required: ["principal"],
-    properties: { principal: { $ref: "#/components/schemas/Principal" } },
-  }],
-};
+const JOINED = routeSchema(
+  Joined.extend({ principal: z.unknown().meta({ $ref: "#/components/schemas/Principal" }).describe("The principal") }),
+);

@@ -19,7 +19,7 @@ export function mcpApi(servers: ServerService): ModuleApi {
         access: MANAGE,
         http: { method: "GET", path: PATH, status: 200 },
         input: z.strictObject({}),
-        output: z.object({ items: z.array(McpServer) }),
+        output: z.object({ items: z.array(McpServer) }).meta({ id: "McpServers" }),
         async run(context) {
           return { items: await servers.list(context) };
         },

@@ -91,7 +91,7 @@ export const Memory = z.object({
   updatedAt: z.iso.datetime(),
 }).meta({ id: "Memory" });
 export type Memory = z.output<typeof Memory>;
-export const Memories = pageSchema(Memory).meta({ id: "Memories" });
+export const Memories = pageSchema(Memory);
 
 export const MemoryCreate = z.strictObject({
   scope: NewScope,
@@ -184,7 +184,7 @@ export const MemoryVersion = z.object({
   at: z.iso.datetime(),
 }).meta({ id: "MemoryVersion" });
 export type MemoryVersion = z.output<typeof MemoryVersion>;
-export const MemoryVersions = pageSchema(MemoryVersion).meta({ id: "MemoryVersions" });
+export const MemoryVersions = pageSchema(MemoryVersion);
 
 export const MemorySearch = z.strictObject({
   query: z.string().trim().min(1).max(QUERY_MAX).describe("A question in plain words"),
@@ -196,11 +196,13 @@ export const MemorySearch = z.strictObject({
 export type MemorySearch = z.output<typeof MemorySearch>;
 
 export const MemoryMatches = z.object({
-  items: z.array(z.object({
-    memory: Memory,
-    score: z.number().describe("Relevance; comparable within one response only"),
-    reason: z.string().describe("Why it was found"),
-  })).describe("The best matches first, without duplicates; superseded and proposed facts are never among them"),
+  items: z.array(
+    z.object({
+      memory: Memory,
+      score: z.number().describe("Relevance; comparable within one response only"),
+      reason: z.string().describe("Why it was found"),
+    }).meta({ id: "MemoryMatch" }),
+  ).describe("The best matches first, without duplicates; superseded and proposed facts are never among them"),
   degraded: z.boolean().describe("Whether the search could not be completed"),
 }).meta({ id: "MemoryMatches" });
 export type MemoryMatches = z.output<typeof MemoryMatches>;

@@ -19,7 +19,7 @@ export const PREVIEW_MAX = 200;
 
 /** The fields of a notification besides its id and kind. */
 const FIELDS = {
-  actor: z.object({ id: PrincipalId, kind: PrincipalKind }).nullable().describe(
+  actor: z.object({ id: PrincipalId, kind: PrincipalKind }).meta({ id: "NotificationActor" }).nullable().describe(
     "Principal that caused it; null: the gateway",
   ),
   roomId: Id.nullable(),
@@ -29,7 +29,9 @@ const FIELDS = {
   seq: z.int().nullable().describe(
     "Position of the message; moving the read position of the room this far marks the notification as read",
   ),
-  resource: z.object({ type: z.string().describe("Kind of resource"), id: z.string() }).nullable().describe(
+  resource: z.object({ type: z.string().describe("Kind of resource"), id: z.string() }).meta({
+    id: "NotificationResource",
+  }).nullable().describe(
     "Resource it is about, if not a message",
   ),
   title: z.string().nullable().describe(

@@ -59,7 +59,7 @@ export function oauthApi(consents: ConsentService): ModuleApi {
         access: MANAGE,
         http: { method: "GET", path: `${PATH}/applications`, status: 200 },
         input: z.strictObject({}),
-        output: z.object({ items: z.array(OauthApplication) }),
+        output: z.object({ items: z.array(OauthApplication) }).meta({ id: "OauthApplications" }),
         ownData: {},
         async run({ actor }) {
           return { items: await consents.applications(actor) };

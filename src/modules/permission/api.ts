@@ -22,7 +22,7 @@ export function permissionApi(permissions: PermissionService): ModuleApi {
         input: z.strictObject({ checks: z.array(PermissionCheck).min(1).max(50).describe("Checks to evaluate") }),
         output: z.object({
           results: z.array(PermissionResult).describe("One result per check, in the same order"),
-        }),
+        }).meta({ id: "PermissionResults" }),
         faults: ["not_found"],
         example: { checks: [{ action: "room.create" }] },
         async run({ actor }, { checks }) {

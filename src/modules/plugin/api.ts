@@ -43,8 +43,6 @@ export function pluginApi(deps: Deps): ModuleApi {
   return {
     tags: {
       plugins: "Programs that add commands, buttons, filters and reactions on events to the gateway.",
-      plugin: "What a plugin reads of itself.",
-      "plugin-calls": "Responses of plugins.",
     },
     events: PLUGIN_EVENTS,
     operations: [...lifecycleOperations(deps), ...filterOperations(deps), ...ownOperations(deps)],

@@ -200,14 +200,16 @@ export type PluginRespond = z.output<typeof PluginRespond>;
 
 export const FilterRef = z.strictObject({ id: RoomId, pluginId: PluginId.describe("Id of the plugin") });
 export const FilterList = z.object({
-  items: z.array(z.object({
-    pluginId: PluginId.describe("Id of the plugin"),
-    name: z.string().describe("Name of the plugin"),
-    active: z.boolean().describe("Whether messages of the room are filtered by it now"),
-    failure: z.enum(["open", "closed"]).describe("open: messages are sent while it fails; closed: they are refused"),
-    enabledBy: PrincipalId.describe("Owner of the room who enabled it"),
-    createdAt: z.iso.datetime(),
-  })).describe("Filters, in the order in which they are called"),
+  items: z.array(
+    z.object({
+      pluginId: PluginId.describe("Id of the plugin"),
+      name: z.string().describe("Name of the plugin"),
+      active: z.boolean().describe("Whether messages of the room are filtered by it now"),
+      failure: z.enum(["open", "closed"]).describe("open: messages are sent while it fails; closed: they are refused"),
+      enabledBy: PrincipalId.describe("Owner of the room who enabled it"),
+      createdAt: z.iso.datetime(),
+    }).meta({ id: "RoomFilter" }),
+  ).describe("Filters, in the order in which they are called"),
 }).meta({ id: "RoomFilters" });
 export type FilterList = z.output<typeof FilterList>;
 

@@ -253,7 +253,7 @@ export const RoomEvent = z.object({
   id: z.string(),
   type: z.string().describe("Type of the event, such as `message.created`"),
   at: z.iso.datetime(),
-  actor: z.object({ id: z.string(), kind: PrincipalKind }).nullable().describe(
+  actor: z.object({ id: z.string(), kind: PrincipalKind }).meta({ id: "EventActor" }).nullable().describe(
     "Principal that caused it; null for the gateway",
   ),
   data: z.unknown(),

@@ -11,7 +11,7 @@ import { RoomId, Senders } from "@/modules/room/mod.ts";
 export const SAVED_MAX = 1000;
 export const REMINDER_AHEAD_MS = 366 * DAY_MS;
 
-const State = z.enum(["open", "done"]).describe("done: the caller has dealt with it");
+const State = z.enum(["open", "done"]).meta({ id: "SavedMessageState" }).describe("done: the caller has dealt with it");
 
 export const SavedMessage = z.object({
   messageId: MessageId,

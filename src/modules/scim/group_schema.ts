@@ -56,9 +56,10 @@ export const ScimGroup = z.object({
 export type ScimGroup = z.output<typeof ScimGroup>;
 /** What is stored of a given group, as the documents show it: `Given` reads other spellings as well. */
 export const GivenGroup = ScimGroup.omit({ id: true, meta: true }).partial().required({ displayName: true })
-  .extend({ members: z.array(Member.partial().required({ value: true })).optional().describe("The members") });
+  .extend({ members: z.array(Member.partial().required({ value: true })).optional().describe("The members") })
+  .meta({ title: "ScimGroup" });
 /** With the attributes that were asked for. */
-export const ShownGroup = ScimGroup.partial().required({ schemas: true, id: true });
+export const ShownGroup = ScimGroup.partial().required({ schemas: true, id: true }).meta({ title: "ScimGroup" });
 
 export const GroupPage = z.object({
   schemas: Schemas,
@@ -66,7 +67,7 @@ export const GroupPage = z.object({
   startIndex: z.int().describe("Position of the first group of the page, from 1"),
   itemsPerPage: z.int().describe("Groups on the page; fewer than asked for if they have many members"),
   Resources: z.array(ShownGroup).describe("The groups"),
-});
+}).meta({ title: "ScimGroupPage" });
 
 /** A group that `readJson` returned. */
 export function readGroup(json: unknown): WantedGroup {

@@ -173,7 +173,7 @@ export function searchRoute(
     tenant: "admin",
     method: "POST",
     document: {
-      requestBody: given(SearchRequest.partial(), { filter, startIndex: 1, count: 10 }),
+      requestBody: given(SearchRequest.partial().meta({ title: "ScimSearch" }), { filter, startIndex: 1, count: 10 }),
       responses: { "200": success("A page of what was found", kinds.length === 1 ? routeSchema(page) : {}) },
     },
     async handle(request: Request, call: Call) {

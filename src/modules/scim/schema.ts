@@ -66,7 +66,7 @@ export const Patch = z.object({
     path: z.string().max(TEXT_MAX).optional().describe("The attribute; without it, `value` is an object of attributes"),
     value: z.unknown().optional().describe("Its value; none to remove it"),
   })).min(1).max(OPERATIONS_MAX).describe("Done in their order, all or none"),
-});
+}).meta({ title: "ScimPatch" });
 export type PatchOperation = z.output<typeof Patch>["Operations"][number];
 
 const Schemas = z.array(z.string()).describe("Addresses of schemas");
@@ -100,9 +100,11 @@ export const User = z.object({
 });
 export type User = z.output<typeof User>;
 /** What is stored of a given user, as the documents show it: `Given` reads other spellings as well. */
-export const GivenUser = User.omit({ id: true, meta: true }).partial().required({ userName: true });
+export const GivenUser = User.omit({ id: true, meta: true }).partial().required({ userName: true }).meta({
+  title: "ScimUser",
+});
 /** With the attributes that were asked for. */
-export const ShownUser = User.partial().required({ schemas: true, id: true });
+export const ShownUser = User.partial().required({ schemas: true, id: true }).meta({ title: "ScimUser" });
 
 export const UserPage = z.object({
   schemas: Schemas,
@@ -110,7 +112,7 @@ export const UserPage = z.object({
   startIndex: z.int().describe("Position of the first user of the page, from 1"),
   itemsPerPage: z.int().describe("Users on the page"),
   Resources: z.array(ShownUser).describe("The users"),
-});
+}).meta({ title: "ScimUserPage" });
 export const ScimError = z.object({
   schemas: Schemas,
   status: z.string().describe("HTTP status"),

@@ -112,14 +112,16 @@ function contextOf(item: z.ZodType): z.ZodType {
 export function searchResponseSchema(sources: readonly Searchable[]) {
   const common = {
     score: z.number().describe("Relevance; comparable within one response only"),
-    highlights: z.array(z.object({
-      field: z.string().describe(
-        "Field of the item that contains the matches, such as `text`, `title` or `files/0/name`",
-      ),
-      ranges: z.array(z.array(z.int()).length(2)).describe(
-        "Matches as [start, end) in UTF-16 code units of the text of the field, sorted, not overlapping",
-      ),
-    })).describe("Matches with surrounding text"),
+    highlights: z.array(
+      z.object({
+        field: z.string().describe(
+          "Field of the item that contains the matches, such as `text`, `title` or `files/0/name`",
+        ),
+        ranges: z.array(z.array(z.int()).length(2)).describe(
+          "Matches as [start, end) in UTF-16 code units of the text of the field, sorted, not overlapping",
+        ),
+      }).meta({ id: "SearchHighlight" }),
+    ).describe("Matches with surrounding text"),
   };
   const variants = sources.map(({ kind, item, context }) =>
     z.object({

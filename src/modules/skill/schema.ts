@@ -81,8 +81,9 @@ export const SkillVersion = z.object({
 }).meta({ id: "SkillVersion" });
 export type SkillVersion = z.output<typeof SkillVersion>;
 
+const AttachmentKind = z.enum(["agent", "room"]).meta({ id: "SkillAttachmentKind" });
 const Attachment = z.object({
-  kind: z.enum(["agent", "room"]).meta({ id: "SkillAttachmentKind" }).describe("To what it is attached"),
+  kind: AttachmentKind.describe("To what it is attached"),
   subjectId: z.string().describe("Id of the agent or the room"),
   digest: Digest,
 }).meta({ id: "SkillAttachment" });
@@ -101,11 +102,13 @@ export const Skill = z.object({
   enabled: z.boolean().describe("Whether agents can read it"),
   body: z.string().describe("Text of `SKILL.md` in the requested version"),
   version: SkillVersion.describe("The requested version"),
-  versions: z.array(z.object({
-    digest: Digest,
-    state: State.describe("Whether it was approved"),
-    createdAt: z.iso.datetime(),
-  })).describe("All versions, the newest first"),
+  versions: z.array(
+    z.object({
+      digest: Digest,
+      state: State.describe("Whether it was approved"),
+      createdAt: z.iso.datetime(),
+    }).meta({ id: "SkillVersionSummary" }),
+  ).describe("All versions, the newest first"),
   attachments: z.array(Attachment).describe(
     "Agents of the caller and rooms of the caller that have it; admins see all",
   ),
@@ -150,7 +153,7 @@ export const SkillUpdate = z.strictObject({
 export const SkillApprove = z.strictObject({ name: SkillName.describe("Name of the skill"), digest: Digest });
 export const SkillAttach = z.strictObject({
   name: SkillName.describe("Name of the skill"),
-  kind: z.enum(["agent", "room"]).describe("To what it is attached"),
+  kind: AttachmentKind.describe("To what it is attached"),
   subjectId: PrincipalId.describe("Id of the agent or the room"),
   digest: Digest.describe("The version, which stays until another one is attached"),
 });

@@ -103,7 +103,7 @@ export const Task = z.object({
   sourceMessageId: MessageId.nullable().describe("Message the task was created from"),
   threadId: MessageId.nullable().describe("Root message of the thread it is discussed in"),
   position: z.string().describe("Position on the board of the room; sort as plain text"),
-  claim: z.object({ principalId: PrincipalId, expiresAt: Time }).nullable().describe(
+  claim: z.object({ principalId: PrincipalId, expiresAt: Time }).meta({ id: "TaskClaim" }).nullable().describe(
     "Principal that is working on it; null if not claimed",
   ),
   metadata: z.record(z.string(), Json),
@@ -217,12 +217,15 @@ export const TaskBulk = z.strictObject({
 export type TaskBulk = z.output<typeof TaskBulk>;
 
 export const TaskBulkResults = z.object({
-  results: z.array(z.object({
-    id: z.string().describe("Id or key as given"),
-    task: Task.nullable().describe("The task after the change; null if it failed"),
-    error: z.object({ code: z.string().describe("Problem code; null if it succeeded"), detail: z.string() }).nullable()
-      .describe("Why it failed; null if it succeeded"),
-  })).describe("One result for each task, in the order given"),
+  results: z.array(
+    z.object({
+      id: z.string().describe("Id or key as given"),
+      task: Task.nullable().describe("The task after the change; null if it failed"),
+      error: z.object({ code: z.string().describe("Problem code; null if it succeeded"), detail: z.string() })
+        .nullable()
+        .describe("Why it failed; null if it succeeded"),
+    }).meta({ id: "TaskBulkResult" }),
+  ).describe("One result for each task, in the order given"),
 }).meta({ id: "TaskBulkResults" });
 export type TaskBulkResults = z.output<typeof TaskBulkResults>;
 

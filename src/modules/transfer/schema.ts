@@ -33,6 +33,7 @@ const IMPORT_KINDS = ["slack", "mattermost", "gateway"] as const;
 const ImportKind = z.enum(IMPORT_KINDS).meta({ id: "ImportKind" });
 const IMPORT_STATES = ["waiting", "queued", "running", "done", "failed", "cancelled"] as const;
 const EXPORT_KINDS = ["tenant", "room", "principal"] as const;
+const ExportKindField = z.enum(EXPORT_KINDS).meta({ id: "TransferExportKind" });
 const EXPORT_STATES = ["queued", "running", "done", "failed", "expired"] as const;
 
 const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
@@ -137,7 +138,7 @@ export const TransferRef = z.strictObject({ id: Id });
 export const TransferList = z.strictObject({ ...pageInput });
 export type TransferList = z.output<typeof TransferList>;
 export const ExportCreate = z.strictObject({
-  kind: z.enum(EXPORT_KINDS).describe(
+  kind: ExportKindField.describe(
     "tenant: for its owners and admins; room: for owners of the room; principal: what there is of the caller, for people, once " +
       "in 24 hours, with a token that has all scopes",
   ),
@@ -189,7 +190,7 @@ export function transferSchemas(sections: readonly AnyArchiveSection[]) {
   }).meta({ id: "TransferImport" });
   const Export = z.object({
     id: Id,
-    kind: z.enum(EXPORT_KINDS),
+    kind: ExportKindField,
     roomId: RoomId.nullable().describe("null also if another principal exported a room that the caller cannot see"),
     format: z.literal("ndjson"),
     files: z.boolean().describe("Whether it includes the contents of files"),

@@ -59,10 +59,13 @@ export const Webhook = z.object({
   roomIds: z.array(RoomId).nullable().describe("Rooms that the caller sees; null: all rooms of the creator"),
   description: z.string().nullable().describe("What it is for"),
   enabled: z.boolean().describe("Whether events are delivered"),
-  state: z.enum(WEBHOOK_STATES).describe("`retrying`: its endpoint does not accept events; they wait, in order"),
-  disabledReason: z.enum(["requested", "gone", "failing", "secret_lost"]).nullable().describe(
-    "Why it is disabled: requested, the endpoint answered 410, it failed for 5 days, or its secret cannot be read",
+  state: z.enum(WEBHOOK_STATES).meta({ id: "WebhookState" }).describe(
+    "`retrying`: its endpoint does not accept events; they wait, in order",
   ),
+  disabledReason: z.enum(["requested", "gone", "failing", "secret_lost"]).meta({ id: "WebhookDisabledReason" })
+    .nullable().describe(
+      "Why it is disabled: requested, the endpoint answered 410, it failed for 5 days, or its secret cannot be read",
+    ),
   failingSince: z.iso.datetime().nullable().describe("First failure since the last delivery"),
   nextAttemptAt: z.iso.datetime().nullable().describe("When delivery is tried again"),
   lastError: z.string().nullable().describe("What failed last"),
@@ -83,7 +86,7 @@ export const NewWebhook = Webhook.extend({
 export type NewWebhook = z.output<typeof NewWebhook>;
 
 export const OUTCOMES = ["delivered", "unavailable", "refused", "parked", "gone"] as const;
-const Outcome = z.enum(OUTCOMES).describe(
+const Outcome = z.enum(OUTCOMES).meta({ id: "WebhookOutcome" }).describe(
   "`unavailable`: the endpoint cannot receive, delivery waits; `refused`: the event is tried again; " +
     "`parked`: refused too often",
 );

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { describeField } from "./field_descriptions.ts";
 import { isObject, objectOf } from "@/core/json.ts";
+import { withoutUndefined } from "@/core/patch.ts";
 
 export type JsonSchema = Record<string, unknown>;
 
@@ -56,27 +57,32 @@ export class Schemas {
     return json;
   }
 
-  /** Adds a schema as a component and returns a reference to it; a schema with a name is returned unchanged. */
-  name(side: Side, name: string, schema: JsonSchema): JsonSchema {
+  /** Adds a schema as a component, named by its title if it has one; returns a reference to it. One with a name is returned unchanged. */
+  name(side: Side, ownName: string, schema: JsonSchema): JsonSchema {
     if (Object.keys(schema).join() === "$ref") return schema;
+    const name = String(schema["title"] ?? ownName);
+    delete schema["title"];
     const other = this.#named[side].get(name);
+    this.#add(side, name, schema);
     if (other !== undefined && JSON.stringify(other) !== JSON.stringify(schema)) {
       throw new TypeError(`Two schemas are named ${name}`);
     }
-    this.#add(side, name, schema);
     return { $ref: `#/components/schemas/${side}:${name}` };
   }
 
-  /** Adds a component; unnamed enumerations become components named after their property. */
+  /** Adds a component; unnamed enumerations and objects in it become components named after their property. */
   #add(side: Side, name: string, json: JsonSchema): void {
     this.#named[side].set(name, json);
     describeFields(json, name.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).toLowerCase());
-    for (const [property, schema] of Object.entries(objectOf(json["properties"]))) {
-      const own = enumIn(objectOf(schema));
+    for (const [property, value] of Object.entries(objectOf(json["properties"]))) {
+      const schema = objectOf(value);
+      const own = unnamedIn(schema);
       if (own === undefined) continue;
-      const { type, enum: values, ...rest } = own;
+      const { description, default: initial, ...part } = own;
       for (const keyword of Object.keys(own)) delete own[keyword];
-      Object.assign(own, rest, this.name(side, `${name}${pascalCase(property)}`, { type, enum: values }));
+      const isItem = schema["items"] !== undefined && part["enum"] === undefined;
+      const partName = `${name}${pascalCase(isItem ? singularOf(property) : property)}`;
+      Object.assign(own, withoutUndefined({ description, default: initial }), this.name(side, partName, part));
     }
   }
 
@@ -149,12 +155,18 @@ export function pascalCase(name: string): string {
   return name.replaceAll(/(?:^|[._])([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The string enumeration of a property: itself, of its items, or nullable. */
-function enumIn(schema: JsonSchema): JsonSchema | undefined {
+/** `problem` for `problems`, `entry` for `entries`. */
+function singularOf(name: string): string {
+  return name.replace(/ies$/, "y").replace(/s$/, "");
+}
+
+/** The string enumeration or the object of a property: itself, of its items, or nullable. */
+function unnamedIn(schema: JsonSchema): JsonSchema | undefined {
   if (schema["type"] === "string" && Array.isArray(schema["enum"])) return schema;
+  if (schema["type"] === "object" && schema["properties"] !== undefined) return schema;
   const [first, second] = Array.isArray(schema["anyOf"]) ? schema["anyOf"].map(objectOf) : [];
   const inner = schema["items"] ?? (second?.["type"] === "null" ? first : undefined);
-  return inner === undefined ? undefined : enumIn(objectOf(inner));
+  return inner === undefined ? undefined : unnamedIn(objectOf(inner));
 }
 
 /** Adds missing descriptions of fields: that of their value, or the common one of their name. `noun`: what an id refers to. */

@@ -151,13 +151,15 @@ export const RunAppend = z.strictObject({
 });
 export type RunAppend = z.output<typeof RunAppend>;
 
+const Outcome = z.enum(["succeeded", "failed"]).meta({ id: "RunOutcome" });
+
 export const RunReport = z.strictObject({
   id: RunId,
   step: ownStep,
   tool: z.string().min(1).max(64).optional().describe("Tool that was called"),
   input: z.string().max(INPUT_MAX).optional().describe("Arguments of the call as JSON text"),
   result: z.string().max(INPUT_MAX).optional().describe("What the tool returned"),
-  status: z.enum(["succeeded", "failed"]).default("succeeded").describe("How the step ended"),
+  status: Outcome.default("succeeded").describe("How the step ended"),
 });
 export type RunReport = z.output<typeof RunReport>;
 
@@ -166,7 +168,7 @@ export const RunFinish = z.strictObject({
   text: z.string().max(EXTERNAL_TEXT_MAX).optional().describe(
     "Text of the message, if it is not that of the current step; without text, nothing is posted",
   ),
-  status: z.enum(["succeeded", "failed"]).default("succeeded").describe("How the run ends"),
+  status: Outcome.default("succeeded").describe("How the run ends"),
   error: z.strictObject({
     code: z.string().regex(/^[a-z_]{1,64}$/, "expected 1 to 64 characters of a-z _").describe("Code of the failure"),
     detail: z.string().max(300).default("").describe("Description of the failure, for people"),

@@ -73,7 +73,7 @@ export const ContentPut = z.strictObject({
 export type ContentPut = z.output<typeof ContentPut>;
 
 const Find = z.string().min(1).max(TEXT_MAX_BYTES).describe("Text to find, exactly as in the document");
-const Occurrence = z.enum(["only", "first", "all"]).default("only").describe(
+const Occurrence = z.enum(["only", "first", "all"]).meta({ id: "EditOccurrence" }).default("only").describe(
   "Which occurrence to edit; only: fail if there are several",
 );
 

@@ -5,7 +5,7 @@ import { Schemas } from "../../shared/json_schema.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import { IF_MATCH } from "../etag.ts";
 import { type Collected, describeOperation, describeRoute, tagOf, tagOfRoute, templateOf } from "./operation.ts";
-import { HEADERS, PROBLEM_SCHEMA } from "./response.ts";
+import { FIELD_ERROR_SCHEMA, HEADERS, PROBLEM_SCHEMA } from "./response.ts";
 
 /** The source of the document. It is read when the document is generated, so `routes` may grow until then. */
 type DocumentSource = {
@@ -132,7 +132,7 @@ function openapiDocument({ operations, routes, tags: described, version }: Docum
       headers: HEADERS,
       parameters: PARAMETERS,
       responses: collected.responses,
-      schemas: { Problem: PROBLEM_SCHEMA },
+      schemas: { Problem: PROBLEM_SCHEMA, FieldError: FIELD_ERROR_SCHEMA },
     },
   });
 }

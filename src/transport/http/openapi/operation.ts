@@ -40,6 +40,13 @@ export function templateOf(path: string): string {
   return path.replaceAll(/:([A-Za-z0-9_]+)(?:\{[^}]*\})?/g, "{$1}");
 }
 
+/** Paths that are shown among others. */
+const SHOWN_WITH: Readonly<Record<string, string>> = {
+  "plugin": "plugins",
+  "plugin-calls": "plugins",
+  "hooks": "incoming",
+};
+
 /** The tag of an operation: the collection its path starts with, such as `rooms`. */
 export function tagOf({ http }: Operation): string {
   return tagOfPath(http.path);
@@ -47,7 +54,8 @@ export function tagOf({ http }: Operation): string {
 
 /** The first segment below `/v1` or `/v1/collaboration`; `operation` for other paths. */
 function tagOfPath(path: string): string {
-  return /^\/v1\/(?:collaboration\/)?([a-z]+)/.exec(path)?.[1] ?? "operation";
+  const [, collection = "operation"] = /^\/v1\/(?:collaboration\/)?([a-z-]+)/.exec(path) ?? [];
+  return SHOWN_WITH[collection] ?? collection;
 }
 
 /** The tag of a route: that of the operations with the same first segment, or its own. */
@@ -157,14 +165,16 @@ function routeParametersOf(route: Route): Json[] {
   });
 }
 
-/** The body with its JSON object as a named component. */
+/** The body with its objects as named components. */
 function withNamedSchema(body: Json, side: "input" | "output", name: string, schemas: Schemas): Json {
   const content = body["content"] as Record<string, { schema: JsonSchema }> | undefined; // OpenAPI's media types
-  const json = content?.["application/json"];
-  if (json?.schema["properties"] === undefined) return body;
-  // A copy: naming its enumerations changes it, and the route is described again for each handler.
-  const schema = schemas.name(side, name, structuredClone(json.schema));
-  return { ...body, content: { ...content, "application/json": { ...json, schema } } };
+  if (content === undefined) return body;
+  const named = Object.entries(content).map(([type, media]) => {
+    if (media.schema["properties"] === undefined) return [type, media];
+    // A copy: naming its parts changes it, and the route is described again for each handler.
+    return [type, { ...media, schema: schemas.name(side, name, structuredClone(media.schema)) }];
+  });
+  return { ...body, content: Object.fromEntries(named) };
 }
 
 function parametersOf(

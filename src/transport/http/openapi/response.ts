@@ -43,16 +43,20 @@ export const PROBLEM_SCHEMA: Json = {
     errors: {
       type: "array",
       description: "Invalid fields of the input",
-      items: {
-        type: "object",
-        required: ["pointer", "code", "detail"],
-        properties: {
-          pointer: { type: "string", description: "JSON pointer (RFC 6901) to the field" },
-          code: { type: "string", description: "Machine-readable error code" },
-          detail: { type: "string", description: "Human-readable explanation" },
-        },
-      },
+      items: { $ref: "#/components/schemas/FieldError" },
     },
+  },
+};
+
+/** The schema of a field that a problem is about. */
+export const FIELD_ERROR_SCHEMA: Json = {
+  type: "object",
+  description: "A field of the input that is not valid",
+  required: ["pointer", "code", "detail"],
+  properties: {
+    pointer: { type: "string", description: "JSON pointer (RFC 6901) to the field" },
+    code: { type: "string", description: "Machine-readable error code" },
+    detail: { type: "string", description: "Human-readable explanation" },
   },
 };
 
