@@ -76,6 +76,21 @@ Deno.test("no type is called as generators call what they make of an operation",
   assert.deepEqual(names.filter((name) => taken.has(name)), []);
 });
 
+Deno.test("every object has a name, so that generators call none after its place", () => {
+  const unnamed: string[] = [];
+  const check = (json: Json, place: string): void => {
+    if (typeof json !== "object" || json === null) return;
+    const isComponent = /^schemas\/[^/]+$/.test(place);
+    if (json.type === "object" && json.properties !== undefined && !isComponent) unnamed.push(place);
+    for (const [key, value] of Object.entries<Json>(json)) {
+      if (key !== "example" && key !== "examples") check(value, `${place}/${key}`);
+    }
+  };
+  check(document.paths, "paths");
+  check(schemas, "schemas");
+  assert.deepEqual(unnamed, ["schemas/Capabilities/properties/modules/additionalProperties"]);
+});
+
 Deno.test("each success status has one response type", () => {
   const send = document.paths["/v1/messages"].post.responses;
   const typeOf = (status: string): string => send[status].content["application/json"].schema.$ref.split("/").at(-1);

@@ -30,7 +30,7 @@ export function pushModule({ store, clock, cpu, metrics, outbound }: Platform, d
   const announcer = new PushAnnouncer({ store, clock });
   return {
     name: "push",
-    tags: { push: "Notifications on browsers and devices whose client is closed." },
+    tags: { "push-subscriptions": "Notifications on browsers and devices whose client is closed." },
     operations: pushOperations(push),
     migrations,
     erases,

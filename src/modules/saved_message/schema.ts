@@ -14,7 +14,7 @@ export const REMINDER_AHEAD_MS = 366 * DAY_MS;
 const State = z.enum(["open", "done"]).meta({ id: "SavedMessageState" }).describe("done: the caller has dealt with it");
 
 export const SavedMessage = z.object({
-  messageId: MessageId,
+  messageId: MessageId.describe("The saved message"),
   roomId: RoomId,
   state: State,
   remindAt: z.iso.datetime().nullable().describe("When the caller is notified; null: not, or not again"),

@@ -97,8 +97,9 @@ export const Task = z.object({
   dueAt: Time.nullable().describe("Due date"),
   timeZone: z.string().describe("IANA time zone of the dates"),
   recurrence: Recurrence.extend({ instance: z.int().describe("Number of the task within the series, starting at 1") })
+    .meta({ id: "TaskSeries" })
     .nullable()
-    .meta({ id: "TaskSeries" }),
+    .describe("Series that the task belongs to; null if it does not recur"),
   nextTaskId: TaskId.nullable().describe("Task created when this one was completed; null if none"),
   sourceMessageId: MessageId.nullable().describe("Message the task was created from"),
   threadId: MessageId.nullable().describe("Root message of the thread it is discussed in"),
@@ -224,7 +225,7 @@ export const TaskBulkResults = z.object({
       error: z.object({ code: z.string().describe("Problem code; null if it succeeded"), detail: z.string() })
         .nullable()
         .describe("Why it failed; null if it succeeded"),
-    }).meta({ id: "TaskBulkResult" }),
+    }).meta({ id: "TaskBulkItem" }),
   ).describe("One result for each task, in the order given"),
 }).meta({ id: "TaskBulkResults" });
 export type TaskBulkResults = z.output<typeof TaskBulkResults>;

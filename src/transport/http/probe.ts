@@ -138,7 +138,6 @@ function readinessResponse(description: string, ready: boolean): Record<string, 
         properties: Object.fromEntries(
           Object.entries(descriptions).map(([name, description]) => [name, { type: "boolean", description }]),
         ),
-        additionalProperties: { type: "boolean" },
       },
     },
   };

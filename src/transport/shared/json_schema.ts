@@ -140,8 +140,8 @@ function normalize(json: JsonSchema, side: Side): void {
   // Without it, client generators use 32 bits, too few for sizes and times. The limits stay, since 64 bits have more.
   if (json["maximum"] === Number.MAX_SAFE_INTEGER) json["format"] = "int64";
   if (json["format"] !== undefined) delete json["pattern"];
-  // Generators make an enumeration of strings of a boolean with one value; the value alone says the same.
-  if (typeof json["const"] === "boolean") delete json["type"];
+  // Of a boolean with one value, generators make an enumeration of strings, or code that does not compile.
+  if (typeof json["const"] === "boolean") delete json["const"];
   if (side === "output" && json["additionalProperties"] === false) delete json["additionalProperties"];
   // Generators do not support objects as defaults; the defaults of their properties are equivalent.
   if (isObject(json["default"])) {

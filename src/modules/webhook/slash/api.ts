@@ -24,7 +24,7 @@ const MANAGE = { scope: "webhook.manage", room: "moderator" } as const;
 
 export function slashCommandApi(commands: SlashCommandService, late: LateResponses): ModuleApi {
   return {
-    tags: { slash: "Commands of rooms that an endpoint of yours handles." },
+    tags: { "slash-commands": "Commands of rooms that an endpoint of yours handles." },
     events: SLASH_COMMAND_EVENTS,
     routes: [lateResponseRoute(late)],
     operations: [
