@@ -33,7 +33,11 @@ export function mcpModule(platform: Platform, { secrets, publicUrl, version }: D
       contextOf: ({ tenant_id, id }) => headersContext(tenant_id, id),
     }],
     ...mcpApi(new ServerService({ store, clock, outbound, encryptor, catalog, publicUrl, isNoun })),
-    capability: () => ({ revisions: ["2026-07-28", "2025-06-18"], servers: SERVERS_MAX, toolsPerServer: TOOLS_MAX }),
+    capability: () => ({
+      revisions: ["2026-07-28", "2025-11-25", "2025-06-18"],
+      servers: SERVERS_MAX,
+      toolsPerServer: TOOLS_MAX,
+    }),
     tools: catalog,
   };
 }

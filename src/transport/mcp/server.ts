@@ -84,7 +84,7 @@ export class McpEndpoint {
       name: "mcp.call",
       summary: "Call the Model Context Protocol: tools, resources and prompts for language models",
       description:
-        "JSON-RPC 2.0, one message a request, in the revisions 2026-07-28 and 2025-06-18. Takes API tokens and " +
+        "JSON-RPC 2.0, one message a request, in the revisions 2026-07-28, 2025-11-25 and before. Takes API tokens and " +
         "the tokens of authorized applications. Tools are those of the token's scopes.",
       tag: "mcp",
       method: "POST",
