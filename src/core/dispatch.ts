@@ -39,6 +39,8 @@ export type Call = {
   readonly client?: Client | undefined;
   /** May be created on first use: read it only to listen to it. */
   signal?: AbortSignal | undefined;
+  /** How many agents led to it, as the caller says. */
+  readonly agentHops?: number | undefined;
   /** The transport has begun the call on the caller's CPU account, and ends it. */
   isCpuAccounted?: true;
   /** When the transport began it, before it authenticated the caller, by `performance.now()`; default: when it is dispatched. */
@@ -279,6 +281,10 @@ class CallContext implements Context {
 
   get signal(): AbortSignal | undefined {
     return this.#call.signal;
+  }
+
+  get agentHops(): number | undefined {
+    return this.#call.agentHops;
   }
 }
 

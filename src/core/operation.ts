@@ -86,6 +86,8 @@ export type Context = {
   operation: string;
   /** Whether the operation only reads. */
   isReadOnly: boolean;
+  /** How many agents led to the call, as the caller says; see `core/agent_hops.ts`. */
+  readonly agentHops?: number | undefined;
   /** Of a read: what granted access adds its check, which is repeated before the result leaves if the read was slow. */
   readonly checks?: AccessCheck[] | undefined;
   /** Aborts when the caller disconnects or the request times out; long polls listen to it. Created on first use; copies lack it. */

@@ -6,7 +6,7 @@ import { logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { truncateText } from "@/core/text/text.ts";
-import { type AgentTool, ToolFailed, type ToolSource } from "@/modules/agent/mod.ts";
+import { type AgentTool, type ToolCall, ToolFailed, type ToolSource } from "@/modules/agent/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type RemoteServers, type RemoteTool, ServerError, type Target } from "./client.ts";
 import { TOOLS_MAX } from "./schema.ts";
@@ -102,11 +102,16 @@ export class ServerCatalog implements ToolSource {
       isIdempotent: false,
       needsApproval: row.needs_approval === 1,
       scope: APPROVAL_SCOPE,
-      call: ({ input, signal }) => this.#call(row, remote.name, input, signal),
+      call: ({ input, signal, agentHops }) => this.#call(row, remote.name, input, { signal, agentHops }),
     };
   }
 
-  async #call(row: ServerRow, name: string, input: Record<string, unknown>, signal: AbortSignal): Promise<string> {
+  async #call(
+    row: ServerRow,
+    name: string,
+    input: Record<string, unknown>,
+    options: Pick<ToolCall, "signal" | "agentHops">,
+  ): Promise<string> {
     const { tenant_id: tenantId, id } = row;
     const running = this.#running.get(tenantId) ?? 0;
     if (running >= CALLS_MAX) throw new Fault("rate_limited", "Too many calls of MCP servers at once; retry later");
@@ -115,7 +120,7 @@ export class ServerCatalog implements ToolSource {
       // It may have been deleted or changed since the tool was offered.
       const current = await new ServerStore(this.#deps.store.db).find(tenantId, id);
       if (current?.version !== row.version) throw new Fault("not_found", `The server ${id} was changed or deleted`);
-      const call = () => this.#deps.servers.callTool(this.#targetOf(current), name, input, signal);
+      const call = () => this.#deps.servers.callTool(this.#targetOf(current), name, input, options);
       const { text, isError } = await this.#counted(call);
       if (isError) throw new ToolFailed(text);
       return text;

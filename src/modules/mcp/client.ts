@@ -1,6 +1,7 @@
 // Calls of an MCP server: one connection a call, like all outbound calls bounded in address, time and size. The SDK is loaded
 // with the first one.
 import type { CallToolResult, Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { baggageOf } from "@/core/agent_hops.ts";
 import { JSON_VALUES_MAX } from "@/core/text/text.ts";
 import { type JsonBounds, type Outbound, OutboundError } from "@/ports/outbound.ts";
 
@@ -59,9 +60,15 @@ export class RemoteServers {
     });
   }
 
-  callTool(target: Target, name: string, input: Record<string, unknown>, signal?: AbortSignal): Promise<RemoteResult> {
+  callTool(
+    target: Target,
+    name: string,
+    input: Record<string, unknown>,
+    { signal, agentHops = 0 }: { signal?: AbortSignal; agentHops?: number } = {},
+  ): Promise<RemoteResult> {
     return this.#connected(target, signal, async (client, options) => {
-      const { content, structuredContent, isError } = await client.callTool({ name, arguments: input }, options);
+      const call = { name, arguments: input, _meta: baggageOf(agentHops) };
+      const { content, structuredContent, isError } = await client.callTool(call, options);
       const isStructured = content.length === 0 && structuredContent !== undefined;
       const text = isStructured ? JSON.stringify(structuredContent) : content.map(textOf).join("\n");
       const isLong = text.length > RESULT_MAX_CHARS;

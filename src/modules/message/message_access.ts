@@ -10,9 +10,9 @@ import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 type MessageGrant = { row: MessageRow; grant: RoomGrant };
 
 /** In which an actor sends a message that no call of `message.send` is for. */
-export function sendContext(actor: Actor, requestId: string): Context {
+export function sendContext(actor: Actor, requestId: string, agentHops = 0): Context {
   const access = { scope: "message.write", room: "member" } as const;
-  return { actor, requestId, access, operation: "message.send", isReadOnly: false };
+  return { actor, requestId, access, operation: "message.send", isReadOnly: false, agentHops };
 }
 
 export class MessageAccess {

@@ -1,6 +1,7 @@
 // Notifications of messages: to mentioned principals, the members of a direct room, and the authors in a thread.
 import { z } from "@zod/zod";
 import { type Actor, chargedTo, scopesOf, textOfScopes } from "@/core/actor.ts";
+import { hopsIn } from "@/core/agent_hops.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { type Clock, MINUTE_MS } from "@/core/time/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -85,6 +86,8 @@ export type AgentTrigger = {
   message: Pick<Message, "id" | "roomId" | "seq" | "threadId" | "senderId" | "senderKind"> & {
     text: string;
     mentionedIds: readonly string[];
+    /** How many agents led to it through other services. */
+    agentHops: number;
     /** Whether an edit added the mentions. */
     isEdit: boolean;
     /** Of the token that it was sent with: what it starts has no others. */
@@ -242,6 +245,7 @@ export class MessageNotifier {
         senderKind: row.sender_kind,
         text: row.text ?? "",
         mentionedIds,
+        agentHops: hopsIn(JSON.parse(row.metadata_json)),
         ...occasion,
       },
       agents: agents.map((viewer) => ({

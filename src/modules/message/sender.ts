@@ -1,5 +1,6 @@
 // Sending, the hot path: messages that arrive together are authorized, numbered and written with a few statements.
 import { type Actor, chargedTo } from "@/core/actor.ts";
+import { withHops } from "@/core/agent_hops.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
@@ -68,7 +69,8 @@ export class MessageSender {
 
   /** `given` is what the caller sent: a repeat of it returns the first message, whatever filters make of it. */
   send(context: Context, input: MessageContent, given: MessageContent): Promise<Sent> {
-    const item = { context, input, given };
+    const metadata = withHops(input.metadata, context.agentHops ?? 0);
+    const item = { context, input: metadata === input.metadata ? input : { ...input, metadata }, given };
     // Inside a transaction the message is part of it; waiting for a batch there would be a deadlock.
     if (this.#deps.isInTransaction()) return this.#commit([item]).then(([result]) => unwrap(result));
     return this.#queue.push(item);

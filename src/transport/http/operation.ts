@@ -1,5 +1,6 @@
 // Operations as endpoints: authentication, input, dispatch, response.
 import { type Actor, chargedTo } from "@/core/actor.ts";
+import { hopsOf } from "@/core/agent_hops.ts";
 import { chargeTo } from "@/core/caller.ts";
 import type { CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { authorize, type Call, type Dispatcher } from "@/core/dispatch.ts";
@@ -157,6 +158,10 @@ class HttpCall implements Call {
 
   get signal(): AbortSignal {
     return this.#context.signal;
+  }
+
+  get agentHops(): number {
+    return hopsOf(this.#context.request.headers.get("baggage"));
   }
 }
 

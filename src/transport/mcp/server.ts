@@ -2,6 +2,7 @@
 // session exists; only a request that listens to resources stays open.
 import { z } from "@zod/zod";
 import { type Actor, chargedTo } from "@/core/actor.ts";
+import { hopsOf } from "@/core/agent_hops.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { beginCharge } from "@/core/caller.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
@@ -177,6 +178,7 @@ export class McpEndpoint {
       actor: call.actor,
       client: clientOf(request, call.ip),
       requestId: call.requestId,
+      agentHops: Math.max(hopsOf(metaOf(message)["baggage"]), hopsOf(request.headers.get("baggage"))),
       signal: call.signal,
       isReadOnly: readonly === "true",
       toolsets: new Set(toolsets),
@@ -273,6 +275,10 @@ const MESSAGE = {
   additionalProperties: true,
 };
 
+function metaOf({ params }: Message): Record<string, unknown> {
+  return objectOf(objectOf(params)._meta);
+}
+
 /**
  * One message: a list of them would be as many calls at the price of one. The SDK takes much longer for an object of many fields
  * than it takes to read it, so messages and their parts have only so many.
@@ -287,7 +293,7 @@ function requireMessage(body: unknown): Message {
     message,
     params,
     ...Object.values(params).map(objectOf),
-    ...Object.values(objectOf(params._meta)).map(objectOf),
+    ...Object.values(metaOf(message)).map(objectOf),
   ];
   if (parts.some((part) => Object.keys(part).length > FIELDS_MAX)) {
     throw new Fault("validation_failed", `Expected objects of at most ${FIELDS_MAX} fields`);

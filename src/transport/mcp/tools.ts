@@ -24,6 +24,8 @@ export type ToolContext = {
   actor: Actor;
   client: Client;
   requestId: string;
+  /** How many agents led to the call, as the caller says. */
+  agentHops: number;
   signal: AbortSignal;
   /** To be called before the first wait: what a message takes until then is charged to its caller. */
   endCharge: () => void;
@@ -117,12 +119,12 @@ export class Tools {
   async output(context: ToolContext, name: string, input: Json): Promise<Json> {
     const operation = this.#operations.get(name);
     if (operation === undefined || !isOffered(operation, context)) throw this.#unknown(context, name);
-    const { actor, client, requestId } = context;
+    const { actor, client, requestId, agentHops } = context;
     context.endCharge();
     const controller = new AbortController();
     const signal = AbortSignal.any([context.signal, controller.signal]);
     const outcome = await withTimeout(
-      this.#dispatch(operation, { actor, client, input, requestId, via: "mcp", signal }),
+      this.#dispatch(operation, { actor, client, input, requestId, agentHops, via: "mcp", signal }),
       CALL_TIMEOUT_MS,
     );
     if (outcome === undefined) {

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../../engines.ts";
 import type { Caller } from "../../harness.ts";
-import { AgentFixture } from "./agent_fixture.ts";
+import { eventually } from "../../wait.ts";
 import { createCaller, ok, sendMessage } from "../fixtures.ts";
+import { createWebhook, Endpoint } from "../webhook/webhook_fixture.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
 
 const RUNS = "/v1/collaboration/ai/runs";
 
@@ -77,5 +79,43 @@ testOnEngines(
     await sendMessage(alice, roomId, "Enough");
     const after = await sendMessage(robo, roomId, "Fine", { replyToId: last.id });
     assert.equal((await respond(after.id)).chainDepth, 2);
+  },
+);
+
+testOnEngines(
+  "agents that start each other through a program which passes on its baggage are stopped",
+  async (engine) => {
+    const environment = { ...engine, SVC_OUTBOUND_ALLOW: "127.0.0.1" };
+    await using fixture = await AgentFixture.open(() => "Done", { environment, agent: { tools: ["message.send"] } });
+    const { gateway, alice, bob, roomId } = fixture;
+    // It says something in two ways: as its response, and by a tool.
+    fixture.answer(({ last, number }) =>
+      number % 2 === 0 || last.includes('"id"') ? "Done" : callTools(["message_send", { roomId, text: "Now" }])
+    );
+    const incoming = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "Program" }));
+    await using endpoint = new Endpoint();
+    const passedOn: (string | null)[] = [];
+    endpoint.answer = async ({ headers, body }) => {
+      if (body.actor.kind !== "agent" || body.data.message.text !== "Now") return new Response();
+      const baggage = headers.get("baggage");
+      passedOn.push(baggage);
+      if (passedOn.length > 5) return new Response();
+      const request = new Request(`http://gateway.test${incoming.path}`, {
+        method: "POST",
+        headers: { "content-type": "application/json", baggage: `user=x, ${baggage};p=1` },
+        body: JSON.stringify({ text: "/helper and now?" }),
+      });
+      return new Response(null, { status: (await gateway.send(request)).status });
+    };
+    await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
+    await fixture.mention(bob, "Go");
+    await eventually(async () => {
+      await gateway.runJobs();
+      assert.equal((await fixture.runs()).at(-1).status, "failed");
+    });
+    const runs = await fixture.runs();
+    assert.deepEqual(runs.map(({ chainDepth }) => chainDepth), [1, 2, 3, 4]);
+    assert.equal(runs.at(-1).error.code, "loop_stopped");
+    assert.deepEqual(passedOn, ["agent-hops=1", "agent-hops=2", "agent-hops=3"]);
   },
 );

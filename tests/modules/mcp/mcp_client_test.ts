@@ -95,7 +95,7 @@ Deno.test("a server is notified that a call was cancelled", async () => {
     setTimeout(() => cancel.abort());
     return stream(event("e1", "")); // and then nothing: it is resumed, and refused
   });
-  await assert.rejects(at.servers.callTool(at.target, "work", {}, cancel.signal), (error: ServerError) => {
+  await assert.rejects(at.servers.callTool(at.target, "work", {}, cancel), (error: ServerError) => {
     assert.equal(error.code, "cancelled");
     return true;
   });

@@ -72,34 +72,49 @@ Deno.test("an agent uses the tools of a server, with the rights of the token tha
   const otherRoom = await createRoom(carol, []);
   await sendMessage(carol, otherRoom, "the code is 4711");
   const token = ok(
-    await carol.post("/v1/collaboration/tokens", { name: "agent", scopes: ["room.read", "message.read"] }),
+    await carol.post("/v1/collaboration/tokens", {
+      name: "agent",
+      scopes: ["room.read", "message.read", "message.write"],
+    }),
   );
   const server = {
     url: `${other.url.replace("ws:", "http:")}/mcp`,
     headers: { Authorization: `Bearer ${token.token}` },
-    tools: ["room_list", "message_list"],
+    tools: ["room_list", "message_list", "message_send"],
   };
   await using fixture = await AgentFixture.open(() => "Hello", { environment: LOOPBACK });
   const boss = await admin(fixture.gateway);
   ok(await boss.put(`${SERVERS}/team`, { ...server, needsApproval: false }));
   const agent = `/v1/collaboration/agents/${fixture.agentId}`;
-  ok(await fixture.alice.patch(agent, { tools: ["team.message_list"] }));
+  ok(await fixture.alice.patch(agent, { tools: ["team.message_list", "team.message_send"] }));
   const tested = ok(await boss.post(`${SERVERS}/team/test`));
   assert.equal(tested.code, null);
   assert.deepEqual(
     tested.tools.map(({ name }: { name: string }) => name).toSorted(),
-    ["team.message_list", "team.room_list"],
+    ["team.message_list", "team.message_send", "team.room_list"],
   );
 
   let offered: string[] = [];
   fixture.answer(({ number, last, toolNames }) => {
     if (number === 1) offered = toolNames;
-    return number === 1 ? callTools(["team_message_list", { roomId: otherRoom }]) : `It says: ${last}`;
+    return number === 1
+      ? callTools(
+        ["team_message_send", { roomId: otherRoom, text: "An agent asks" }],
+        ["team_message_list", { roomId: otherRoom }],
+      )
+      : `It says: ${last}`;
   });
   await fixture.mention(fixture.bob, "What is the code?");
   await fixture.settled();
   assert.ok(offered.includes("team_message_list") && !offered.includes("team_room_list"), offered.join());
   assert.match((await fixture.texts()).at(-1) ?? "", /the code is 4711/);
+
+  // What it says there counts it, as does what programs say who pass on their baggage.
+  const { items } = ok(await carol.get(`/v1/messages?roomId=${otherRoom}`));
+  assert.deepEqual(items.at(-1).metadata, { agentHops: 1 });
+  const more = { roomId: otherRoom, text: "Go on", metadata: { a: 1 } };
+  const passedOn = ok(await carol.post("/v1/messages", more, { baggage: "user=1,agent-hops=2" }));
+  assert.deepEqual(passedOn.metadata, { a: 1, agentHops: 2 });
 
   // With an approval, nothing leaves before somebody decides.
   ok(await boss.put(`${SERVERS}/team`, { ...server, needsApproval: true, version: 1 }));

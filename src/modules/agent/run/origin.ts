@@ -10,22 +10,22 @@ import { RunStore } from "./store.ts";
 export const CHAIN_MAX = 3;
 
 type Origin = { askerIds: readonly string[]; chainDepth: number };
-type TriggerMessage = Pick<AgentTrigger["message"], "id" | "senderId" | "senderKind">;
+type TriggerMessage = Pick<AgentTrigger["message"], "id" | "senderId" | "senderKind" | "agentHops">;
 
 /** On whose behalf a message speaks: a person for itself, an agent for those who asked it, and for its owner as well if it was edited. */
 export async function originOf(
   tx: AnyTransaction,
   identity: Pick<IdentityService, "findEnabled">,
   tenantId: string,
-  { id, senderId, senderKind, isEdit }: TriggerMessage & { isEdit?: boolean },
+  { id, senderId, senderKind, isEdit, agentHops }: TriggerMessage & { isEdit?: boolean },
 ): Promise<Origin> {
-  if (senderKind !== "agent") return { askerIds: [senderId], chainDepth: 1 };
+  if (senderKind !== "agent") return { askerIds: [senderId], chainDepth: 1 + agentHops };
   const runs = new RunStore(tx.db);
   const sent = await runs.findSent(tenantId, id);
   const run = sent === undefined ? undefined : await runs.find(tenantId, sent.run_id);
   const ownerId = (await identity.findEnabled(tenantId, [senderId], tx.db)).get(senderId)?.owner_id;
   const owners = ownerId === null || ownerId === undefined ? [] : [ownerId];
-  const chainDepth = await depthAfter(tx, tenantId, { id, sender_kind: senderKind });
+  const chainDepth = Math.max(await depthAfter(tx, tenantId, { id, sender_kind: senderKind }), 1 + agentHops);
   if (run === undefined) return { askerIds: [senderId, ...owners], chainDepth };
   return { askerIds: [...new Set([...askersOf(run), ...isEdit === true ? owners : []])], chainDepth };
 }

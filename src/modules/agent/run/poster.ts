@@ -1,5 +1,6 @@
 // What a run says in its room: its response, why there is none, and its questions.
 import type { Actor } from "@/core/actor.ts";
+import { withHops } from "@/core/agent_hops.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { NOTHING_PREPARED, type Preparation } from "@/core/operation.ts";
@@ -117,7 +118,7 @@ function draftOf(run: RunRow, content: Content) {
     ...content,
     parseMentions: content.type !== "notice",
     ...placeOf(run),
-    metadata: { ...content.metadata, runId: run.id },
+    metadata: withHops({ ...content.metadata, runId: run.id }, run.chain_depth),
   };
 }
 

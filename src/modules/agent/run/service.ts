@@ -1,5 +1,6 @@
 // Runs as callers of the API start, read, cancel and answer them.
 import { type Actor, hasScope, textOfScopes } from "@/core/actor.ts";
+import { hopsIn } from "@/core/agent_hops.ts";
 import { assertStillAuthorized } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
@@ -100,8 +101,11 @@ export class RunService {
       }
     }
     const askers = actor.ownerId === null ? [actor.principalId] : [actor.principalId, actor.ownerId];
-    const origin = trigger === undefined ? undefined : await originOf(tx, identity, actor.tenantId, trigger);
-    const chainDepth = actor.kind === "agent" ? Math.max(isOwn ? 1 : 2, origin?.chainDepth ?? 1) : 1;
+    const origin = trigger === undefined
+      ? undefined
+      : await originOf(tx, identity, actor.tenantId, { ...trigger, agentHops: hopsIn(trigger.metadata) });
+    const ownDepth = actor.kind === "agent" ? Math.max(isOwn ? 1 : 2, origin?.chainDepth ?? 1) : 1;
+    const chainDepth = Math.max(ownDepth, 1 + (context.agentHops ?? 0));
     const row = newRun(now, {
       tenant_id: actor.tenantId,
       agent_id: agentId,

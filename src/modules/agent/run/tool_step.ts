@@ -1,6 +1,8 @@
 // One call of a tool. An operation of the gateway and the row that says so are one transaction: it runs exactly once. A tool
 // from elsewhere is noted before its call: found without a result after a crash, its outcome is unknown and it is not repeated.
 import { type Clock, iso } from "@/core/time/clock.ts";
+import { withHops } from "@/core/agent_hops.ts";
+import { isObject } from "@/core/json.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -126,7 +128,7 @@ export class ToolStep {
     try {
       // A caller whose share of the CPU is used up waits here, not inside of the transaction.
       return await this.#within(await actors.of(run), async (actor) => {
-        const input = resolvedInput(resolved);
+        const input = inputFrom(run, operation, resolved);
         const preparation = await callOperation.prepare(actor, operation.name, input, run.id);
         return await store.enclose(async (tx) => {
           await this.#fence(tx, run);
@@ -155,7 +157,8 @@ export class ToolStep {
     try {
       return await store.enclose(async (inner) => {
         const actor = await actors.of(run, inner.db);
-        const output = await callOperation(actor, operation.name, resolvedInput(resolved), run.id, preparation);
+        const input = inputFrom(run, operation, resolved);
+        const output = await callOperation(actor, operation.name, input, run.id, preparation);
         const { checked, readerIds, read } = actor.bounds;
         const effect = { roomIds: checked, readerIds };
         await gate.assertAllowed(inner, gated(step, resolved), effect, withRoomsRead(run, read));
@@ -197,7 +200,16 @@ export class ToolStep {
     try {
       // No operation looks at the rights of those who asked.
       await actors.of(run);
-      const result = await tool.call({ tenantId, agentId, roomId, runId, key: `${runId}.${n}`, input, signal });
+      const result = await tool.call({
+        tenantId,
+        agentId,
+        roomId,
+        runId,
+        key: `${runId}.${n}`,
+        agentHops: run.chain_depth,
+        input,
+        signal,
+      });
       outcome = { status: "succeeded", result: truncateText(storableText(result), RESULT_MAX) };
     } catch (thrown) {
       // Given back to another node, which finds it started.
@@ -342,6 +354,15 @@ function gated({ run, call, toolbox }: Step, resolved: ResolvedCall): GatedCall 
 
 function resolvedInput(resolved: ResolvedCall): Record<string, unknown> {
   return "input" in resolved ? resolved.input : {};
+}
+
+/** What an operation gets: messages count the agents that led to them. */
+function inputFrom({ chain_depth }: RunRow, { name }: Operation, resolved: ResolvedCall): Record<string, unknown> {
+  const input = resolvedInput(resolved);
+  const { metadata = {} } = input;
+  return name === "message.send" && isObject(metadata)
+    ? { ...input, metadata: withHops(metadata, chain_depth) }
+    : input;
 }
 
 function noticeOf({ n, call, status }: Step, resolved: ResolvedCall) {

@@ -7,6 +7,8 @@ export type ToolCall = {
   roomId: string;
   runId: string;
   key: string;
+  /** How many agents led to it, itself included: for services that may start agents. */
+  agentHops: number;
   input: Record<string, unknown>;
   signal: AbortSignal;
 };

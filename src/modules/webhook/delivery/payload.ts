@@ -1,10 +1,17 @@
 // The body of a delivery. What is too long is left out; ids remain, so that the receiver can read the resource.
 import { Buffer } from "node:buffer";
+import { hopsIn } from "@/core/agent_hops.ts";
 import type { StoredEvent } from "@/core/event/event.ts";
 import { BODY_MAX_BYTES } from "../schema.ts";
 
 /** What is delivered: an event of a stream, or a gap in it. */
-export type Payload = { id: string; type: string; body: string };
+export type Payload = {
+  id: string;
+  type: string;
+  body: string;
+  /** How many agents led to the event. */
+  agentHops?: number;
+};
 
 /** An event as it is delivered. The id is the same for each attempt. */
 export function eventPayload(webhookId: string, event: StoredEvent): Payload {
@@ -15,7 +22,7 @@ export function eventPayload(webhookId: string, event: StoredEvent): Payload {
   const body = Buffer.byteLength(whole) <= BODY_MAX_BYTES
     ? whole
     : JSON.stringify({ ...head, data: idsIn(data), isThin: true });
-  return { id: `${webhookId}:${epoch}:${stream}:${seq}`, type, body };
+  return { id: `${webhookId}:${epoch}:${stream}:${seq}`, type, body, agentHops: hopsIn(data?.message?.metadata) };
 }
 
 /** Announces that the events after `after` up to `floor` are no longer stored, or that the stream began again. */

@@ -1,4 +1,5 @@
 // One attempt: signs a payload, sends it to the endpoint, and says what its response means.
+import { baggageOf } from "@/core/agent_hops.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { signedHeaders } from "../signature.ts";
@@ -28,7 +29,7 @@ export class WebhookSender {
   }
 
   /** Sends once. Never throws; an aborted attempt counts as one without a response. */
-  async send({ url, secrets }: Endpoint, { id, body }: Payload, signal?: AbortSignal): Promise<Attempt> {
+  async send({ url, secrets }: Endpoint, { id, body, agentHops = 0 }: Payload, signal?: AbortSignal): Promise<Attempt> {
     const { outbound, clock } = this.#deps;
     const timestamp = Math.floor(clock.now() / 1000);
     const startedAt = performance.now();
@@ -50,6 +51,7 @@ export class WebhookSender {
         headers: {
           "content-type": "application/json",
           "user-agent": "collaboration-gateway-webhook/1",
+          ...baggageOf(agentHops),
           ...signedHeaders(secrets, { id, timestamp, body }),
         },
         signal,

@@ -1,13 +1,14 @@
 // Receives a request to a hook: finds it, checks rate, size and signature before anything is parsed, and posts the message.
 import { chargeTo } from "@/core/caller.ts";
 import type { Actor } from "@/core/actor.ts";
+import { hopsOf } from "@/core/agent_hops.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import type { ConsumeRate } from "@/core/dispatch.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import type { Rate } from "@/core/operation.ts";
+import type { Context, Rate } from "@/core/operation.ts";
 import { readBytes } from "@/core/http/request.ts";
 import type { WriteBudget } from "@/core/limit/write_budget.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
@@ -71,7 +72,8 @@ export class HookReceiver {
       return await chargeTo(account, async () => {
         const message = account.measure(() => this.#read(row, request.headers, bytes));
         if (message.text === undefined || message.text === "") return null;
-        return await this.#post(row, actor, message, message.text, requestId);
+        const context = sendContext(actor, requestId, hopsOf(request.headers.get("baggage")));
+        return await this.#post(row, context, message, message.text);
       });
     });
   }
@@ -95,9 +97,9 @@ export class HookReceiver {
     return hookActor(row);
   }
 
-  async #post(row: HookRow, actor: Actor, received: HookMessage, text: string, requestId: string): Promise<string> {
+  async #post(row: HookRow, context: Context, received: HookMessage, text: string): Promise<string> {
     const { sender, filter, files, metrics } = this.#deps;
-    const context = sendContext(actor, requestId);
+    const { actor } = context;
     const roomId = row.room_id;
     const threadId = MessageId.safeParse(received.threadId);
     const startedAt = performance.now();
