@@ -47,7 +47,10 @@ Deno.test("a preflight returns 204 without a token, 403 for other origins", asyn
   assert.equal(allowed.status, 204);
   assert.equal(allowed.headers.get("Access-Control-Max-Age"), "600");
   assert.match(allowed.headers.get("Access-Control-Allow-Methods") ?? "", /PATCH/);
-  assert.match(allowed.headers.get("Access-Control-Allow-Headers") ?? "", /Authorization.*Idempotency-Key.*If-Match/);
+  assert.match(
+    allowed.headers.get("Access-Control-Allow-Headers") ?? "",
+    /Authorization.*Idempotency-Key.*If-Match.*traceparent, tracestate, baggage/,
+  );
   const foreign = await preflight("https://evil.test");
   const { code, detail } = await foreign.json();
   assert.deepEqual([foreign.status, code], [403, "origin_not_allowed"]);

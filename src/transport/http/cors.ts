@@ -41,6 +41,7 @@ const PREFLIGHT_HEADERS = {
     "Mcp-Name",
     "traceparent",
     "tracestate",
+    "baggage",
   ].join(", "),
   "Access-Control-Max-Age": "600",
 };
