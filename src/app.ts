@@ -352,6 +352,7 @@ function startMaintenance(
     written: () => deleteWrittenBytes(store, iso(clock.now()).slice(0, 10)),
     ...jwtSecrets.length > 1 ? { secrets: createSecretRenewal(store, clock, encrypted) } : {},
     ...Object.assign({}, ...modules.map((module) => module.maintenance)),
+    log: () => store.emptyLog(),
   }, timers.maintenance);
   stack.defer(() => hourly.stop());
   const writtenTasks = { written: () => writeBudget.flush(addWrittenBytes) };

@@ -96,6 +96,8 @@ export interface Store<Tables> {
   readonly log: EventLog;
   /** Writes a probe and reads; rejects when that fails, or when the database was full and has no more space yet. */
   checkHealth(): Promise<void>;
+  /** Where the engine has a log of what was written, in which deleted texts stay until it is reused: empties it. */
+  emptyLog(): Promise<void>;
   /** Called after each commit that has something to publish; set once, by the composition root. */
   onCommit: (committed: CommitResult) => void;
   /** Called after a transaction with the bytes written for a principal, by the key of `chargedTo`; set once, as above. */

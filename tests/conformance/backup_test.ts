@@ -72,7 +72,7 @@ Deno.test("a restore that was killed before its last step is finished by the nex
   }
 });
 
-Deno.test("the log of a database that grew while a backup read it is cut, and a backup has nothing that was deleted", async () => {
+Deno.test("the log of a database that grew while a backup read it is cut, and neither it nor a backup keeps what was deleted", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
   const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
   const store = await openMigratedStore(`sqlite:${path}`, new TestClock());
@@ -93,6 +93,9 @@ Deno.test("the log of a database that grew while a backup read it is cut, and a 
   await write(sql`delete from filler where text = ${secret}`);
   await createBackup(`sqlite:${path}`, copy);
   assert.ok(!(await Deno.readTextFile(copy)).includes("forgotten"));
+  assert.ok((await Deno.readTextFile(`${path}-wal`)).includes("forgotten"));
+  await store.emptyLog();
+  assert.deepEqual([await logSize(), (await Deno.readTextFile(path)).includes("forgotten")], [0, false]);
   await store.close();
   await Deno.remove(folder, { recursive: true });
 });

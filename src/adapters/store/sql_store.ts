@@ -1,7 +1,7 @@
 // The store over SQL: what both engines share. An engine supplies its write connections and a connection to read from.
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
-import { type Clock, iso } from "@/core/time/clock.ts";
+import { type Clock, iso, nextTick } from "@/core/time/clock.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import type { CommitResult, Dialect, EventLog, Store, Transaction } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
@@ -22,9 +22,14 @@ type Engine = {
   reads?: Pick<SqlSession, "run"> & { close(): Promise<void> };
   /** A connection that waits for as long as a migration takes. Absent = an ordinary one does. */
   migrationWriter?: () => SqlConnection;
+  /** Returns `false` while a batch is written. Absent = the engine's log is its own affair. */
+  emptyLog?: () => boolean;
 };
 
 export type StoreOptions = { clock: Clock };
+
+/** Ticks within which a batch ends, or the log is emptied next time. */
+const EMPTY_TRIES = 1000;
 
 export class SqlStore<Tables> implements Store<Tables> {
   /** What is read of the store inside a `write`, which should read its transaction: joins it, or is refused, as in tests. */
@@ -86,6 +91,11 @@ export class SqlStore<Tables> implements Store<Tables> {
   async checkHealth(): Promise<void> {
     // Where reads have connections of their own, those may fail by themselves.
     await Promise.all([this.#healthcheck.run(), this.#engine.reads?.run("select 1", [])]);
+  }
+
+  async emptyLog(): Promise<void> {
+    const { emptyLog } = this.#engine;
+    for (let tries = 0; tries < EMPTY_TRIES && emptyLog?.() === false; tries++) await nextTick();
   }
 
   async migrate(modules?: readonly MigrationOwner[]): Promise<void> {

@@ -145,6 +145,13 @@ export class SqliteConnection implements SqlConnection {
     this.#cache.endBatch();
   }
 
+  /** Stores what the log has in the file, and empties it; returns `false` in a transaction. */
+  emptyLog(): boolean {
+    // A backup that still reads the log keeps it as it is.
+    if (!this.#isOpen) this.control("pragma wal_checkpoint(truncate)");
+    return !this.#isOpen;
+  }
+
   // deno-lint-ignore require-await
   async close(): Promise<void> {
     this.#statements.clear();

@@ -31,7 +31,9 @@ export function openSqliteStore<Tables>(
     dialect: "sqlite",
     writers: [connection],
     rules: { isExclusive: true, beforeSavepoint: "", gather: gatherWhenBusy() },
-    ...(isFile ? { reads: new SqliteConnection(path, cache, { isReadOnly: true }) } : {}),
+    ...(isFile
+      ? { reads: new SqliteConnection(path, cache, { isReadOnly: true }), emptyLog: () => connection.emptyLog() }
+      : {}),
   }, options);
 }
 
