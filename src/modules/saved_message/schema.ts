@@ -24,9 +24,10 @@ export type SavedMessage = z.output<typeof SavedMessage>;
 
 export const SavedMessagePut = z.strictObject({
   id: MessageId,
-  state: State.default("open"),
-  remindAt: TimeInput.nullable().default(null).describe(
-    "When to notify the caller of the message, at most one year ahead; null: not. One that is done has no reminder",
+  state: State.optional().describe("Default: as it is; open with a new reminder, and when it is saved first"),
+  remindAt: TimeInput.nullable().optional().describe(
+    "When to notify the caller of the message, at most one year ahead; null: not. One that is done has no reminder. " +
+      "Default: as it is",
   ),
 });
 export type SavedMessagePut = z.output<typeof SavedMessagePut>;

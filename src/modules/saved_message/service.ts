@@ -40,11 +40,11 @@ export class SavedMessageService {
   }
 
   /** Saves a message, or changes how it is saved; idempotent. */
-  put(context: Context, { id: messageId, state, remindAt }: SavedMessagePut): Promise<SavedMessage> {
+  put(context: Context, { id: messageId, ...given }: SavedMessagePut): Promise<SavedMessage> {
     const { tenantId, principalId } = context.actor;
     const { store, clock, messages } = this.#deps;
     const now = clock.now();
-    if (remindAt !== null && state === "done") {
+    if (given.state === "done" && (given.remindAt ?? null) !== null) {
       throw Fault.forField("/remindAt", "not_allowed", "expected no reminder of a message that is done");
     }
     return store.write(async (tx) => {
@@ -53,6 +53,7 @@ export class SavedMessageService {
       await tx.lock(tenantId, principalStream(principalId));
       const saved = new SavedMessageStore(tx.db);
       const before = await saved.findOwn(context.actor, messageId);
+      const { state, remindAt } = planned(given, before);
       if (before?.state === state && before.remind_at === remindAt) return presentSaved(before);
       const at = remindAt === null ? undefined : Date.parse(remindAt);
       if (at !== undefined && before?.remind_at !== remindAt && (at <= now || at > now + REMINDER_AHEAD_MS)) {
@@ -110,6 +111,18 @@ export class SavedMessageService {
       await tx.emit(...removedEvents(tenantId, [row]));
     });
   }
+}
+
+/** How a message is saved after a call. */
+function planned(
+  { state, remindAt }: Omit<SavedMessagePut, "id">,
+  before: SavedMessageRow | undefined,
+): Pick<SavedMessage, "state" | "remindAt"> {
+  const next = state ?? (remindAt ? "open" : before?.state ?? "open");
+  return {
+    state: next,
+    remindAt: next === "done" ? null : remindAt === undefined ? before?.remind_at ?? null : remindAt,
+  };
 }
 
 /** The job that notifies of a saved message; one that moved or was removed does nothing at its earlier time. */

@@ -25,7 +25,7 @@ const MORNING_HOUR = 9;
 const pathOf = (id: string): string => `v1/messages/${encodeURIComponent(id)}/saved`;
 
 export async function saveMessage({ id }: Message): Promise<void> {
-  await call("PUT", pathOf(id), {});
+  await call("PUT", pathOf(id), { state: "open" });
   notify("Saved. It is listed in Later");
 }
 

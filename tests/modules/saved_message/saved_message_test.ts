@@ -79,7 +79,8 @@ testOnEngines("a reminder of a saved message notifies once, and only who may rea
   const put = ({ id }: { id: string }, body: unknown) => bob.put(`/v1/messages/${id}/saved`, body);
   for (const message of [plan, moved, dropped, done, hidden]) ok(await put(message, soon));
   ok(await put(moved, later));
-  ok(await put(dropped, {}));
+  ok(await put(dropped, { remindAt: null }));
+  assert.equal(ok(await put(plan, { state: "open" })).remindAt, soon.remindAt);
   ok(await put(done, { state: "done" }));
   assertProblem(await put(plan, { ...later, state: "done" }), 422, "validation_failed");
   assertProblem(await put(plan, { remindAt: new Date(gateway.clock.now()).toISOString() }), 422, "validation_failed");
