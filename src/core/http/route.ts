@@ -71,6 +71,7 @@ export type Route = {
   hasNoTimeout?: true;
   /** Codes of the handler besides those of every route. */
   faults?: readonly FaultCode[];
+  /** Read when the OpenAPI document is made, which few processes do: a getter where it has schemas. */
   document: RouteDocument;
 } & RouteHandler;
 

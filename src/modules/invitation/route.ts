@@ -37,14 +37,19 @@ export function joinRoute(invitations: InvitationService): Route {
       "unknown_field",
       "rate_limited",
     ],
-    document: {
-      requestBody: { required: true, content: { "application/json": { schema: routeSchema(Join), example: EXAMPLE } } },
-      responses: {
-        "201": {
-          description: "The principal and its new token",
-          content: { "application/json": { schema: JOINED } },
+    get document() {
+      return {
+        requestBody: {
+          required: true,
+          content: { "application/json": { schema: routeSchema(Join), example: EXAMPLE } },
         },
-      },
+        responses: {
+          "201": {
+            description: "The principal and its new token",
+            content: { "application/json": { schema: joinedSchema() } },
+          },
+        },
+      };
     },
     async handle(request, call) {
       const client = clientOf(request, call.ip);
@@ -56,6 +61,9 @@ export function joinRoute(invitations: InvitationService): Route {
 }
 
 /** The document already has a schema of principals. */
-const JOINED = routeSchema(
-  Joined.extend({ principal: z.unknown().meta({ $ref: "#/components/schemas/Principal" }).describe("The principal") }),
-);
+const joinedSchema = (): Record<string, unknown> =>
+  routeSchema(
+    Joined.extend({
+      principal: z.unknown().meta({ $ref: "#/components/schemas/Principal" }).describe("The principal"),
+    }),
+  );

@@ -89,14 +89,16 @@ function clientRoute({ requests }: Deps): Route {
     auth: "public",
     rate: AUTHORIZE_RATE,
     faults: ["not_found", "rate_limited"],
-    document: {
-      examples: { id: "5kXGd0GBYhH2cWd0sYtS0Q" },
-      responses: {
-        "200": {
-          description: "The application, as it names itself",
-          content: { "application/json": { schema: routeSchema(OauthClient) } },
+    get document() {
+      return {
+        examples: { id: "5kXGd0GBYhH2cWd0sYtS0Q" },
+        responses: {
+          "200": {
+            description: "The application, as it names itself",
+            content: { "application/json": { schema: routeSchema(OauthClient) } },
+          },
         },
-      },
+      };
     },
     handle: (_request, { params: { id = "" } }) => Response.json(clientOf(requests.require(id))),
   };

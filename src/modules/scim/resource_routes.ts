@@ -6,7 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { publicAddressOf } from "@/core/http/public_address.ts";
 import { clientOf, matchesIfNoneMatch } from "@/core/http/request.ts";
 import { withoutUndefined } from "@/core/patch.ts";
-import { type Route, type RouteCall, type RouteForm, routeSchema } from "@/core/http/route.ts";
+import { type Route, type RouteCall, type RouteDocument, type RouteForm, routeSchema } from "@/core/http/route.ts";
 import type { ScimCall } from "./call.ts";
 import { PAGE_MAX } from "./discovery.ts";
 import { FILTER_MAX_CHARS } from "./filter.ts";
@@ -80,7 +80,12 @@ const TYPE_OF_CODE: Readonly<Record<string, string>> = { conflict: "uniqueness",
 const FORM: RouteForm = {
   type: TYPE,
   below: "/scim/v2/",
-  failure: { name: "ScimError", schema: routeSchema(ScimError) },
+  failure: {
+    name: "ScimError",
+    get schema() {
+      return routeSchema(ScimError);
+    },
+  },
   describe(fault) {
     const status = fault.spec.status === 422 ? 400 : fault.spec.status;
     const own = fault.errors.find(({ code }) => ERROR_TYPES.has(code))?.code;
@@ -130,9 +135,11 @@ function readRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] 
       ...routeOf(kind, "list"),
       method: "GET",
       path: kind.path,
-      document: {
-        parameters: [...listParameters(kind), ...PROJECTION],
-        responses: { "200": success(`A page of ${many}`, routeSchema(kind.page)) },
+      get document() {
+        return {
+          parameters: [...listParameters(kind), ...PROJECTION],
+          responses: { "200": success(`A page of ${many}`, routeSchema(kind.page)) },
+        };
       },
       async handle(request: Request, call: Call) {
         return respond(call, await pageOf([kind], { call, request, publicUrl }, parse(Query, queryOf(request))));
@@ -144,13 +151,15 @@ function readRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] 
       method: "GET",
       path: `${kind.path}/:id`,
       faults: ["not_found"],
-      document: {
-        examples: { id: kind.exampleId },
-        parameters: PROJECTION,
-        responses: {
-          "200": success(`The ${one}`, routeSchema(kind.shown)),
-          "304": { description: "As in If-None-Match" },
-        },
+      get document() {
+        return {
+          examples: { id: kind.exampleId },
+          parameters: PROJECTION,
+          responses: {
+            "200": success(`The ${one}`, routeSchema(kind.shown)),
+            "304": { description: "As in If-None-Match" },
+          },
+        };
       },
       async handle(request: Request, call: Call) {
         const resource = await kind.read(call.actor, idOf(call), projectionOf(request));
@@ -172,9 +181,12 @@ export function searchRoute(
     ...named,
     tenant: "admin",
     method: "POST",
-    document: {
-      requestBody: given(SearchRequest.partial().meta({ title: "ScimSearch" }), { filter, startIndex: 1, count: 10 }),
-      responses: { "200": success("A page of what was found", kinds.length === 1 ? routeSchema(page) : {}) },
+    get document() {
+      const example = { filter, startIndex: 1, count: 10 };
+      return {
+        requestBody: given(SearchRequest.partial().meta({ title: "ScimSearch" }), example),
+        responses: { "200": success("A page of what was found", kinds.length === 1 ? routeSchema(page) : {}) },
+      };
     },
     async handle(request: Request, call: Call) {
       const { attributes, excludedAttributes, ...question } = parse(SearchRequest, readJson(call.body));
@@ -215,10 +227,7 @@ async function pageOf(
 }
 
 function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[] {
-  const { one } = kind.called;
   const change = { path: `${kind.path}/:id`, faults: ["not_found", "conflict", "version_mismatch"] } as const;
-  const requestBody = given(kind.given, kind.example);
-  const whole = success(`The ${one}`, routeSchema(kind.shown));
   return [
     {
       ...routeOf(kind, "create"),
@@ -226,7 +235,9 @@ function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[]
       method: "POST",
       path: kind.path,
       faults: ["conflict"],
-      document: { requestBody, responses: { "201": whole } },
+      get document() {
+        return writeDocument(kind, "create");
+      },
       async handle(request: Request, call: Call) {
         const resource = await kind.create(callOf(call, request), readJson(call.body));
         return respondOne(call, request, resource, publicUrl, 201);
@@ -236,7 +247,9 @@ function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[]
       ...routeOf(kind, "replace"),
       ...change,
       method: "PUT",
-      document: { examples: { id: kind.exampleId }, requestBody, responses: { "200": whole } },
+      get document() {
+        return writeDocument(kind, "replace");
+      },
       async handle(request: Request, call: Call) {
         const resource = await kind.replace(callOf(call, request), idOf(call), readJson(call.body));
         return respondOne(call, request, resource, publicUrl);
@@ -246,12 +259,8 @@ function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[]
       ...routeOf(kind, "update"),
       ...change,
       method: "PATCH",
-      document: {
-        examples: { id: kind.exampleId },
-        requestBody: given(Patch, { Operations: [kind.patchExample] }),
-        responses: kind.patchesSilently === true
-          ? { "200": whole, "204": { description: "Changed; `attributes` were not asked for" } }
-          : { "200": whole },
+      get document() {
+        return writeDocument(kind, "update");
       },
       async handle(request: Request, call: Call) {
         const { Operations } = parse(Patch, readJson(call.body));
@@ -274,6 +283,22 @@ function writeRoutes(kind: ResourceKind, publicUrl: string | undefined): Route[]
       },
     },
   ];
+}
+
+function writeDocument(kind: ResourceKind, verb: "create" | "replace" | "update"): RouteDocument {
+  const whole = success(`The ${kind.called.one}`, routeSchema(kind.shown));
+  if (verb === "create") return { requestBody: given(kind.given, kind.example), responses: { "201": whole } };
+  const examples = { id: kind.exampleId };
+  if (verb === "replace") {
+    return { examples, requestBody: given(kind.given, kind.example), responses: { "200": whole } };
+  }
+  return {
+    examples,
+    requestBody: given(Patch, { Operations: [kind.patchExample] }),
+    responses: kind.patchesSilently === true
+      ? { "200": whole, "204": { description: "Changed; `attributes` were not asked for" } }
+      : { "200": whole },
+  };
 }
 
 function routeOf({ noun, summaries, bodyMaxBytes }: ResourceKind, verb: Verb) {

@@ -33,17 +33,19 @@ export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Ro
       "unknown_field",
       "rate_limited",
     ],
-    document: {
-      requestBody: {
-        required: true,
-        content: { "application/json": { schema: routeSchema(Refresh), example: EXAMPLE } },
-      },
-      responses: {
-        "200": {
-          description: "New access token and refresh token",
-          content: { "application/json": { schema: routeSchema(Refreshed) } },
+    get document() {
+      return {
+        requestBody: {
+          required: true,
+          content: { "application/json": { schema: routeSchema(Refresh), example: EXAMPLE } },
         },
-      },
+        responses: {
+          "200": {
+            description: "New access token and refresh token",
+            content: { "application/json": { schema: routeSchema(Refreshed) } },
+          },
+        },
+      };
     },
     async handle(_request, call) {
       const { refreshToken } = parse(Refresh, call.body);
