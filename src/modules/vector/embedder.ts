@@ -33,6 +33,8 @@ const RENEW_MS = 10_000;
 const PAUSE_MS = 5000;
 /** Until a configuration that cannot work is tried again. */
 const MISCONFIGURED_MS = 10 * MINUTE_MS;
+/** Of no meaning, and nobody's. */
+const PROBE = "text";
 
 const log = logOf("vector");
 
@@ -182,7 +184,7 @@ export class Embedder {
     return works;
   }
 
-  /** Embeds resources; where the provider refuses a text, each by itself. */
+  /** Embeds resources; where the provider refuses a text, each by itself. One fails only if the provider takes other texts. */
   async #embedGroup(space: SpaceRow, group: readonly Work[]): Promise<void> {
     try {
       for (const work of group) work.vectors = [];
@@ -197,9 +199,19 @@ export class Embedder {
         for (const work of group) await this.#embedGroup(space, [work]);
         return;
       }
+      await this.#assertWorks(space);
       return await this.#store(space, group, "failed");
     }
     await this.#store(space, group, "stored");
+  }
+
+  /** Throws `Paused` if a text is refused that none should refuse: the account or the model is, whatever the status says. */
+  async #assertWorks(space: SpaceRow): Promise<void> {
+    try {
+      await this.#call(space, [PROBE]);
+    } catch (thrown) {
+      throw thrown instanceof ModelError ? new Paused(thrown.code, MISCONFIGURED_MS) : thrown;
+    }
   }
 
   /** Throws a `ModelError` if the texts are refused, `Paused` for any other failure. */

@@ -255,6 +255,32 @@ testOnEngines("a text that the model refuses fails by itself", async (engine) =>
   assert.deepEqual([body.stored, body.failed, body.pending, body.building], [2, 1, 0, null]);
 });
 
+testOnEngines(
+  "while a provider refuses every text, such as without credit, none fails and all wait",
+  async (engine) => {
+    await using opened = await openVectorGateway(engine);
+    const { gateway, models } = opened;
+    const alice = await gateway.as("alice", { role: "owner" });
+    await createRoom(alice, ["a boiler", "a pump", "a valve"]);
+    await embedAll(gateway, alice);
+    models.embedder = () => {
+      throw new ModelError("request_refused", { isRetryable: false });
+    };
+    await createRoom(alice, ["a pipe", "a tap"]);
+    await searchWhileModelFails(alice, { query: "pipe", mode: "hybrid" });
+    const calls = models.embedded.length;
+    await gateway.runJobs();
+    const { body } = await alice.get(STATUS);
+    assert.deepEqual([body.stored, body.failed, body.pending], [3, 0, 2]);
+    assert.equal(body.pausedCode, "request_refused");
+    assert.ok(models.embedded.length - calls <= 3, "it is asked no more until later");
+    models.embedder = (text) => hashingVector(text);
+    gateway.clock.advance(11 * 60_000);
+    await gateway.runJobs();
+    assert.equal((await alice.get(STATUS)).body.stored, 5);
+  },
+);
+
 testOnEngines("a provider that returns wrong vectors is no longer called, and search continues", async (engine) => {
   await using opened = await openVectorGateway(engine);
   const { gateway, models } = opened;
