@@ -42,7 +42,7 @@ export type Module = ModuleApi & {
   migrations?: readonly Migration[];
   jobs?: readonly JobKind[];
   /** Jobs that are enqueued in the transaction of a change; `id` is the principal, or the token that ended. */
-  jobsOn?: Readonly<Partial<Record<PrincipalChange, (tenantId: string, id: string) => JobDraft>>>;
+  jobsOn?: Readonly<Partial<Record<PrincipalChange, (tenantId: string, id: string) => JobDraft | JobDraft[]>>>;
   /** Leases of work that is no job. */
   leases?: Leases;
   /** Makes the module's resources searchable, by kind. */

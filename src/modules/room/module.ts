@@ -109,7 +109,11 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
     ],
     onCommit: (events) => receipts.onCommit(events),
     stop: () => receipts.stop(),
-    jobsOn: { disabled: ownershipTransferJob, enabled: ownershipClaimJob, profile: profileJob },
+    jobsOn: {
+      disabled: (...ids) => [ownershipTransferJob(...ids), profileJob(...ids)],
+      enabled: (...ids) => [ownershipClaimJob(...ids), profileJob(...ids)],
+      profile: profileJob,
+    },
     canRead: { room: async (actor, ids, db) => new Set((await roomAccess.findMany(actor, ids, db)).keys()) },
     gauges: [memberGauge(platform, deps.exposesRoomIds)],
     members,

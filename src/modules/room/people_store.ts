@@ -3,12 +3,11 @@ import { type Kysely, sql } from "kysely";
 import { queryInChunks } from "@/core/page.ts";
 import { membersWithPrincipal, PROFILE_COLUMNS, type ProfileColumns, type RoomTables } from "./store.ts";
 
-export type PersonRow = ProfileColumns & Pick<RoomTables["principal"], "id" | "owner_id" | "is_disabled">;
+export type PersonRow = ProfileColumns & Pick<RoomTables["principal"], "id" | "owner_id">;
 
 const PERSON_COLUMNS = [
   "principal.id",
   "principal.owner_id",
-  "principal.is_disabled",
   ...PROFILE_COLUMNS,
 ] as const;
 

@@ -124,9 +124,9 @@ export function roomChanges(was: RoomRow, is: RoomRow): Changes<SharedRoom> & { 
 export function profileFields(
   row: ProfileColumns,
   now: number,
-): Pick<Member, "kind" | "handle" | "displayName" | "avatarFileId" | "status"> {
-  const { kind, handle, display_name: displayName, avatar_file_id: avatarFileId } = row;
-  return { kind, handle, displayName, avatarFileId, status: presentStatus(row, now) };
+): Pick<Member, "kind" | "handle" | "displayName" | "avatarFileId" | "status" | "disabled"> {
+  const { kind, handle, display_name: displayName, avatar_file_id: avatarFileId, is_disabled } = row;
+  return { kind, handle, displayName, avatarFileId, status: presentStatus(row, now), disabled: is_disabled === 1 };
 }
 
 export function roomEvent(by: Actor | { tenantId: string }, roomId: string, type: string, data: unknown): EventDraft {

@@ -1,4 +1,4 @@
-// Publishes the changed name, handle, picture or status of a principal in its rooms.
+// Publishes the changed name, handle, picture or status of a principal in its rooms, and that it was disabled or enabled.
 import { nextSlice } from "@/core/caller.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { roomStream } from "@/core/event/event.ts";

@@ -101,6 +101,7 @@ export const Member = z.object({
     "Current profile picture; every principal that can see this one may read its content",
   ),
   status: Status.nullable().describe("Current status; null if none"),
+  disabled: z.boolean().describe("Whether the principal is disabled in the tenant"),
   role: RoomRole,
   joinedAt: z.iso.datetime(),
   lastReadSeq: z.int().nullable().describe(
@@ -327,6 +328,7 @@ export const ROOM_EVENTS: readonly EventType[] = eventTypes("room.read", [
       displayName: z.string().optional().describe("When the member joined; absent for members added by an import"),
       avatarFileId: z.string().nullable().optional(),
       status: Status.nullable().optional(),
+      disabled: z.boolean().optional(),
       room: shortenedSchema(SharedRoom, LONG_FIELDS).optional(),
       omitted: OmittedFields.optional(),
       lastReadSeq: z.int().optional(),
@@ -336,17 +338,18 @@ export const ROOM_EVENTS: readonly EventType[] = eventTypes("room.read", [
     type: "member.updated",
     streams: ["room", "principal"],
     summary:
-      "A member's role was changed (principal), or a member's name, handle, picture or status. Without an actor: the " +
-      "ownership was transferred because the owner was disabled, or name, handle, picture or status changed, which " +
-      "is published with a short delay and only the last of several changes",
+      "A member's role was changed (principal), or a member's name, handle, picture or status, or the member was disabled " +
+      "or enabled. Without an actor: the ownership was transferred because the owner was disabled, or what else is " +
+      "named here changed, which is published with a short delay and only the last of several changes",
     data: memberData.extend({
       kind: PrincipalKind.optional(),
       handle: z.string().nullable().optional(),
       displayName: z.string().optional().describe(
-        "With `kind`, `handle`, `avatarFileId` and `status`; absent if only the role changed",
+        "With `kind`, `handle`, `avatarFileId`, `status` and `disabled`; absent if only the role changed",
       ),
       avatarFileId: z.string().nullable().optional(),
       status: Status.nullable().optional(),
+      disabled: z.boolean().optional(),
     }),
   },
   {

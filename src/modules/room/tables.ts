@@ -68,10 +68,18 @@ export const PROFILE_COLUMNS = [
   "principal.status_text",
   "principal.status_emoji",
   "principal.status_until",
+  "principal.is_disabled",
 ] as const;
 export type ProfileColumns = Pick<
   RoomTables["principal"],
-  "kind" | "handle" | "display_name" | "avatar_file_id" | "status_text" | "status_emoji" | "status_until"
+  | "kind"
+  | "handle"
+  | "display_name"
+  | "avatar_file_id"
+  | "status_text"
+  | "status_emoji"
+  | "status_until"
+  | "is_disabled"
 >;
 /** A member with the profile of the principal. */
 export type ListedMember = MemberRow & ProfileColumns;

@@ -50,6 +50,7 @@ testOnEngines(
       displayName: "Bobby",
       avatarFileId,
       status: null,
+      disabled: false,
     });
     const [after] = ok(await alice.get(`/v1/rooms/${roomId}/members`)).items.slice(1);
     const { principalId: _id, roomId: _room, memberCount: _count, ...shown } = data;
@@ -67,6 +68,23 @@ testOnEngines(
     );
   },
 );
+
+testOnEngines("that a member is disabled or enabled is published in every room", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await createCallers(gateway, "alice", "bob");
+  const admin = await gateway.as("root", { role: "admin" });
+  const roomId = await createRoom(alice, ["bob"]);
+  for (const disabled of [true, false]) {
+    const { seq } = (await readRoomEvents(alice, roomId)).at(-1) ?? assert.fail();
+    ok(await admin.patch("/v1/collaboration/principals/bob", { disabled }));
+    await gateway.runJobs();
+    const events = await readRoomEvents(alice, roomId, seq);
+    assert.deepEqual(events.map(({ type, data }) => [type, data.principalId, data.disabled]), [
+      ["member.updated", "bob", disabled],
+    ]);
+    assert.equal(ok(await alice.get(`/v1/rooms/${roomId}/members`)).items[1].disabled, disabled);
+  }
+});
 
 testOnEngines("private and unchanged fields are not published", async (environment) => {
   await using gateway = await openGateway(environment);
