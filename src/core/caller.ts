@@ -197,6 +197,13 @@ export async function runInSlices<Result>(work: Steps<Result>, pause = nextSlice
   }
 }
 
+/** Runs all of the work in this tick: it is known to be short. */
+export function runAtOnce<Result>(work: Steps<Result>): Result {
+  let step = work.next();
+  while (step.done !== true) step = work.next();
+  return step.value;
+}
+
 /** Runs synchronous work and charges its time to the current account. */
 export function measureCpu<Result>(work: () => Result): Result {
   const account = currentAccount();

@@ -11,6 +11,8 @@ export const EXCEPTIONS_MAX = 500;
 export const RANGE_DAYS_MAX = 366;
 export const OCCURRENCES_MAX = 5000;
 export const FREEBUSY_MAX = 50;
+/** Busy times of one response: a month of fifty people, with a dozen a day. */
+export const BUSY_MAX = 20_000;
 /** Occurrences of a series that `ifFree` checks: a year of daily ones. */
 export const IF_FREE_MAX = 366;
 export const IMPORT_MAX_BYTES = 1024 * 1024;

@@ -1,6 +1,6 @@
 // Events: created, read, listed and responded to; and free/busy times.
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
-import { createYielder } from "@/core/caller.ts";
+import { createYielder, runInSlices } from "@/core/caller.ts";
 import { roomStream } from "@/core/event/event.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -14,9 +14,9 @@ import { assertCanCheckBusy, type CalendarAccess } from "./access.ts";
 import { AgendaStore } from "./agenda_store.ts";
 import { busyTimes } from "./busy.ts";
 import { resolveAttendees, resolveRule, resolveTiming } from "./event_input.ts";
-import { OCCURRENCES_MAX, RANGE_DAYS_MAX } from "./limits.ts";
+import { BUSY_MAX, OCCURRENCES_MAX, RANGE_DAYS_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
-import { filterOverlapping, findOccurrence, type Occurrence, occurrencesBetween } from "./recurrence/occurrence.ts";
+import { filterOverlapping, findOccurrence, findOccurrences, type Occurrence } from "./recurrence/occurrence.ts";
 import { presentEntry, presentEvent, type Reader } from "./presenter.ts";
 import type {
   CalendarEntry,
@@ -37,7 +37,7 @@ import { instantOf } from "./time_zone.ts";
 const LIST_BUDGET_MS = 200;
 
 /** A list item: an event or one occurrence, presented only if it is on the page. */
-type ListItem = { startAt: string; id: string; occurrence: string; present: () => CalendarEntry };
+type ListItem = { startAt: number; id: string; occurrence: string; present: () => CalendarEntry };
 
 type Deps = {
   store: Store<CalendarTables>;
@@ -117,7 +117,7 @@ export class CalendarService {
     const bind = ["event.list", actor.tenantId, actor.principalId, query];
     const after = this.#deps.cursors.decode(cursor, bind)?.join(" ");
     const { items, truncated } = await this.#listItems(context, query, from, to);
-    const keyOf = ({ startAt, id, occurrence }: ListItem): [string, string, string] => [startAt, id, occurrence];
+    const keyOf = ({ startAt, id, occurrence }: ListItem): [string, string, string] => [iso(startAt), id, occurrence];
     const remaining = after === undefined ? items : items.filter((item) => keyOf(item).join(" ") > after);
     const page = this.#deps.cursors.page(remaining.slice(0, limit + 1), limit, bind, keyOf, ({ present }) => present());
     return { ...page, truncated };
@@ -133,7 +133,6 @@ export class CalendarService {
     const { db } = this.#deps.store;
     const stores = { events: new CalendarStore(db), agenda: new AgendaStore(db) };
     const { busy, truncated } = await busyTimes(stores, {
-      yieldIfDue: createYielder(),
       tenantId: actor.tenantId,
       principalIds: ids,
       from,
@@ -141,8 +140,12 @@ export class CalendarService {
       timeZone,
     });
     return {
-      busy: busy.map(({ principalId, startAt, endAt }) => ({ principalId, start: iso(startAt), end: iso(endAt) })),
-      truncated,
+      busy: busy.slice(0, BUSY_MAX).map(({ principalId, startAt, endAt }) => ({
+        principalId,
+        start: iso(startAt),
+        end: iso(endAt),
+      })),
+      truncated: truncated || busy.length > BUSY_MAX,
     };
   }
 
@@ -224,38 +227,40 @@ export class CalendarService {
       OCCURRENCES_MAX + 1,
     );
     const ids = await filterOverlapping(agenda, tenantId, summaries.slice(0, OCCURRENCES_MAX), [from, to], yieldIfDue);
-    const events = await new CalendarStore(db).findAggregates(tenantId, ids, yieldIfDue);
-    const levelOf = await this.#deps.access.levels(actor, events);
     const items: ListItem[] = [];
     let truncated = summaries.length > OCCURRENCES_MAX;
     let spentMs = 0;
-    for (const event of events) {
-      const level = levelOf(event);
-      // Attendance is visible to readers with full access only.
-      if (level === undefined || (level === "busy" && attendeeId !== undefined)) continue;
-      if (spentMs > LIST_BUDGET_MS || items.length > 2 * OCCURRENCES_MAX) {
-        truncated = true;
-        break;
+    for await (const events of new CalendarStore(db).aggregatesInChunks(tenantId, ids)) {
+      const levelOf = await this.#deps.access.levels(actor, events);
+      for (const event of events) {
+        const level = levelOf(event);
+        // Attendance is visible to readers with full access only.
+        if (level === undefined || (level === "busy" && attendeeId !== undefined)) continue;
+        if (spentMs > LIST_BUDGET_MS || items.length > 2 * OCCURRENCES_MAX) return listed(items, true);
+        const found = await runInSlices(findOccurrences(event, from, to, expand ? undefined : 1));
+        const reader = { principalId, level };
+        if (expand) items.push(...found.items.map((item) => listItemOf(event, reader, item)));
+        else if (found.items.length > 0) items.push(listItemOf(event, reader));
+        truncated ||= expand && found.truncated;
+        spentMs += found.engineMs;
+        await yieldIfDue();
       }
-      const found = occurrencesBetween(event, from, to, expand ? undefined : 1);
-      const reader = { principalId, level };
-      if (expand) items.push(...found.items.map((item) => listItemOf(event, reader, item)));
-      else if (found.items.length > 0) items.push(listItemOf(event, reader));
-      truncated ||= expand && found.truncated;
-      spentMs += found.engineMs;
-      await yieldIfDue();
     }
-    items.sort((a, b) => compare(a.startAt, b.startAt) || compare(a.id, b.id) || compare(a.occurrence, b.occurrence));
-    if (items.length > OCCURRENCES_MAX) truncated = true;
-    return { items: items.slice(0, OCCURRENCES_MAX), truncated };
+    return listed(items, truncated);
   }
+}
+
+/** The first items, in their order. */
+function listed(items: ListItem[], truncated: boolean): { items: ListItem[]; truncated: boolean } {
+  items.sort((a, b) => a.startAt - b.startAt || compare(a.id, b.id) || compare(a.occurrence, b.occurrence));
+  return { items: items.slice(0, OCCURRENCES_MAX), truncated: truncated || items.length > OCCURRENCES_MAX };
 }
 
 function listItemOf(event: EventAggregate, reader: Reader, occurrence?: Occurrence): ListItem {
   const startAt = occurrence?.startAt ?? instantOf(event.row.start_local, event.row.time_zone);
   const name = occurrence?.name ?? "";
   return {
-    startAt: iso(startAt),
+    startAt,
     id: event.row.id,
     occurrence: name,
     present: () => presentEntry(event, reader, occurrence),

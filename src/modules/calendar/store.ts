@@ -1,5 +1,5 @@
 // SQL of calendars.
-import { inChunks, queryInChunks, type RowSelection } from "@/core/page.ts";
+import { inChunks, type RowSelection } from "@/core/page.ts";
 import type { Kysely } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
 import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
@@ -112,8 +112,8 @@ export function calendarOf(row: Pick<EventRow, "room_id" | "visibility" | "creat
 }
 
 const PARTS = ["calendar_override", "calendar_attendee", "calendar_rsvp"] as const;
-/** Loaded without yielding. */
-const EVENTS_PER_TICK = 500;
+/** Loaded at once. */
+const EVENTS_PER_CHUNK = 50;
 const ROWS_PER_INSERT = 1000;
 
 export class CalendarStore {
@@ -200,13 +200,21 @@ export class CalendarStore {
     ids: readonly string[],
     yieldIfDue?: () => Promise<unknown>,
   ): Promise<EventAggregate[]> {
-    const events = await queryInChunks(ids, async (some) => {
-      const loaded = await this.loadAggregates(tenantId, await this.rows(tenantId, { ids: some }));
+    const events: EventAggregate[] = [];
+    for await (const some of this.aggregatesInChunks(tenantId, ids)) {
+      events.push(...some);
       await yieldIfDue?.();
-      return loaded;
-    }, EVENTS_PER_TICK);
-    const aggregates = new Map(events.map((event) => [event.row.id, event]));
-    return ids.flatMap((id) => aggregates.get(id) ?? []);
+    }
+    return events;
+  }
+
+  /** The same, few at a time: each may have 200 attendees, and thousands of parts. */
+  async *aggregatesInChunks(tenantId: string, ids: readonly string[]): AsyncGenerator<EventAggregate[]> {
+    for (const some of inChunks(ids, EVENTS_PER_CHUNK)) {
+      const events = await this.loadAggregates(tenantId, await this.rows(tenantId, { ids: some }));
+      const byId = new Map(events.map((event) => [event.row.id, event]));
+      yield some.flatMap((id) => byId.get(id) ?? []);
+    }
   }
 
   /** The events of these rows, at most a statement's worth, with all their parts. */

@@ -1,6 +1,6 @@
 // Writes events to the store with their stream events, meeting, search entry, next reminder and invitations.
 import type { Actor } from "@/core/actor.ts";
-import { createYielder } from "@/core/caller.ts";
+import { runInSlices } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso, nextTick } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -18,7 +18,7 @@ import { busyTimes } from "./busy.ts";
 import { attachNamedFiles, eventFileOwner } from "./files.ts";
 import { IF_FREE_MAX } from "./limits.ts";
 import type { EventMeetings } from "./meetings.ts";
-import { currentOccurrence, type Occurrence, occurrencesBetween, timeBounds } from "./recurrence/occurrence.ts";
+import { currentOccurrence, findOccurrences, type Occurrence, timeBounds } from "./recurrence/occurrence.ts";
 import { presentEntry } from "./presenter.ts";
 import { reminderJob } from "./reminders.ts";
 import type { SCOPES } from "./schema.ts";
@@ -268,7 +268,10 @@ export class EventWriter {
     const only = scope === "this" ? occurrence : undefined;
     const from = only?.startAt ?? Math.max(Date.parse(row.from_at), now - DAY_MS);
     const own = only === undefined
-      ? occurrencesBetween(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX, IF_FREE_MS)
+      ? await runInSlices(
+        findOccurrences(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX, IF_FREE_MS),
+        nextTick,
+      )
       : { items: [only], truncated: false };
     const { items } = own;
     if (items.length === 0) return;
@@ -282,7 +285,7 @@ export class EventWriter {
       to: Math.max(...items.map(({ endAt }) => endAt)),
       timeZone: row.time_zone ?? "UTC",
       except: row.id,
-      yieldIfDue: createYielder(nextTick),
+      pause: nextTick,
     });
     const clash = busy.find((time) => items.some((item) => item.startAt < time.endAt && item.endAt > time.startAt));
     if (clash !== undefined) {

@@ -6,6 +6,8 @@ import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { parseIcs } from "@/modules/calendar/ics/file.ts";
 import { assertYields } from "../../cpu_time.ts";
 import { testOnEngines } from "../../engines.ts";
+import { countTicks } from "../../wait.ts";
+import { createCaller } from "../fixtures.ts";
 import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";
 
 /** The maximum of a file. */
@@ -64,6 +66,52 @@ Deno.test("an import expands a series once, to check its rule", async () => {
   using _between = { [Symbol.dispose]: () => void (RRuleTemporal.prototype.between = between) };
   await gateway.runJobs();
   assert.equal(asked, 50);
+});
+
+Deno.test("occurrences of a series are found in slices, for a list and for free/busy times", async () => {
+  await using fixture = await openCalendarFixture();
+  const { alice } = fixture;
+  const start = { dateTime: "2026-01-05T09:00:00", timeZone: "UTC" };
+  const rrule = "FREQ=HOURLY;BYDAY=MO";
+  expectStatus(await alice.post(`${CALENDAR}/events`, { title: "Often", start, durationMinutes: 15, rrule }), 201);
+  const range = { from: "2026-01-01T00:00:00Z", to: "2026-10-01T00:00:00Z" };
+  const { now } = performance;
+  // A slice of time passes with every step.
+  let timeMs = now.call(performance);
+  performance.now = () => timeMs += 4;
+  using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
+  for (
+    const read of [
+      () => alice.get(`${CALENDAR}/events?${new URLSearchParams(range)}`),
+      () => alice.post(`${CALENDAR}/freebusy`, { ...range, principalIds: ["me"] }),
+    ]
+  ) {
+    using ticks = countTicks();
+    expectStatus(await read());
+    // Each step looks at twelve days.
+    assert.ok(ticks.count > 20, `${ticks.count} ticks`);
+  }
+});
+
+Deno.test("freebusy.read returns a bounded number of times", async () => {
+  await using fixture = await openCalendarFixture();
+  const { alice, gateway } = fixture;
+  await Promise.all(Array.from({ length: 30 }, (_, n) => createCaller(gateway, `person${n}`)));
+  const attendees = Array.from({ length: 30 }, (_, n) => ({ principalId: `person${n}` }));
+  for (const hour of ["08", "12"]) {
+    const start = { dateTime: `2026-01-01T${hour}:00:00`, timeZone: "UTC" };
+    const daily = { title: "Daily", start, durationMinutes: 15, rrule: "FREQ=DAILY", attendees };
+    expectStatus(await alice.post(`${CALENDAR}/events`, daily), 201);
+  }
+  const { busy, truncated } = expectStatus(
+    await alice.post(`${CALENDAR}/freebusy`, {
+      from: "2026-01-01T00:00:00Z",
+      to: "2027-01-01T00:00:00Z",
+      principalIds: attendees.map(({ principalId }) => principalId),
+    }),
+  ).body;
+  assert.equal(busy.length, 20_000);
+  assert.equal(truncated, true);
 });
 
 function commitsOf(store: unknown): number {

@@ -4,7 +4,7 @@
 // instant by the zone of the event. So a meeting at nine remains at nine when clocks change.
 import { threadCpuUsage } from "node:process";
 import { RRuleTemporal } from "rrule-temporal";
-import type { Steps } from "@/core/caller.ts";
+import { runAtOnce, type Steps } from "@/core/caller.ts";
 import { DAY_MS, HOUR_MS } from "@/core/time/clock.ts";
 import { instantOf, localOf, WallClock, wallMs, wallOf } from "../time_zone.ts";
 import { eventRules, formatRule, parseRule, type Rule, shiftRule, withEnd } from "./rule.ts";
@@ -35,14 +35,14 @@ type Start = { wall: number; at: number };
 type Spent = { engineMs: number };
 type Starts = Spent & { starts: Start[]; truncated: boolean };
 
-/** The starts at or after `from` and before `to` (instants), at most `max` of them, within `budgetMs`. */
-export function startsBetween(
+/** The starts at or after `from` and before `to` (instants), at most `max` of them, within `budgetMs`, in steps of limited work. */
+export function* findStarts(
   series: Series,
   from: number,
   to: number,
   max = SERIES_MAX,
   budgetMs = BUDGET_MS,
-): Starts {
+): Steps<Starts> {
   const spent: Spent = { engineMs: 0 };
   const clock = WallClock.of(series.timeZone);
   const starts: Start[] = [];
@@ -59,12 +59,18 @@ export function startsBetween(
       }
       // A result that ends with this chunk is complete, however late it is.
       isLate = spent.engineMs > budgetMs;
+      yield;
     }
   } catch (cause) {
     if (!(cause instanceof BudgetExceeded)) throw cause;
     return { ...spent, starts, truncated: true };
   }
   return { ...spent, starts, truncated: false };
+}
+
+/** The same at once. */
+export function startsBetween(...series: Parameters<typeof findStarts>): Starts {
+  return runAtOnce(findStarts(...series));
 }
 
 /** Whether arithmetic alone shows that a series has no start at or after `from` and before `to`. */

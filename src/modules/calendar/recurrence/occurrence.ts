@@ -1,10 +1,11 @@
 // Occurrences of a stored event in a time range, with its exceptions and single-occurrence edits.
+import { runAtOnce, type Steps } from "@/core/caller.ts";
 import { DAY_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import { patchedOr } from "@/core/patch.ts";
 import type { AgendaStore, EventSummary } from "../agenda_store.ts";
 import type { AttendeeRow, EventAggregate, EventRow, OverrideRow, RsvpRow } from "../store.ts";
 import { instantOf, localOf } from "../time_zone.ts";
-import { BUDGET_MS, cannotOverlap, findStart, type Series, SERIES_MAX, startsBetween } from "./expansion.ts";
+import { BUDGET_MS, cannotOverlap, findStart, findStarts, type Series, SERIES_MAX } from "./expansion.ts";
 
 /** How far the first occurrence of a series without end is searched. */
 const HORIZON_MS = 20 * 366 * DAY_MS;
@@ -29,17 +30,17 @@ type Occurrences = { items: Occurrence[]; truncated: boolean; engineMs: number }
 /** An event and its single-occurrence edits. */
 export type EventParts = { row: EventRow; overrides: readonly OverrideRow[] };
 
-/** Occurrences that overlap the time from `from` to before `to`, ordered by start. */
-export function occurrencesBetween(
+/** Occurrences that overlap the time from `from` to before `to`, ordered by start, in steps of limited work. */
+export function* findOccurrences(
   { row, overrides }: EventParts,
   from: number,
   to: number,
   max = SERIES_MAX,
   budgetMs = BUDGET_MS,
-): Occurrences {
+): Steps<Occurrences> {
   const series = seriesOf(row);
   const durationMs = row.duration_seconds * 1000;
-  const { starts, truncated, engineMs } = startsBetween(
+  const { starts, truncated, engineMs } = yield* findStarts(
     series,
     from - durationMs,
     to,
@@ -56,6 +57,11 @@ export function occurrencesBetween(
   for (const override of overrides) items.push(applyOverride(row, override));
   const overlapping = items.filter((item) => overlaps(item, from, to)).sort((a, b) => a.startAt - b.startAt);
   return { items: overlapping.slice(0, max), truncated: truncated || overlapping.length > max, engineMs };
+}
+
+/** The same at once. */
+export function occurrencesBetween(...range: Parameters<typeof findOccurrences>): Occurrences {
+  return runAtOnce(findOccurrences(...range));
 }
 
 export function findOccurrence({ row, overrides }: EventParts, name: string): Occurrence | undefined {
@@ -117,7 +123,10 @@ export function responseOf(
 }
 
 /** The creator and the attendees of an occurrence, without those who declined it. */
-export function busyPrincipals({ row, attendees, rsvps }: EventAggregate, occurrence: Occurrence): Set<string> {
+export function busyPrincipals(
+  { row, attendees, rsvps }: EventAggregate,
+  occurrence: Pick<Occurrence, "name">,
+): Set<string> {
   const busy = new Set([row.created_by]);
   for (const attendee of attendees) {
     if (attendee.principal_id === null) continue;
