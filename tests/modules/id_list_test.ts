@@ -105,21 +105,29 @@ Deno.test("statistics of a migration apply to connections that were open before 
   await using gateway = await openGateway({ SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder });
   const { store } = gateway.app;
   // Each time another list, since an explanation that was prepared before stays as it was.
-  const findMeetings = (ids: readonly string[]) =>
+  const findSegments = (ids: readonly string[]) =>
     recordQueries(() =>
-      store.db.selectFrom("meeting").select("id").where("id", "in", ids).where("tenant_id", "=", "default").execute()
+      store.db.selectFrom("meeting_segment").select("id").where("id", "in", ids).where("tenant_id", "=", "default")
+        .execute()
     );
-  for (const statement of await findMeetings(IDS)) {
-    await assert.rejects(assertNoTenantScan(gateway, statement, "meeting"), /meeting_room \(tenant_id=\?\)/);
+  for (const statement of await findSegments(IDS)) {
+    await assert.rejects(
+      assertNoTenantScan(gateway, statement, "meeting_segment"),
+      /meeting_segment_\w+ \(tenant_id=\?\)/,
+    );
   }
   await store.write(({ db }) =>
     setTableStatistics(db, {
-      meeting: { sqlite_autoindex_meeting_1: "1000000 1", meeting_room: "1000000 20000 20 1" },
+      meeting_segment: {
+        sqlite_autoindex_meeting_segment_1: "1000000 1",
+        meeting_segment_order: "1000000 20000 20 1 1",
+        meeting_segment_speaker: "1000000 20000 20 1",
+      },
     })
   );
-  const statements = await findMeetings(IDS.slice(1));
+  const statements = await findSegments(IDS.slice(1));
   assert.equal(statements.length, 1);
-  for (const statement of statements) await assertNoTenantScan(gateway, statement, "meeting");
+  for (const statement of statements) await assertNoTenantScan(gateway, statement, "meeting_segment");
 });
 
 Deno.test("a query for pins does not read all messages of the room", async () => {

@@ -90,5 +90,14 @@ const speakers: Migration = {
   },
 };
 
+/** Nearly all meetings have ended. */
+const lists: Migration = {
+  name: "0003_index_lists",
+  async up(db) {
+    await sql`create index meeting_tenant on meeting (tenant_id, id)`.execute(db);
+    await sql`create index meeting_state on meeting (tenant_id, state, id)`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, speakers];
+export const migrations: readonly Migration[] = [baseline, speakers, lists];

@@ -2,9 +2,9 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import { type Actor, isGuest, type PrincipalKind, type RoomRole } from "@/core/actor.ts";
 import { queryInChunks } from "@/core/page.ts";
-import { containsText, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { containsText, inSubquery, isSmallResult, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
-import { roomsForViewer } from "./access_store.ts";
+import { roomsForViewer, visibleRoomIds } from "./access_store.ts";
 import {
   type BanRow,
   type ListedMember,
@@ -139,6 +139,9 @@ const viewedRoomById = prepared(
 /** The minute of `active_at`; a generated column. */
 const activeMinute = sql<string>`room.active_minute`;
 
+/** Those who see more rooms of a tenant find them in the order of the list: for fewer, most of the others would be read. */
+const VISIBLE_MAX = 500;
+
 type RoomListFilter = {
   q?: string | undefined;
   kind?: RoomRow["kind"] | undefined;
@@ -177,7 +180,7 @@ export class RoomStore {
     return this.findForViewer({ tenantId, principalId: "", ownerId: "" }, id);
   }
 
-  list(
+  async list(
     viewer: Viewer & Pick<Reader, "isOwned" | "roomIds">,
     filter: RoomListFilter,
     after: readonly (string | number)[] | undefined,
@@ -187,7 +190,10 @@ export class RoomStore {
     let query = withPublic
       ? viewedRooms(this.#db, viewer.principalId, viewer.ownerId).where("room.tenant_id", "=", viewer.tenantId)
       : roomsOfMember(this.#db, viewer);
-    // No literal: knowing that few rooms are deleted, PostgreSQL would read those of all tenants in the order of the list.
+    const visible = visibleRoomIds(this.#db, viewer.tenantId, { ...viewer, withPublic });
+    if (withPublic && await isSmallResult(visible, VISIBLE_MAX)) {
+      query = query.where(inSubquery(this.#db, "room.id", visible));
+    }
     query = query.where("room.state", filter.state === "deleted" ? "=" : "<>", "deleted")
       .where(isVisibleTo({ ...viewer, withPublic }));
     if (filter.state === "deleted") query = query.where("me.role", "=", "owner");
@@ -208,7 +214,7 @@ export class RoomStore {
     const direction = isByName ? "asc" : "desc";
     // The index is on the minute; within one the engine sorts.
     if (!isByName) query = query.orderBy(activeMinute, direction);
-    return query.orderBy(column, direction).orderBy("room.id", direction).limit(limit).execute();
+    return await query.orderBy(column, direction).orderBy("room.id", direction).limit(limit).execute();
   }
 
   async add(row: RoomRow): Promise<void> {
@@ -383,14 +389,9 @@ export class RoomStore {
 
   /** Sizes of the largest rooms of all tenants, and of all rooms together, for the metric. */
   async largestRooms(largest: number): Promise<{ rooms: { id: string; members: number }[]; total: number }> {
-    const rows = await this.#db.selectFrom("room").select(["id", "member_count"]).where(
-      "state",
-      "<>",
-      sql.lit("deleted"),
-    )
-      .orderBy("member_count", "desc").limit(largest).execute();
-    const sum = await this.#db.selectFrom("room").select(({ fn }) => fn.sum<number>("member_count").as("n"))
-      .where("state", "<>", sql.lit("deleted")).executeTakeFirst();
+    const living = this.#db.selectFrom("room").where("state", "<>", sql.lit("deleted"));
+    const rows = await living.select(["id", "member_count"]).orderBy("member_count", "desc").limit(largest).execute();
+    const sum = await living.select(({ fn }) => fn.sum<number>("member_count").as("n")).executeTakeFirst();
     return { rooms: rows.map((row) => ({ id: row.id, members: row.member_count })), total: Number(sum?.n ?? 0) };
   }
 }

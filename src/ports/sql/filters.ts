@@ -20,6 +20,13 @@ export function inJsonList(dialect: Dialect, column: string, json: string): RawB
     : sql<SqlBool>`${sql.ref(column)} = any(array(select json_array_elements_text(${json}::text::json)))`;
 }
 
+/** Whether `column` is one of the values that a small query returns, each of which is looked up; PostgreSQL plans no join with it. */
+export function inSubquery(db: object, column: string, query: Expression<unknown>): RawBuilder<SqlBool> {
+  return dialectOf(db) === "sqlite"
+    ? sql<SqlBool>`${sql.ref(column)} in ${query}`
+    : sql<SqlBool>`${sql.ref(column)} = any(array(${query}))`;
+}
+
 /** The same of numbers. */
 export function inJsonNumbers(dialect: Dialect, column: string, json: string): RawBuilder<SqlBool> {
   return dialect === "sqlite"
