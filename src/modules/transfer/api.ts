@@ -5,11 +5,20 @@ import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { pageSchema } from "@/core/page.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
-import type { Route } from "@/core/http/route.ts";
+import { parseQuery, type Route } from "@/core/http/route.ts";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
+import { toPage } from "./export/page.ts";
 import { EXPORT_ACCESS, type ExportService } from "./export/service.ts";
 import type { ImportService } from "./import/service.ts";
-import { ExportCreate, ImportCreate, transferEvents, TransferList, TransferRef, transferSchemas } from "./schema.ts";
+import {
+  DownloadQuery,
+  ExportCreate,
+  ImportCreate,
+  transferEvents,
+  TransferList,
+  TransferRef,
+  transferSchemas,
+} from "./schema.ts";
 
 const IMPORTS = "/v1/collaboration/imports";
 const EXPORTS = "/v1/collaboration/exports";
@@ -117,7 +126,7 @@ function exportOperations(
         sections.map(({ description }) => `- ${description.exported}\n`).join("") +
         "\nThe copy of the caller's own data cannot be imported. It has the caller's profile with settings, rooms, messages (also in " +
         "rooms that the caller has left), reactions, scheduled messages, uploads, tasks, documents, events, facts, notifications, " +
-        "agents, webhooks, and tokens without their secrets. A notification says when it is complete.\n" +
+        "agents, webhooks, and tokens without their secrets. A notification says when it is complete. It can be downloaded as a page to read, too.\n" +
         "\nNot included otherwise: recordings, deleted data, data of a single principal (read positions, notifications, " +
         "scheduled messages, calendar feeds, preferences), settings, and tokens. The export is not a snapshot: " +
         "what is moved while it is being written can be included twice or not at all.",
@@ -203,21 +212,31 @@ function downloadRoute(exports: ExportService): Route {
     scope: "transfer.manage",
     faults: ["not_found", "forbidden", "conflict", "gone"],
     document: {
-      examples: { id: exampleId("exp") },
+      parameters: [{ name: "id", in: "path", required: true, schema: { type: "string" }, example: exampleId("exp") }, {
+        name: "format",
+        in: "query",
+        description: "html: a page to read in a browser, of a copy of the caller's own data",
+        schema: { type: "string", enum: ["ndjson", "html"], default: "ndjson" },
+      }],
       responses: {
         "200": {
-          description: "NDJSON",
-          content: { "application/x-ndjson": { schema: { type: "string" } } },
+          description: "The lines, or the page",
+          content: {
+            "application/x-ndjson": { schema: { type: "string" } },
+            "text/html": { schema: { type: "string" } },
+          },
         },
       },
     },
-    async handle(_request, { actor, params }) {
-      const { stream, size } = await exports.content(actor, params.id ?? "");
-      return new Response(stream, {
+    async handle(request, { actor, params }) {
+      const { format } = parseQuery(request, DownloadQuery);
+      const { stream, size } = await exports.content(actor, params.id ?? "", format);
+      const isPage = format === "html";
+      return new Response(isPage ? toPage(stream) : stream, {
         headers: {
-          "content-type": "application/x-ndjson",
-          "content-length": String(size),
-          "content-disposition": `attachment; filename="${params.id}.ndjson"`,
+          "content-type": isPage ? "text/html; charset=utf-8" : "application/x-ndjson",
+          ...isPage ? { "content-security-policy": "sandbox" } : { "content-length": String(size) },
+          "content-disposition": `attachment; filename="${params.id}.${format}"`,
           "cache-control": "private, no-store",
         },
       });

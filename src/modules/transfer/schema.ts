@@ -152,6 +152,8 @@ export const ExportCreate = z.strictObject({
   revisions: z.boolean().default(true).describe("Include earlier revisions of documents, each with its whole text"),
 });
 export type ExportCreate = z.output<typeof ExportCreate>;
+export const DownloadQuery = z.strictObject({ format: z.enum(["ndjson", "html"]).default("ndjson") });
+
 /** What both return, with the counts and codes of these sections. */
 // The return type is inferred, because it carries the fields.
 // deno-lint-ignore explicit-module-boundary-types

@@ -48,7 +48,9 @@ function State({ last: { id, state, size, createdAt, expiresAt } }: { last: Expo
   }
   return html`
     <button type="button" class="primary" onClick=${() =>
-      void attempt(() => download(`${EXPORTS}/${id}/content`, `${id}.ndjson`))}>Save the file</button>
+      void attempt(() => download(`${EXPORTS}/${id}/content?format=html`, `${id}.html`))}>Save it to read</button>
+    <button type="button" onClick=${() =>
+      void attempt(() => download(`${EXPORTS}/${id}/content`, `${id}.ndjson`))}>Save it for programs</button>
     <span class="dim">${sizeOf(size ?? 0)}, of ${fullTimeOf(createdAt)}${expiresAt === null
       ? ""
       : `, until ${fullTimeOf(expiresAt)}`}</span>

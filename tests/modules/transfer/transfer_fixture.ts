@@ -67,9 +67,9 @@ export async function importArchive(
 }
 
 /** A finished export's answer. */
-export function downloadExport(gateway: Harness, boss: Caller, id: string): Promise<Response> {
+export function downloadExport(gateway: Harness, boss: Caller, id: string, query = ""): Promise<Response> {
   const headers = { authorization: `Bearer ${boss.token}` };
-  const request = new Request(`http://gateway.test${EXPORTS}/${id}/content`, { headers });
+  const request = new Request(`http://gateway.test${EXPORTS}/${id}/content${query}`, { headers });
   return Promise.resolve(gateway.app.fetch(request, "127.0.0.1"));
 }
 

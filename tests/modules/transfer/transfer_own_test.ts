@@ -9,6 +9,9 @@ import { downloadExport, EXPORTS, parseRecords } from "./transfer_fixture.ts";
 const API = "/v1/collaboration";
 const HOUR_MS = 3_600_000;
 
+/** A text that would be markup if it were not escaped. */
+const HOSTILE = `Comment "of Alice" <script>alert('&amp;')</script>`;
+
 type Line = Record<string, unknown> & { type: string };
 
 testOnEngines("a person gets a copy of what is theirs, once a day", async (environment) => {
@@ -29,7 +32,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   ok(await alice.post(`${API}/documents`, { roomId, title: "Alice's", text: "Text of Alice" }));
   const { id: documentId } = ok(await bob.post(`${API}/documents`, { roomId, title: "Bob's", text: "Text of Bob" }));
   const comments = `${API}/documents/${documentId}/comments`;
-  ok(await alice.post(comments, { text: "Comment of Alice", anchor: { text: "Text of Bob" } }));
+  ok(await alice.post(comments, { text: HOSTILE, anchor: { text: "Text of Bob" } }));
   ok(await bob.post(comments, { text: "Comment of the other" }));
   const meeting = ok(await bob.post(`${API}/meetings`, { roomId }));
   for (const [speaker, device] of [[alice, "laptop"], [bob, "phone"]] as const) {
@@ -78,13 +81,29 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   assert.deepEqual(of("document").map(({ title, text }) => [title, text]), [["Alice's", "Text of Alice"]]);
   assert.deepEqual(of("task").map(({ title }) => title), ["For Alice"]);
   assert.deepEqual(of("event").map(({ title }) => title), ["With Alice"]);
-  assert.deepEqual(of("comment").map(({ text }) => text), ["Comment of Alice"]);
+  assert.deepEqual(of("comment").map(({ text }) => text), [HOSTILE]);
   assert.deepEqual(of("segment").map(({ text, meetingId }) => [text, meetingId]), [["Said by alice", meeting.id]]);
   assert.deepEqual(of("group").map(({ name }) => name), ["On call"]);
   assert.deepEqual(of("token").map(({ name }) => name), ["laptop"]);
   for (const type of ["me", "feed", "notification"]) assert.ok(of(type).length > 0, type);
   const text = JSON.stringify(lines);
   for (const secret of [token, "Bob's", "Words of Bob", "Text of Bob", "👎"]) assert.ok(!text.includes(secret), secret);
+
+  const page = await downloadExport(gateway, alice, id, "?format=html");
+  assert.deepEqual([page.headers.get("content-type"), page.headers.get("content-security-policy")], [
+    "text/html; charset=utf-8",
+    "sandbox",
+  ]);
+  const shown = await page.text();
+  const escaped = "Comment &quot;of Alice&quot; &lt;script&gt;alert('&amp;amp;')&lt;/script&gt;";
+  for (const part of ["<h2>message</h2>", "First of Alice", escaped, `base64,${btoa("of Alice")}">Save a.txt</a>`]) {
+    assert.ok(shown.includes(part), part);
+  }
+  assert.ok(!shown.includes("<script"));
+  assert.match(shown, /default-src 'none'/);
+  const whole = ok(await admin.post(EXPORTS, { kind: "tenant" })).id;
+  await gateway.runJobs();
+  assert.equal((await downloadExport(gateway, admin, whole, "?format=html")).status, 422);
 
   const [notification] = ok(await alice.get(`${API}/notifications?kinds=export_ready`)).items;
   assert.deepEqual(notification.resource, { type: "export", id });

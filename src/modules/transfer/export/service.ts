@@ -144,7 +144,11 @@ export class ExportService {
   }
 
   /** The finished file. The right to export is checked again. */
-  async content(actor: Actor, id: string): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
+  async content(
+    actor: Actor,
+    id: string,
+    format: "ndjson" | "html",
+  ): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
     const { archives, blobs, roomAccess, clock } = this.#deps;
     const row = await this.#row(actor, id);
     if (row.kind === "tenant") assertMayExportTenant(actor);
@@ -157,6 +161,9 @@ export class ExportService {
       const grant = await roomAccess.find(actor, row.room_id ?? "");
       const least = requiredRoomRole(grant?.room.kind, EXPORT_ACCESS, actor) ?? "owner";
       if (!isAtLeast(ROOM_ROLES, grant?.role ?? "observer", least)) throw notVisible("room");
+    }
+    if (format === "html" && row.kind !== "principal") {
+      throw Fault.forField("/format", "invalid", "html is for copies of the caller's own data");
     }
     const isDone = row.state === "done";
     if (!isDone && row.state !== "expired") throw new Fault("conflict", `The export is ${row.state}`);
