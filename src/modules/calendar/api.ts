@@ -11,7 +11,7 @@ import type { Route } from "@/core/http/route.ts";
 import type { EventUpdater } from "./updater.ts";
 import { type CalendarFeeds, FEED_PATH } from "./feeds.ts";
 import type { CalendarImports } from "./imports.ts";
-import { IMPORT_MAX_BYTES, RANGE_DAYS_MAX } from "./limits.ts";
+import { IMPORT_MAX_BYTES, RANGE_DAYS_MAX, WAITING_IMPORTS_MAX } from "./limits.ts";
 import {
   CALENDAR_EVENTS,
   CalendarEvent,
@@ -216,7 +216,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
         "Returns immediately; the result is in the report. Events are matched by `uid`, so an import can be " +
         "repeated. Attendees that are principals remain, and so do reminders if the file has none; attendees " +
         "with an email address are replaced by those of the file. The body may also be the file itself, with " +
-        "`roomId` in the query.",
+        `\`roomId\` in the query. A principal may have ${WAITING_IMPORTS_MAX} imports that wait.`,
       access: { scope: "calendar.write", room: "member" },
       // A byte of the file may take two of JSON.
       http: {
@@ -229,7 +229,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       },
       input: ImportStart,
       output: Import,
-      faults: ["not_found", "room_archived"],
+      faults: ["not_found", "room_archived", "limit_reached"],
       example: { roomId: ROOM, text: "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nEND:VCALENDAR\r\n" },
       async run(context, input) {
         const started = await imports.start(context, input);

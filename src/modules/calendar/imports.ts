@@ -2,6 +2,7 @@
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { createYielder, nextSlice } from "@/core/caller.ts";
+import { principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { DeadLetterReason } from "@/core/job.ts";
@@ -16,7 +17,7 @@ import type { IcsEvent } from "./ics/reader.ts";
 import { type EventGroup, type ParsedFile, parseFile } from "./ics/parsing.ts";
 import { findStart } from "./recurrence/expansion.ts";
 import { exDatesOf, seriesOf } from "./recurrence/occurrence.ts";
-import { ATTENDEES_MAX, EXCEPTIONS_MAX } from "./limits.ts";
+import { ATTENDEES_MAX, EXCEPTIONS_MAX, WAITING_IMPORTS_MAX } from "./limits.ts";
 import type { Import, ImportReport, ImportStart } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow, type ImportRow } from "./store.ts";
 import { type Timing, toSeriesTime } from "./time_zone.ts";
@@ -56,6 +57,14 @@ export class CalendarImports {
     await parseIcs(text);
     return await this.#deps.store.write(async (tx) => {
       if (roomId !== undefined) await this.#deps.roomAccess.require(context, roomId, { tx });
+      const imports = new CalendarStore(tx.db);
+      await tx.lock(actor.tenantId, principalStream(actor.principalId));
+      if (await imports.countWaitingImports(actor.tenantId, actor.principalId) >= WAITING_IMPORTS_MAX) {
+        throw new Fault(
+          "limit_reached",
+          `${WAITING_IMPORTS_MAX} imports of the caller wait; import more when they are done`,
+        );
+      }
       const row: ImportRow = {
         tenant_id: actor.tenantId,
         id: newId("imp"),
@@ -67,7 +76,7 @@ export class CalendarImports {
         created_at: iso(this.#deps.clock.now()),
         finished_at: null,
       };
-      await new CalendarStore(tx.db).addImport(row);
+      await imports.addImport(row);
       await tx.enqueue({ tenantId: actor.tenantId, kind: IMPORT_JOB, payload: { importId: row.id } });
       return present(row);
     });

@@ -15,6 +15,8 @@ export const FREEBUSY_MAX = 50;
 export const BUSY_MAX = 20_000;
 /** Occurrences of a series that `ifFree` checks: a year of daily ones. */
 export const IF_FREE_MAX = 366;
+/** Imports of one principal that have not run. */
+export const WAITING_IMPORTS_MAX = 10;
 export const IMPORT_MAX_BYTES = 1024 * 1024;
 export const DURATION_DAYS_MAX = 366;
 export const DURATION_SECONDS_MAX = DURATION_DAYS_MAX * DAY_SECONDS;

@@ -104,5 +104,14 @@ const baseline: Migration = {
   },
 };
 
+/** For the number of imports that wait. */
+const waitingImports: Migration = {
+  name: "0002_waiting_imports",
+  async up(db) {
+    await sql`create index calendar_import_waiting on calendar_import (tenant_id, principal_id)
+      where state = 'waiting'`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, waitingImports];

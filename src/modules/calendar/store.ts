@@ -1,6 +1,6 @@
 // SQL of calendars.
 import { inChunks, type RowSelection } from "@/core/page.ts";
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
 import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
@@ -318,6 +318,13 @@ export class CalendarStore {
 
   async addImport(row: ImportRow): Promise<void> {
     await this.#db.insertInto("calendar_import").values(row).execute();
+  }
+
+  async countWaitingImports(tenantId: string, principalId: string): Promise<number> {
+    const { count } = await this.#db.selectFrom("calendar_import").select(({ fn }) => fn.countAll().as("count"))
+      .where("tenant_id", "=", tenantId).where("principal_id", "=", principalId).where("state", "=", sql.lit("waiting"))
+      .executeTakeFirstOrThrow();
+    return Number(count);
   }
 
   import(tenantId: string, id: string): Promise<ImportRow | undefined> {

@@ -38,6 +38,20 @@ async function importFile(fixture: CalendarFixture, text: string, by = fixture.a
   return await reportOf(fixture, id, by);
 }
 
+testOnEngines("a principal has a bounded number of imports that wait", async (environment) => {
+  await using fixture = await openCalendarFixture(environment);
+  const { alice, bob, roomId } = fixture;
+  const text = fileOf(["UID:one", "DTSTART:20260310T080000Z", "SUMMARY:One"]);
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, () => alice.post(`${CALENDAR}/import`, { roomId, text })),
+  );
+  const refused = answers.filter(({ status }) => status !== 202);
+  assert.deepEqual(refused.map(({ status, body }) => [status, body.code]), Array(2).fill([409, "limit_reached"]));
+  expectStatus(await bob.post(`${CALENDAR}/import`, { roomId, text }), 202);
+  await fixture.gateway.runJobs();
+  expectStatus(await alice.post(`${CALENDAR}/import`, { roomId, text }), 202);
+});
+
 Deno.test("a file hides no event of another, and none of its occurrences, unless a moderator imports it", async () => {
   await using fixture = await openCalendarFixture();
   const event = ["UID:shared", "DTSTART:20260310T080000Z", "SUMMARY:Shared", "RRULE:FREQ=DAILY;COUNT=3"];
