@@ -58,11 +58,11 @@ testOnEngines("message.mark_unread moves the position back, with the counts, for
   assert.deepEqual(await markUnread(third.id), { ...counts, lastReadSeq: second.seq - 1 });
   assert.deepEqual(ok(await bob.get("/v1/collaboration/unreads")).items, [{ ...counts, lastReadSeq: second.seq - 1 }]);
   const { events } = ok(await bob.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}`));
+  // A mention may be notified meanwhile.
+  const moves = events.filter(({ type }: { type: string }) => type === "read.updated");
   assert.deepEqual(
-    events.map((
-      event: { type: string; data: Counts },
-    ) => [event.type, event.data.lastReadSeq, event.data.mentionCount]),
-    [["read.updated", second.seq - 1, 1]],
+    moves.map(({ data }: { data: Counts }) => [data.lastReadSeq, data.mentionCount]),
+    [[second.seq - 1, 1]],
   );
   assertProblem(await eve.post(`/v1/messages/${first.id}/unread`), 404, "not_found");
   assert.equal(ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: "all" })).unreadCount, 0);
