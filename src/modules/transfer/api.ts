@@ -212,7 +212,7 @@ function downloadRoute(exports: ExportService): Route {
     scope: "transfer.manage",
     faults: ["not_found", "forbidden", "conflict", "gone"],
     document: {
-      parameters: [{ name: "id", in: "path", required: true, schema: { type: "string" }, example: exampleId("exp") }, {
+      parameters: [{
         name: "format",
         in: "query",
         description: "html: a page to read in a browser, of a copy of the caller's own data",
