@@ -212,6 +212,7 @@ function downloadRoute(exports: ExportService): Route {
     scope: "transfer.manage",
     faults: ["not_found", "forbidden", "conflict", "gone"],
     document: {
+      examples: { id: exampleId("exp") },
       parameters: [{
         name: "format",
         in: "query",
