@@ -142,7 +142,8 @@ Deno.test({
 Deno.test("jobs whose process ended while they ran are found without reading those that wait", async () => {
   await using opened = await sqliteMemory.open();
   const db = opened.store.db as unknown as Kysely<CoreTables>; // these tables are in every store
-  const wanted = { kinds: ["count"], revivedKinds: [], nowMs: 0, owner: "runner", runningIds: [], isSuspect: true };
+  const runner = { nowMs: 0, owner: "runner", runningIds: [] };
+  const wanted = { ...runner, kinds: ["count"], revivedKinds: [], isSuspect: true, earliest: "" };
   const [statement] = await recordQueries(() => listDueJobs(db, wanted, { except: [], exceptTenants: [], limit: 1 }));
   const { sql = "", parameters = [] } = statement ?? {};
   const plan = await db.executeQuery<{ detail: string }>(
