@@ -10,7 +10,9 @@ import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
 import { withoutPipelines } from "@/runtime/sent_ahead.ts";
 import { serveLasting } from "@/runtime/serve.ts";
 import { hasTelemetry } from "@/runtime/spans.ts";
-import { mintToken, TOKEN_USAGE } from "@/token.ts";
+import { mintToken, TOKEN_USAGE, UsageError } from "@/token.ts";
+import { nearestName } from "@/core/input/suggestion.ts";
+import manifest from "../deno.json" with { type: "json" };
 
 /** Timeouts for running requests, and for the whole stop. */
 const REQUEST_DRAIN_MS = 20_000;
@@ -20,15 +22,24 @@ const SIGNAL_DEBOUNCE_MS = 300;
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 const STORE_WAIT_MS = 30_000;
 const USAGE =
-  "usage: gateway [serve] | token --sub <id> … | health | backup <file> | restore [<file>] | dashboard | help\n" +
+  "usage: gateway [serve] | token --sub <id> … | health | backup <file> | restore [<file>] | dashboard | version | help\n" +
   "Settings are environment variables or lines of the file .env; .env.example lists them";
 const HELP_OPTIONS: readonly string[] = ["--help", "-h"];
+const VERSION_OPTIONS: readonly string[] = ["--version", "-V"];
 /** Number of arguments of each command; `token` parses its own. */
-const ARGUMENTS_MAX: Readonly<Record<string, number>> = { serve: 0, health: 0, backup: 1, restore: 1, dashboard: 0 };
+const ARGUMENTS_MAX: Readonly<Record<string, number>> = {
+  serve: 0,
+  health: 0,
+  backup: 1,
+  restore: 1,
+  dashboard: 0,
+  version: 0,
+};
 
 const log = logOf("main");
 
-async function main([command = "serve", ...args]: readonly string[]): Promise<number> {
+async function main([first = "serve", ...args]: readonly string[]): Promise<number> {
+  const command = VERSION_OPTIONS.includes(first) ? "version" : first;
   const wantsHelp = command === "help" || [command, ...args].some((part) => HELP_OPTIONS.includes(part));
   const wrong = wantsHelp ? undefined : wrongArgument(command, args);
   if (wrong !== undefined) {
@@ -48,6 +59,9 @@ async function main([command = "serve", ...args]: readonly string[]): Promise<nu
         return await runBackup(readConfig(processEnvironment()), args);
       case "restore":
         return await runRestore(readConfig(processEnvironment()), args);
+      case "version":
+        print(manifest.version);
+        return 0;
       case "dashboard":
         print((await import("@/dashboard.json", { with: { type: "text" } })).default);
         return 0;
@@ -61,7 +75,7 @@ async function main([command = "serve", ...args]: readonly string[]): Promise<nu
     );
     const remedy = permissionHintFor(error);
     if (remedy !== undefined) printError(remedy);
-    return 1;
+    return error instanceof UsageError ? 2 : 1;
   }
 }
 
@@ -70,8 +84,14 @@ function wrongArgument(command: string, args: readonly string[]): string | undef
   if (command === "token") return undefined;
   const most = ARGUMENTS_MAX[command];
   const option = [command, ...args].find((part) => part.startsWith("-"));
-  if (option !== undefined) return `Unknown option ${option}`;
-  if (most === undefined) return `Unknown command ${command}`;
+  if (option !== undefined) {
+    const meant = nearestName(option.split("=")[0] ?? "", [...HELP_OPTIONS, ...VERSION_OPTIONS]);
+    return `Unknown option ${option}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+  }
+  if (most === undefined) {
+    const meant = nearestName(command, ["token", "help", ...Object.keys(ARGUMENTS_MAX)]);
+    return `Unknown command ${command}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+  }
   return args.length > most ? `Unexpected argument ${args[most]} of ${command}` : undefined;
 }
 
@@ -211,7 +231,7 @@ async function health({ settings }: Config): Promise<number> {
 
 /** Creates a backup; a gateway may be running meanwhile. */
 async function runBackup({ settings }: Config, [file]: readonly string[]): Promise<number> {
-  if (file === undefined) throw new Error("Expected the path of the file to write: deno task backup copy.db");
+  if (file === undefined) throw new UsageError("Expected the path of the file to write: deno task backup copy.db");
   const { createBackup } = await import("@/adapters/store/backup.ts");
   await createBackup(settings.SVC_DATABASE_URL, file);
   print(`Database written to ${file}; uploaded files and secrets in ${settings.SVC_DATA_DIR} are not included`);

@@ -101,7 +101,8 @@ Deno.test("an unknown command, option or argument is named, and help lists what 
       [["--port", "9000"], "Unknown option --port"],
       [["serve", "--port=9000"], "Unknown option --port=9000"],
       [["restore", "--force"], "Unknown option --force"],
-      [["sevre"], "Unknown command sevre"],
+      [["helth"], "Unknown command helth; did you mean health?"],
+      [["--verison"], "Unknown option --verison; did you mean --version?"],
       [["backup", "a.db", "b.db"], "Unexpected argument b.db of backup"],
     ] as const
   ) {
@@ -114,6 +115,13 @@ Deno.test("an unknown command, option or argument is named, and help lists what 
     assert.equal(help.code, 0);
     assert.match(help.out, /^usage: gateway /);
   }
+  assert.match((await run("--version")).out, /^\d+\.\d+\.\d+\n$/);
+  const token = await run("token", "--sub", "alice", "--tenent", "x");
+  assert.deepEqual([token.code, token.out, token.error.split("\n")[0]], [
+    2,
+    "",
+    "Unknown option '--tenent'; did you mean --tenant?",
+  ]);
   const help = await run("token", "--help");
   assert.deepEqual([help.code, help.error], [0, ""]);
   assert.match(help.out, /^usage: deno task token --sub /);
