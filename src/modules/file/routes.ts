@@ -63,7 +63,7 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
   requestBody: {
     required: true,
     content: {
-      "application/octet-stream": binary,
+      // First, since generators take the first one: it has a name.
       "multipart/form-data": {
         schema: {
           type: "object",
@@ -80,6 +80,7 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
           additionalProperties: false,
         },
       },
+      "application/octet-stream": binary,
     },
   },
   responses: {

@@ -137,7 +137,7 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
     operationId: route.name,
     tags: [tagOfRoute(route)],
     summary: route.summary,
-    ...route.description === undefined ? {} : { description: route.description },
+    description: route.description ?? route.summary,
     ...parameters.length === 0 ? {} : { parameters },
     ...requestBody === undefined
       ? {}
