@@ -103,7 +103,11 @@ type RouteHandler =
  * additional fields: responses may grow.
  */
 export function routeSchema(schema: z.ZodType): Record<string, unknown> {
-  const { $schema: _dialect, $defs: _named, ...rest } = z.toJSONSchema(schema, { io: "input" });
+  const { $schema: _dialect, $defs: _named, ...rest } = z.toJSONSchema(schema, {
+    io: "input",
+    // The format says it, and clients that are generated from both do not compile.
+    override: ({ jsonSchema }) => jsonSchema.format !== undefined && delete jsonSchema.pattern,
+  });
   return rest;
 }
 
