@@ -26,7 +26,7 @@ function servePage(): Deno.HttpServer<Deno.NetAddr> {
 
 function launch(): Promise<Browser> {
   return launchBrowser(
-    "--use-fake-device-for-media-stream",
+    "--use-fake-device-for-media-stream=fps=5",
     "--use-fake-ui-for-media-stream",
     "--allow-loopback-in-peer-connection",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
