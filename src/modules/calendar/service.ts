@@ -1,6 +1,8 @@
 // Events: created, read, listed and responded to; and free/busy times.
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
+import { chargedTo } from "@/core/actor.ts";
 import { createYielder, runInSlices } from "@/core/caller.ts";
+import { Slots } from "@/core/limit/slots.ts";
 import { roomStream } from "@/core/event/event.ts";
 import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -50,8 +52,12 @@ type Deps = {
   meetings: EventMeetings;
 };
 
+/** Lists and free/busy times at once, of a tenant and of a principal with its agents: each may hold thousands of occurrences. */
+const EXPANSIONS = { tenant: 4, owner: 1 };
+
 export class CalendarService {
   readonly #deps: Deps;
+  readonly #expansions = new Slots({ perKey: [EXPANSIONS.tenant, EXPANSIONS.owner] });
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -116,6 +122,7 @@ export class CalendarService {
     if (query.roomId !== undefined) await this.#deps.roomAccess.require(context, query.roomId);
     const bind = ["event.list", actor.tenantId, actor.principalId, query];
     const after = this.#deps.cursors.decode(cursor, bind)?.join(" ");
+    using _slot = await this.#expansions.acquire([actor.tenantId, chargedTo(actor)]);
     const { items, truncated } = await this.#listItems(context, query, from, to);
     const keyOf = ({ startAt, id, occurrence }: ListItem): [string, string, string] => [iso(startAt), id, occurrence];
     const remaining = after === undefined ? items : items.filter((item) => keyOf(item).join(" ") > after);
@@ -132,6 +139,7 @@ export class CalendarService {
     if (unknown !== undefined) throw invalidField("/principalIds", `no principal ${unknown}`);
     const { db } = this.#deps.store;
     const stores = { events: new CalendarStore(db), agenda: new AgendaStore(db) };
+    using _slot = await this.#expansions.acquire([actor.tenantId, chargedTo(actor)]);
     const { busy, truncated } = await busyTimes(stores, {
       tenantId: actor.tenantId,
       principalIds: ids,

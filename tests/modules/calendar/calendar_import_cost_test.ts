@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { RRuleTemporal } from "rrule-temporal";
 import { SqlStore } from "@/adapters/store/sql_store.ts";
+import { AgendaStore } from "@/modules/calendar/agenda_store.ts";
 import { parseIcs } from "@/modules/calendar/ics/file.ts";
 import { assertYields } from "../../cpu_time.ts";
 import { testOnEngines } from "../../engines.ts";
-import { countTicks } from "../../wait.ts";
+import { allEnded, countTicks, until } from "../../wait.ts";
 import { createCaller } from "../fixtures.ts";
 import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";
 
@@ -91,6 +92,29 @@ Deno.test("occurrences of a series are found in slices, for a list and for free/
     // Each step looks at twelve days.
     assert.ok(ticks.count > 20, `${ticks.count} ticks`);
   }
+});
+
+Deno.test("few lists and free/busy times of a tenant are made at once, one of each member", async () => {
+  await using fixture = await openCalendarFixture();
+  const { gateway, alice } = fixture;
+  const people = await Promise.all(Array.from({ length: 6 }, (_, n) => createCaller(gateway, `person${n}`)));
+  const other = await createCaller(gateway, "other", { tenant: "other" });
+  const range = { from: "2026-01-01T00:00:00Z", to: "2026-10-01T00:00:00Z" };
+  const { findEarliest } = AgendaStore.prototype;
+  const gate = Promise.withResolvers<void>();
+  const running: string[] = [];
+  AgendaStore.prototype.findEarliest = async function (...query) {
+    running.push(query[2].principalId);
+    await gate.promise;
+    return findEarliest.apply(this, query);
+  };
+  using _findEarliest = { [Symbol.dispose]: () => void (AgendaStore.prototype.findEarliest = findEarliest) };
+  const list = (by: typeof alice) => by.get(`${CALENDAR}/events?${new URLSearchParams(range)}`);
+  const lists = [list(alice), list(alice), ...people.map(list), list(other)];
+  await until(() => running.includes("other"), "the other tenant has its turn");
+  assert.deepEqual(running, ["alice", "person0", "person1", "person2", "other"]);
+  gate.resolve();
+  for (const answer of await allEnded(lists)) expectStatus(answer);
 });
 
 Deno.test("freebusy.read returns a bounded number of times", async () => {
