@@ -6,6 +6,7 @@ import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { testOnEngines } from "../../engines.ts";
 import { allEnded, until } from "../../wait.ts";
+import { discardFrames, type EditorConnection } from "@/modules/document/collaboration/editor_connection.ts";
 import { parseFrame } from "@/modules/document/collaboration/editor_frame.ts";
 import { EditorFixture, encodeFrame, FRAME_TYPE, RawEditor, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
@@ -63,6 +64,25 @@ Deno.test("awareness counts by its states and its length, and beyond the rate it
   assert.deepEqual(parse(["{"], false), { name: "doc_1", kind: "ignored" });
   assert.equal(parse(["{"], true), "malformed");
   assert.deepEqual(counts, [1000, 101, 1, 1]);
+});
+
+Deno.test("of what a client sent before it left, updates are handled, and of one that was cut off nothing", () => {
+  const sync = (step: number) =>
+    encodeFrame("doc_1", FRAME_TYPE.sync, (frame) => {
+      enc.writeVarUint(frame, step);
+      enc.writeVarUint8Array(frame, new Uint8Array([0, 0]));
+    });
+  const [query, first, update] = [sync(0), sync(1), sync(2)];
+  const awareness = encodeFrame("doc_1", FRAME_TYPE.awareness, (frame) => enc.writeVarUint8Array(frame, query));
+  const left = (isDiscarded: boolean, ...frames: Uint8Array[]): Uint8Array[] => {
+    const messageQueue = [query, ...frames];
+    discardFrames({ messageQueue, context: { socket: { isDiscarded } } } as unknown as EditorConnection); // as the engine has it
+    return messageQueue.slice(1);
+  };
+  assert.deepEqual(left(false, query, first, awareness, update, query), [first, update]);
+  assert.deepEqual(left(false, update, first), [update, first]);
+  assert.deepEqual(left(false), []);
+  assert.deepEqual(left(true, query, first, update), []);
 });
 
 Deno.test("an editor cannot overwrite the awareness of another", async () => {

@@ -4,6 +4,7 @@ import type { Actor } from "@/core/actor.ts";
 import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import { STATES_MAX_CHARS } from "../limits.ts";
 import type { DocumentReplica } from "./document_replica.ts";
+import { isUpdateFrame } from "./editor_frame.ts";
 import type { EditorSocket } from "./editor_socket.ts";
 
 /** What a connection to one document carries. */
@@ -65,6 +66,16 @@ export function filterOwnStates(
 
 function charsOf(state: unknown): number {
   return JSON.stringify(state)?.length ?? 0;
+}
+
+/** Of a socket that has closed: removes what waits behind the current frame, except updates that its client has sent. */
+export function discardFrames(editor: EditorConnection): void {
+  const queue = editor["messageQueue"];
+  const { isDiscarded } = editor.context.socket;
+  const [current, next] = queue;
+  // Once those behind it are updates, nothing remains to remove.
+  if (current === undefined || !isDiscarded && (next === undefined || isUpdateFrame(next))) return;
+  queue.splice(1, Infinity, ...isDiscarded ? [] : queue.slice(1).filter(isUpdateFrame));
 }
 
 /** Charges editors for the time it takes to apply their updates to a document. */

@@ -74,6 +74,14 @@ export function parseFrame(data: Uint8Array, socket: SocketState): EditorFrame |
   return typeof frame === "object" && frame.rejection !== undefined ? frame : "too_large";
 }
 
+/** Whether the client loses what is in a frame, which has been parsed, unless it is stored. */
+export function isUpdateFrame(frame: Uint8Array): boolean {
+  const decoder = createDecoder(frame);
+  readVarString(decoder);
+  const type = readVarUint(decoder);
+  return (type === MESSAGE_TYPE.sync || type === MESSAGE_TYPE.syncReply) && readVarUint(decoder) !== STEP1;
+}
+
 function readFrame(data: Uint8Array, { requested, kindOf, allowStates }: SocketState): EditorFrame | FrameFault {
   try {
     const decoder = createDecoder(data);

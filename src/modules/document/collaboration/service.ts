@@ -22,6 +22,7 @@ import { DocumentStore } from "../store.ts";
 import {
   chargeUpdates,
   ConnectionRefused,
+  discardFrames,
   type EditorConnection,
   type EditorContext,
   filterOwnStates,
@@ -166,12 +167,12 @@ export class CollaborationService {
           : Promise.reject(new ConnectionRefused("unloaded")),
       // Access may have changed while the document was loading.
       connected: ({ connection }) => Promise.resolve(this.#editorAccess.revalidateSoon(connection)),
-      // A closed editor has its queue discarded. The current frame is still processed: the engine prints every error thrown here.
+      // The current frame is processed, also of a closed editor: the engine prints every error thrown here.
       beforeHandleMessage: async ({ connection, context: { socket, account } }) => {
         // Frames from before authentication have not waited.
         await takeTurn(account)?.catch(() => socket.close(CLOSE.rateLimited));
         if (account.isOverdrawn()) socket.close(CLOSE.cpuLimit);
-        if (socket.isDiscarded) connection["messageQueue"].length = 0;
+        if (socket.isClosed) discardFrames(connection);
         // What the engine does with a frame, such as applying awareness, is not measured by itself.
         chargeTick(account);
       },
