@@ -52,6 +52,7 @@ export type JobKind<Payload extends z.ZodType = z.ZodType> = {
    * that has none running.
    */
   isLongRunning?: true;
+  /** `attempt` counts those that failed and this one, without those whose process ended. */
   run(job: { tenantId: string; payload: z.output<Payload>; attempt: number }): Promise<void>;
   /**
    * Called when the job is dead-lettered, to notify its creator; again while it throws `unavailable`, so it must be safe to repeat.

@@ -24,7 +24,9 @@ export async function runHandler(kind: JobKind, job: ClaimedJob): Promise<string
   const parsed = kind.payload.safeParse(JSON.parse(job.payload));
   if (!parsed.success) return INVALID_PAYLOAD;
   try {
-    await kind.run({ tenantId: job.tenant_id, payload: parsed.data, attempt: job.attempts });
+    // A death is no failed attempt. A job that is tried again after all of them has more deaths than attempts.
+    const attempt = Math.max(1, job.attempts - job.deaths);
+    await kind.run({ tenantId: job.tenant_id, payload: parsed.data, attempt });
     return undefined;
   } catch (cause) {
     if (cause instanceof Fault) return cause.code;
