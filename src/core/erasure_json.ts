@@ -25,6 +25,8 @@ const COMMENT_FIELD = "comment";
 /** What an import left out: texts that begin with ids and names. */
 const EXAMPLES_FIELD = "examples";
 const NAME_FIELDS = ["displayName", "senderName", "actorName"];
+/** The values of a field that changed, in an object that has its name as `field`. */
+const CHANGE_FIELDS = ["from", "to"];
 
 /** Fields that name who wrote the `text` beside them. */
 const AUTHOR_FIELDS = ["authorId", "speakerId"];
@@ -70,6 +72,7 @@ function replace(value: unknown, person: ErasedPerson, isId: boolean): unknown {
 function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, isId: boolean): unknown {
   const describes = value.principalId === person.principalId || value.id === person.principalId;
   const isText = person.deletesContent && AUTHOR_FIELDS.some((field) => value[field] === person.principalId);
+  const hasChangedIds = typeof value.field === "string" && namesPrincipal(value.field);
   let isChanged = false;
   const entries = Object.entries(value).map(([field, before]) => {
     const name = field === person.principalId ? person.pseudonymId : field;
@@ -81,7 +84,11 @@ function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, i
       ? before.replaceAll(person.displayName, DELETED_NAME)
       : field === EXAMPLES_FIELD && Array.isArray(before)
       ? withoutExamples(before, person)
-      : replace(before, person, namesPrincipal(field) || (isId && !Array.isArray(before)));
+      : replace(
+        before,
+        person,
+        namesPrincipal(field) || (hasChangedIds && CHANGE_FIELDS.includes(field)) || (isId && !Array.isArray(before)),
+      );
     isChanged ||= name !== field || after !== before;
     return [name, after] as const;
   });

@@ -59,6 +59,7 @@ async function talk({ zoe, bob }: Pick<Traces, "zoe" | "bob">, roomId: string): 
   const event = ok(await bob.post(`${BASE}/calendar/events`, { roomId, title: "Talk", attendees, ...WHEN }));
   ok(await zoe.put(`${BASE}/calendar/events/${event.id}/rsvp`, { status: "accepted", comment: WRITTEN }));
   const task = ok(await bob.post(`${BASE}/tasks`, { roomId, title: "To do", assigneeIds: [ZOE] }));
+  for (const assigneeIds of [["bob"], [ZOE]]) ok(await bob.patch(`${BASE}/tasks/${task.id}`, { assigneeIds }));
   ok(await zoe.patch(`${BASE}/tasks/${task.id}`, { status: "in_progress" }));
   ok(
     await bob.post(`${BASE}/memory/items`, {
