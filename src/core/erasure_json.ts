@@ -72,7 +72,7 @@ function replace(value: unknown, person: ErasedPerson, isId: boolean): unknown {
 function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, isId: boolean): unknown {
   const describes = value.principalId === person.principalId || value.id === person.principalId;
   const isText = person.deletesContent && AUTHOR_FIELDS.some((field) => value[field] === person.principalId);
-  const hasChangedIds = typeof value.field === "string" && namesPrincipal(value.field);
+  const hasIds = idFieldsOf(value);
   let isChanged = false;
   const entries = Object.entries(value).map(([field, before]) => {
     const name = field === person.principalId ? person.pseudonymId : field;
@@ -84,11 +84,7 @@ function replaceInObject(value: Record<string, unknown>, person: ErasedPerson, i
       ? before.replaceAll(person.displayName, DELETED_NAME)
       : field === EXAMPLES_FIELD && Array.isArray(before)
       ? withoutExamples(before, person)
-      : replace(
-        before,
-        person,
-        namesPrincipal(field) || (hasChangedIds && CHANGE_FIELDS.includes(field)) || (isId && !Array.isArray(before)),
-      );
+      : replace(before, person, hasIds(field) || (isId && !Array.isArray(before)));
     isChanged ||= name !== field || after !== before;
     return [name, after] as const;
   });
@@ -104,6 +100,12 @@ function withoutExamples(examples: readonly unknown[], { principalId, displayNam
 /** Whether the texts of a field are ids, of principals among others. */
 export function namesPrincipal(field: string): boolean {
   return ID_FIELD.test(field) || PERSON_FIELDS.includes(field);
+}
+
+/** Which fields of an object have such ids: also the values of one of them that changed. */
+export function idFieldsOf({ field: changed }: Record<string, unknown>): (field: string) => boolean {
+  const hasIds = typeof changed === "string" && namesPrincipal(changed);
+  return (field) => namesPrincipal(field) || (hasIds && CHANGE_FIELDS.includes(field));
 }
 
 /** The status of a principal is an object, that of other resources a word; a comment on a document is an object. */

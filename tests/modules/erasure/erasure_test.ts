@@ -545,6 +545,9 @@ testOnEngines("an import restores nothing of a person who was erased since the e
     const reply = { threadId: messageId, mentions: { principalIds: [ZOE] } };
     await sendMessage(bob, roomId, "stays", reply);
     const { id: taskId } = ok(await bob.post("/v1/collaboration/tasks", { roomId, title: "Do", assigneeIds: [ZOE] }));
+    for (const assigneeIds of [["bob"], [ZOE]]) {
+      ok(await bob.patch(`/v1/collaboration/tasks/${taskId}`, { assigneeIds }));
+    }
     const documents = "/v1/collaboration/documents";
     ok(await zoe.post(documents, { title: PRIVATE, text: PRIVATE }));
     const { id: documentId } = ok(await bob.post(documents, { roomId, title: "Plan", text: "One" }));

@@ -1,6 +1,6 @@
 // What an archive has of people who were erased here since: what they wrote stays deleted, and what others continue names a pseudonym.
 import { DELETED_NAME } from "@/core/erasure.ts";
-import { namesPrincipal, replaceIn } from "@/core/erasure_json.ts";
+import { idFieldsOf, replaceIn } from "@/core/erasure_json.ts";
 import type { SourceBan, SourceMessage } from "../format/model.ts";
 
 /** Fields that name who has or made something, and who wrote or said a text. */
@@ -48,7 +48,8 @@ export function namedIn(value: unknown, isId = false, found = new Set<string>())
   } else if (Array.isArray(value)) {
     for (const item of value) namedIn(item, isId, found);
   } else if (isObject(value)) {
-    for (const [field, inner] of Object.entries(value)) namedIn(inner, namesPrincipal(field), found);
+    const hasIds = idFieldsOf(value);
+    for (const [field, inner] of Object.entries(value)) namedIn(inner, hasIds(field), found);
   }
   return found;
 }
