@@ -210,7 +210,7 @@ function downloadRoute(exports: ExportService): Route {
     hasNoTimeout: true,
     auth: "bearer",
     scope: "transfer.manage",
-    faults: ["not_found", "forbidden", "conflict", "gone"],
+    faults: ["not_found", "forbidden", "conflict", "gone", "unknown_parameter"],
     document: {
       examples: { id: exampleId("exp") },
       parameters: [{
