@@ -25,7 +25,8 @@ import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { fillRoom, testSearch, waitForIndex } from "./search_engines.ts";
 import { allEnded, WAIT_MS } from "../wait.ts";
-import { completeSearch, createCallers } from "../modules/fixtures.ts";
+import { completeSearch, createCallers, ok } from "../modules/fixtures.ts";
+import { recordQueries } from "../modules/query_log.ts";
 import { memberOf } from "../tokens.ts";
 
 const NOTE = z.object({ id: z.string(), title: z.string() });
@@ -370,4 +371,14 @@ testOnPostgres("the newest messages with a frequent word are found without askin
   };
   assert.deepEqual(await ofKinds(0), { candidates: all.slice(0, 50), isComplete: false });
   assert.deepEqual(await ofKinds(WAIT_MS), { candidates: all.slice(0, 50), isComplete: true });
+  // The few that are pinned or in a thread are looked up as such.
+  const pinned = all[0]?.id ?? "";
+  ok(await alice.put(`/v1/messages/${pinned}/pin`));
+  for (const [filter, ids] of [["pinned=true", [pinned]], [`threadId=${pinned}`, [pinned]]] as const) {
+    const statements = await recordQueries(async () => {
+      const { items } = await completeSearch(() => alice.get(`/v1/search?q=frequent&${filter}`));
+      assert.deepEqual(items.map(({ message }: { message: { id: string } }) => message.id), ids);
+    });
+    assert.ok(!statements.some(({ sql }) => sql.includes("'' || tenant_id")), filter);
+  }
 });

@@ -227,6 +227,7 @@ export class SearchService {
     const sources = types.flatMap((kind) => this.#sources.get(kind) ?? []);
     return {
       kinds: types,
+      hasFew: filters.pinned === true || filters.threadIds !== undefined,
       isOnlyStreamed: sources.every(({ stream }) => stream !== undefined),
       streamedKind: sources.length > 1 ? sources.find(({ stream }) => stream !== undefined)?.kind : undefined,
       isTenantWide: sources.some(({ isTenantWide }) => isTenantWide === true),

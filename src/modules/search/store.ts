@@ -26,6 +26,8 @@ export type CandidateFilter = {
   excludeSenderIds?: readonly string[] | undefined;
   /** By kind, when properties are asked for; kinds without them have none. */
   propertyConditions?: ReadonlyMap<string, readonly Expression<SqlBool>[]> | undefined;
+  /** Whether few documents have the properties, and an index of theirs finds them. */
+  hasFew?: boolean;
   /** Whether all kinds are indexed from streams: their documents are in rooms, and have no parts. */
   isOnlyStreamed: boolean;
   /** Among several kinds, the one that is indexed from streams: it has by far the most documents. */
@@ -79,7 +81,8 @@ export class SearchStore {
     let read = 0;
     const [kind = "", ...otherKinds] = filter.kinds;
     // The parts of long documents are read by their tokens only.
-    for (const rows of filter.isOnlyStreamed && otherKinds.length === 0 ? this.#engine.newestRows : []) {
+    const isNewestFirst = filter.isOnlyStreamed && otherKinds.length === 0 && filter.hasFew !== true;
+    for (const rows of isNewestFirst ? this.#engine.newestRows : []) {
       if (candidates.length * RARE < read) break;
       const newest = { ...tokens, newest: { kind, rows, after } };
       ({ candidates } = await this.#find(viewer, newest, filter, after, limit));
