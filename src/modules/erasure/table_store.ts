@@ -64,9 +64,14 @@ export class ErasedTableStore {
     return this.#table.key.filter((column) => column !== "tenant_id");
   }
 
-  /** By the primary key where that begins with the tenant. By another index, all rows of the tenant would be sorted for each part. */
+  /**
+   * By the primary key: on SQLite, by another index, all rows of the tenant would be sorted for each part. PostgreSQL knows how many
+   * rows a tenant has, but not of an expression: it would read the whole table for each part.
+   */
   #isOf(tenantId: string) {
-    return this.#table.key[0] === "tenant_id" ? sql<SqlBool>`tenant_id = ${tenantId}` : tenantIsUnindexed(tenantId);
+    return this.#dialect === "postgres" || this.#table.key[0] === "tenant_id"
+      ? sql<SqlBool>`tenant_id = ${tenantId}`
+      : tenantIsUnindexed(tenantId);
   }
 
   #compare(operator: ">" | "<=" | "=", row: Row) {

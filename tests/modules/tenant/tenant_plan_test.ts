@@ -1,6 +1,7 @@
 // What a large tenant reads on PostgreSQL, among many small ones.
 import assert from "node:assert/strict";
 import type postgres from "postgres";
+import { ErasedTableStore } from "@/modules/erasure/table_store.ts";
 import { testOnPostgres } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
 import { withAdminConnection } from "../../temporary_database.ts";
@@ -64,6 +65,12 @@ testOnPostgres("lists of a large tenant among small ones do not read all of it f
           assert.ok(rows < rowsMax, `${path} reads ${rows} rows: ${statement.sql}`);
         }
       }
+    }
+    // An erasure walks whole tables: the rows up to the end of the next part, and not all for each part.
+    const tasks = new ErasedTableStore(gateway.app.store.db, "postgres", "task", { key: ["id"] });
+    for (const statement of await recordQueries(() => tasks.keyAfter("default", { id: "large" }, 100))) {
+      const rows = await (await prepareStatement(sql, statement))();
+      assert.ok(rows < ITEMS, `a part of an erasure reads ${rows} tasks`);
     }
   });
 });
