@@ -137,6 +137,8 @@ Deno.test("an Accept header that excludes JSON returns 406", async () => {
   ) {
     assert.equal((await call("/v1/rooms", { headers: { Accept: accept } })).status, 200, accept);
   }
+  const headers = { Accept: "application/problem+json" };
+  assert.equal((await call("/v1/rooms/room_1", { method: "DELETE", headers })).status, 204, "it has no body");
 });
 
 Deno.test("every response has the security headers", async () => {

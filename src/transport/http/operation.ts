@@ -62,7 +62,8 @@ export function operationEndpoint(
   const isWaiting = operation.callsOut === true || fields.has("waitSeconds");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
-    assertAcceptsJson(context.request);
+    // Without a body to accept, generated clients name the type of problems alone.
+    if (status !== 204) assertAcceptsJson(context.request);
     const actor = await authenticateRequest(context);
     deps.unreadResponses.assertRead(chargedTo(actor));
     // Before the body is read: a caller beyond its CPU share must wait here.

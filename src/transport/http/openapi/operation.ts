@@ -281,7 +281,6 @@ function codesOf(
     ...COMMON_CODES,
     "bad_request",
     "unknown_parameter",
-    "not_acceptable",
     "validation_failed",
     "unknown_field",
     ...operation.faults ?? [],
@@ -289,6 +288,7 @@ function codesOf(
   const add = (isPossible: boolean, ...more: FaultCode[]): void => {
     if (isPossible) { for (const code of more) codes.add(code); }
   };
+  add(operation.http.status !== 204, "not_acceptable");
   add(pathNames.length > 0, "not_found");
   add(hasBody(operation), ...BODY_CODES);
   add(operation.http.ifMatch !== undefined, "version_mismatch");
