@@ -281,12 +281,15 @@ export function contentOperations(contents: ContentService, writer: ContentWrite
       name: "document.revert",
       summary: "Restore the content of a stored revision as a new revision",
       access: write,
-      http: { method: "POST", path: `${PATH}/:id/revisions/:revision/restore`, status: 201 },
+      http: { method: "POST", path: `${PATH}/:id/revisions/:revision/restore`, status: 201, hasLocation: true },
       input: RevisionRef,
       output: ContentChange,
       faults: ["not_found", "room_archived", "conflict", "limit_reached"],
       example: { id: DOC, revision: 1 },
-      run: (context, input) => writer.restore(context, input),
+      async run(context, input) {
+        const change = await writer.restore(context, input);
+        return new Outcome(change, { location: `${PATH}/${input.id}/revisions/${change.revision}` });
+      },
     }),
   ];
 }

@@ -86,6 +86,7 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
   responses: {
     201: {
       description: "Created",
+      headers: { Location: { $ref: "#/components/headers/Location" } },
       content: { "application/json": { schema: { $ref: "#/components/schemas/StoredFile" } } },
     },
   },

@@ -142,6 +142,7 @@ Deno.test("revisions are stored as text, listed newest first, and can be restore
   assert.equal((await member.get(`${PATH}/${id}/content?revision=1`)).body.text, "first\n");
   assertProblem(await member.get(`${PATH}/${id}/revisions/7`), 404, "not_found");
   const reverted = await member.post(`${PATH}/${id}/revisions/1/restore`);
+  assert.equal(reverted.headers.get("Location"), `${PATH}/${id}/revisions/${reverted.body.revision}`);
   assert.deepEqual([reverted.status, reverted.body.revision], [201, 3]);
   assert.equal(await fixture.readText(id), "first\n");
 });
