@@ -187,6 +187,7 @@ export class CalendarService {
       const key = occurrence?.name ?? null;
       const before = event.rsvps.find((one) => one.principal_id === actor.principalId && one.occurrence === key) ??
         mine;
+      if (before.responded_at !== null) await this.#deps.writer.keepState(tx, event, { actor });
       const row = { ...event.row, version: event.row.version + 1, updated_at: now };
       const after: EventAggregate = { ...event, row };
       await events.update(actor.tenantId, id, { version: row.version, updated_at: now });

@@ -97,7 +97,7 @@ export class EventWriter {
     }
     for (const { event, before, change } of writes) {
       if (before === undefined) continue;
-      await this.#keepState(tx, before, change);
+      await this.keepState(tx, before, change);
       await events.update(event.row.tenant_id, event.row.id, event.row);
       await events.replaceParts(event.row.tenant_id, event.row.id, event);
     }
@@ -111,7 +111,8 @@ export class EventWriter {
     return written;
   }
 
-  async #keepState(tx: Tx, before: EventAggregate, { actor }: Change): Promise<void> {
+  /** Stores the event before a change, if it is under a legal hold. */
+  async keepState(tx: Tx, before: EventAggregate, { actor }: Pick<Change, "actor">): Promise<void> {
     const { tenant_id: tenantId, id, version } = before.row;
     await this.#deps.holds.keepState(tx.db, {
       tenantId,

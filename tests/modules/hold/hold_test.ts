@@ -207,9 +207,15 @@ testOnEngines("tasks and events under a hold keep what is changed of them until 
   assert.deepEqual([items[0].replacedBy, items[1].replacedBy], ["bob", "bob"]);
   assert.equal(ok(await olga.get(`${STATES}?resourceId=${taskId}`)).items.length, 1);
   assertProblem(await bob.get(STATES), 403, "forbidden");
+  const attendees = [{ principalId: "bob" }];
+  ok(await olga.patch(`${API}/calendar/events/${eventId}`, { attendees }));
+  const respond = async (status: string) => ok(await bob.put(`${API}/calendar/events/${eventId}/rsvp`, { status }));
+  for (const status of ["accepted", "declined"]) await respond(status);
+  const [kept] = ok(await olga.get(STATES)).items;
+  assert.deepEqual([kept.resourceId, kept.state.event.attendees[0].status], [eventId, "accepted"]);
   await pass(gateway, 1);
   const { olga: later } = await callersOf(gateway, "default");
-  assert.equal(ok(await later.get(STATES)).items.length, 2);
+  assert.equal(ok(await later.get(STATES)).items.length, 4);
   ok(await later.post(`${HOLDS}/${holdId}/release`));
   await pass(gateway, 1);
   const { olga: last } = await callersOf(gateway, "default");
