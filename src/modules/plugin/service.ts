@@ -127,6 +127,8 @@ export class PluginService {
         set.config_encrypted = this.#deps.encryptor.encrypt(JSON.stringify(config), context);
       }
       if (manifest === undefined) return { row: set };
+      // What it no longer asks for, it no longer has.
+      set.granted_scopes = scopesOf(row.granted_scopes).filter((scope) => after.scopes.includes(scope)).join(" ");
       if (row.state !== "disabled") set.state = missingScopes(set).length > 0 ? "paused" : "enabled";
       return { row: set, event: "plugin.upgraded" };
     });

@@ -117,6 +117,10 @@ testOnEngines("an upgrade that needs further scopes pauses the plugin until they
   assert.equal(ok(await admin.post(`${ONE}/grant`, { scopes: wider })).state, "enabled");
   ok(await plugin.get(`/v1/messages?roomId=${roomId}`));
   assert.equal(ok(await plugin.get("/v1/collaboration/plugin")).version, "1.1.0");
+  // What a version does not ask for, the plugin has no longer.
+  const narrower = ["command.read", "message.write"];
+  assert.deepEqual(ok(await upgrade("1.1.1", narrower)).grantedScopes, narrower);
+  assertProblem(await plugin.get(`/v1/messages?roomId=${roomId}`), 403, "scope_missing");
   // A narrower grant pauses it, too.
   assert.equal(ok(await admin.post(`${ONE}/grant`, { scopes: ["command.read"] })).state, "paused");
   assertProblem(await upgrade("1.2.0", wider, { id: "org.example.other" }), 422, "validation_failed");
