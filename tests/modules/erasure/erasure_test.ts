@@ -314,8 +314,10 @@ function cuttingCommits({ app: { store } }: Harness): (commits: number, work: ()
 
 testOnEngines("tables with more rows than one transaction reads are erased to their end", async (environment) => {
   await using gateway = await openGateway(environment);
-  await createCaller(gateway, "boss", { role: "owner" });
-  await createCaller(gateway, ZOE);
+  const boss = await createCaller(gateway, "boss", { role: "owner" });
+  const zoe = await createCaller(gateway, ZOE);
+  const roomId = await createRoom(boss, [ZOE]);
+  for (const who of [boss, zoe]) ok(await who.post("/v1/collaboration/tasks", { roomId, title: "At the same time" }));
   const mentions = Array.from({ length: 1201 }, (_, n) => ({
     tenant_id: "default",
     room_id: `room_${n % 3}`,
@@ -327,6 +329,8 @@ testOnEngines("tables with more rows than one transaction reads are erased to th
   const { counts } = await erase(gateway, "anonymize");
   assert.deepEqual(counts.find(({ table }) => table === "mention"), { table: "mention", changed: 0, deleted: 601 });
   assert.deepEqual(await findTexts(gateway, [ZOE]), {});
+  const indexed = await gateway.app.store.db.selectFrom("search_document").select("author_id").execute();
+  assert.deepEqual(indexed.map(({ author_id: author }) => author === "boss").sort(), [false, true]);
 });
 
 testOnEngines("a person is erased by themselves or by those above, and never the last owner", async (environment) => {
