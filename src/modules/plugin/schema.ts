@@ -141,7 +141,7 @@ export const PluginRef = z.strictObject({ id: PluginId });
 export const PluginUpdate = z.strictObject({
   id: PluginId,
   manifest: Manifest.optional().describe(
-    "Upgrades to another version; new scopes pause the plugin until they are granted",
+    "Upgrades to another version; new scopes pause the plugin until they are granted, and a grant ends with its scope",
   ),
   config: FormValues.optional().describe("Values of `configSchema`; replaces all"),
   version: BaseVersion,
