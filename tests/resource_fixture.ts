@@ -57,7 +57,7 @@ export async function createResources(caller: Caller, word: string): Promise<Res
   const agent = { displayName: "Helper", instructions: word, tools: ["pin.list"], askFirst: ["pin.list"] };
   const prn = (await post(`${BASE}/agents`, agent)).id;
   ok(await caller.put(`/v1/rooms/${room}/members/${prn}`));
-  const run = (await post(`${BASE}/ai/runs`, { ...here, agentId: prn, input: word, waitSeconds: 30 })).id;
+  const run = (await post(`${BASE}/ai/runs`, { ...here, agentId: prn, input: word, wait: 30 })).id;
   // The call waits for half a minute at most, which a busy machine may need for more than the start of a run.
   const asked = async () => ok(await caller.get(`${BASE}/ai/approvals?roomId=${room}`)).items;
   await until(async () => (await asked()).length > 0);

@@ -131,7 +131,7 @@ type DescribedOperation = {
 
 /** What a parameter may be, in texts that find something first. */
 function valuesOf(operation: string, name: string, schema: Schema): Path[] {
-  if (["cursor", "limit", "since", "waitSeconds"].includes(name)) return name === "cursor" ? [() => "none"] : [];
+  if (["cursor", "limit", "since", "wait"].includes(name)) return name === "cursor" ? [() => "none"] : [];
   if (schema.const !== undefined) return [() => String(schema.const)];
   if (schema.type === "array") {
     const some = valuesOf(operation, name, schema.items ?? {});

@@ -174,7 +174,7 @@ Deno.test("a request beyond the timeout returns 503 and aborts its signal, excep
     assert.equal(slow.headers.get("Retry-After"), "1");
   } while (sample.signals.length === 0);
   assert.deepEqual(sample.signals.map(({ aborted }) => aborted), [true]);
-  const poll = await call("/v1/collaboration/sync?waitSeconds=1");
+  const poll = await call("/v1/collaboration/sync?wait=1");
   assert.equal(poll.status, 200);
   assert.deepEqual(sample.signals.map(({ aborted }) => aborted), [true, false]);
 });
@@ -191,7 +191,7 @@ Deno.test("a body that trickles beyond the timeout returns 503", async () => {
 Deno.test("the signal aborts when the client disconnects, which is not an internal error", async () => {
   const { call, sample, metrics } = createSampleGateway();
   const client = new AbortController();
-  const pending = call("/v1/collaboration/sync?waitSeconds=1", { signal: client.signal });
+  const pending = call("/v1/collaboration/sync?wait=1", { signal: client.signal });
   await until(() => sample.signals.length === 1);
   client.abort();
   const response = await pending;

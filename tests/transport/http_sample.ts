@@ -153,7 +153,7 @@ function createSampleOperations(sample: SampleState): Operation[] {
       summary: "Wait for something new",
       access: { scope: "room.read" },
       http: { method: "GET", path: "/v1/collaboration/sync", status: 200 },
-      input: z.strictObject({ waitSeconds: z.int().min(0).max(60).default(0) }),
+      input: z.strictObject({ wait: z.int().min(0).max(60).default(0) }),
       output: z.object({ waited: z.boolean() }),
       run: (context) => waitOrAbort(sample, context.signal, 80),
     }),

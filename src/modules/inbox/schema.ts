@@ -16,9 +16,7 @@ export const InboxPull = z.strictObject({
   leaseSeconds: z.int().min(1).max(LEASE_MAX_SECONDS).default(60).describe(
     "What is not acknowledged by then is delivered again",
   ),
-  waitSeconds: z.int().min(0).max(WAIT_MAX_SECONDS).default(0).describe(
-    "Maximum number of seconds to wait if there are none",
-  ),
+  wait: z.int().min(0).max(WAIT_MAX_SECONDS).default(0).describe("Maximum number of seconds to wait if there are none"),
 });
 export type InboxPull = z.output<typeof InboxPull>;
 

@@ -33,14 +33,14 @@ export class InboxService {
   }
 
   /** Leases unread notifications of the caller, and waits for one if there is none. */
-  async pull({ actor, signal }: Context, { id, waitSeconds, ...input }: InboxPull): Promise<InboxDeliveries> {
+  async pull({ actor, signal }: Context, { id, wait, ...input }: InboxPull): Promise<InboxDeliveries> {
     const { store, clock, waiter, revalidate } = this.#deps;
     assertOwn(actor, id);
     const found = await this.#lease(actor, input);
     // Within a transaction, such as that of a stored response, nothing would change.
-    if (found.items.length > 0 || waitSeconds === 0 || store.isInTransaction) return found;
+    if (found.items.length > 0 || wait === 0 || store.isInTransaction) return found;
     const leftMs = (actor.expiresAt ?? Infinity) - clock.now();
-    const endsAt = performance.now() + Math.min(waitSeconds * 1000, leftMs);
+    const endsAt = performance.now() + Math.min(wait * 1000, leftMs);
     const watch = await waiter.open(actor.tenantId, [principalStream(actor.principalId)]);
     try {
       while (performance.now() < endsAt && signal?.aborted !== true) {

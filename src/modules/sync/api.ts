@@ -18,7 +18,7 @@ export function syncApi(sync: SyncService, presence: PresenceService): ModuleApi
         name: "sync.read",
         summary: "Get the state of the caller's rooms, or the changes since a cursor",
         description: "State and positions are consistent with each other. Subscribe on `/ws` with `recover` from the " +
-          "positions, or call again with `since` (and `waitSeconds` for a long poll): no event is missed or repeated. Also " +
+          "positions, or call again with `since` (and `wait` for a long poll): no event is missed or repeated. Also " +
           "requires the scope `message.read`; events whose scope the token lacks are returned as `message.hidden`.",
         access: { scope: "room.read" },
         http: { method: "GET", path: "/v1/collaboration/sync", status: 200 },

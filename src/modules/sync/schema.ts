@@ -18,7 +18,7 @@ export const SyncRead = z.strictObject({
     .describe(
       "`cursor` of the previous response. Default: start from the current state",
     ),
-  waitSeconds: z.int().min(0).max(WAIT_MAX_SECONDS).default(0)
+  wait: z.int().min(0).max(WAIT_MAX_SECONDS).default(0)
     .describe("With `since`: maximum number of seconds to wait for changes if there are none"),
   include: z.array(RoomInclude).max(1).default([]).describe(
     "`lastMessage`: include the newest message of each of `rooms`",
@@ -53,7 +53,7 @@ export const Sync = z.object({
   unreadNotificationCount: z.int().describe("0 if the token lacks the scope `notification.read`"),
   presence: z.array(Present).max(PRESENT_MAX).describe(
     "Principals with one of the caller's rooms open on `/ws`, without duplicates; always the complete list, " +
-      `with a delay of up to 30 seconds. Changes do not end the wait. Covers the ${PRESENT_ROOMS_MAX} rooms with ` +
+      `with a delay of up to 30 seconds. Changes do not end \`wait\`. Covers the ${PRESENT_ROOMS_MAX} rooms with ` +
       `the newest messages, except those with more than ${PRESENCE_MAX} members or connections, and at most ` +
       `${PRESENT_MAX} principals`,
   ),

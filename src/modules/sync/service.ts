@@ -73,20 +73,20 @@ export class SyncService {
     this.#deps = deps;
   }
 
-  async read(context: Context, { since, waitSeconds, include }: SyncRead): Promise<Sync> {
+  async read(context: Context, { since, wait, include }: SyncRead): Promise<Sync> {
     const { actor } = context;
     assertCanReceiveEvents(actor);
     // Creates the stream if it has no events yet, so that it has an epoch.
     await this.#deps.store.log.position(actor.tenantId, principalStream(actor.principalId));
     if (since === undefined) return await this.#fullState(actor, include, false);
     const from = this.#openCursor(actor, since);
-    if (waitSeconds > 0) await this.#wait(actor, from, waitSeconds * 1000, context.signal);
+    if (wait > 0) await this.#wait(actor, from, wait * 1000, context.signal);
     const delta = await this.#delta(actor, from);
     const sync = delta === undefined
       ? await this.#fullState(actor, include, true)
       : await this.#deltaResponse(actor, include, from, delta);
     // Once everything is read.
-    if (waitSeconds > 0) await assertStillAuthorized(actor, this.#deps.revalidate);
+    if (wait > 0) await assertStillAuthorized(actor, this.#deps.revalidate);
     return sync;
   }
 

@@ -59,7 +59,7 @@ export function operationEndpoint(
   const isReading = isReadOnly(operation);
   const once = supportsIdempotency(operation) ? runOnce : undefined;
   const hasMessageId = fields.has("clientMessageId");
-  const isWaiting = operation.callsOut === true || fields.has("waitSeconds");
+  const isWaiting = operation.callsOut === true || fields.has("wait");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     // Without a body to accept, generated clients name the type of problems alone.

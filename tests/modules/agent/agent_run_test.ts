@@ -244,7 +244,7 @@ Deno.test("a paused agent starts nothing, and what it was doing is cancelled", a
   assertProblem(await bob.post("/v1/collaboration/ai/runs", { agentId, roomId }), 409, "agent_paused");
   ok(await alice.patch(path, { paused: false }));
   fixture.answer(() => "Back");
-  const run = ok(await bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", waitSeconds: 30 }));
+  const run = ok(await bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", wait: 30 }));
   assert.equal(run.status, "succeeded");
 });
 
@@ -296,10 +296,10 @@ Deno.test("who is removed or disabled while waiting for a run gets none of its t
   await using fixture = await AgentFixture.open(() => ({ parts: ["One ", () => gate.promise, "two"] }));
   const { gateway, alice, bob, roomId, agentId } = fixture;
   const boss = await gateway.as("boss", { role: "owner" });
-  const bobs = bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", waitSeconds: 30 });
+  const bobs = bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", wait: 30 });
   await eventually(async () => assert.equal((await fixture.runs())[0]?.text, "One "));
   const { id } = (await fixture.runs())[0];
-  const alices = alice.get(`/v1/collaboration/ai/runs/${id}?waitSeconds=30`);
+  const alices = alice.get(`/v1/collaboration/ai/runs/${id}?wait=30`);
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
   ok(await boss.delete("/v1/collaboration/principals/alice"));
   gate.resolve();

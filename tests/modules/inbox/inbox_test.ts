@@ -76,7 +76,7 @@ testOnEngines("an agent leases what notified it, and gets again what it does not
 testOnEngines("an agent waits for what notifies it", async (environment) => {
   await using gateway = await openGateway(environment);
   const world = await openAgent(gateway);
-  const waiting = world.robo.post(PULL, { waitSeconds: 30 });
+  const waiting = world.robo.post(PULL, { wait: 30 });
   const id = await mention(world, "now");
   await gateway.runJobs();
   const { items } = ok(await waiting);

@@ -101,7 +101,7 @@ Deno.test("a waiting sync does not end when presence changes", async () => {
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, ["bob"]);
   const { cursor } = ok(await alice.get(SYNC));
-  const waiting = alice.get(`${SYNC}?since=${encodeURIComponent(cursor)}&waitSeconds=20`);
+  const waiting = alice.get(`${SYNC}?since=${encodeURIComponent(cursor)}&wait=20`);
   let isOver = false;
   waiting.then(() => isOver = true);
   const leave = await subscribe(gateway, bob, roomId);

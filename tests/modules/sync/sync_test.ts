@@ -11,7 +11,7 @@ import { SdkClient, serveGateway } from "../http_server.ts";
 type Any = any;
 
 function since(who: Caller, cursor: string, wait = 0): Promise<Any> {
-  return who.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&waitSeconds=${wait}`);
+  return who.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&wait=${wait}`);
 }
 
 async function start(who: Caller): Promise<Any> {
@@ -104,7 +104,7 @@ Deno.test("an aborted request, or a gateway that stops, ends the wait", async ()
   const { cursor } = await start(bob);
   const leaving = new AbortController();
   const abandoned = gateway.send(
-    new Request(`http://gateway.test/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&waitSeconds=30`, {
+    new Request(`http://gateway.test/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&wait=30`, {
       headers: { authorization: `Bearer ${bob.token}` },
       signal: leaving.signal,
     }),

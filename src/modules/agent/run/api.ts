@@ -57,7 +57,7 @@ export function runOperations(runs: RunService): Operation[] {
       output: RunDetail,
       faults: ["not_found"],
       example: { id: RUN },
-      run: (context, { id, waitSeconds }) => runs.read(context, id, waitSeconds),
+      run: (context, { id, wait }) => runs.read(context, id, wait),
     }),
     defineOperation({
       name: "run.cancel",

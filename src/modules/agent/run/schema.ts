@@ -114,7 +114,7 @@ export const RunCreate = z.strictObject({
   threadId: MessageId.optional().describe("Thread to respond in"),
   triggerMessageId: MessageId.optional().describe("Message in the room that the run is about"),
   input: z.string().min(1).max(INPUT_MAX).optional().describe("Instructions in addition to the messages"),
-  waitSeconds: Wait,
+  wait: Wait,
 });
 export type RunCreate = z.output<typeof RunCreate>;
 
@@ -126,7 +126,7 @@ export const RunList = z.strictObject({
 });
 export type RunList = z.output<typeof RunList>;
 
-export const RunRead = z.strictObject({ id: RunId, waitSeconds: Wait });
+export const RunRead = z.strictObject({ id: RunId, wait: Wait });
 
 export const RunReply = z.strictObject({
   id: RunId,

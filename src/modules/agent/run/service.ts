@@ -53,7 +53,7 @@ export class RunService {
   }
 
   /** Starts a run of an agent of the gateway; or notes one of the caller, an agent outside. */
-  async create(context: Context, { agentId, waitSeconds, ...input }: RunCreate): Promise<Run> {
+  async create(context: Context, { agentId, wait, ...input }: RunCreate): Promise<Run> {
     const { actor } = context;
     const { store, access } = this.#deps;
     const isOwn = agentId === undefined || agentId === actor.principalId;
@@ -61,7 +61,7 @@ export class RunService {
       throw Fault.forField("/agentId", "required", "only agents start runs of their own");
     }
     const run = await store.write((tx) => this.#create(tx, context, agentId ?? actor.principalId, input, isOwn));
-    const settled = await this.#settled(context, run, isOwn ? 0 : waitSeconds);
+    const settled = await this.#settled(context, run, isOwn ? 0 : wait);
     return presentRun(settled, settled === run || await access.isReadable(actor, settled));
   }
 
@@ -69,7 +69,7 @@ export class RunService {
     tx: AnyTransaction,
     context: Context,
     agentId: string,
-    { roomId, threadId, triggerMessageId, input }: Omit<RunCreate, "agentId" | "waitSeconds">,
+    { roomId, threadId, triggerMessageId, input }: Omit<RunCreate, "agentId" | "wait">,
     isOwn: boolean,
   ): Promise<RunRow> {
     const { actor } = context;
@@ -162,11 +162,11 @@ export class RunService {
     return cursors.page(rows, limit, bind, (row) => [row.id], (row) => presentRun(row, readable.has(row.id)));
   }
 
-  async read(context: Context, id: string, waitSeconds: number): Promise<RunDetail> {
+  async read(context: Context, id: string, wait: number): Promise<RunDetail> {
     const { store, access } = this.#deps;
     const { actor } = context;
-    const run = await this.#settled(context, await access.find(actor, id), waitSeconds);
-    if (waitSeconds > 0) await access.find(actor, id);
+    const run = await this.#settled(context, await access.find(actor, id), wait);
+    if (wait > 0) await access.find(actor, id);
     const steps = await new RunStore(store.db).steps(actor.tenantId, id);
     const hasTexts = await access.isReadable(actor, run);
     return { ...presentRun(run, hasTexts), steps: steps.map((step) => presentStep(step, hasTexts)) };
