@@ -27,7 +27,7 @@ import { MaintenanceScheduler } from "@/core/maintenance.ts";
 import { type Clock, DAY_MS, delay, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/time/clock.ts";
 import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { type ConsumeRate, createDispatch } from "@/core/dispatch.ts";
-import { accessSignalsOf, type StoredEvent } from "@/core/event/event.ts";
+import { accessSignalsOf, isHint, type StoredEvent } from "@/core/event/event.ts";
 import { createEventFilter } from "@/core/event/event_view.ts";
 import { Fault } from "@/core/fault.ts";
 import { Holds } from "@/core/hold.ts";
@@ -316,11 +316,11 @@ function publishCommits({ store, bus, modules }: Adapters, jobs: JobRunner): voi
     for (const group of groupByStream(events)) {
       bus.publish(streamKey(group[0].tenantId, group[0].stream), { kind: "events", events: group });
     }
-    for (const signal of [...signals, ...accessSignalsOf(events)]) {
-      bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
-    }
+    const sent = [...signals, ...accessSignalsOf(events)];
+    for (const signal of sent) bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
     if (added > 0) jobs.wake({ isCommit: true });
     for (const listener of listeners) listener(events);
+    return sent.every(isHint) ? undefined : bus.flush();
   };
 }
 

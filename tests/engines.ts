@@ -12,10 +12,10 @@ export function testOnEngines(name: string, run: EngineTest): void {
 }
 
 /** Registers a test for PostgreSQL, ignored unless TEST_POSTGRES_URL names a server. */
-export function testOnPostgres(name: string, run: EngineTest): void {
+export function testOnPostgres(name: string, run: EngineTest, { ignore = false } = {}): void {
   Deno.test({
     name: `postgres: ${name}`,
-    ignore: postgresUrl === undefined,
+    ignore: ignore || postgresUrl === undefined,
     async fn() {
       const database = await createTemporaryDatabase(postgresUrl ?? "");
       try {

@@ -13,7 +13,7 @@ export class EventContract {
     const { onCommit } = store;
     store.onCommit = (committed) => {
       for (const event of committed.events) this.#check(event);
-      onCommit(committed);
+      return onCommit(committed);
     };
   }
 

@@ -19,6 +19,11 @@ export const CONTROL_TOPIC = "control";
 
 export interface Bus {
   publish(topic: string, message: BusMessage): void;
+  /**
+   * Resolves once every node has received what was published until now. A node that is silent for a second is waited for no longer:
+   * it is not current then. `undefined` where nothing is to wait for.
+   */
+  flush(): Promise<void> | undefined;
   /** Resolves once messages published from now on will be received. */
   subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription>;
   /** False while other nodes cannot be reached. Readiness shows it; the node serves on, and reads from the log. */

@@ -98,8 +98,11 @@ export interface Store<Tables> {
   checkHealth(): Promise<void>;
   /** Where the engine has a log of what was written, in which deleted texts stay until it is reused: empties it. */
   emptyLog(): Promise<void>;
-  /** Called after each commit that has something to publish; set once, by the composition root. */
-  onCommit: (committed: CommitResult) => void;
+  /**
+   * Called after each commit that has something to publish; set once, by the composition root. The writers of the commit resolve
+   * once it has, while later commits go on.
+   */
+  onCommit: (committed: CommitResult) => void | Promise<void>;
   /** Called after a transaction with the bytes written for a principal, by the key of `chargedTo`; set once, as above. */
   onBytesWritten: (key: string, bytes: number) => void;
   /**

@@ -32,6 +32,15 @@ for (const { name, ignore, run } of BACKENDS) {
     assert.deepEqual(atThere, sent);
   });
 
+  test("every node has received what was published before a flush", async ({ here, there }) => {
+    const heard = await record(there, "room:a");
+    for (let n = 1; n <= 50; n++) {
+      here.publish("room:a", ephemeral(`${n}`));
+      await here.flush();
+      assert.equal(heard.length, n);
+    }
+  });
+
   test("what is published right before the end still arrives", async ({ here, there }) => {
     const heard = await record(there, "room:a");
     const sent = [ephemeral("1"), ephemeral("2")];

@@ -45,7 +45,7 @@ async function openCounted(url: string) {
   }, { clock: systemClock });
   await store.migrate([notes]);
   const told: CommitResult[] = [];
-  store.onCommit = (committed) => told.push(committed);
+  store.onCommit = (committed) => void told.push(committed);
   return {
     store,
     asked: () => writers.reduce((sum, connection) => sum + connection.statements, 0),

@@ -43,7 +43,7 @@ export function testOnStore(backend: Backend, name: string, run: (opened: Opened
 
 function recordCommits({ store }: OpenedStore): CommitResult[] {
   const told: CommitResult[] = [];
-  store.onCommit = (committed) => told.push(committed);
+  store.onCommit = (committed) => void told.push(committed);
   return told;
 }
 
@@ -71,7 +71,7 @@ export function storeSuite(backend: Backend): void {
     const { store } = opened;
     const seen: string[][] = [];
     const told: CommitResult[] = [];
-    store.onCommit = (committed) => told.push(committed);
+    store.onCommit = (committed) => void told.push(committed);
     const result = await store.write(async (tx) => {
       await addNote(tx, "a");
       const events = await tx.emit(

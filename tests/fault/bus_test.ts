@@ -58,6 +58,10 @@ class UnreliableBus implements Bus {
     for (const late of due) late.deliver();
   }
 
+  flush(): undefined {
+    return undefined;
+  }
+
   subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription> {
     return this.#inner.subscribe(topic, listener);
   }
@@ -78,7 +82,7 @@ Deno.test("a bus that loses, doubles and swaps messages between two nodes is not
       let head = 0;
       for (const [at, { events, fates }] of steps.entries()) {
         const told: BusMessage[] = [];
-        store.onCommit = ({ events }) => told.push({ kind: "events", events });
+        store.onCommit = ({ events }) => void told.push({ kind: "events", events });
         await store.write(async (tx) => {
           for (let count = 0; count < events; count++) {
             await tx.emit({ tenantId: TENANT, stream: STREAM, type: "message.created", data: { at } });

@@ -21,6 +21,10 @@ class InterruptibleBus implements Bus {
     this.#inner.publish(topic, message);
   }
 
+  flush(): undefined {
+    return undefined;
+  }
+
   subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription> {
     return this.#inner.subscribe(topic, listener);
   }

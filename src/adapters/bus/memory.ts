@@ -27,6 +27,10 @@ export class MemoryBus implements Bus {
     this.#isDelivering = false;
   }
 
+  flush(): undefined {
+    return undefined;
+  }
+
   subscribe(topic: string, listener: Listener): Promise<BusSubscription> {
     // Wrapped, so that one function may subscribe twice and each subscription ends alone.
     const own: Listener = (message) => listener(message);

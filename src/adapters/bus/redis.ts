@@ -1,6 +1,7 @@
 // The bus of many nodes: Redis pub/sub, one connection to send and one to listen.
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import { inChunks } from "@/core/page.ts";
+import { withTimeout } from "@/core/time/clock.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { inThisContext } from "@/runtime/root_context.ts";
 import { RedisConnection } from "../redis.ts";
@@ -30,6 +31,9 @@ export class RedisBus implements Bus {
   readonly #topics = new Map<string, Topic>();
   readonly #topicPrefix: string;
   readonly #lossChannel: string;
+  /** Every node replies to what arrives in the first, on the channel that it names: the second of the node that asks. */
+  readonly #fenceChannel: string;
+  readonly #replyChannel: string;
   readonly #warnNotSubscribed = rateLimitedWarning(
     logOf("redis"),
     "subscribing to a topic failed; will retry after reconnecting",
@@ -42,11 +46,16 @@ export class RedisBus implements Bus {
   #inFlightChars = 0;
   #outgoing: [channel: string, text: string][] = [];
   #recovery: ReturnType<typeof setTimeout> | undefined;
+  /** What a reply to a flush does, by its number. */
+  readonly #flushes = new Map<string, () => void>();
+  #flushCount = 0;
 
   constructor(url: string, options: { prefix?: string } = {}) {
     const prefix = options.prefix ?? "svc:";
     this.#topicPrefix = `${prefix}bus:`;
     this.#lossChannel = `${prefix}bus-loss`;
+    this.#fenceChannel = `${prefix}bus-fence`;
+    this.#replyChannel = `${this.#fenceChannel}:${crypto.randomUUID()}`;
     this.#publisher = new RedisConnection(url, {
       onReady: () => this.#followPublisher(),
       onUnavailable: (isUnfit) => {
@@ -89,6 +98,25 @@ export class RedisBus implements Bus {
     }
     this.#inFlightChars += text.length;
     if (this.#outgoing.push([this.#topicPrefix + topic, text]) === 1) queueMicrotask(() => this.#send());
+  }
+
+  /**
+   * A message over the connection that sent the others arrives after them. Redis reports how many nodes it is for, and each replies.
+   * One that is silent for longer does not rely on being current.
+   */
+  flush(): Promise<void> | undefined {
+    if (!this.isHealthy) return undefined;
+    this.#send();
+    const id = `${++this.#flushCount}`;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let missing = 0;
+    const count = (replies: number): void => {
+      missing += replies;
+      if (missing === 0) resolve();
+    };
+    this.#flushes.set(id, () => count(-1));
+    this.#publisher.client.publish(this.#fenceChannel, `${this.#replyChannel} ${id}`).then(count, resolve);
+    return withTimeout(promise, CURRENT_MAX_MS).finally(() => this.#flushes.delete(id));
   }
 
   async subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription> {
@@ -162,7 +190,8 @@ export class RedisBus implements Bus {
   }
 
   async #resubscribe(): Promise<void> {
-    const channels = [this.#lossChannel, ...[...this.#topics.keys()].map((topic) => this.#topicPrefix + topic)];
+    const own = [this.#lossChannel, this.#fenceChannel, this.#replyChannel];
+    const channels = [...own, ...[...this.#topics.keys()].map((topic) => this.#topicPrefix + topic)];
     try {
       for (const some of inChunks(channels, CHANNELS_PER_COMMAND)) await this.#subscriber.client.subscribe(...some);
     } catch {
@@ -175,8 +204,15 @@ export class RedisBus implements Bus {
 
   #receive(channel: string, text: string): void {
     if (channel === this.#lossChannel) return this.#scheduleRecovery();
+    if (channel === this.#replyChannel) return this.#flushes.get(text)?.();
+    if (channel === this.#fenceChannel) return this.#reply(text);
     const message = decode(text);
     if (message !== undefined) this.#local.publish(channel.slice(this.#topicPrefix.length), message);
+  }
+
+  #reply(fence: string): void {
+    const [channel = "", id = ""] = fence.split(" ");
+    this.#publisher.client.publish(channel, id).catch(() => {}); // Who asked waits no longer than it must.
   }
 
   /** Messages lost while sending are missing on every node, so all nodes are notified. */

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
 import { type Clock, iso, nextTick } from "@/core/time/clock.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
-import type { CommitResult, Dialect, EventLog, Store, Transaction } from "@/ports/store.ts";
+import type { Dialect, EventLog, Store, Transaction } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 import { SqlEventLog } from "./event_log.ts";
 import type { SavepointScope } from "./savepoint.ts";
@@ -38,7 +38,7 @@ export class SqlStore<Tables> implements Store<Tables> {
   /** Reads committed state, or the transaction that encloses the caller. */
   readonly db: Kysely<Tables>;
   readonly log: EventLog;
-  onCommit: (committed: CommitResult) => void = () => {};
+  onCommit: Store<Tables>["onCommit"] = () => {};
   onFailover: () => void = () => {};
   onBytesWritten: (key: string, bytes: number) => void = () => {};
   authorizeWrite: (tx: Transaction<Tables>) => Promise<void> | undefined = () => undefined;

@@ -60,7 +60,7 @@ export type WriterRules = {
 type QueueDeps<Tables> = TransactionDeps<Tables> & {
   writers: readonly SqlConnection[];
   rules: WriterRules;
-  onCommitted: (committed: CommitResult) => void;
+  onCommitted: (committed: CommitResult) => void | Promise<void>;
 };
 
 const log = logOf("store");
@@ -296,14 +296,17 @@ export class WriteQueue<Tables> {
     this.commits.batches++;
     this.commits.writers += done.length;
     await batch.waitForPredecessors();
-    this.#notifyCommitted(batch.commitResult());
-    for (const { write, result } of done) this.#resolve(write, result);
+    const published = this.#notifyCommitted(batch.commitResult());
+    const resolveAll = (): void => done.forEach(({ write, result }) => this.#resolve(write, result));
+    // Not awaited, so that the locks end and the next batch begins.
+    if (published) void published.then(resolveAll);
+    else resolveAll();
   }
 
-  #notifyCommitted(committed: CommitResult): void {
-    if (committed.events.length === 0 && committed.signals.length === 0 && committed.jobs === 0) return;
+  #notifyCommitted(committed: CommitResult): void | Promise<void> {
+    if (committed.events.length === 0 && committed.signals.length === 0 && committed.jobs === 0) return undefined;
     try {
-      this.#deps.onCommitted(committed);
+      return this.#deps.onCommitted(committed);
     } catch (cause) {
       log.error("commit listener failed", { cause: String(cause) });
     }

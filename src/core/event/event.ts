@@ -63,13 +63,23 @@ type SignalKind = {
   matches(signal: Signal): boolean;
 };
 
-/** Defines a kind of signal. The module that sends it does so once, and exports it to those that receive it. */
-export function defineSignal(name: string): SignalKind {
+const hints = new Set<Signal["kind"]>();
+
+/**
+ * Defines a kind of signal. The module that sends it does so once, and exports it to those that receive it. A write resolves once
+ * all nodes have its signals, so that none acts on rights that it ended; for one that `isHint`, it does not wait.
+ */
+export function defineSignal(name: string, { isHint = false } = {}): SignalKind {
   const kind = name as Signal["kind"]; // the only place that makes one
+  if (isHint) hints.add(kind);
   return {
     create: (tenantId, id) => ({ kind, tenantId, id }),
     matches: (signal) => signal.kind === kind,
   };
+}
+
+export function isHint({ kind }: Signal): boolean {
+  return hints.has(kind);
 }
 
 const ALL = "*";

@@ -2,10 +2,13 @@
 import assert from "node:assert/strict";
 import { Fault } from "@/core/fault.ts";
 import { IdentityStore } from "@/modules/identity/store.ts";
-import { testOnEngines } from "../../engines.ts";
+import { hasRedis, withRedis } from "../../conformance/redis_server.ts";
+import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { type Claims, type Harness, openGateway, SECRET } from "../../harness.ts";
 import { signClaims } from "../../tokens.ts";
 import { assertProblem, ok } from "../fixtures.ts";
+
+const BASE = "/v1/collaboration";
 
 /** The caller with this name in a token that is issued now. */
 async function named(gateway: Harness, name: string, claims: Claims = {}) {
@@ -14,7 +17,7 @@ async function named(gateway: Harness, name: string, claims: Claims = {}) {
 }
 
 const nameOf = async (caller: Awaited<ReturnType<typeof named>>) =>
-  ok(await caller.get("/v1/collaboration/me")).principal.displayName;
+  ok(await caller.get(`${BASE}/me`)).principal.displayName;
 
 testOnEngines("the name in a newer token takes effect everywhere, in an older one it does not", async (environment) => {
   await using gateway = await openGateway(environment);
@@ -34,11 +37,11 @@ testOnEngines("the name in a newer token takes effect everywhere, in an older on
 testOnEngines("a name set through the API is not changed by tokens", async (environment) => {
   await using gateway = await openGateway(environment);
   const alice = await named(gateway, "Alice");
-  ok(await alice.patch("/v1/collaboration/me", { displayName: "Al" }));
+  ok(await alice.patch(`${BASE}/me`, { displayName: "Al" }));
   const later = await named(gateway, "Alice Jones");
   assert.equal(await nameOf(later), "Al");
   const prefs = { notificationPrefs: { mentions: false } };
-  ok(await later.patch("/v1/collaboration/me", prefs));
+  ok(await later.patch(`${BASE}/me`, prefs));
   assert.equal(await nameOf(await named(gateway, "Alice Miller")), "Al");
 });
 
@@ -47,7 +50,7 @@ Deno.test("an alias of a claim is rejected by name, unless the claim itself is p
   const iat = Math.floor(gateway.clock.now() / 1000);
   const me = async (claims: Record<string, unknown>) => {
     const token = await signClaims(SECRET, { sub: "alice", iat, exp: iat + 60, ...claims });
-    return await gateway.withToken(token).get("/v1/collaboration/me");
+    return await gateway.withToken(token).get(`${BASE}/me`);
   };
   for (
     const [claim, meant] of [
@@ -76,9 +79,28 @@ Deno.test("an agent whose owner cannot be read now gets a retryable error", asyn
   IdentityStore.prototype.countAgents = () => Promise.reject(new Fault("unavailable", "The database cannot serve now"));
   const agent = await gateway.as("robo", { kind: "agent", owner: "alice" });
   try {
-    assertProblem(await agent.get("/v1/collaboration/me"), 503, "unavailable");
+    assertProblem(await agent.get(`${BASE}/me`), 503, "unavailable");
   } finally {
     IdentityStore.prototype.countAgents = countAgents;
   }
-  ok(await agent.get("/v1/collaboration/me"));
+  ok(await agent.get(`${BASE}/me`));
 });
+
+testOnPostgres("another node accepts no call with what was ended before the response", async (environment) => {
+  await withRedis(async (SVC_REDIS_URL) => {
+    await using here = await openGateway({ ...environment, SVC_REDIS_URL });
+    await using there = await openGateway({ ...environment, SVC_REDIS_URL });
+    const [alice, root] = [await here.as("alice"), await here.as("root", { role: "owner" })];
+    for (let n = 0; n < 10; n++) {
+      const { id, token } = ok(await alice.post(`${BASE}/tokens`, { name: "x", scopes: ["principal.read"] }));
+      const elsewhere = there.withToken(token);
+      ok(await elsewhere.get(`${BASE}/me`));
+      assert.equal((await alice.delete(`${BASE}/tokens/${id}`)).status, 204);
+      assert.equal((await elsewhere.get(`${BASE}/me`)).status, 401);
+      const person = await there.as(`person-${n}`);
+      ok(await person.get(`${BASE}/me`));
+      ok(await root.patch(`${BASE}/principals/person-${n}`, { disabled: true }));
+      assert.equal((await person.get(`${BASE}/me`)).status, 401);
+    }
+  });
+}, { ignore: !hasRedis });

@@ -2,7 +2,7 @@
 import { defineSignal } from "@/core/event/event.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 
-export const runChanged = defineSignal("run");
+export const runChanged = defineSignal("run", { isHint: true });
 
 type Listener = (tenantId: string, runId: string) => void;
 

@@ -26,7 +26,7 @@ import { openSnapshot, pauseIfLarge } from "./merge_cost.ts";
 import { ContentStore } from "./store.ts";
 
 /** Sent when the content of a document changed; the id is `<document>/<revision>`. */
-export const contentChanged = defineSignal("document.content_changed");
+export const contentChanged = defineSignal("document.content_changed", { isHint: true });
 export const COMMIT_REVISION_JOB = "document.commit_revision";
 
 /** Live edits are committed to a revision after a pause of this length, and at the latest after the second one. */
