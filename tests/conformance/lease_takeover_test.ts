@@ -26,7 +26,7 @@ Deno.test("a node's jobs are taken over when it was disconnected for two seconds
     payload: z.strictObject({}),
     run({ attempt }) {
       seen.push(attempt);
-      return attempt === 1 ? gate.promise : Promise.resolve();
+      return seen.length === 1 ? gate.promise : Promise.resolve();
     },
   });
   const metrics = new Metrics();
@@ -65,7 +65,7 @@ Deno.test("a node's jobs are taken over when it was disconnected for two seconds
   await look(1999);
   assert.deepEqual(seen, [1]);
   await look(1);
-  assert.deepEqual(seen, [1, 2]);
+  assert.deepEqual(seen, [1, 1], "the first counts no attempt: its process ended");
   await look(1);
   assert.deepEqual(asked, Array(6).fill(["7"]), "nobody is asked for where no job runs");
   assert.equal(metrics.jobsTakenOver.value, 1);
