@@ -110,7 +110,7 @@ Deno.test("a gateway has the tables of each of its modules, by names that start 
   const { store, modules } = gateway.app;
   const expected = modules.flatMap(({ name, migrations = [] }) => migrations.map((own) => `${name}/${own.name}`));
   assert.deepEqual(await applied(store), [...CORE, ...expected].sort());
-  for (const name of expected) assert.match(name, /^[a-z]+\/\d{4}_[a-z_]+$/);
+  for (const name of expected) assert.match(name, /^[a-z_]+\/\d{4}_[a-z_]+$/);
 });
 
 Deno.test("a database of which a module is newer is restored, and refused by the next start", async () => {

@@ -29,8 +29,11 @@ testOnEngines("an agent leases what notified it, and gets again what it does not
   const ack = (deliveryId: string, input: Record<string, unknown>) =>
     robo.post(`${API}/agents/robo/inbox/${deliveryId}/ack`, input);
   assert.deepEqual(await pull(), []);
-  const ids = [await mention(world, "first"), await mention(world, "second"), await mention(world, "third")];
-  await gateway.runJobs();
+  const ids: string[] = [];
+  for (const text of ["first", "second", "third"]) {
+    ids.push(await mention(world, text));
+    await gateway.runJobs();
+  }
 
   const [one, two] = await pull({ max: 2, leaseSeconds: 30 });
   assert.deepEqual([one.notification.messageId, two.notification.messageId], ids.slice(0, 2), "the oldest first");
