@@ -137,10 +137,14 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       const { id: besideId } = await post(ada, "/v1/rooms", { name: "beside", memberIds: ["carol"], topic });
       const source = await post(ada, "/v1/messages", { roomId: secretId, text: "Only for a few" });
       await visit(page, `rooms/${secretId}`);
+      await eventually(async () =>
+        assert.match(await page.locator(".beginning").innerText(), /the beginning\. Add members/)
+      );
       await message(page, "a few").hover();
       await message(page, "a few").getByRole("button", { name: "More" }).click();
       await page.getByRole("menuitem", { name: "Forward" }).click();
       const dialog = page.getByRole("dialog", { name: "Forward" });
+      assert.notEqual(await dialog.locator("option").first().innerText(), "# secret", "another room than its own");
       await dialog.locator("select").selectOption({ label: "# beside" });
       await dialog.locator("textarea").fill("Look\n\nשלום.");
       await dialog.getByRole("button", { name: "Forward" }).click();

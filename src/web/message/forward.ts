@@ -7,7 +7,8 @@ import { DialogForm, openDialog } from "../part/dialog.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
 
 export function openForward({ id, roomId: sourceId }: Message): void {
-  const targets = roomList.peek().filter(canWrite);
+  const targets = roomList.peek().filter(canWrite)
+    .toSorted((one, other) => Number(one.id === sourceId) - Number(other.id === sourceId));
   openDialog(() =>
     html`
       <${DialogForm} title="Forward" action="Forward" onSubmit=${async (fields: FormData) => {

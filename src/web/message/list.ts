@@ -284,14 +284,14 @@ function Beginning({ room, isEmpty }: { room: Room; isEmpty: boolean }): VNode {
         ? "This is the beginning."
         : canWrite(room)
         ? "Nothing here yet. Write the first message below."
-        : "Nothing here yet."}${room.memberCount === 1 && canModerate(room)
+        : "Nothing here yet."} ${room.memberCount === 1 && canModerate(room)
         ? html`
           <a href=${hrefOf(["rooms", room.id], { pane: "members" })}>Add members</a>
         `
-        : null}
+        : null}</p>
       ${room.description === null ? null : html`
-        ${room.description}
-      `}</p>
+        <p class="dim" dir="auto">${room.description}</p>
+      `}
     </div>
   `;
 }
