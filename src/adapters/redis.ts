@@ -45,6 +45,8 @@ type RedisConnectionOptions = {
   /** For subscriptions. Such a connection can only ping, not check whether its server still is the master. */
   isSubscriber?: boolean;
   onReady?: () => void;
+  /** Called when a liveness check is answered, with what `silentMs` was before. */
+  onResponse?: (silentMs: number) => void;
   /** `isUnfit`: the server is reachable, but recent commands may be lost. */
   onUnavailable?: (isUnfit: boolean) => void;
 };
@@ -59,6 +61,7 @@ export class RedisConnection {
   readonly firstAttempt: Promise<void>;
   readonly #outage: Outage;
   readonly #livenessTimer: ReturnType<typeof setInterval>;
+  readonly #notifyResponse: (silentMs: number) => void;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failedAttempts = 0;
   #isClosed = false;
@@ -103,7 +106,8 @@ export class RedisConnection {
     });
     // Each failed attempt is an `error`; without a listener ioredis prints it. The handler of `end` below logs it for the operator.
     this.client.on("error", (error: Error) => this.#lastError = error);
-    const { onReady, onUnavailable } = options;
+    const { onReady, onUnavailable, onResponse } = options;
+    this.#notifyResponse = inThisContext((silentMs: number) => onResponse?.(silentMs));
     const notifyReady = inThisContext(() => onReady?.());
     const notifyUnavailable = inThisContext((isUnfit: boolean) => onUnavailable?.(isUnfit));
     this.client.on("ready", async () => {
@@ -205,8 +209,10 @@ export class RedisConnection {
   }
 
   #onResponse(sentAt: number): void {
+    const { silentMs } = this;
     this.#silentChecks = 0;
     this.#respondedAt = sentAt;
+    this.#notifyResponse(silentMs);
   }
 
   /** Any other rejection, such as missing memory or permissions, is a response of a live master. */

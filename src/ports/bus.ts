@@ -20,8 +20,7 @@ export const CONTROL_TOPIC = "control";
 export interface Bus {
   publish(topic: string, message: BusMessage): void;
   /**
-   * Resolves once every node has received what was published until now. A node that is silent for a second is waited for no longer:
-   * it is not current then. `undefined` where nothing is to wait for.
+   * Resolves once every node that may be current has received what was published until now. `undefined` where nothing is to wait for.
    */
   flush(): Promise<void> | undefined;
   /** Resolves once messages published from now on will be received. */

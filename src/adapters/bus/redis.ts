@@ -14,8 +14,11 @@ const CHANNELS_PER_COMMAND = 1000;
 const RECOVERY_DELAY_MS = 50;
 /** Twice the interval of liveness checks, so that only a missing response exceeds it. */
 const CURRENT_MAX_MS = 1000;
+/** By then a node that has not received a message has noticed that it is not current. */
+export const FLUSH_MAX_MS = CURRENT_MAX_MS + 250;
 const KINDS: readonly unknown[] = ["events", "ephemeral", "signal"] satisfies BusMessage["kind"][];
 
+type Fence = { onReply: (node: string) => void; end: () => void };
 type Topic = { listeners: number; activated: Promise<void> };
 
 /**
@@ -46,9 +49,16 @@ export class RedisBus implements Bus {
   #inFlightChars = 0;
   #outgoing: [channel: string, text: string][] = [];
   #recovery: ReturnType<typeof setTimeout> | undefined;
-  /** What a reply to a flush does, by its number. */
-  readonly #flushes = new Map<string, () => void>();
-  #flushCount = 0;
+  /** Fences that wait for replies, by their number. */
+  readonly #fences = new Map<string, Fence>();
+  #fenceCount = 0;
+  /** The reply channels of the nodes that a flush waits for. */
+  readonly #members = new Set<string>();
+  /** Whether all other nodes wait for this one. */
+  #isMember = false;
+  #isJoining = false;
+  /** How often other nodes may have ceased to wait for this one. */
+  #silences = 0;
 
   constructor(url: string, options: { prefix?: string } = {}) {
     const prefix = options.prefix ?? "svc:";
@@ -56,21 +66,26 @@ export class RedisBus implements Bus {
     this.#lossChannel = `${prefix}bus-loss`;
     this.#fenceChannel = `${prefix}bus-fence`;
     this.#replyChannel = `${this.#fenceChannel}:${crypto.randomUUID()}`;
+    const onResponse = (silentMs: number) => this.#onResponse(silentMs);
     this.#publisher = new RedisConnection(url, {
+      onResponse,
       onReady: () => this.#followPublisher(),
       onUnavailable: (isUnfit) => {
+        this.#leave();
         this.#mayDifferInServer = true;
         if (isUnfit) this.#hasLostMessages = true;
         this.onLost();
       },
     });
     this.#subscriber = new RedisConnection(url, {
+      onResponse,
       isSubscriber: true,
       onReady: () => {
         this.#mayDifferInServer = false;
         this.#resubscribe();
       },
       onUnavailable: () => {
+        this.#leave();
         this.#isSubscribed = false;
         this.#wasDisconnected = true;
         this.onLost();
@@ -84,9 +99,10 @@ export class RedisBus implements Bus {
     return this.#publisher.isReady && this.#isSubscribed;
   }
 
-  /** Not until listeners have been notified of what they missed. */
+  /** Not until listeners have been notified of what they missed, and other nodes wait for this one. */
   get isCurrent(): boolean {
-    return this.isHealthy && this.#recovery === undefined && this.#subscriber.silentMs < CURRENT_MAX_MS;
+    const silentMs = Math.max(this.#subscriber.silentMs, this.#publisher.silentMs);
+    return this.isHealthy && this.#recovery === undefined && this.#isMember && silentMs < CURRENT_MAX_MS;
   }
 
   publish(topic: string, message: BusMessage): void {
@@ -100,23 +116,9 @@ export class RedisBus implements Bus {
     if (this.#outgoing.push([this.#topicPrefix + topic, text]) === 1) queueMicrotask(() => this.#send());
   }
 
-  /**
-   * A message over the connection that sent the others arrives after them. Redis reports how many nodes it is for, and each replies.
-   * One that is silent for longer does not rely on being current.
-   */
   flush(): Promise<void> | undefined {
     if (!this.isHealthy) return undefined;
-    this.#send();
-    const id = `${++this.#flushCount}`;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    let missing = 0;
-    const count = (replies: number): void => {
-      missing += replies;
-      if (missing === 0) resolve();
-    };
-    this.#flushes.set(id, () => count(-1));
-    this.#publisher.client.publish(this.#fenceChannel, `${this.#replyChannel} ${id}`).then(count, resolve);
-    return withTimeout(promise, CURRENT_MAX_MS).finally(() => this.#flushes.delete(id));
+    return this.#fence().replied;
   }
 
   async subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription> {
@@ -139,6 +141,7 @@ export class RedisBus implements Bus {
     clearTimeout(this.#recovery);
     this.onLost = this.onRecovered = () => {};
     this.#send();
+    for (const { end } of this.#fences.values()) end();
     await Promise.all([this.#publisher.close(), this.#subscriber.close(), this.#local.close()]);
     clearTimeout(this.#recovery);
   }
@@ -204,15 +207,79 @@ export class RedisBus implements Bus {
 
   #receive(channel: string, text: string): void {
     if (channel === this.#lossChannel) return this.#scheduleRecovery();
-    if (channel === this.#replyChannel) return this.#flushes.get(text)?.();
+    if (channel === this.#replyChannel) {
+      const [id = "", node = ""] = text.split(" ");
+      return this.#fences.get(id)?.onReply(node);
+    }
     if (channel === this.#fenceChannel) return this.#reply(text);
     const message = decode(text);
     if (message !== undefined) this.#local.publish(channel.slice(this.#topicPrefix.length), message);
   }
 
   #reply(fence: string): void {
-    const [channel = "", id = ""] = fence.split(" ");
-    this.#publisher.client.publish(channel, id).catch(() => {}); // Who asked waits no longer than it must.
+    const [node = "", id = ""] = fence.split(" ");
+    this.#members.add(node);
+    this.#publisher.client.publish(node, `${id} ${this.#replyChannel}`).catch(() => {}); // Who asked waits no longer than it must.
+  }
+
+  /**
+   * A message over the connection that sent the others arrives after them, and each node replies. Only members are waited for. One that
+   * is silent is none until it joins again, which is right because it is not current meanwhile:
+   *
+   * - It has not received the fence, so no check of its subscription that was sent since has a response: it is not current.
+   * - It notices that with the next response, and joins by a fence of its own. Members that reply wait for it from then on.
+   * - It is current once all have replied. A node that did not reply is silent itself: not current, it waits for all that are subscribed.
+   */
+  #fence(): { replied: Promise<void>; isSent: Promise<boolean> } {
+    this.#send();
+    const id = `${++this.#fenceCount}`;
+    const { promise, resolve: end } = Promise.withResolvers<void>();
+    const members = new Set(this.#members);
+    const replies = new Set<string>();
+    let subscribers = Infinity;
+    const { isCurrent } = this;
+    const check = (): void => {
+      if (replies.size >= subscribers || isCurrent && members.isSubsetOf(replies)) end();
+    };
+    const onReply = (node: string): void => {
+      replies.add(node);
+      check();
+    };
+    this.#fences.set(id, { onReply, end });
+    const isSent = this.#publisher.client.publish(this.#fenceChannel, `${this.#replyChannel} ${id}`).then((count) => {
+      subscribers = count;
+      check();
+      return true;
+    }, () => (end(), false));
+    const replied = withTimeout(promise, FLUSH_MAX_MS);
+    void replied.then(async () => {
+      // This node may have been the silent one: replies that Redis has sent are received before its response.
+      const isAnswered = await this.#subscriber.client.ping().then(() => true, () => false);
+      this.#fences.delete(id);
+      if (!isAnswered || !await isSent) return;
+      for (const node of members.difference(replies)) this.#members.delete(node);
+    });
+    return { replied, isSent };
+  }
+
+  #leave(): void {
+    this.#isMember = false;
+    this.#silences++;
+  }
+
+  /** After a silence, others may wait for this node no longer. */
+  #onResponse(silentMs: number): void {
+    if (silentMs >= CURRENT_MAX_MS) this.#leave();
+    if (!this.#isMember && !this.#isJoining && this.isHealthy) void this.#join();
+  }
+
+  async #join(): Promise<void> {
+    this.#isJoining = true;
+    const before = this.#silences;
+    const { replied, isSent } = this.#fence();
+    await replied;
+    this.#isMember = await isSent && before === this.#silences;
+    this.#isJoining = false;
   }
 
   /** Messages lost while sending are missing on every node, so all nodes are notified. */

@@ -34,8 +34,6 @@ export const API_TOKEN_PREFIX = "svcpat_";
 const CACHE_MAX = 20_000;
 /** Maximum age of a cached actor: the node of a change may have died, or lost the bus, before it sent the signal. */
 const RECHECK_MS = 5000;
-/** The same while the bus may lack such a signal. */
-const RECHECK_UNCERTAIN_MS = 1000;
 const LAST_USED_PRECISION_MS = MINUTE_MS;
 
 const log = logOf("identity");
@@ -73,17 +71,21 @@ export class Authenticator {
   authenticate(token: string, resource?: string): Actor | Promise<Actor> {
     const now = this.#deps.clock.now();
     const key = resource === undefined ? token : `${resource} ${token}`;
-    const cached = this.#cache.get(key);
-    if (cached !== undefined && now - cached.checkedAt < this.#recheckMs()) {
+    // Otherwise a change that ended rights may have a response by now, although its signal has not arrived here.
+    const { isCurrent } = this.#deps.bus;
+    const cached = isCurrent ? this.#cache.get(key) : undefined;
+    if (cached !== undefined && now - cached.checkedAt < RECHECK_MS) {
       if (cached.actor.expiresAt !== undefined && cached.actor.expiresAt <= now) {
         this.#cache.delete(key);
         throw new Fault("token_expired", "The token has expired");
       }
       return cached.actor;
     }
-    const running = this.#running.get(key);
+    const running = isCurrent ? this.#running.get(key) : undefined;
     if (running !== undefined) return running;
-    const started = runAsSystem(() => this.#resolve(token, resource, key)).finally(() => this.#running.delete(key));
+    const started = runAsSystem(() => this.#resolve(token, resource, key, now)).finally(() => {
+      if (this.#running.get(key) === started) this.#running.delete(key);
+    });
     this.#running.set(key, started);
     return started;
   }
@@ -128,16 +130,12 @@ export class Authenticator {
     this.#cache.clear();
   }
 
-  #recheckMs(): number {
-    return this.#deps.bus.isCurrent ? RECHECK_MS : RECHECK_UNCERTAIN_MS;
-  }
-
-  async #resolve(token: string, resource: string | undefined, key: string): Promise<Actor> {
+  async #resolve(token: string, resource: string | undefined, key: string, checkedAt: number): Promise<Actor> {
     const before = this.#invalidations;
     const actor = token.startsWith(API_TOKEN_PREFIX)
       ? await this.#byApiToken(token)
       : await this.#byJwt(token, resource);
-    if (before === this.#invalidations) this.#cache.set(key, { actor, checkedAt: this.#deps.clock.now() });
+    if (before === this.#invalidations) this.#cache.set(key, { actor, checkedAt });
     return actor;
   }
 

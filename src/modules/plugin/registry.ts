@@ -69,13 +69,13 @@ export class PluginRegistry {
 
   /** Whether messages of the room are filtered; also while that is not known, right after the start. */
   isFiltered(tenantId: string, roomId: string): boolean {
-    this.#refresh();
+    void this.#refresh();
     return !this.#isLoaded || this.#filters.size > 0 && this.#filters.has(streamKey(tenantId, roomId));
   }
 
   /** Whether any room is filtered; also while that is not known. */
   get hasFilters(): boolean {
-    this.#refresh();
+    void this.#refresh();
     return !this.#isLoaded || this.#filters.size > 0;
   }
 
@@ -85,7 +85,6 @@ export class PluginRegistry {
   }
 
   async enabledOf(tenantId: string): Promise<readonly ActivePlugin[]> {
-    this.#refresh();
     await this.#load();
     return this.#plugins.get(tenantId) ?? [];
   }
@@ -95,14 +94,16 @@ export class PluginRegistry {
     return this.#reloading = this.#reload();
   }
 
-  #refresh(): void {
+  #refresh(): Promise<void> | undefined {
     const { clock, bus } = this.#deps;
     const maxAgeMs = bus.isCurrent ? STALE_MS : STALE_UNCERTAIN_MS;
-    if (clock.now() - this.#readAt >= maxAgeMs) void this.#runOutside(() => this.reload());
+    return clock.now() - this.#readAt >= maxAgeMs ? this.#runOutside(() => this.reload()) : undefined;
   }
 
   async #load(): Promise<void> {
-    if (!this.#isLoaded) await this.#runOutside(() => this.reload());
+    const refreshed = this.#refresh();
+    // A plugin that was disabled while this node was silent is called no more.
+    if (!this.#isLoaded || !this.#deps.bus.isCurrent) await refreshed;
     if (!this.#isLoaded) {
       throw new Fault("unavailable", "The plugins of the tenant are not loaded yet", { retryAfterMs: 1000 });
     }

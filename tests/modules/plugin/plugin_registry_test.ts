@@ -47,5 +47,11 @@ Deno.test("a node reads filters again after a second while the bus is uncertain,
   assert.equal(isFiltered(first), true);
   bus.onRecovered();
   await until(() => !isFiltered(first));
+
+  assert.equal((await elsewhere.enabledOf("default")).length, 1);
+  ok(await (await gateway.as("admin", { role: "admin" })).post(`/v1/collaboration/plugins/${ID}/disable`));
+  bus.isCurrent = false;
+  clock.advance(1000);
+  assert.equal((await elsewhere.enabledOf("default")).length, 0, "not even once");
   await elsewhere.stop();
 });
