@@ -49,6 +49,7 @@ const REFUSALS: Readonly<Record<string, (number: number, body: ModelCall["body"]
       : undefined,
   "strict": (_number, body) =>
     "stream_options" in body ? problem(422, "stream_options: extra fields not permitted") : undefined,
+  "no-tools": (_number, body) => "tools" in body ? problem(400, "gemma does not support tools") : undefined,
   "redirect": () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/steal" } }),
   "html": () => new Response("<html>gateway error</html>", { headers: { "content-type": "text/html" } }),
 };
@@ -89,6 +90,10 @@ const BEHAVIORS: Readonly<Record<string, Behavior>> = {
   },
   "reasoning-in-text": ({ model }, send) => {
     for (const content of ["<th", "ink>hmm</thi", "nk>\n\nHel", "lo"]) send(delta(model, { content }));
+    send(delta(model, {}, "stop"));
+  },
+  "reasoning-untagged": ({ model }, send) => {
+    for (const content of ["Let me ", "see</thi", "nk>\n\nHel", "lo"]) send(delta(model, { content }));
     send(delta(model, {}, "stop"));
   },
   "reasoning": ({ model }, send) => {
@@ -165,8 +170,8 @@ async function recite({ parts = [], reason }: ScriptedStep, { model, signal }: M
   for (const part of parts) {
     if (typeof part === "function") await part(signal);
     else if (typeof part === "string") send(delta(model, { content: part }));
-    else if (part.kind !== "tool") send(delta(model, { reasoning_content: part.text }));
-    else {
+    else if (part.kind === "reasoning") send(delta(model, { reasoning_content: part.text }));
+    else if (part.kind === "tool") {
       const { callId: id, name, input } = part;
       const called = { index: calls++, id, type: "function", function: { name, arguments: input } };
       send(delta(model, { tool_calls: [called] }));
@@ -288,7 +293,10 @@ function streamOf(call: ModelCall, behavior: Behavior): Response {
 function embeddings({ model, body }: ModelCall): Response {
   const texts: string[] = [body.input].flat();
   const vectorOf = (text: string): unknown[] => model === "no-numbers" ? [null, 1] : [text.length, 1, 0.5];
-  const data = texts.map((text, index) => ({ object: "embedding", index, embedding: vectorOf(text) }));
+  const encode = (vector: unknown): unknown =>
+    model === "base64" ? new Uint8Array(new Float32Array(vector as number[]).buffer).toBase64() : vector;
+  const data = texts.map((text, index) => ({ object: "embedding", index, embedding: encode(vectorOf(text)) }));
+  if (model === "any-order") data.reverse();
   return Response.json({
     object: "list",
     model,

@@ -66,6 +66,8 @@ export type ModelTool = {
   description: string;
   /** JSON Schema of an object. */
   inputSchema: Record<string, unknown>;
+  /** A model without tools does without this one; with others, it is an error. */
+  isOptional?: boolean | undefined;
 };
 
 export type ModelRequest = {
@@ -79,6 +81,8 @@ export type ModelRequest = {
 
 export type ModelPart =
   | { kind: "text" | "reasoning"; text: string }
+  /** All of the text before was reasoning: it does not count. */
+  | { kind: "reset" }
   | ({ kind: "tool" } & ModelToolCall);
 
 export type ModelUsage = {
@@ -98,6 +102,8 @@ export type ModelErrorCode =
   | "rate_limited"
   | "overloaded"
   | "bad_key"
+  | "quota_exceeded"
+  | "tools_unsupported"
   | "context_too_long"
   | "request_refused"
   | "unreachable"

@@ -16,6 +16,7 @@ Deno.test("what providers say of a prompt that is too long is understood, and of
     "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
     "Your request exceeded model token limit: 8192",
     "Range of input length should be [1, 30720]",
+    "litellm.ContextWindowExceededError: litellm.BadRequestError: ...",
     "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097",
   ];
   for (const text of tooLong) assert.equal(codeOf(text), "context_too_long", text);
@@ -53,4 +54,37 @@ Deno.test("a wrong key is one also where a provider sends the status of a wrong 
   ];
   for (const text of wrongKey) assert.equal(codeOf(text), "bad_key", text);
   assert.equal(codeOf('{"error":{"message":"Unknown name \\"api_key\\" at \'tools[0]\'"}}'), "request_refused");
+});
+
+Deno.test("a request that never succeeds is not repeated, and its error says why", () => {
+  const errorOf = (statusCode: number, body: unknown) => {
+    const responseBody = typeof body === "string" ? body : JSON.stringify(body);
+    const { code, isRetryable, reply } = modelErrorOf({ statusCode, responseBody }, undefined, "sk-1");
+    return [code, isRetryable, reply];
+  };
+  const quota = { error: { message: "You exceeded your current quota", type: "insufficient_quota" } };
+  assert.deepEqual(errorOf(429, quota), ["quota_exceeded", false, undefined]);
+  // Google says the same of its limits a minute.
+  assert.deepEqual(errorOf(429, { error: { message: quota.error.message } }), ["rate_limited", true, undefined]);
+  assert.equal(errorOf(402, "")[0], "quota_exceeded");
+  assert.equal(errorOf(400, { error: { message: "Your credit balance is too low to access" } })[0], "quota_exceeded");
+  const noTools = "registry.ollama.ai/library/gemma does not support tools";
+  assert.deepEqual(errorOf(400, { error: noTools }), ["tools_unsupported", false, noTools]);
+  assert.equal(
+    errorOf(400, { message: '"auto" tool choice requires --enable-auto-tool-choice' })[0],
+    "tools_unsupported",
+  );
+  assert.equal(errorOf(500, { error: { message: "tools param requires --jinja flag" } })[0], "tools_unsupported");
+  assert.deepEqual(errorOf(403, { error: "Country not supported" }), ["bad_key", false, "Country not supported"]);
+  assert.equal(errorOf(401, { error: "Incorrect API key sk-2" })[2], undefined);
+  const replies: [number, unknown, string][] = [
+    [400, { detail: "temperature must be 1" }, "temperature must be 1"],
+    [422, { detail: [{ msg: "too big" }] }, '[{"msg":"too big"}]'],
+    [404, "404 page not found sk-1", "404 page not found …"],
+    [404, "<html>", "HTTP status 404; is the address complete, such as with `/v1`?"],
+    [410, "", "HTTP status 410"],
+  ];
+  for (const [status, body, reply] of replies) {
+    assert.deepEqual(errorOf(status, body), ["request_refused", false, reply]);
+  }
 });

@@ -12,6 +12,7 @@ import {
   type ModelRequest,
   type ModelStepEnd,
   type ModelTimeLimits,
+  type ModelTool,
 } from "@/ports/model.ts";
 import { type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { ModelServer, REASONING, SIGNATURES, USAGE, WORDS } from "../model_server.ts";
@@ -176,6 +177,14 @@ Deno.test("a parameter that a server refuses is left out of this request and the
     }
     assert.equal(server.calls.filter((call) => call.model === model).length, 3, model);
   }
+  // Tools only if they are not what the request is about.
+  const tool = { name: "weather", description: "Weather of a city", inputSchema: { type: "object" } };
+  const withTools = (...tools: ModelTool[]) => ({ models: own, request: { tools } });
+  const optional = { ...tool, isOptional: true };
+  for (let n = 0; n < 2; n++) {
+    assert.equal(textOf((await run(server, "no-tools", withTools(optional))).parts), WORDS.join(""));
+    assert.equal((await failure(server, "no-tools", withTools(tool, optional))).code, "tools_unsupported");
+  }
 });
 
 Deno.test("reasoning, pings, length and filters are distinguished", async () => {
@@ -185,6 +194,9 @@ Deno.test("reasoning, pings, length and filters are distinguished", async () => 
   const inText = (await run(server, "reasoning-in-text")).parts;
   assert.deepEqual(inText.map(({ kind }) => kind), ["reasoning", "text", "text"]);
   assert.equal(textOf(inText), "Hello");
+  const untagged = async () => (await run(server, "reasoning-untagged")).parts.map(({ kind }) => kind);
+  assert.deepEqual(await untagged(), ["text", "text", "reset", "text", "text"]);
+  assert.deepEqual(await untagged(), ["reasoning", "reasoning", "text", "text"]);
   assert.equal(textOf((await run(server, "pings")).parts), WORDS.join(""));
   assert.equal((await run(server, "length")).end.reason, "length");
   assert.equal((await run(server, "filtered")).end.reason, "filtered");
@@ -211,7 +223,8 @@ Deno.test("each refusal has its code, and says whether the call may be repeated"
   }
   assert.equal((await failure(server, "busy")).retryAfterMs, 7000);
   assert.equal((await failure(server, "refused")).reply, "unsupported parameter");
-  assert.equal(server.calls.length, 10, "the adapter does not retry");
+  assert.match((await failure(server, "html")).reply ?? "", /a web page; is the address complete/);
+  assert.equal(server.calls.length, 11, "the adapter does not retry");
 });
 
 Deno.test("a stream that is not complete fails, with an estimate of what was used", async () => {
@@ -220,6 +233,82 @@ Deno.test("a stream that is not complete fails, with an estimate of what was use
     const error = await failure(server, model);
     assert.equal(error.code, "stream_broken", model);
     assert.ok(error.usage?.estimated && error.usage.inputTokens > 0 && error.usage.outputTokens > 0, model);
+  }
+});
+
+Deno.test("servers that speak the protocol in ways of their own are understood", async () => {
+  const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
+  const chunk = (delta: unknown, reason: string | null = null, more = {}) =>
+    event({ choices: [{ index: 0, delta, finish_reason: reason }], ...more });
+  const [hello, stop, done] = [chunk({ content: "Hello" }), chunk({}, "stop"), "data: [DONE]\n\n"];
+  const called = (input: unknown, more = {}) => ({ function: { name: "weather", arguments: input }, ...more });
+  const whole = (message: unknown, reason: string | null = "stop") =>
+    JSON.stringify({ choices: [{ message, finish_reason: reason }] });
+  const text = ["text Hello", "stop"];
+  const expected: Record<string, [body: string, parts: string[]]> = {
+    "comments and pings": [`: wait\n\n${hello}event: ping\ndata: {}\n\ndata:\n\n${stop}${done}`, text],
+    "ends of lines": [`${hello}${stop}`.replaceAll("\n", "\r\n"), text],
+    "no end of the last line": [`${hello}${stop.trimEnd()}`, text],
+    "other types of what is not used": [
+      chunk({ role: "model", content: "Hello" }, null, { id: 1, created: "now" }) + stop,
+      text,
+    ],
+    "choices that are missing": [event({ id: "x" }) + hello + stop + event({ choices: null, usage: {} }), text],
+    "usage that is none": [hello + stop + event({ choices: [], usage: { prompt_tokens: "11" } }), text],
+    "no reason": [hello + done, text],
+    "no stream": [whole({ role: "assistant", content: "Hello" }), text],
+    "no stream, in lines": [JSON.stringify(JSON.parse(whole({ content: "Hello" }, null)), null, 1), text],
+    "no stream, tools": [whole({ content: null, tool_calls: [called({ a: 1 }), called("{}")] }, "tool_calls"), [
+      'tool {"a":1}',
+      "tool {}",
+      "tool",
+    ]],
+    "arguments as an object": [chunk({ tool_calls: [called({ a: 1 }, { index: 3 })] }) + stop, [
+      'tool {"a":1}',
+      "stop",
+    ]],
+    "an error of its status": [event({ error: { message: "slow", code: "429" } }), ["rate_limited"]],
+    "an error of a type": [event({ error: { message: "slow", type: "rate_limit_error" } }), ["rate_limited"]],
+    "an error as a text": [event({ error: "out of memory" }), ["stream_broken"]],
+    "an error without one around it": [event({ object: "error", message: "oops", code: 500 }), ["overloaded"]],
+    "an error in a field": ['error: {"code":503,"message":"Loading"}\n\n', ["overloaded"]],
+    "an error after a text": [hello + event({ error: { message: "oops", code: 500 } }) + done, [
+      "text Hello",
+      "stream_broken",
+    ]],
+    "a cut stream": [hello, ["text Hello", "stream_broken"]],
+    "a cut object": [whole({ content: "Hello" }).slice(0, -2), ["stream_broken"]],
+    "nothing": [done, ["stream_broken"]],
+  };
+  const endpoint = { kind: "openai", baseUrl: "https://models.test", apiKey: undefined, model: "m" } as const;
+  for (const [name, [body, parts]] of Object.entries(expected)) {
+    for (const length of [1, 7, body.length]) {
+      const bytes = new TextEncoder().encode(body);
+      const pieces = Array.from(
+        { length: Math.ceil(bytes.length / length) },
+        (_, n) => bytes.slice(n * length, (n + 1) * length),
+      );
+      const step = modelsBehind(() => new Response(ReadableStream.from(pieces))).step(
+        endpoint,
+        REQUEST,
+        { signal: new AbortController().signal },
+      );
+      const seen: string[] = [];
+      try {
+        let result = await step.next();
+        for (; !result.done; result = await step.next()) {
+          const part = result.value;
+          seen.push(
+            part.kind === "tool" ? `tool ${part.input}` : part.kind === "text" ? `text ${part.text}` : part.kind,
+          );
+        }
+        seen.push(result.value.reason);
+      } catch (error) {
+        assert.ok(error instanceof ModelError, `${error}`);
+        seen.push(error.code);
+      }
+      assert.deepEqual(seen, parts, `${name} in pieces of ${length}`);
+    }
   }
 });
 
@@ -386,9 +475,11 @@ Deno.test("embeddings are one vector for each text, or fail", async () => {
   const embed = (model: string, texts: readonly string[]) =>
     models.embed({ kind: "openai", baseUrl: server.url, apiKey: "sk-test", model, ...ALLOW }, texts, { signal });
   const texts = Array.from({ length: 100 }, (_, n) => "x".repeat(n + 1));
-  const { vectors, usage } = await embed("vectors", texts);
-  assert.deepEqual(vectors.map(([length]) => length), texts.map(({ length }) => length));
-  assert.deepEqual(usage, { inputTokens: 500, cachedTokens: 0, outputTokens: 0, estimated: false });
+  for (const model of ["vectors", "base64", "any-order"]) {
+    const { vectors, usage } = await embed(model, texts);
+    assert.deepEqual(vectors, texts.map(({ length }) => [length, 1, 0.5]), model);
+    assert.deepEqual(usage, { inputTokens: 500, cachedTokens: 0, outputTokens: 0, estimated: false }, model);
+  }
   for (const model of ["too-few", "no-numbers"]) {
     await assert.rejects(embed(model, ["a", "b"]), (error) => error instanceof ModelError && !/null/.test(`${error}`));
   }

@@ -2,8 +2,9 @@
 // request, apart from the message.
 import { ModelError, type ModelErrorCode, type ModelUsage } from "@/ports/model.ts";
 import { OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
+import { isObject, objectOf } from "@/core/json.ts";
 
-/** A response that ended without its end, or cannot be one. */
+/** A response that ended without its end, or cannot be one. Its message may be shown. */
 export class StreamBroken extends Error {}
 
 /** Longest wait that a provider may ask for. */
@@ -19,11 +20,17 @@ const CONTEXT_TOO_LONG = new RegExp(
     "input length",
     "too many tokens",
     "max_new_tokens",
+    "ContextWindowExceeded",
   ].join("|"),
   "i",
 );
 /** Google and xAI send this with the status of a wrong request. */
 const BAD_KEY = /api key (?:not valid|expired|not found)|(?:incorrect|invalid) api key/i;
+/** Some say so with the status of too many requests, which it does not help to repeat. */
+const QUOTA = /insufficient_quota|insufficient (?:credit|balance|funds)|credit balance is too low/i;
+/** Of models without tools, and of servers that were started without them. */
+export const NO_TOOLS =
+  /not support tools|support tool use|not support function calling|tool choice requires|tools param requires/i;
 const RETRY_DELAY = /"retryDelay": ?"(\d{1,5}(?:\.\d{1,9})?)s"/;
 const CAUSES_MAX = 5;
 const REPLY_MAX_CHARS = 300;
@@ -50,7 +57,7 @@ const OUTBOUND: Readonly<Record<OutboundErrorCode, [ModelErrorCode, isRetryable:
 /** A failure as one of the port. `usage` is that of a step that had begun. */
 export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined, apiKey: string | undefined): ModelError {
   const make = (code: ModelErrorCode, isRetryable: boolean, retryAfterMs?: number): ModelError => {
-    const reply = code === "request_refused" ? replyOf(thrown, apiKey) : undefined;
+    const reply = isExplained(code, thrown) ? replyOf(thrown, apiKey) : undefined;
     return new ModelError(code, { isRetryable, retryAfterMs, usage, reply, cause: describe(thrown) });
   };
   if (thrown instanceof ModelError) return make(thrown.code, thrown.isRetryable, thrown.retryAfterMs);
@@ -63,22 +70,56 @@ export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined, api
   const { message = "", statusCode, code: sent, responseBody = message, responseHeaders = {} } = thrown as ApiCallError;
   const status = statusCode ?? (typeof sent === "number" ? sent : undefined);
   if (status === undefined || usage !== undefined || status < 300) return make("stream_broken", true);
-  const retryAfterMs = retryAfterOf(responseHeaders, responseBody);
-  if (status === 429) return make("rate_limited", true, retryAfterMs);
-  if (status === 401 || status === 403) return make("bad_key", false);
-  const isInvalid = status === 400 || status === 422;
-  if (isInvalid && BAD_KEY.test(responseBody)) return make("bad_key", false);
-  if (status === 413 || isInvalid && CONTEXT_TOO_LONG.test(responseBody)) return make("context_too_long", false);
+  const refusal = refusalOf(status, responseBody);
+  if (refusal !== undefined) return make(refusal, false);
   if (status === 408) return make("timed_out", true);
-  return status >= 500 ? make("overloaded", true, retryAfterMs) : make("request_refused", false);
+  if (status !== 429 && status < 500) return make("request_refused", false);
+  const retryAfterMs = retryAfterOf(responseHeaders, responseBody);
+  return make(status === 429 ? "rate_limited" : "overloaded", true, retryAfterMs);
+}
+
+/** Why a request fails however often it is sent, where that is known. */
+function refusalOf(status: number, said: string): ModelErrorCode | undefined {
+  if (status === 402 || QUOTA.test(said)) return "quota_exceeded";
+  if (status === 429) return undefined;
+  if (NO_TOOLS.test(said)) return "tools_unsupported";
+  if (status === 401 || status === 403) return "bad_key";
+  const isInvalid = status === 400 || status === 422;
+  if (isInvalid && BAD_KEY.test(said)) return "bad_key";
+  return status === 413 || isInvalid && CONTEXT_TOO_LONG.test(said) ? "context_too_long" : undefined;
+}
+
+/** Whether the words of the provider say more than the code. A key may also lack a right, or be used in the wrong country. */
+function isExplained(code: ModelErrorCode, thrown: unknown): boolean {
+  return code === "request_refused" || code === "tools_unsupported" || thrown instanceof StreamBroken ||
+    code === "bad_key" && (thrown as ApiCallError).statusCode === 403;
 }
 
 /** What a provider that responded says: the text of its error, or that of its status. */
 function replyOf(thrown: unknown, apiKey: string | undefined): string | undefined {
-  const { message } = thrown as ApiCallError;
-  if (message === undefined || message === "") return undefined;
-  const text = apiKey === undefined ? message : message.replaceAll(apiKey, "…");
-  return text.slice(0, REPLY_MAX_CHARS).toWellFormed();
+  const { message = "", statusCode, responseBody = "" } = thrown as ApiCallError;
+  const said = message === "" ? textOf(responseBody) ?? statusText(statusCode) : message;
+  const text = apiKey === undefined ? said : said?.replaceAll(apiKey, "…");
+  return text?.slice(0, REPLY_MAX_CHARS).toWellFormed();
+}
+
+/** What an error says that is not as the protocol wants it; `undefined` for pages. */
+function textOf(body: string): string | undefined {
+  const text = body.trim();
+  if (text === "" || text.startsWith("<")) return undefined;
+  try {
+    const { error, message, detail } = objectOf(JSON.parse(text));
+    const said = isObject(error) ? error.message : error ?? message ?? detail;
+    return typeof said === "string" ? said : JSON.stringify(said);
+  } catch {
+    return text;
+  }
+}
+
+function statusText(status: number | undefined): string | undefined {
+  if (status === undefined) return undefined;
+  return `HTTP status ${status}` +
+    (status === 404 || status === 405 ? "; is the address complete, such as with `/v1`?" : "");
 }
 
 /** The kind of a failure without its text. */

@@ -7,19 +7,19 @@ import { trimTrailing } from "@/core/text/text.ts";
 import {
   type ModelEndpoint,
   ModelError,
-  type ModelMessage,
   type ModelPart,
   type ModelRequest,
   type Models,
   type ModelSignature,
   type ModelStepEnd,
   type ModelTimeLimits,
-  type ModelToolCall,
   type ModelUsage,
 } from "@/ports/model.ts";
 import type { JsonBounds, Outbound, OutboundOptions } from "@/ports/outbound.ts";
 import { modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
+import { callOptionsOf } from "./ai_sdk_prompt.ts";
 import { OpenAiDialects, reasonOf, ReturnedReasoning } from "./openai_dialects.ts";
+import { normalizeChat, normalizeEmbeddings } from "./openai_responses.ts";
 import { ReasoningTags } from "./reasoning_tags.ts";
 import { StepTimer } from "./step_timer.ts";
 
@@ -41,11 +41,9 @@ const TOKENS_MAX = 100_000_000;
 
 type LanguageModel = ReturnType<AnthropicProvider["languageModel"]>;
 type EmbeddingModel = ReturnType<AnthropicProvider["embeddingModel"]>;
-type CallOptions = Parameters<LanguageModel["doStream"]>[0];
 type StreamPart = Awaited<ReturnType<LanguageModel["doStream"]>>["stream"] extends ReadableStream<infer Part> ? Part
   : never;
 type Finish = Extract<StreamPart, { type: "finish" }>;
-type JsonSchema = Extract<NonNullable<CallOptions["responseFormat"]>, { type: "json" }>["schema"];
 type Options = { signal: AbortSignal; limits?: Partial<ModelTimeLimits> };
 type ProviderSettings = { name: string; baseURL: string; apiKey: string; fetch: typeof fetch };
 type ResponseBounds = Required<Pick<OutboundOptions, "bodyMaxBytes" | "json">>;
@@ -82,7 +80,8 @@ export class AiSdkModels implements Models {
     try {
       const returned = new ReturnedReasoning();
       const stream = await this.#send(endpoint, request, timer.signal, returned);
-      const tags = new ReasoningTags();
+      const server = serverOf(endpoint);
+      const tags = new ReasoningTags(this.#dialects.omitsFirstTag(server));
       let finish: Finish | undefined;
       for await (const part of timer.watch(stream)) {
         // What was not understood may have been part of the response, so the rest of it is not the whole.
@@ -90,7 +89,7 @@ export class AiSdkModels implements Models {
         if (part.type === "finish") finish = part;
         for (const modelPart of modelPartsOf(endpoint, part, tags, returned)) {
           timer.begin();
-          output += modelPart.kind === "tool" ? modelPart.input : modelPart.text;
+          output += outputOf(modelPart);
           yield modelPart;
           if (output.length > outputMaxChars) return { reason: "length", usage: estimate() };
         }
@@ -98,6 +97,7 @@ export class AiSdkModels implements Models {
       const { unified = "", raw } = finish?.finishReason ?? {};
       const reason = REASONS[unified] ?? (unified === "other" ? reasonOf(raw) : undefined);
       if (finish === undefined || reason === undefined) throw new StreamBroken();
+      this.#dialects.noteFirstTag(server, tags.omitsFirstTag);
       return { reason, usage: usageOf(finish, output) ?? estimate() };
     } catch (thrown) {
       throw modelErrorOf(timer.failure(thrown), output === "" ? undefined : estimate(), endpoint.apiKey);
@@ -114,7 +114,10 @@ export class AiSdkModels implements Models {
     let reported: number | undefined = 0;
     try {
       const bounds = embeddingBounds(texts.length);
-      const model = await embeddingModel(endpoint, this.#settingsOf(endpoint, timer.signal, bounds));
+      const model = await embeddingModel(
+        endpoint,
+        this.#settingsOf(endpoint, timer.signal, bounds, normalizeEmbeddings),
+      );
       for (const values of inChunks(texts, EMBEDDINGS_PER_CALL)) {
         const { embeddings, usage } = await model.doEmbed({ values, abortSignal: timer.signal });
         if (embeddings.length !== values.length) throw new StreamBroken();
@@ -140,9 +143,10 @@ export class AiSdkModels implements Models {
     signal: AbortSignal,
     returned: ReturnedReasoning,
   ): Promise<ReadableStream<StreamPart>> {
-    const settings = this.#settingsOf(endpoint, signal, stepBounds(request));
+    const settings = this.#settingsOf(endpoint, signal, stepBounds(request), normalizeChat);
     const options = callOptionsOf(endpoint, request, signal);
-    return await this.#dialects.send(`${endpoint.baseUrl} ${endpoint.model}`, async (transformRequestBody) => {
+    const needsTools = request.tools?.some(({ isOptional }) => isOptional !== true) ?? false;
+    return await this.#dialects.send(serverOf(endpoint), needsTools, async (transformRequestBody) => {
       const openai = { transformRequestBody, metadataExtractor: returned.extractor };
       const { stream } = await (await languageModel(endpoint, settings, openai)).doStream(options);
       return stream;
@@ -150,9 +154,10 @@ export class AiSdkModels implements Models {
   }
 
   #settingsOf(
-    { baseUrl, apiKey, allowHosts = [] }: ModelEndpoint,
+    { kind, baseUrl, apiKey, allowHosts = [] }: ModelEndpoint,
     signal: AbortSignal,
     bounds: ResponseBounds,
+    normalize: (response: Response) => Response | Promise<Response>,
   ): ProviderSettings {
     const options = { ...bounds, allow: allowHosts, totalMs: LIMITS.totalMs };
     return {
@@ -167,10 +172,19 @@ export class AiSdkModels implements Models {
           body: init?.body ?? null,
           signal,
         }, options);
-        return response;
+        return kind === "openai" ? await normalize(response) : response;
       },
     };
   }
+}
+
+/** Of which dialects are known. */
+function serverOf({ baseUrl, model }: ModelEndpoint): string {
+  return `${baseUrl} ${model}`;
+}
+
+function outputOf(part: ModelPart): string {
+  return part.kind === "tool" ? part.input : part.kind === "reset" ? "" : part.text;
 }
 
 async function languageModel(
@@ -209,86 +223,6 @@ async function embeddingModel(endpoint: ModelEndpoint, settings: ProviderSetting
   return createOpenAICompatible(settings).embeddingModel(endpoint.model);
 }
 
-function callOptionsOf(endpoint: ModelEndpoint, request: ModelRequest, abortSignal: AbortSignal): CallOptions {
-  const { messages, tools = [], maxOutputTokens, temperature, responseSchema } = request;
-  return {
-    prompt: messages.map((message) => promptMessageOf(endpoint, message)),
-    maxOutputTokens,
-    ...(temperature === undefined ? {} : { temperature }),
-    ...(responseSchema === undefined
-      ? {}
-      : { responseFormat: { type: "json", name: "response", schema: responseSchema as JsonSchema } }),
-    ...(tools.length === 0 ? {} : {
-      tools: tools.map(({ name, description, inputSchema }) => ({
-        type: "function",
-        name,
-        description,
-        inputSchema: inputSchema as NonNullable<JsonSchema>,
-      })),
-      toolChoice: { type: "auto" },
-    }),
-    abortSignal,
-  };
-}
-
-function promptMessageOf(endpoint: ModelEndpoint, message: ModelMessage): CallOptions["prompt"][number] {
-  switch (message.role) {
-    case "system":
-      return {
-        role: "system",
-        content: message.text,
-        ...(message.isCacheable ? { providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } } } : {}),
-      };
-    case "user":
-      return { role: "user", content: [{ type: "text", text: message.text }] };
-    case "assistant":
-      return {
-        role: "assistant",
-        content: [
-          ...reasoningOf(endpoint, message.toolCalls).map((text) => ({ type: "reasoning" as const, text })),
-          ...(message.text === "" ? [] : [{ type: "text" as const, text: message.text }]),
-          ...(message.toolCalls ?? []).map(({ callId, name, input, signature }) => ({
-            type: "tool-call" as const,
-            toolCallId: callId,
-            toolName: name,
-            input: argumentsOf(input),
-            ...(endpoint.kind === "google" && signature?.model === endpoint.model
-              ? { providerOptions: { google: { thoughtSignature: signature.text } } }
-              : {}),
-          })),
-        ],
-      };
-    case "tool":
-      return {
-        role: "tool",
-        content: [{
-          type: "tool-result",
-          toolCallId: message.callId,
-          toolName: message.toolName,
-          output: { type: "text", value: message.result },
-        }],
-      };
-  }
-}
-
-/** What led to the calls, as the model wants it back. */
-function reasoningOf({ kind, model }: ModelEndpoint, calls: readonly ModelToolCall[] = []): string[] {
-  if (kind !== "openai") return [];
-  return calls.flatMap(({ signature }) =>
-    signature?.isReasoning === true && signature.model === model ? [signature.text] : []
-  );
-}
-
-/** Arguments as providers take them back: an object, also where the model wrote none. */
-function argumentsOf(input: string): unknown {
-  try {
-    const parsed: unknown = JSON.parse(input === "" ? "{}" : input);
-    return typeof parsed === "object" && parsed !== null ? parsed : { value: parsed };
-  } catch {
-    return { invalid: input };
-  }
-}
-
 /** The parts that one of the stream completes. */
 function modelPartsOf(
   endpoint: ModelEndpoint,
@@ -296,7 +230,7 @@ function modelPartsOf(
   tags: ReasoningTags,
   returned: ReturnedReasoning,
 ): Iterable<ModelPart> {
-  if (part.type === "finish") return tags.end();
+  if (part.type === "finish") return tags.end(part.finishReason.unified !== "length");
   const modelPart = modelPartOf(endpoint, part, returned);
   if (modelPart === undefined) return [];
   return modelPart.kind === "text" && endpoint.kind === "openai" ? tags.push(modelPart.text) : [modelPart];

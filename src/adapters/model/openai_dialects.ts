@@ -2,11 +2,12 @@
 // want back.
 import { LruMap } from "@/core/lru_map.ts";
 import type { ModelStepEnd } from "@/ports/model.ts";
+import { NO_TOOLS } from "./ai_sdk_errors.ts";
 
 type Body = Record<string, unknown>;
 type Adapt = (body: Body) => Body;
-/** What an error about a parameter says, and the request without it. */
-type Adaptation = { refused: RegExp; adapt: Adapt };
+/** What an error about a parameter says, and the request without it; `dropsTools`: not for requests that need them. */
+type Adaptation = { refused: RegExp; adapt: Adapt; dropsTools?: boolean };
 
 const SERVERS_MAX = 1000;
 const ADAPTATIONS: readonly Adaptation[] = [
@@ -18,6 +19,7 @@ const ADAPTATIONS: readonly Adaptation[] = [
   },
   // Usage is estimated then.
   { refused: /stream_options/, adapt: ({ stream_options: _, ...body }) => body },
+  { refused: NO_TOOLS, adapt: ({ tools: _, tool_choice: __, ...body }) => body, dropsTools: true },
 ];
 /** In small letters. Of another one it is not known whether the response is whole. */
 const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
@@ -39,27 +41,45 @@ export function reasonOf(raw: string | undefined): ModelStepEnd["reason"] | unde
 
 export class OpenAiDialects {
   readonly #known = new LruMap<string, readonly Adaptation[]>(SERVERS_MAX);
+  readonly #omitFirstTag = new LruMap<string, true>(SERVERS_MAX);
 
   /** Sends a request, and again without a parameter that the server refuses; remembers that for the next one. */
-  async send<Result>(server: string, send: (adapt: Adapt) => Promise<Result>): Promise<Result> {
+  async send<Result>(
+    server: string,
+    needsTools: boolean,
+    send: (adapt: Adapt) => Promise<Result>,
+  ): Promise<Result> {
     let applied = this.#known.get(server) ?? [];
+    const isPossible = ({ dropsTools = false }: Adaptation): boolean => !(needsTools && dropsTools);
     for (;;) {
       try {
-        const result = await send((body) => applied.reduce((adapted, { adapt }) => adapt(adapted), body));
+        const fitting = applied.filter(isPossible);
+        const result = await send((body) => fitting.reduce((adapted, { adapt }) => adapt(adapted), body));
         this.#known.set(server, applied);
         return result;
       } catch (thrown) {
-        const next = ADAPTATIONS.find((one) => !applied.includes(one) && isRefused(thrown, one));
+        const next = ADAPTATIONS.find((one) => !applied.includes(one) && isPossible(one) && isRefused(thrown, one));
         if (next === undefined) throw thrown;
         applied = [...applied, next];
       }
     }
   }
+
+  /** Whether the last response of a server had only the second tag around its reasoning. */
+  omitsFirstTag(server: string): boolean {
+    return this.#omitFirstTag.get(server) ?? false;
+  }
+
+  noteFirstTag(server: string, isOmitted: boolean): void {
+    if (isOmitted) this.#omitFirstTag.set(server, true);
+    else this.#omitFirstTag.delete(server);
+  }
 }
 
-function isRefused(thrown: unknown, { refused }: Adaptation): boolean {
-  const { statusCode, responseBody = "" } = thrown as { statusCode?: number; responseBody?: string };
-  return (statusCode === 400 || statusCode === 422) && refused.test(responseBody);
+function isRefused(thrown: unknown, { refused, dropsTools = false }: Adaptation): boolean {
+  const { statusCode = 0, responseBody = "" } = thrown as { statusCode?: number; responseBody?: string };
+  // Servers refuse tools with any status.
+  return (statusCode === 400 || statusCode === 422 || dropsTools && statusCode >= 400) && refused.test(responseBody);
 }
 
 /**

@@ -35,7 +35,7 @@ export function completionRoute(completions: Completions, path: string, stallMs 
     summary: "Stream a response of an AI model",
     description:
       "Takes the input of `completion.create`. Each event is a JSON object with a `kind`: `text` and `reasoning` with " +
-      "`text`; `tool` with `callId`, `name` and `input`; at the end `end` with `model`, `reason`, `usage` and `costMicros`, or " +
+      "`text`; `reset` where all text before turned out to be reasoning; `tool` with `callId`, `name` and `input`; at the end `end` with `model`, `reason`, `usage` and `costMicros`, or " +
       "`error` with `code` and `detail`. A client that reads nothing for two minutes is disconnected. Requires the scope `ai.write`.",
     tag: "completion",
     method: "POST",

@@ -34,6 +34,7 @@ export class CompletionService {
     while (!result.done) {
       const part = result.value;
       if (part.kind === "text") text += part.text;
+      if (part.kind === "reset") text = "";
       if (part.kind === "tool") toolCalls.push({ callId: part.callId, name: part.name, input: part.input });
       result = await step.next();
     }

@@ -37,8 +37,10 @@ const COUNTED: ReadonlySet<ModelErrorCode> = new Set([
 /** What people read of a failed call. */
 export const MODEL_FAILURES: Readonly<Record<ModelErrorCode, string>> = {
   rate_limited: "The model provider is limiting its callers",
-  overloaded: "The model provider is overloaded",
+  overloaded: "The model provider is overloaded or has failed",
   bad_key: "The model provider refused the API key",
+  quota_exceeded: "The quota or the credit at the model provider is used up",
+  tools_unsupported: "The model, or its server as it is started, does not support tools",
   context_too_long: "The conversation is too long for the model",
   request_refused: "The model provider refused the request",
   unreachable: "The model provider cannot be reached",
@@ -129,7 +131,7 @@ export class AiService {
           const parts = this.#deps.models.step(candidate.endpoint, request, { signal });
           const end = yield* passOn(parts, (part) => {
             if (output === "") stopwatch.firstPart();
-            output += part.kind === "tool" ? part.input : part.text;
+            if (part.kind !== "reset") output += part.kind === "tool" ? part.input : part.text;
           }, () => {
             use = { candidate, usage: { ...NOTHING, inputTokens, outputTokens: estimateTokens(output) } };
             stopwatch.succeed(use.usage);

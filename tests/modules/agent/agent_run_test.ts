@@ -152,6 +152,28 @@ Deno.test("a response that breaks off starts again, and is not spliced", async (
   assert.deepEqual(await fixture.texts(), ["Well?", "The right"]);
 });
 
+testOnEngines(
+  "a text that turns out to be reasoning is none, neither while it is written nor later",
+  async (environment) => {
+    const [isShown, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await using fixture = await AgentFixture.open(() => ({
+      parts: ["Hm, ".repeat(2000), () => isShown.promise, { kind: "reset" }, "The ", () => mayEnd.promise, "right"],
+    }), { environment });
+    await fixture.mention(fixture.bob, "Well?");
+    const { id } = await fixture.settled("running");
+    await eventually(async () => assert.match((await fixture.run(id)).text, /^Hm/));
+    isShown.resolve();
+    await eventually(async () => assert.doesNotMatch((await fixture.run(id)).text, /Hm/));
+    mayEnd.resolve();
+    await fixture.settled();
+    assert.deepEqual(await fixture.texts(), ["Well?", "The right"]);
+    const body = ok(
+      await fixture.bob.post("/v1/collaboration/ai/completions", { messages: [{ role: "user", text: "?" }] }),
+    );
+    assert.equal(body.text, "The right");
+  },
+);
+
 Deno.test("the failure of a model is reported to who asked, with the code in the run", async () => {
   await using fixture = await AgentFixture.open(() => ({ error: "bad_key" }));
   await fixture.mention(fixture.bob, "Well?");

@@ -91,6 +91,11 @@ export class ModelStep {
           unsafe = unsafe.slice(ready.length);
           if (ready !== "") deltas.add(storableText(ready));
           saver.offer(deltas.text);
+        } else if (part.kind === "reset") {
+          unsafe = "";
+          deltas.clear();
+          await saver.clear();
+          publisher.reset(run, n);
         }
         if (deltas.text.length > textMax) {
           throw new Fault("model_failed", "The response of the model is longer than requested");
@@ -154,6 +159,16 @@ class TextSaver {
     if (this.#saving !== undefined) return;
     if (text.length - this.#savedLength >= SAVE_CHARS) return this.#begin();
     this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS - performance.now() % SAVE_MS);
+  }
+
+  /** Saves that there is no text. Throws `LeaseLost`. */
+  async clear(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#text = "";
+    await this.#saving;
+    this.#savedLength = 0;
+    await this.#save("");
   }
 
   async end(): Promise<void> {

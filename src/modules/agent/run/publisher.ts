@@ -85,6 +85,13 @@ export class DeltaStream implements Disposable {
     this.#publishedAt = performance.now();
   }
 
+  /** The text starts again. */
+  clear(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#text = this.#unpublished = "";
+  }
+
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
   }

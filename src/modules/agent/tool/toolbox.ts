@@ -76,6 +76,7 @@ const ASK_USER: ModelTool = {
   name: "ask_user",
   description: "Ask the person who asked you a question, and wait for a reply. Only if you cannot continue without it",
   inputSchema: { type: "object", properties: { question: { type: "string" } }, required: ["question"] },
+  isOptional: true,
 };
 
 /** What a call of a model means. */
