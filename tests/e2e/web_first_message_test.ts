@@ -28,8 +28,12 @@ browserTest("whoever opens the printed address writes the first message", async 
       await sees(owner, "Hello, team");
     });
     await t.step("the address works once", async () => {
-      const other = await openClient(browser, address);
+      // In a page that is open already.
+      const other = await openClient(browser, target.baseUrl);
+      await other.getByLabel("Access token").waitFor();
+      await other.evaluate(`location.hash = ${JSON.stringify(new URL(address).hash)}`);
       await other.getByRole("alert").waitFor();
+      assert.doesNotMatch(other.url(), /code/);
       await other.close();
     });
     await t.step("a person who was invited joins, and both see each other's messages", async () => {

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { SCRIPTS, STYLES } from "@/transport/web/sources.ts";
 import { packageFile, PACKAGES } from "@/transport/web/packages.ts";
 import { staticImportsOf, toBrowserScript } from "@/transport/web/script.ts";
+import { parseEmoji } from "@/core/text/emoji_list.ts";
 import { ruleInWords } from "@/web/calendar/rule.ts";
+import { findEmoji } from "@/web/message/emoji_grid.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const WEB = new URL("../../src/web/", import.meta.url);
@@ -23,7 +25,8 @@ async function filesOf(folder: URL, prefix = ""): Promise<string[]> {
 
 Deno.test("the program contains every file of the client", async () => {
   const files = await filesOf(WEB);
-  assert.deepEqual(Object.keys(SCRIPTS).toSorted(), files.filter((name) => name.endsWith(".ts")));
+  const own = Object.keys(SCRIPTS).filter((name) => name !== "core/text/emoji_list.ts");
+  assert.deepEqual(own.toSorted(), files.filter((name) => name.endsWith(".ts")));
   const styles = files.filter((name) => name.endsWith(".css")).map((name) => name.replace(/^.*\//, ""));
   assert.deepEqual(Object.keys(STYLES).toSorted(), styles.toSorted());
 });
@@ -129,6 +132,28 @@ Deno.test("types and comments are removed from scripts, and names of imports bec
   assert.match(script, /import\("\.\/x-c\.ts"\)/);
   assert.match(script, /`\/\/ stays`/);
   assert.deepEqual(staticImportsOf(script), ["./preact.js", "./x-c.ts"]);
+});
+
+Deno.test("emoji are found by the names of the server and by everyday words", () => {
+  const first = (typed: string) => findEmoji(typed)[0];
+  for (
+    const [typed, emoji, name] of [
+      ["+1", "👍", "+1"],
+      ["tada", "🎉", "tada"],
+      ["par", "🎉", "party"],
+      ["white check", "✅", "white_check_mark"],
+      ["White_check_mark", "✅", "white_check_mark"],
+      ["check", "✅", "check"],
+      ["smile", "😄", "smile"],
+      ["kiwi", "🥝", "kiwifruit"],
+    ] as const
+  ) assert.deepEqual(first(typed), { emoji, name }, typed);
+  assert.equal(first("")?.emoji, "👍");
+  assert.deepEqual(findEmoji("nothing has this name"), []);
+  // An everyday word hides no name. They are short.
+  for (const [emoji, names] of parseEmoji()) {
+    for (const name of names) if (name.length < 8) assert.equal(first(name)?.emoji, emoji, name);
+  }
 });
 
 Deno.test("recurrence rules are shown in words", () => {

@@ -48,6 +48,8 @@ export const SCRIPTS: Sources = {
   "core/resources.ts": () => import("@/web/core/resources.ts", { with: { type: "text" } }),
   "core/route.ts": () => import("@/web/core/route.ts", { with: { type: "text" } }),
   "core/session.ts": () => import("@/web/core/session.ts", { with: { type: "text" } }),
+  // Of the server, which has the names for the text of other systems.
+  "core/text/emoji_list.ts": () => import("@/core/text/emoji_list.ts", { with: { type: "text" } }),
   "core/team.ts": () => import("@/web/core/team.ts", { with: { type: "text" } }),
   "document/binding.ts": () => import("@/web/document/binding.ts", { with: { type: "text" } }),
   "document/comments.ts": () => import("@/web/document/comments.ts", { with: { type: "text" } }),
@@ -86,6 +88,7 @@ export const SCRIPTS: Sources = {
   "message/editing.ts": () => import("@/web/message/editing.ts", { with: { type: "text" } }),
   "message/elements.ts": () => import("@/web/message/elements.ts", { with: { type: "text" } }),
   "message/emoji.ts": () => import("@/web/message/emoji.ts", { with: { type: "text" } }),
+  "message/emoji_grid.ts": () => import("@/web/message/emoji_grid.ts", { with: { type: "text" } }),
   "message/file_links.ts": () => import("@/web/message/file_links.ts", { with: { type: "text" } }),
   "message/files.ts": () => import("@/web/message/files.ts", { with: { type: "text" } }),
   "message/format_keys.ts": () => import("@/web/message/format_keys.ts", { with: { type: "text" } }),

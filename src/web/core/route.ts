@@ -47,6 +47,8 @@ export function replaceAddress(href: string): void {
 /** Shows the place of a new address; once, although the browser may report it later. */
 function move(): void {
   if (location.hash === shown) return;
+  // A code that signs in, such as of an invitation, is taken when the page is loaded.
+  if (/^#\w/.test(location.hash)) return location.reload();
   show();
   moves.value++;
 }

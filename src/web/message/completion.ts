@@ -8,7 +8,6 @@ import { addPeople, readPeople } from "../core/people.ts";
 import type { Group, Member, Page, Person, Room } from "../core/resources.ts";
 import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
-import { EMOJI } from "./emoji.ts";
 import { replaceText } from "./format_keys.ts";
 import { isWithinWord } from "./markdown.ts";
 
@@ -20,7 +19,7 @@ const SHOWN_MAX = 6;
 const LIST_ID = "suggestions";
 const MEMBERS_MAX = 200;
 const TYPED = /@([\p{L}\p{N}._-]{0,40})$/u;
-const TYPED_EMOJI = /(?:^|\s):([a-z]{2,20})(:?)$/;
+const TYPED_EMOJI = /(?:^|\s):([a-z0-9_+-]{2,40})(:?)$/;
 
 /** The list that is open; one at a time. */
 const open = signal<Open | undefined>(undefined);
@@ -39,10 +38,8 @@ export function Completion({ room, text, box, onPick }: {
     const before = text.slice(Math.max(0, caret - 60), caret);
     const [, emoji, colon] = TYPED_EMOJI.exec(before) ?? [];
     if (emoji !== undefined) {
-      const choices = emojiChoices(emoji, colon === ":");
       const start = caret - emoji.length - 1 - (colon?.length ?? 0);
-      if (colon === "") return offer(Promise.resolve(choices), start);
-      return void (choices[0] !== undefined && put(choices[0], start));
+      return offer(emojiChoices(emoji), start, colon === ":" ? emoji : undefined);
     }
     const typed = TYPED.exec(before)?.[1]?.toLowerCase();
     if (typed === undefined || isWithinWord(before, before.length - typed.length - 1)) {
@@ -65,8 +62,8 @@ export function Completion({ room, text, box, onPick }: {
       onPick(current.value);
     }
 
-    /** Offers these choices for what was typed from here on; returns what closes the list. */
-    function offer(read: Promise<Choice[]>, start: number): () => void {
+    /** Offers these choices for what was typed from here on, or takes the one that is named; returns what closes the list. */
+    function offer(read: Promise<Choice[]>, start: number, named?: string): () => void {
       let isCurrent = true;
       const close = (): void => void (open.value = undefined);
       const pick = (choice: Choice): void => {
@@ -76,7 +73,9 @@ export function Completion({ room, text, box, onPick }: {
       // Without a list, such as of members, nothing is offered.
       read.catch(() => []).then((all) => {
         const choices = all.slice(0, SHOWN_MAX);
-        if (isCurrent) open.value = choices.length === 0 ? undefined : { choices, at: 0, pick };
+        if (!isCurrent) return;
+        if (named !== undefined) return void (choices[0]?.name === named && put(choices[0], start));
+        open.value = choices.length === 0 ? undefined : { choices, at: 0, pick };
       });
       return () => {
         isCurrent = false;
@@ -116,10 +115,9 @@ async function readCommandChoices(roomId: string, typed: string): Promise<Choice
     .map(({ name, description }) => ({ id: "", text: `/${name}`, name: description }));
 }
 
-function emojiChoices(typed: string, isWhole: boolean): Choice[] {
-  const fits = (word: string): boolean => isWhole ? word === typed : word.startsWith(typed);
-  return EMOJI.filter(([, names]) => names.split(" ").some(fits))
-    .map(([emoji, names]) => ({ id: "", text: emoji, name: names }));
+async function emojiChoices(typed: string): Promise<Choice[]> {
+  const { findEmoji } = await import("./emoji_grid.ts");
+  return findEmoji(typed).map(({ emoji, name }) => ({ id: "", text: emoji, name }));
 }
 
 /** Handles a key for the open list; returns whether it did. */

@@ -20,7 +20,7 @@ function Trash({ title, path, load }: Props): VNode {
   return html`
     <div class="wide-dialog">
       <${Heading} title=${title} onClose=${closeDialog} />
-      <p class="dim">It can be restored for 30 days.</p>
+      <p class="dim">What was deleted can be restored for 30 days.</p>
       <${Placeholder} items=${items} read=${read} text="Nothing was deleted." />
       <ul class="rows">${(items ?? []).map(({ id, name, deletedAt }) =>
         html`

@@ -78,7 +78,7 @@ function FirstRoom(): VNode {
       ${isUnnamed
         ? html`<label>Name of your team <input name="team" maxlength="120" placeholder="Gardeners" /></label>`
         : null}
-      <label>Name <input name="name" required maxlength="120" defaultValue="general" ref=${box} /></label>
+      <label>Name of the room <input name="name" required maxlength="120" defaultValue="general" ref=${box} /></label>
       <footer><button class="primary">Create room</button></footer>
     </form>
   `;

@@ -1,0 +1,72 @@
+// All emoji by their names, which are those of the server, and the grid to choose from.
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { parseEmoji } from "../../core/text/emoji_list.ts";
+import { html } from "../core/html.ts";
+
+type Found = { emoji: string; name: string };
+
+/** Those to offer first, with further words that they are found by. */
+const COMMON = `
+👍 yes 👎 no ❤️ love 🎉 party ✅ done check 👀 look 🙏 thanks please 😂 laugh 😊 happy 😅 relief 🤔 hmm 😮 surprised 😢 sad 😎 chill 🙂
+👏 applause 🙌 hooray 💪 strong 🤝 deal 👋 hello bye ✋ stop 🚀 launch 🔥 hot ⭐ favorite 💡 idea 💯 perfect ⚠️ careful ❌ cross
+❓ ❗ important ⏳ waiting ☕ 🍕 🎂 🥳 celebrate 🐛 🔧 tool fix 📌 pinned 📎 clip 📅 day 📈 rising 📉 falling 🧪 experiment 🏖️
+holiday 🌱 growing 🌈 🤖 agent
+`;
+/** The others follow once the grid is scrolled. */
+const SHOWN_AT_ONCE = 160;
+
+const all = orderedEmoji();
+
+/** Common ones first. */
+function orderedEmoji(): [emoji: string, names: string[]][] {
+  const rest = new Map(parseEmoji());
+  const common = parseEmoji(COMMON).map(([emoji, words]): [string, string[]] => {
+    const names = rest.get(emoji) ?? [];
+    rest.delete(emoji);
+    return [emoji, [...names, ...words]];
+  });
+  return [...common, ...rest];
+}
+
+/** Emoji with a name that begins so, or a word of it; those whose name is just this come first. */
+export function findEmoji(typed: string): Found[] {
+  const part = typed.trim().toLowerCase().replaceAll(/\s+/g, "_");
+  const begins = (name: string): boolean => ["_", "-"].some((gap) => `${gap}${name}`.includes(`${gap}${part}`));
+  const found = all.flatMap(([emoji, names]) => {
+    const name = names.find((one) => one === part) ?? names.find(begins);
+    return name === undefined ? [] : [{ emoji, name }];
+  });
+  return found.toSorted((a, b) => Number(b.name === part) - Number(a.name === part));
+}
+
+export default function Grid({ onPick }: { onPick: (emoji: string) => void }): VNode {
+  const [typed, setTyped] = useState("");
+  const [isWhole, setWhole] = useState(false);
+  const box = useRef<HTMLInputElement>(null);
+  // It was not there yet when the pop-up opened.
+  useEffect(() => box.current?.focus(), []);
+  const found = findEmoji(typed);
+  return html`
+    <div class="emoji">
+      <input ref=${box} type="search" placeholder="Find an emoji" aria-label="Find an emoji" value=${typed}
+        onInput=${(event: InputEvent) => setTyped((event.target as HTMLInputElement).value)}
+        onKeyDown=${(event: KeyboardEvent) => {
+          const [first] = found;
+          if (event.key !== "Enter" || first === undefined) return;
+          event.preventDefault();
+          onPick(first.emoji);
+        }} />
+      ${found.length === 0 ? html`<p class="dim">No emoji has this name.</p>` : null}
+      <div class="grid" onScroll=${() => setWhole(true)}>${found.slice(0, isWhole ? undefined : SHOWN_AT_ONCE).map((
+        { emoji, name },
+      ) => {
+        const label = name.replaceAll("_", " ");
+        return html`
+          <button type="button" class="plain" key=${emoji} aria-label=${label} title=${label}
+            onClick=${() => onPick(emoji)}>${emoji}</button>
+        `;
+      })}</div>
+    </div>
+  `;
+}
