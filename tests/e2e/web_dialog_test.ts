@@ -175,6 +175,43 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
       await page.keyboard.press("Escape");
     });
 
+    await t.step(
+      "an owner decides who finds a room and to whom agents respond, and only what is changed is sent",
+      async () => {
+        const room = await target.call(ada, "POST", "/v1/rooms", {
+          name: "Attic",
+          visibility: "public",
+          topic: "Dust",
+        });
+        await visit(page, `rooms/${room.id}`);
+        const change = async (label: string, option: string): Promise<void> => {
+          await page.getByRole("button", { name: "Room menu" }).click();
+          await page.getByRole("menuitem", { name: "Room settings" }).click();
+          await dialog.getByLabel(label).selectOption(option);
+          await dialog.getByRole("button", { name: "Save" }).click();
+          await dialog.waitFor({ state: "detached" });
+        };
+        const read = () => target.call(ada, "GET", `/v1/rooms/${room.id}`);
+        await change("Notify me about", "mentions only");
+        assert.equal((await read()).version, room.version);
+        await change("Who finds it", "only its members");
+        await change("Agents respond", "never");
+        const { visibility, topic, agentPolicy, version } = await read();
+        assert.deepEqual({ visibility, topic, mode: agentPolicy.mode, version: version - room.version }, {
+          visibility: "private",
+          topic: "Dust",
+          mode: "off",
+          version: 2,
+        });
+        await page.getByRole("button", { name: "1 member" }).click();
+        await page.getByRole("complementary", { name: "Members" }).getByText("Dust").waitFor();
+        // What members choose for themselves is changed in an archived room as well.
+        await target.call(ada, "PATCH", `/v1/rooms/${room.id}`, { state: "archived" });
+        await page.getByText("This room is archived.").waitFor();
+        await change("Notify me about", "nothing");
+        assert.notEqual((await read()).mySettings.mutedUntil ?? (await read()).mySettings.level, "mentions");
+      },
+    );
     await t.step("an export is downloaded, and imported", async () => {
       await visit(page, "admin/transfers");
       await page.getByRole("button", { name: "Export" }).click();

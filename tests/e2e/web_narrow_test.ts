@@ -8,6 +8,8 @@ import { assertNoReports, signIn, visit } from "./web_page.ts";
 const WIDTHS = [390, 320];
 const LONG = "Großkleckersdorf-Hinterwäldlingen";
 
+const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+
 /** What is beyond an edge of the screen, and in nothing that scrolls. */
 const BEYOND = `(() => {
   const scrolls = (element) => element !== null && (/auto|scroll/.test(getComputedStyle(element).overflowX) ||
@@ -30,6 +32,12 @@ browserTest("every page fits a narrow screen", async () => {
   const { id } = await post("messages", { roomId, text, parseMentions: true }, bob);
   await post("messages", { roomId, text, threadId: id }, bob);
   await target.call(ada, "PUT", `/v1/messages/${id}/pin`);
+  const picture = await fetch(`${target.baseUrl}/v1/collaboration/files?name=${LONG}${LONG}.png`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${ada}` },
+    body: Uint8Array.fromBase64(PICTURE),
+  });
+  await post("messages", { roomId, fileIds: [(await picture.json()).id] });
   const task = await post("collaboration/tasks", { roomId, title: `Task ${LONG}${LONG}`, assigneeIds: ["ada"] });
   const document = await post("collaboration/documents", { roomId, title: `Page ${LONG}${LONG}`, text });
   await post("collaboration/webhooks", { url: `https://example.com/${LONG}${LONG}${LONG}` });
@@ -68,7 +76,7 @@ browserTest("every page fits a narrow screen", async () => {
     [`rooms/${roomId}`, "1 reply"],
     [`rooms/${roomId}?thread=${id}`, "1 reply"],
     [`rooms/${roomId}?pane=members`, "owner"],
-    [`rooms/${roomId}?pane=files`, "No files yet"],
+    [`rooms/${roomId}?pane=files`, "Files"],
     [`rooms/${roomId}?pane=pins`, LONG],
     [`rooms/${roomId}/tasks`, "Task "],
     [`rooms/${roomId}/documents`, "Page "],
@@ -88,6 +96,12 @@ browserTest("every page fits a narrow screen", async () => {
         await eventually(async () => assert.deepEqual(await page.evaluate(BEYOND), [], `/${place} at ${width}`));
       }
     }
+    await visit(page, `rooms/${roomId}`);
+    await page.getByRole("button", { name: /^Open .+\.png$/ }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Download" }).waitFor();
+    const beyond = "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('dialog'))";
+    assert.equal(await page.evaluate(beyond), 0, "a picture with a long name");
+    await page.keyboard.press("Escape");
     // A screen that is touched, on which a field that has the focus opens a keyboard.
     const device = await page.context().newCDPSession(page);
     await device.send("Emulation.setTouchEmulationEnabled", { enabled: true });

@@ -120,6 +120,7 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.getByRole("link", { name: "Lunch" }).click();
       await page.getByRole("dialog", { name: "Lunch" }).getByText("Bob").waitFor();
       await page.getByRole("dialog", { name: "Lunch" }).getByText("12:25").waitFor();
+      await page.getByText("Reminder 10 minutes before").waitFor();
       await page.keyboard.press("Escape");
     });
     await t.step("an event may have several whole days", async () => {
@@ -133,11 +134,13 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await dialog.getByLabel("Last day").fill(friday);
       await dialog.getByLabel("First day").fill(friday);
       await dialog.getByLabel("Last day").fill(last);
+      await dialog.getByLabel("Reminder").selectOption("on the day before");
       await dialog.getByRole("button", { name: "Create" }).click();
       const days = page.getByRole("button", { name: "Retreat" });
       await eventually(async () => assert.equal(await days.count(), 3));
       await days.first().click();
       await page.getByText(/ – .+, all day/).waitFor();
+      await page.getByText("Reminder on the day before").waitFor();
       await page.getByRole("button", { name: "Edit", exact: true }).click();
       await page.getByLabel("Last day").fill(friday);
       await page.getByRole("button", { name: "Save" }).click();

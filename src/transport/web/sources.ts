@@ -35,6 +35,7 @@ export const SCRIPTS: Sources = {
   "calendar/import.ts": () => import("@/web/calendar/import.ts", { with: { type: "text" } }),
   "calendar/month.ts": () => import("@/web/calendar/month.ts", { with: { type: "text" } }),
   "calendar/page.ts": () => import("@/web/calendar/page.ts", { with: { type: "text" } }),
+  "calendar/reminder.ts": () => import("@/web/calendar/reminder.ts", { with: { type: "text" } }),
   "calendar/rule.ts": () => import("@/web/calendar/rule.ts", { with: { type: "text" } }),
   "calendar/week.ts": () => import("@/web/calendar/week.ts", { with: { type: "text" } }),
   "core/api.ts": () => import("@/web/core/api.ts", { with: { type: "text" } }),

@@ -13,6 +13,7 @@ import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts
 import { roomName, rooms } from "../room/rooms.ts";
 import { type EventDetail, eventPath, mayEdit, type Rsvp } from "./events.ts";
 import { lastDayOf, openEditEvent } from "./form.ts";
+import { remindersInWords } from "./reminder.ts";
 import { ruleInWords } from "./rule.ts";
 
 const RESPONSES: readonly (readonly [Rsvp, string])[] = [["accepted", "Yes"], ["tentative", "Maybe"], [
@@ -67,6 +68,9 @@ function Detail(
           · <a href=${`#/rooms/${room.id}/call?meeting=${event.meetingId}`} onClick=${closeDialog}>Join the call</a>
         `
       }</p>`}
+    ${event.reminders.length === 0
+      ? null
+      : html`<p class="dim">Reminder ${remindersInWords(event.reminders, event.allDay)}</p>`}
     ${event.createdBy === null ? null : html`<p class="dim">Organized by <bdi>${nameOf(event.createdBy)}</bdi></p>`}
     ${event.description === null ? null : html`<div class="text" dir="auto">${markdown(event.description)}</div>`}
     ${event.myStatus === null ? null : html`

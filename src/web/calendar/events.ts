@@ -28,6 +28,7 @@ export type Entry = {
 };
 export type EventDetail = Entry & {
   description: string | null;
+  reminders: { minutesBefore: number }[];
   attendees: {
     principalId: string | null;
     email: string | null;

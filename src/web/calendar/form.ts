@@ -14,6 +14,7 @@ import { usePrincipals } from "../room/create.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
 import { useBusy } from "./busy.ts";
 import { addDays, type Entry, type EventDetail, eventPath } from "./events.ts";
+import { ReminderField, type Reminders, remindersOf } from "./reminder.ts";
 import { REPEATS, ruleInWords } from "./rule.ts";
 
 type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule?: string | null };
@@ -22,6 +23,8 @@ type Attendees = EventDetail["attendees"];
 type Invitee = { id: string; displayName: string };
 
 const HOUR_MS = 3_600_000;
+/** Of a new event, unless it is for whole days. */
+const DEFAULT_REMINDERS: Reminders = [{ minutesBefore: 10 }];
 /** Browsers offer years of six digits otherwise. */
 const LATEST = "9999-12-31T23:59";
 /** More are found by name. */
@@ -39,6 +42,7 @@ export function openNewEvent(room: Room | undefined, start: Date | undefined, on
           ...detailsOf(fields),
           ...timeOf(fields),
           ...attendeesOf(fields),
+          ...remindersOf(fields, true),
           ...fields.get("roomId") === "" ? {} : { roomId: fields.get("roomId") },
           ...fields.has("hasMeeting") ? { meeting: { create: true } } : {},
         });
@@ -59,7 +63,12 @@ export function openEditEvent(event: EventDetail, occurrence: string | undefined
         const details = Object.entries(detailsOf(fields)).filter(([name, value]) =>
           value !== event[name as keyof Details]
         );
-        const change = { ...Object.fromEntries(details), ...timeOf(fields, event), ...attendeesOf(fields, event) };
+        const change = {
+          ...Object.fromEntries(details),
+          ...timeOf(fields, event),
+          ...attendeesOf(fields, event),
+          ...remindersOf(fields, false),
+        };
         if (Object.keys(change).length === 0) return;
         const scope = occurrence === undefined ? {} : { scope: fields.get("scope"), occurrence };
         await call("PATCH", eventPath(event.id), { ...change, ...scope, version: event.version });
@@ -99,6 +108,9 @@ function Fields({ start, event }: { start: Date; event?: EventDetail }): VNode {
     <label>Place <input name="location" maxlength="500" defaultValue=${event?.location ?? ""} /></label>
     <label>Description <textarea name="description" rows="2" maxlength="4000" defaultValue=${event?.description ??
       ""}></textarea></label>
+    ${event === undefined
+      ? html`<${ReminderField} key=${isAllDay} isAllDay=${isAllDay} reminders=${isAllDay ? [] : DEFAULT_REMINDERS} />`
+      : null}
   `;
 }
 
@@ -156,6 +168,7 @@ function SeriesFields({ event, isOccurrence }: { event: EventDetail; isOccurrenc
       </select></label>`
       : null}
     ${scope === "this" ? null : html`
+      <${ReminderField} isAllDay=${event.allDay} reminders=${event.reminders} />
       <${Repeat} rule=${event.rrule ?? ""} />
       <${Invitees} roomId=${event.roomId ?? ""} attendees=${event.attendees} />
     `}

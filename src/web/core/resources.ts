@@ -67,6 +67,9 @@ export type Room = {
   description: string | null;
   kind: "channel" | "direct" | "task" | "meeting";
   visibility: "public" | "private";
+  historyVisibility: "shared" | "joined";
+  agentPolicy: { mode: "mention" | "all" | "off" };
+  retentionDays: number | null;
   state: "active" | "archived" | "deleted";
   memberCount: number;
   lastSeq: number;

@@ -9,6 +9,7 @@ import { attempt, notify, useLatest } from "../core/notice.ts";
 import { nameOf, online, readMembers } from "../core/people.ts";
 import type { Group, Member, Page, Room, RoomRole } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
+import { markdown } from "../message/markdown.ts";
 import { leavePane } from "../message/row.ts";
 import { openGrants } from "../agent/grants.ts";
 import { Avatar } from "../part/avatar.ts";
@@ -61,9 +62,10 @@ export default function MembersPane({ room }: { room: Room }): VNode {
       <${Heading} title="Members" onClose=${() => leavePane(room.id)}>
         ${mayChange
           ? html`<button type="button" onClick=${() =>
-            openDialog(() => html`<${Inviter} room=${room} />`)}>Add</button>`
+            openDialog(() => html`<${Inviter} room=${room} members=${members} />`)}>Add</button>`
           : null}
       <//>
+      <${About} room=${room} />
       ${(members ?? []).length + bans.length > FILTER_FROM
         ? html`
           <input type="search" placeholder="Find by name" aria-label="Find members" value=${q}
@@ -85,6 +87,12 @@ export default function MembersPane({ room }: { room: Room }): VNode {
       )}</ul>
     </aside>
   `;
+}
+
+/** What the room is for. */
+function About({ room: { topic, description } }: { room: Room }): VNode | null {
+  const text = [topic, description].filter((one) => (one ?? "") !== "").join("\n\n");
+  return text === "" ? null : html`<div class="about text" dir="auto">${markdown(text)}</div>`;
 }
 
 function Row({ room, member, mayChange }: { room: Room; member: Member; mayChange: boolean }): VNode {
@@ -140,9 +148,10 @@ function menuOf(room: Room, { principalId, displayName, role }: Member): MenuIte
   ];
 }
 
-function Inviter({ room }: { room: Room }): VNode {
+function Inviter({ room, members = [] }: { room: Room; members?: readonly Member[] }): VNode {
   const [q, setQ, items, note] = usePrincipals();
   const [added, setAdded] = useState<readonly string[]>([]);
+  const here = new Set(members.map(({ principalId }) => principalId));
   const add = (id: string): void =>
     void attempt(async () => {
       await call("PUT", `v1/rooms/${room.id}/members/${encodeURIComponent(id)}`, {});
@@ -175,9 +184,11 @@ function Inviter({ room }: { room: Room }): VNode {
         html`
           <li
             key=${id}><span class="person-link"><${Avatar} id=${id} isSmall /><span dir="auto">${displayName}</span></span>
-                  <button type="button" disabled=${added.includes(id)} onClick=${() => add(id)}>${added.includes(id)
-                    ? "Added"
-                    : "Add"}</button></li>
+                  ${here.has(id)
+                    ? html`<span class="tag">member</span>`
+                    : html`<button type="button" disabled=${added.includes(id)} onClick=${() => add(id)}>${
+                      added.includes(id) ? "Added" : "Add"
+                    }</button>`}</li>
         `
       )}</ul>
       ${note}

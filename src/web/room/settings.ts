@@ -1,4 +1,5 @@
-// Name, topic and state of a room.
+// What a room is, who sees it, and what its caller is notified about.
+import type { VNode } from "preact";
 import { call } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import type { Room, RoomSettings } from "../core/resources.ts";
@@ -6,30 +7,32 @@ import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
 import { openIntegrations } from "./integrations.ts";
 import { canModerate, isMuted, patchRoom, updateSettings } from "./rooms.ts";
 
+const VISIBILITIES = { public: "everybody in the team", private: "only its members" };
+const HISTORIES = { shared: "all messages", joined: "messages from then on" };
+const AGENT_MODES = { mention: "when they are mentioned", all: "to every message", off: "never" };
+
 export function openRoomSettings(room: Room): void {
   const path = `v1/rooms/${room.id}`;
   const isOwner = room.myRole === "owner";
+  const mayChange = canModerate(room) && room.state === "active";
   const save = async (fields: FormData): Promise<void> => {
     const level = fields.get("level") as RoomSettings["level"];
     // Muted, it is so already, and comes back to the level of before.
     if (level !== "none" || !isMuted(room)) await updateSettings(room.id, { level, mutedUntil: null });
-    if (!canModerate(room)) return;
-    const text = (name: string): string | null => {
-      const value = String(fields.get(name) ?? "").trim();
-      return value === "" ? null : value;
-    };
-    const change = { name: text("name") ?? room.name, topic: text("topic"), description: text("description") };
+    const change = mayChange ? changesOf(fields, room) : {};
+    if (Object.keys(change).length === 0) return;
     patchRoom(room.id, await call<Room>("PATCH", path, { ...change, version: room.version }));
   };
   const archive = room.state === "archived" ? "active" : "archived";
   openDialog(() =>
     html`<${DialogForm} title="Room settings" action="Save" onSubmit=${save}>
-      <fieldset disabled=${!canModerate(room)}>
+      <fieldset disabled=${!mayChange}>
         <label>Name <input name="name" required maxlength="120" value=${room.name} /></label>
         <label>Topic <input name="topic" maxlength="500" value=${room.topic ?? ""} /></label>
         <label>Description <textarea name="description" rows="3" maxlength="4000" defaultValue=${
       room.description ?? ""
     }></textarea></label>
+        ${isOwner ? html`<${OwnersFields} room=${room} />` : null}
       </fieldset>
       <label>Notify me about <select name="level" value=${isMuted(room) ? "none" : room.mySettings?.level ?? "all"}>
         <option value="all">mentions, replies and direct messages</option>
@@ -63,4 +66,50 @@ export function openRoomSettings(room: Room): void {
     }
     <//>`
   );
+}
+
+/** What only owners change. */
+function OwnersFields({ room }: { room: Room }): VNode {
+  return html`
+    <div class="pair">
+      <label>Who finds it <select name="visibility">${optionsOf(VISIBILITIES, room.visibility)}</select></label>
+      <label>New members see <select name="historyVisibility">${optionsOf(
+        HISTORIES,
+        room.historyVisibility,
+      )}</select></label>
+    </div>
+    <div class="pair">
+      <label>Agents respond <select name="agents">${optionsOf(AGENT_MODES, room.agentPolicy.mode)}</select></label>
+      <label>Days that messages are stored <input name="retentionDays" type="number" min="1" max="36500"
+        placeholder="as in the team" defaultValue=${room.retentionDays ?? ""} /></label>
+    </div>
+  `;
+}
+
+function optionsOf(options: Readonly<Record<string, string>>, chosen: string): VNode[] {
+  return Object.entries(options).map(([value, label]) =>
+    html`<option key=${value} value=${value} selected=${value === chosen}>${label}</option>`
+  );
+}
+
+/** Fields that are not as they were; of who owns the room, also those that others cannot change. */
+function changesOf(fields: FormData, room: Room): Record<string, unknown> {
+  const text = (name: string): string | null => String(fields.get(name) ?? "").trim() || null;
+  const wanted: Record<string, unknown> = {
+    name: text("name") ?? room.name,
+    topic: text("topic"),
+    description: text("description"),
+  };
+  if (fields.has("visibility")) {
+    const days = text("retentionDays");
+    wanted["visibility"] = fields.get("visibility");
+    wanted["historyVisibility"] = fields.get("historyVisibility");
+    wanted["retentionDays"] = days === null ? null : Number(days);
+  }
+  const before = room as unknown as Record<string, unknown>;
+  const mode = fields.get("agents") ?? room.agentPolicy.mode;
+  return {
+    ...Object.fromEntries(Object.entries(wanted).filter(([name, value]) => value !== (before[name] ?? null))),
+    ...mode === room.agentPolicy.mode ? {} : { agentPolicy: { mode } },
+  };
 }
