@@ -1,5 +1,6 @@
 // JSON as a schema, and in canonical form.
 import { z } from "@zod/zod";
+import { compareText } from "./text/text.ts";
 
 /**
  * Any JSON. Input was parsed from JSON, so there is little left to check; and a recursive schema, as `z.json()` is, makes zod
@@ -43,7 +44,7 @@ export function canonicalJson(value: unknown): string {
   return JSON.stringify(
     value,
     (_, part: unknown) =>
-      isObject(part) ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => a < b ? -1 : 1)) : part,
+      isObject(part) ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => compareText(a, b))) : part,
   );
 }
 

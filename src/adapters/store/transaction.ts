@@ -1,6 +1,7 @@
 // One writer's transaction: a stack of frames, one per savepoint, over the connection that its batch shares.
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
+import { compareText } from "@/core/text/text.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { currentAccount } from "@/core/caller.ts";
 import type { EventDraft, Signal, StoredEvent } from "@/core/event/event.ts";
@@ -74,7 +75,7 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, SqlSession {
   async #positions(drafts: readonly EventDraft[]): Promise<ReadonlyMap<string, SeqRange>> {
     const positions = new Map<string, SeqRange>();
     const tenants = Map.groupBy(drafts, ({ tenantId }) => tenantId);
-    for (const [tenantId, own] of [...tenants].sort(([a], [b]) => a < b ? -1 : 1)) {
+    for (const [tenantId, own] of [...tenants].sort(([a], [b]) => compareText(a, b))) {
       const counts = new Map<string, number>();
       for (const { stream } of own) counts.set(stream, (counts.get(stream) ?? 0) + 1);
       const [only = ""] = counts.keys();
@@ -244,7 +245,7 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, SqlSession {
   }
 
   async #runChecks(): Promise<void> {
-    for (const [, check] of [...this.#checks].sort(([one], [other]) => one < other ? -1 : 1)) await check(this);
+    for (const [, check] of [...this.#checks].sort(([a], [b]) => compareText(a, b))) await check(this);
     await this.#rootScope.finish();
   }
 

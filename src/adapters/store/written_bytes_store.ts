@@ -1,6 +1,7 @@
 // Bytes written per day and principal, summed over all nodes.
 import { queryInChunks } from "@/core/page.ts";
 import type { AddWrittenBytes } from "@/core/limit/write_budget.ts";
+import { compareText } from "@/core/text/text.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 
@@ -14,7 +15,7 @@ export function createAddWrittenBytes(store: Pick<Store<CoreTables>, "write">): 
       owner_id: ownerId,
       day,
       bytes: Math.round(bytes),
-    })).sort((a, b) => a.tenant_id < b.tenant_id || a.tenant_id === b.tenant_id && a.owner_id < b.owner_id ? -1 : 1);
+    })).sort((a, b) => compareText(a.tenant_id, b.tenant_id) || compareText(a.owner_id, b.owner_id));
     const sums = await queryInChunks(rows, (some) =>
       store.write(({ db }) =>
         db.insertInto("written").values(some)

@@ -39,6 +39,11 @@ export function trimTrailing(text: string, mark: string): string {
   return text.slice(0, end);
 }
 
+/** Sorts texts by their UTF-16 units, whatever the locale. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
 /** `text` as HTML: in an element, or in an attribute between double quotes. */
 export function escapeHtml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");

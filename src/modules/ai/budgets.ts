@@ -1,4 +1,5 @@
 // Budgets of AI: what a step may cost at most is reserved before it, of all budgets that apply, and settled with it.
+import { compareText } from "@/core/text/text.ts";
 import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -163,7 +164,7 @@ export class Budgets {
     const rows = await budgets.budgets(tenantId, subjects);
     const own = rows.map((row): Applied => ({ ...appliedOf(row, now), setBy: row.created_by }));
     return [...own, ...this.#operatorLimits(principalId, now), ...agentLimits(charge, now)]
-      .toSorted((one, other) => one.budget < other.budget ? -1 : 1);
+      .toSorted((one, other) => compareText(one.budget, other.budget));
   }
 
   #operatorLimits(principalId: string | undefined, now: string): Applied[] {

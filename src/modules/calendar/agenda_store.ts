@@ -1,5 +1,6 @@
 // SQL of agendas: summaries of the events that may have an occurrence in a time range.
 import { type Kysely, sql } from "kysely";
+import { compareText } from "@/core/text/text.ts";
 import { MAX_DATE } from "@/core/time/clock.ts";
 import { queryInChunks } from "@/core/page.ts";
 import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
@@ -160,13 +161,9 @@ function mergeSummaries(
 }
 
 function byStart(a: EventSummary, b: EventSummary): number {
-  return compare(a.from_at, b.from_at) || compare(a.id, b.id);
+  return compareText(a.from_at, b.from_at) || compareText(a.id, b.id);
 }
 
 function byEnd(a: EventSummary, b: EventSummary): number {
-  return compare(b.to_at ?? MAX_DATE, a.to_at ?? MAX_DATE) || compare(a.id, b.id);
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return compareText(b.to_at ?? MAX_DATE, a.to_at ?? MAX_DATE) || compareText(a.id, b.id);
 }

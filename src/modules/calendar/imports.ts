@@ -1,5 +1,6 @@
 // Imports of iCalendar files: run by a job, and repeatable because events are matched by uid.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { compareText } from "@/core/text/text.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { createYielder, nextSlice } from "@/core/caller.ts";
 import { principalStream } from "@/core/event/event.ts";
@@ -291,7 +292,7 @@ function eventOf(
       reminded_at: before?.row.reminders_json === reminders_json ? before.row.reminded_at : now,
     },
     attendees: attendeesOf(importer, id, master, before?.attendees ?? [], isMoved),
-    overrides: [...edited].sort(([a], [b]) => a < b ? -1 : 1).map(([name, edit]) => ({
+    overrides: [...edited].sort(([a], [b]) => compareText(a, b)).map(([name, edit]) => ({
       tenant_id: importer.tenantId,
       event_id: id,
       occurrence: name,

@@ -1,4 +1,5 @@
 // Events: created, read, listed and responded to; and free/busy times.
+import { compareText } from "@/core/text/text.ts";
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import { chargedTo } from "@/core/actor.ts";
 import { createYielder, runInSlices } from "@/core/caller.ts";
@@ -261,7 +262,7 @@ export class CalendarService {
 
 /** The first items, in their order. */
 function listed(items: ListItem[], truncated: boolean): { items: ListItem[]; truncated: boolean } {
-  items.sort((a, b) => a.startAt - b.startAt || compare(a.id, b.id) || compare(a.occurrence, b.occurrence));
+  items.sort((a, b) => a.startAt - b.startAt || compareText(a.id, b.id) || compareText(a.occurrence, b.occurrence));
   return { items: items.slice(0, OCCURRENCES_MAX), truncated: truncated || items.length > OCCURRENCES_MAX };
 }
 
@@ -293,8 +294,4 @@ function rangeOf(range: { from: string; to: string }): { from: number; to: numbe
   if (to <= from) throw invalidField("/to", "must be after from");
   if (to - from > RANGE_DAYS_MAX * DAY_MS) throw invalidField("/to", `at most ${RANGE_DAYS_MAX} days after from`);
   return { from, to };
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -4,6 +4,7 @@ import { Fault, notFound } from "@/core/fault.ts";
 import type { CommandSource, OfferedCommand } from "@/core/interaction/interaction.ts";
 import type { Module } from "@/core/module.ts";
 import type { Command } from "./schema.ts";
+import { compareText } from "@/core/text/text.ts";
 
 /** A command with what runs it. */
 type FoundCommand = { source: CommandSource; command: OfferedCommand };
@@ -59,7 +60,7 @@ export class CommandCatalog {
     const lists = await Promise.all(
       sources.map(async (source) => (await source.list(tenantId, roomId)).map((command) => ({ source, command }))),
     );
-    return lists.flat().sort((a, b) => orderOf(a) < orderOf(b) ? -1 : 1);
+    return lists.flat().sort((a, b) => compareText(orderOf(a), orderOf(b)));
   }
 }
 

@@ -1,6 +1,6 @@
 // Delivers responses: to the caller alone, or as messages of what responds, on which filters of the room decide before.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { InteractionResponse, Responder } from "@/core/interaction/interaction.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -130,6 +130,6 @@ function updateOf(
   { message_id: id }: InteractionRow,
   { text, format, elements }: Extract<Given, { kind: "update" }>,
 ): MessageUpdate {
-  if (id === null) throw Fault.forField("/response", "invalid", "only an action can update a message");
+  if (id === null) throw invalidField("/response", "only an action can update a message");
   return { id, text, format, elements };
 }

@@ -3,7 +3,7 @@ import { isGuest } from "@/core/actor.ts";
 import { runInSlices } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { defineSignal } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -112,7 +112,7 @@ export class DocumentService {
     const text = normalizeMarkdown(markdown);
     const name = title ?? extractTitle(text);
     if (name === undefined) {
-      throw Fault.forField("/title", "invalid", "required, because the text has no first line");
+      throw invalidField("/title", "required, because the text has no first line");
     }
     return this.create(context, { ...location, title: name, text });
   }
@@ -249,7 +249,7 @@ export class DocumentService {
 async function firstContent({ kind, text, html, prosemirror, ...location }: DocumentCreate) {
   const given = location.fragment ?? null;
   if (kind === "text" && given !== null) {
-    throw Fault.forField("/fragment", "invalid", "for rich documents only");
+    throw invalidField("/fragment", "for rich documents only");
   }
   const isEmpty = text === undefined && html === undefined && prosemirror === undefined;
   const parsed = await parseContent(isEmpty ? { text: "" } : { text, html, prosemirror }, kind, dialectOf([], given));

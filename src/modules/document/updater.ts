@@ -95,9 +95,7 @@ export class DocumentUpdater {
       const { row } = await documentAccess.requireForUpdate(tx, context, id);
       assertPrivate(row);
       const { tenantId } = context.actor;
-      if (!(await identity.findEnabledFor(context.actor, [principalId], tx.db)).has(principalId)) {
-        throw new Fault("not_found", `No principal ${principalId}`);
-      }
+      await identity.requireEnabledFor(context.actor, principalId, tx.db);
       const documents = new DocumentStore(tx.db);
       const readers = await documents.readers(tenantId, id);
       const rest = readers.filter((reader) => reader.principal_id !== principalId);

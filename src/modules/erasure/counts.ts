@@ -1,5 +1,6 @@
 // What an erasure has done, by table.
 import type { ErasedPerson } from "@/core/erasure.ts";
+import { compareText } from "@/core/text/text.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import type { Change } from "./eraser.ts";
 import type { ErasureCount } from "./schema.ts";
@@ -24,5 +25,5 @@ export function summed(changes: readonly Change[]): ErasureCount[] {
     some.reduce((total, change) => total + change[what], 0);
   return [...Map.groupBy(changes, ({ table }) => table)]
     .map(([table, some]) => ({ table, changed: sum(some, "changed"), deleted: sum(some, "deleted") }))
-    .filter(({ changed, deleted }) => changed + deleted > 0).sort((one, other) => one.table < other.table ? -1 : 1);
+    .filter(({ changed, deleted }) => changed + deleted > 0).sort((one, other) => compareText(one.table, other.table));
 }

@@ -1,7 +1,8 @@
 // Attachments: make files visible in a room, and delete files that nothing references any longer.
 import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
+import { compareText } from "@/core/text/text.ts";
 import type { AnyTransaction, Transaction } from "@/ports/store.ts";
 import { blobKeysOf, thumbnailObstacle } from "./image/thumbnails.ts";
 import { QuotaStore } from "./quota_store.ts";
@@ -73,7 +74,7 @@ export class FileAttachments {
   ): Promise<void> {
     const files = new FileStore(tx.db);
     if (await files.markLinked(tenantId, ids) < ids.length) {
-      throw Fault.forField("/fileIds", "invalid", "a file was deleted concurrently");
+      throw invalidField("/fileIds", "a file was deleted concurrently");
     }
     await files.addLinks(ids.map((file_id) => ({ tenant_id: tenantId, file_id, owner, room_id: roomId, seq })));
   }
@@ -141,7 +142,7 @@ export async function deleteUnreferenced(tx: Tx, tenantId: string, ids: readonly
 export async function deleteFiles(tx: Tx, tenantId: string, rows: readonly FileRow[]): Promise<void> {
   if (rows.length === 0) return;
   const quota = new QuotaStore(tx.db);
-  for (const [ownerId, own] of [...Map.groupBy(rows, (row) => row.charged_id)].sort(([a], [b]) => a < b ? -1 : 1)) {
+  for (const [ownerId, own] of [...Map.groupBy(rows, (row) => row.charged_id)].sort(([a], [b]) => compareText(a, b))) {
     await quota.releaseQuota({ tenantId, ownerId }, own.reduce((sum, row) => sum + Number(row.size), 0));
   }
   await eraseBlobs(tx, tenantId, rows.flatMap((row) => blobKeysOf(row.id, row.content_type)));

@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Busboy } from "@fastify/busboy";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 
 type Parser = InstanceType<typeof Busboy>;
 
@@ -40,7 +40,7 @@ export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: st
     });
   });
   const parsed = pipeline(Readable.from(body, { objectMode: false }), parser).then(
-    () => reject(Fault.forField("/file", "invalid", "the form has no file")), // without effect once there was one
+    () => reject(invalidField("/file", "the form has no file")), // without effect once there was one
     (error) => {
       const fault = error instanceof Fault
         ? error
@@ -84,7 +84,7 @@ async function createParser(contentType: string): Promise<Parser> {
 function readFields(parser: Parser): Form["fields"] {
   const fields: Form["fields"] = {};
   const refuse = (pointer: string, detail: string): void => {
-    parser.destroy(Fault.forField(pointer, "invalid", detail));
+    parser.destroy(invalidField(pointer, detail));
   };
   parser.on("field", (field, value) => {
     if (Object.hasOwn(fields, field)) refuse(`/${field}`, "given more than once");

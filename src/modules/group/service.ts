@@ -13,7 +13,7 @@ import {
   type PrincipalVisibility,
   resolvePrincipalId,
 } from "@/modules/identity/mod.ts";
-import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import {
   type Group,
   GROUP_MEMBERS_MAX,
@@ -206,8 +206,8 @@ export class GroupService {
   }
 
   /** A group that the caller may read. */
-  async #requireVisible(actor: Actor, id: string, db: AnyDatabase = this.#deps.store.db): Promise<CountedGroup> {
-    const groups = new GroupStore(db);
+  async #requireVisible(actor: Actor, id: string): Promise<CountedGroup> {
+    const groups = new GroupStore(this.#deps.store.db);
     const row = await requireGroup(groups, actor.tenantId, id);
     const [viewer] = viewerOf(actor);
     if (viewer !== undefined && !(await groups.filterMembers(actor.tenantId, id, [viewer])).has(viewer)) {

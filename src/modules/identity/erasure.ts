@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { DELETED_NAME, type PrincipalErasure } from "@/core/erasure.ts";
 import { principalStream } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { PrincipalChange } from "@/core/module.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
@@ -62,7 +62,7 @@ export class ErasedPrincipals {
     const row = await this.#deps.visibility.find(actor, id, tx.db);
     if (row === undefined) throw principalNotFound(id);
     if (row.kind !== "human") {
-      throw Fault.forField("/principalId", "invalid", "only people are erased; agents and services are disabled");
+      throw invalidField("/principalId", "only people are erased; agents and services are disabled");
     }
     if (actor.kind === "agent") throw new Fault("forbidden", "Agents cannot erase people");
     if (!canManage(actor, row)) {

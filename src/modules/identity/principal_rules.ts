@@ -1,7 +1,7 @@
 // What a caller may do to other principals and their tokens, and how many agents it may own.
 import { type Actor, hasScope, isAdmin, outranks, TENANT_ROLES } from "@/core/actor.ts";
 import { principalStream } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { PrincipalUpdate } from "./schema.ts";
 import { IdentityStore, type IdentityTables, type PrincipalRow } from "./store.ts";
@@ -75,7 +75,7 @@ export async function assertMayOwnAgent(
   const owner = await identities.principal(tenantId, ownerId);
   if (owner === undefined) throw principalNotFound(ownerId);
   // When an owner loses rights, so do its agents. An agent in between would break that chain.
-  if (owner.kind === "agent") throw Fault.forField("/ownerId", "invalid", "an agent cannot own agents");
+  if (owner.kind === "agent") throw invalidField("/ownerId", "an agent cannot own agents");
   if (await identities.countAgents(tenantId, ownerId) < agentsMax) return;
   throw new Fault("limit_reached", `A principal may own at most ${agentsMax} enabled agents`);
 }

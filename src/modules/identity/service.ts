@@ -12,7 +12,7 @@ import {
 import { type Clock, DAY_MS, DAY_SECONDS, iso } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { principalStream } from "@/core/event/event.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { PrincipalChange } from "@/core/module.ts";
@@ -94,6 +94,13 @@ export class IdentityService {
     return new Map((await this.#deps.visibility.filterVisible(viewer, rows, db)).map((row) => [row.id, row]));
   }
 
+  /** One of these; throws `not_found` if there is none. */
+  async requireEnabledFor(viewer: Subject, id: string, db?: AnyDatabase): Promise<PrincipalRow> {
+    const row = (await this.findEnabledFor(viewer, [id], db)).get(id);
+    if (row === undefined) throw principalNotFound(id);
+    return row;
+  }
+
   /** Throws `validation_failed` unless the viewer can see all of these principals, a list at `pointer` of its input. */
   assertVisible(...of: Parameters<PrincipalVisibility["assertAllVisible"]>): Promise<void> {
     return this.#deps.visibility.assertAllVisible(...of);
@@ -158,7 +165,7 @@ export class IdentityService {
       throw new Fault("forbidden", `The role ${actor.role} cannot grant the role ${input.role}`);
     }
     if (input.ownerId !== undefined && input.kind !== "agent") {
-      throw Fault.forField("/ownerId", "invalid", "only agents have an owner");
+      throw invalidField("/ownerId", "only agents have an owner");
     }
     const now = iso(this.#deps.clock.now());
     const row = newPrincipal(now, {
@@ -218,7 +225,7 @@ export class IdentityService {
     const principalId = resolvePrincipalId(actor, input.principalId);
     const { refreshable, expiresInSeconds = refreshable ? ACCESS_SECONDS.default : YEAR_SECONDS } = input;
     if (refreshable && expiresInSeconds > ACCESS_SECONDS.max) {
-      throw Fault.forField("/expiresInSeconds", "invalid", `at most ${ACCESS_SECONDS.max} for a refreshable token`);
+      throw invalidField("/expiresInSeconds", `at most ${ACCESS_SECONDS.max} for a refreshable token`);
     }
     const missing = input.scopes.filter((scope) => !coversScope(actor, scope));
     if (missing.length > 0) {

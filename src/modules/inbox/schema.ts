@@ -20,7 +20,7 @@ export const InboxPull = z.strictObject({
 });
 export type InboxPull = z.output<typeof InboxPull>;
 
-export const OUTCOMES = ["done", "retry", "working", "drop"] as const;
+const OUTCOMES = ["done", "retry", "working", "drop"] as const;
 
 export const InboxAck = z.strictObject({
   id: Agent,

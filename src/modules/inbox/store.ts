@@ -4,7 +4,7 @@ import type { NotificationRow, NotificationTables } from "@/modules/notification
 import { inChunks } from "@/core/page.ts";
 
 /** A notification that was leased; it is delivered again once it is available. */
-export type DeliveryRow = {
+type DeliveryRow = {
   tenant_id: string;
   notification_id: string;
   principal_id: string;

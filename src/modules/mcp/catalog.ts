@@ -5,7 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { truncateText } from "@/core/text/text.ts";
+import { compareText, truncateText } from "@/core/text/text.ts";
 import { type AgentTool, type ToolCall, ToolFailed, type ToolSource } from "@/modules/agent/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type RemoteServers, type RemoteTool, ServerError, type Target } from "./client.ts";
@@ -165,7 +165,7 @@ export function codeOf(error: unknown): string {
 function nameTools({ id, tools_json: json }: ServerRow, tools: readonly RemoteTool[]): NamedTool[] {
   const allowed: string[] = JSON.parse(json);
   const named = new Map<string, RemoteTool>();
-  for (const remote of tools.toSorted((one, other) => one.name < other.name ? -1 : 1)) {
+  for (const remote of tools.toSorted((one, other) => compareText(one.name, other.name))) {
     if (named.size >= TOOLS_MAX) break;
     if (allowed.length > 0 && !allowed.includes(remote.name)) continue;
     if (remote.inputSchema.type !== "object" || JSON.stringify(remote.inputSchema).length > SCHEMA_MAX_CHARS) continue;

@@ -1,2 +1,2 @@
 // MCP: servers of tools for agents.
-export { type McpModule, mcpModule } from "./module.ts";
+export { mcpModule } from "./module.ts";

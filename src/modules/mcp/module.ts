@@ -13,7 +13,7 @@ import { ServerService } from "./service.ts";
 
 type Deps = { secrets: readonly Uint8Array[]; publicUrl: string | undefined; version: string };
 
-export type McpModule = Module & { tools: ToolSource };
+type McpModule = Module & { tools: ToolSource };
 
 export function mcpModule(platform: Platform, { secrets, publicUrl, version }: Deps): McpModule {
   const { store, clock, outbound, metrics, modules } = platform;

@@ -1,7 +1,7 @@
 // Meetings: created for now or later, listed, read, updated and ended.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -41,7 +41,7 @@ export class MeetingService {
     const { clock, roomAccess, manager } = this.#deps;
     const participantsMax = this.#deps.hasSfu ? SFU_MAX : RELAY_MAX;
     if ((maxParticipants ?? 0) > participantsMax) {
-      throw Fault.forField("/maxParticipants", "invalid", `at most ${participantsMax} without a media server`);
+      throw invalidField("/maxParticipants", `at most ${participantsMax} without a media server`);
     }
     return manager.write(async (tx) => {
       const grant = await roomAccess.require(context, input.roomId, { tx, least: "member" });
@@ -194,7 +194,7 @@ export class MeetingService {
 }
 
 function inFuture(time: string, now: number): string {
-  if (Date.parse(time) <= now) throw Fault.forField("/scheduledFor", "invalid", "must be in the future");
+  if (Date.parse(time) <= now) throw invalidField("/scheduledFor", "must be in the future");
   return time;
 }
 

@@ -1,3 +1,3 @@
 // Memory: facts with sources, validity and rights, and the context of agents that is assembled from them.
 export { runContext } from "./context/run_context.ts";
-export { type MemoryModule, memoryModule } from "./module.ts";
+export { memoryModule } from "./module.ts";

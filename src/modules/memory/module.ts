@@ -36,7 +36,7 @@ type Deps = {
   recall: () => Recall | undefined;
 };
 
-export type MemoryModule = Module & {
+type MemoryModule = Module & {
   /** For modules that call models. */
   contexts: ContextAssembler;
 };

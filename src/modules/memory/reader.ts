@@ -52,7 +52,7 @@ export class MemoryReader {
     const { cursors, identity } = this.#deps;
     const bind = ["memory.list", actor.tenantId, actor.principalId, scopeId ?? null, input];
     const before = cursors.decodeId(cursor, bind);
-    const id = scopeId === "me" ? actor.principalId : scopeId;
+    const id = scopeId && resolvePrincipalId(actor, scopeId);
     const filter = {
       ...rest,
       scopeType,

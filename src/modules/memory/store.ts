@@ -2,6 +2,7 @@
 import { type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
 import { collectInSlices } from "@/core/caller.ts";
 import { queryInChunks, type RowSelection } from "@/core/page.ts";
+import { compareText } from "@/core/text/text.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
 import { containsText, equalsUnindexed, inJsonList, lastIdOfSlice, selectRows } from "@/ports/sql/filters.ts";
@@ -373,7 +374,7 @@ function factOf({ source_list, subject_list, ...row }: ListedFact): Fact {
       message_id,
       room_id,
       seq,
-    })).sort((a, b) => a.seq - b.seq || (a.message_id < b.message_id ? -1 : 1)),
+    })).sort((a, b) => a.seq - b.seq || compareText(a.message_id, b.message_id)),
     subjectIds: subjectIds.sort(),
   };
 }

@@ -1,6 +1,7 @@
 // Positions for messages that are sent together, reserved in the streams of their rooms in the lock order of all nodes.
 import type { Context } from "@/core/operation.ts";
 import { roomStream } from "@/core/event/event.ts";
+import { compareText } from "@/core/text/text.ts";
 import type { SeqRange, Transaction } from "@/ports/store.ts";
 import type { MessageTables } from "./store.ts";
 
@@ -17,7 +18,7 @@ export async function reserveSeqs(
   options?: { begins?: boolean },
 ): Promise<Map<string, SeqRange>> {
   const byTenant = Map.groupBy(items, ({ context }) => context.actor.tenantId);
-  const ordered = [...byTenant].sort(([a], [b]) => a < b ? -1 : 1);
+  const ordered = [...byTenant].sort(([a], [b]) => compareText(a, b));
   const reserved = await Promise.all(ordered.map(([tenantId, own]) => {
     const counts = new Map<string, number>();
     for (const { input } of own) {

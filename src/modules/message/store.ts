@@ -2,6 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import type { CursorKey } from "@/core/page.ts";
+import { compareText } from "@/core/text/text.ts";
 import { inJsonList, jsonRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
@@ -219,7 +220,7 @@ export class MessageStore {
   async recountThreads(rows: readonly MessageRow[]): Promise<Map<string, ThreadCount>> {
     const counts = new Map<string, ThreadCount>();
     const byRoot = [...Map.groupBy(rows, (row) => row.thread_id ?? "")].filter(([rootId]) => rootId !== "");
-    for (const [rootId, replies] of byRoot.sort(([a], [b]) => a < b ? -1 : 1)) {
+    for (const [rootId, replies] of byRoot.sort(([a], [b]) => compareText(a, b))) {
       const root = await this.recountThread(replies[0]?.tenant_id ?? "", rootId);
       for (const [n, reply] of replies.entries()) {
         const replyCount = (root?.reply_count ?? 0) - (replies.length - 1 - n);

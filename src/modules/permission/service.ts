@@ -3,6 +3,7 @@ import { type Actor, hasScope, isAdmin, isAtLeast, ROOM_ROLES, TENANT_ROLES } fr
 import { Fault } from "@/core/fault.ts";
 import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import { resolvePrincipalId } from "@/modules/identity/mod.ts";
 import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
@@ -20,7 +21,7 @@ export class PermissionService {
     if (operation === undefined) return { allowed: false, reason: "unknown_action", needs: null };
     const { scope, tenant = "guest", room: defaultRole = null } = operation.access;
     const needs = { scope, tenantRole: tenant, roomRole: defaultRole };
-    const isSelf = check.principalId === "me" || check.principalId === actor.principalId;
+    const isSelf = resolvePrincipalId(actor, check.principalId) === actor.principalId;
     if (!isSelf && !isAdmin(actor)) {
       throw new Fault("forbidden", "Checking the permissions of others requires the tenant role admin");
     }

@@ -4,7 +4,7 @@ import { type Actor, hasScope, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { runOnAccount } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
@@ -177,7 +177,7 @@ function assertKey(p256dh: string): void {
   try {
     ECDH.convertKey(p256dh, "prime256v1", "base64url");
   } catch {
-    throw Fault.forField("/keys/p256dh", "invalid", "expected a point on the curve P-256");
+    throw invalidField("/keys/p256dh", "expected a point on the curve P-256");
   }
 }
 

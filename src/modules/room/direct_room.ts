@@ -1,6 +1,6 @@
 // Direct rooms: private, for a few principals, and one for each set of them.
 import { hashText } from "@/core/crypto.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { truncateText } from "@/core/text/text.ts";
 import { DIRECT_MEMBERS_MAX, NAME_MAX, type RoomCreate, type RoomUpdate } from "./schema.ts";
 
@@ -9,9 +9,9 @@ export const SEPARATOR = ", ";
 
 /** Throws unless a direct room can be created with this input. */
 export function assertDirectRoom(input: RoomCreate, others: readonly string[]): void {
-  if (input.visibility === "public") throw Fault.forField("/visibility", "invalid", "a direct room is private");
+  if (input.visibility === "public") throw invalidField("/visibility", "a direct room is private");
   if (others.length < 1 || others.length + 1 > DIRECT_MEMBERS_MAX) {
-    throw Fault.forField("/memberIds", "invalid", `a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
+    throw invalidField("/memberIds", `a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
   }
   if (input.retentionDays !== null) throw notInDirectRoom("retentionDays");
 }

@@ -2,7 +2,7 @@
 import { type Actor, isAtLeast, outranks, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type IdentityService, type PrincipalRow, resolvePrincipalId } from "@/modules/identity/mod.ts";
@@ -117,12 +117,12 @@ export class RoomMembers {
       if (!isSelf && target !== undefined && !outranks(ROOM_ROLES, role ?? "observer", target.role)) {
         throw new Fault("forbidden", `The role ${role} cannot remove a member with the role ${target.role}`);
       }
-      if (isSelf && ban) throw Fault.forField("/ban", "invalid", "members cannot ban themselves");
+      if (isSelf && ban) throw invalidField("/ban", "members cannot ban themselves");
       // A viewer of a public room may subscribe without being a member; a ban ends that subscription.
       const isViewer = ban && target === undefined && room.visibility === "public" &&
         !await rooms.isBanned(actor.tenantId, id, principalId);
       if (ban) {
-        await this.#requirePrincipal(tx.db, actor, principalId);
+        await this.#deps.identity.requireEnabledFor(actor, principalId, tx.db);
         await rooms.addBan({
           tenant_id: actor.tenantId,
           room_id: id,
@@ -193,7 +193,7 @@ export class RoomMembers {
     const rooms = new RoomStore(tx.db);
     await assertMayAdd(rooms, grant, principalId, role);
     const { room } = grant;
-    const principal = created ?? await this.#requirePrincipal(tx.db, actor, principalId);
+    const principal = created ?? await this.#deps.identity.requireEnabledFor(actor, principalId, tx.db);
     const { owner_id: ownerId, kind } = principal;
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
       throw new Fault("conflict", ownerMissingMessage(principalId, ownerId));
@@ -333,12 +333,6 @@ export class RoomMembers {
     const data = { roomId: room.id, principalId: target.principal_id, role, memberCount: room.member_count };
     const updated = roomEvent(actor, room.id, "member.updated", data);
     await tx.emit(updated, { ...updated, stream: principalStream(target.principal_id) });
-  }
-
-  async #requirePrincipal(db: AnyDatabase, actor: Actor, id: string): Promise<PrincipalRow> {
-    const principal = (await this.#deps.identity.findEnabledFor(actor, [id], db)).get(id);
-    if (principal === undefined) throw new Fault("not_found", `No principal ${id}`);
-    return principal;
   }
 
   async #read(db: AnyDatabase, actor: Actor, roomId: string, principalId: string): Promise<Member> {

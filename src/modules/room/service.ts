@@ -3,7 +3,7 @@ import type { Actor, RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { type EventFilterOf, redactFor } from "@/core/event/event_view.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -295,7 +295,7 @@ export class RoomService {
     }
     for (const { id, owner_id: ownerId } of known.values()) {
       if (id === actor.principalId || ownerId === null || ownerId === actor.principalId || known.has(ownerId)) continue;
-      throw Fault.forField("/memberIds", "invalid", ownerMissingMessage(id, ownerId));
+      throw invalidField("/memberIds", ownerMissingMessage(id, ownerId));
     }
     return known;
   }

@@ -13,7 +13,7 @@ export type Condition<Field extends string> =
   | { field: Field; operator: Operator; value: string };
 
 /** What resources of a kind are found by. */
-export type Fields<Field extends string> = {
+type Fields<Field extends string> = {
   /** By the attribute in lower case. */
   byAttribute: ReadonlyMap<string, Field>;
   /** Attributes whose case counts. */

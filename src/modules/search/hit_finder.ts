@@ -1,5 +1,6 @@
 // Finds the hits of one search: by words, by similarity or both, and in their order.
 import type { CursorKey } from "@/core/page.ts";
+import { compareText } from "@/core/text/text.ts";
 import type { VectorSearchResult } from "@/modules/vector/mod.ts";
 import type { AnyWordMatcher } from "./any_word_matcher.ts";
 import { findByAnyWord } from "./any_word_search.ts";
@@ -139,12 +140,12 @@ type Ranked = Pick<Hit, "score" | "n" | "id">;
 
 /** Best first, then newest. */
 function byRelevance(a: Ranked, b: Ranked): number {
-  return b.score - a.score || b.n - a.n || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
+  return b.score - a.score || b.n - a.n || compareText(b.id, a.id);
 }
 
 /** Newest first. */
 function byTime(a: Ranked, b: Ranked): number {
-  return b.n - a.n || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
+  return b.n - a.n || compareText(b.id, a.id);
 }
 
 /** Those after the last one of the page before. */

@@ -1,5 +1,6 @@
 // The inverted index in SQL: one contract, implemented for each database engine.
 import { type Generated, type Kysely, type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
+import { compareText } from "@/core/text/text.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import { inJsonList } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
@@ -218,7 +219,7 @@ class PostgresEngine implements IndexEngine {
     const long = documents.filter(({ isWhole }) => !isWhole).map(({ row }) => row.id);
     const rows = documents.map(({ row, tokens }) => ({ ...row, tokens: `{${tokens.join(",")}}` }));
     // Sorted, so that two writers lock shared rows in the same order.
-    rows.sort((a, b) => a.kind < b.kind || a.kind === b.kind && a.id < b.id ? -1 : 1);
+    rows.sort((a, b) => compareText(a.kind, b.kind) || compareText(a.id, b.id));
     await sql`with written as (insert into search_document (n, tenant_id, kind, id, room_id, principal_id, author_id, seq, at, version, tokens)
       select n, tenant_id, kind, id, room_id, principal_id, author_id, seq, at, version, tokens
       from json_populate_recordset(null::search_document, ${JSON.stringify(rows)}::text::json)

@@ -1,4 +1,5 @@
 // Indexes resources from room streams: in the background soon after a commit, and before a search that needs them.
+import { compareText } from "@/core/text/text.ts";
 import { nextTick } from "@/core/time/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -90,7 +91,7 @@ export class SearchIndexer {
   /** Indexes the current events of these rooms; `false` if `isLate` ended it early, or the store takes no writes. */
   async catchUp(rooms: readonly Room[], isLate: () => boolean): Promise<boolean> {
     // In a common order, so that two nodes cannot deadlock.
-    const waiting = rooms.toSorted((a, b) => a.roomId < b.roomId ? -1 : 1);
+    const waiting = rooms.toSorted((a, b) => compareText(a.roomId, b.roomId));
     while (waiting.length > 0) {
       if (isLate()) return false;
       try {
@@ -223,7 +224,7 @@ export class SearchIndexer {
   }
 
   async #work(signal: AbortSignal): Promise<void> {
-    const waiting = [...this.#dirty.values()].sort((a, b) => a.roomId < b.roomId ? -1 : 1);
+    const waiting = [...this.#dirty.values()].sort((a, b) => compareText(a.roomId, b.roomId));
     this.#dirty.clear();
     try {
       while (!signal.aborted) {

@@ -5,6 +5,7 @@ import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { Searchable } from "@/core/searchable.ts";
+import { resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { RoomPeople } from "@/modules/room/mod.ts";
 import type { VectorSearch, VectorSearchResult } from "@/modules/vector/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -221,7 +222,7 @@ export class SearchService {
 
   #filterOf({ filters }: SearchRequest, actor: Actor): CandidateFilter {
     const { types, has, from, to, roomIds, senderIds, excludeSenderIds, mentions, ...rest } = filters;
-    const resolve = (refs: readonly string[] | undefined) => refs?.map((ref) => ref === "me" ? actor.principalId : ref);
+    const resolve = (refs: readonly string[] | undefined) => refs?.map((ref) => resolvePrincipalId(actor, ref));
     const properties = { ...rest, mentions: resolve(mentions), isReacted: has?.includes("reaction") || undefined };
     const isAsked = Object.values(properties).some((value) => value !== undefined);
     const sources = types.flatMap((kind) => this.#sources.get(kind) ?? []);

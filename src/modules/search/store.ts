@@ -1,6 +1,7 @@
 // SQL of search: candidates within the rooms that a viewer may read.
 import { type Expression, type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
 import { createYielder } from "@/core/caller.ts";
+import { compareText } from "@/core/text/text.ts";
 import { withTimeout } from "@/core/time/clock.ts";
 import { EVERYONE } from "@/core/searchable.ts";
 import { inJsonList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
@@ -282,7 +283,7 @@ function readableRooms<Query>(rooms: Query, viewer: SearchViewer, ids?: readonly
 }
 
 function newestOf(candidates: Candidate[], limit: number): Candidate[] {
-  return candidates.sort((a, b) => b.n - a.n || (a.id < b.id ? 1 : -1)).slice(0, limit);
+  return candidates.sort((a, b) => b.n - a.n || compareText(b.id, a.id)).slice(0, limit);
 }
 
 /** The viewer is a member, for an agent its owner as well, or the room is public and the viewer may browse public rooms. */

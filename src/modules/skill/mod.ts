@@ -1,2 +1,2 @@
 // Skills: instructions that agents read when they need them.
-export { type SkillModule, skillModule } from "./module.ts";
+export { skillModule } from "./module.ts";

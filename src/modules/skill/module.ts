@@ -17,7 +17,7 @@ import { SkillWriter } from "./writer.ts";
 
 type Deps = { roomAccess: RoomAccess; identity: IdentityService; takeover: ScheduleTakeover };
 
-export type SkillModule = Module & { tools: SkillTools };
+type SkillModule = Module & { tools: SkillTools };
 
 export function skillModule({ store, clock, metrics }: Platform, deps: Deps): SkillModule {
   const attachments = new SkillAttachments({ store, clock, ...deps });

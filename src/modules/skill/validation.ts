@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { BODY_MAX_BYTES, FILES_MAX, type Problem, type SkillImport } from "./schema.ts";
 import { readSource, type SourceFiles, sourceProblems } from "./source.ts";
+import { compareText } from "@/core/text/text.ts";
 
 /** The file that every skill has. */
 export const MANIFEST = "SKILL.md";
@@ -127,7 +128,7 @@ function nameIn(manifest: Uint8Array): string | null {
 /** The same for the same files, in whatever order and archive they came. */
 function digestOf(files: ReadonlyMap<string, Uint8Array>): string {
   const digest = createHash("sha256");
-  for (const [path, content] of [...files].toSorted(([a], [b]) => a < b ? -1 : 1)) {
+  for (const [path, content] of [...files].toSorted(([a], [b]) => compareText(a, b))) {
     digest.update(`${path}\0${createHash("sha256").update(content).digest("hex")}\n`);
   }
   return digest.digest("hex");

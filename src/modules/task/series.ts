@@ -1,6 +1,6 @@
 // The series of a recurring task: the number of the instance, and the dates of the next one.
 import { iso } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { invalidField } from "@/core/fault.ts";
 import { parseRule, taskRules } from "./recurrence.ts";
 import type { Recurrence } from "./schema.ts";
 import type { TaskRow } from "./tables.ts";
@@ -13,7 +13,7 @@ type Dated = Pick<TaskRow, "start_at" | "due_at" | "timezone">;
 /** Starts a series at a task, or continues it by another rule; throws if the rule cannot be applied to the task. */
 export function startSeries(recurrence: Recurrence, task: Dated, instance: number, now: number): Series {
   if (recurrence.anchor === "due" && task.due_at === null) {
-    throw Fault.forField("/recurrence", "invalid", "requires dueAt when anchored on the due date");
+    throw invalidField("/recurrence", "requires dueAt when anchored on the due date");
   }
   const { rrule, anchor } = recurrence;
   taskRules.assertWeekdaysExist(rrule);

@@ -1,5 +1,5 @@
 // Trees of tasks: bounded in depth and size, and without cycles.
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { resolveTaskInRoom } from "./key.ts";
 import { DEPTH_MAX, TREE_MAX } from "./schema.ts";
 import type { TaskStore } from "./store.ts";
@@ -22,7 +22,7 @@ export async function requireParent(
   }
   const below = child === undefined ? { rows: [], depth: 1 } : await descendants(tasks, child);
   if (above.length + 1 + below.depth > DEPTH_MAX) {
-    throw Fault.forField("/parentId", "invalid", `subtasks can be nested at most ${DEPTH_MAX} levels deep`);
+    throw invalidField("/parentId", `subtasks can be nested at most ${DEPTH_MAX} levels deep`);
   }
   const whole = await descendants(tasks, above.at(-1) ?? parent);
   if (whole.rows.length + 1 + below.rows.length + 1 > TREE_MAX) {

@@ -1,7 +1,7 @@
 // Updates of a task: the effect of a patch on its row, moves on the board, and completion.
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { hasScope } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion, jsonOf, patchedOr } from "@/core/patch.ts";
 import { requireTimeZone } from "@/core/time/time_zone.ts";
@@ -85,7 +85,7 @@ export class TaskUpdater {
       timezone: patch.timeZone === undefined ? row.timezone : requireTimeZone(patch.timeZone, "/timeZone"),
     };
     if (after.start_at !== null && after.due_at !== null && after.start_at > after.due_at) {
-      throw Fault.forField("/startAt", "invalid", "must not be after dueAt");
+      throw invalidField("/startAt", "must not be after dueAt");
     }
     if (status !== undefined && status !== row.status) after = withStatus(after, status, clock.now());
     if (patch.assigneeIds !== undefined) {
@@ -101,7 +101,7 @@ export class TaskUpdater {
     if (patch.threadId !== undefined && patch.threadId !== row.thread_id) {
       const thread = await this.readLinkedMessage(tx, context, patch.threadId);
       if (thread !== undefined && thread.roomId !== room.id) {
-        throw Fault.forField("/threadId", "invalid", "the thread is not in the room of the task");
+        throw invalidField("/threadId", "the thread is not in the room of the task");
       }
       after.thread_id = thread === undefined ? null : thread.threadId ?? thread.id;
     }
@@ -135,7 +135,7 @@ export class TaskUpdater {
     const ref = "after" in position ? position.after : position.before;
     const anchor = await resolveTaskInRoom(tasks, { tenant_id: row.tenant_id, id: row.room_id }, ref);
     if (anchor === undefined || anchor.deleted_at !== null || anchor.id === row.id) {
-      throw Fault.forField(`/position/${side}`, "invalid", `${ref} is not another task of the room`);
+      throw invalidField(`/position/${side}`, `${ref} is not another task of the room`);
     }
     const placement = await positionBeside(tasks, anchor, side, row.id);
     for (const shift of placement.shifted) {

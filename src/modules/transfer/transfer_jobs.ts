@@ -4,7 +4,7 @@ import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { principalStream } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import { logOf } from "@/core/log.ts";
@@ -82,7 +82,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
   }
 
   notFound(): Fault {
-    return new Fault("not_found", `No such ${this.#rules.name}`);
+    return notFound(this.#rules.name);
   }
 
   /** Newest first; `whose`: of one principal only. */

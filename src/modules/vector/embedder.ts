@@ -1,5 +1,6 @@
 // Embeds in the background what waits for vectors: in batches, one at a time for a tenant, charged to the tenant's budget.
 import { z } from "@zod/zod";
+import { compareText } from "@/core/text/text.ts";
 import { type Clock, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
@@ -103,7 +104,7 @@ export class Embedder {
     const { store, clock } = this.#deps;
     const now = iso(clock.now());
     const spaces = (await new SpaceStore(store.db).all(tenantId)).filter(({ state }) => state !== "retired")
-      .sort((a, b) => a.state < b.state ? -1 : 1);
+      .sort((a, b) => compareText(a.state, b.state));
     let next = Infinity;
     for (const space of spaces) {
       const due = await this.#items.nextDue({ tenantId, space: space.id });

@@ -1,6 +1,7 @@
 // The runner of a node: claims runs under a lease, executes them, and gives back what it has when the node stops. It is not the job
 // runner, since a run may take minutes and must end at once when it is cancelled.
 import { runAsSystem } from "@/core/caller.ts";
+import { compareText } from "@/core/text/text.ts";
 import { type Clock, iso, withTimeout } from "@/core/time/clock.ts";
 import { coalesce } from "@/core/coalesce.ts";
 import { newId } from "@/core/id.ts";
@@ -230,7 +231,7 @@ class Places {
   nextOf(runs: readonly ClaimableRun[]): ClaimableRun | undefined {
     const turns = runs.map((run) => ({ run, tenant: this.#ofTenant(run), person: this.#ofPerson(run) }));
     const inOrder = turns.toSorted((a, b) =>
-      a.tenant - b.tenant || a.person - b.person || (a.run.queued_at < b.run.queued_at ? -1 : 1)
+      a.tenant - b.tenant || a.person - b.person || compareText(a.run.queued_at, b.run.queued_at)
     );
     return inOrder[0]?.run;
   }

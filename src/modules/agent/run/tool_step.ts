@@ -4,7 +4,7 @@ import { type Clock, iso } from "@/core/time/clock.ts";
 import { withHops } from "@/core/agent_hops.ts";
 import { isObject } from "@/core/json.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
-import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { Fault, notVisible, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isReadOnly, type Operation, type Preparation } from "@/core/operation.ts";
 import { storableText, truncateText } from "@/core/text/text.ts";
@@ -179,7 +179,7 @@ export class ToolStep {
       const now = await this.#deps.actors.of(run, last.db);
       for (const roomId of [...bounds.checked]) {
         const [before, after] = [bounds.boundIn(roomId), now.bounds.boundIn(roomId)];
-        if (after?.role !== before?.role) throw new Fault("not_found", "No such room, or not visible to the caller");
+        if (after?.role !== before?.role) throw notVisible("room");
       }
     });
   }

@@ -2,6 +2,7 @@
 import { exDatesOf, patchOf } from "../recurrence/occurrence.ts";
 import type { EventAggregate } from "../store.ts";
 import type { ArchivedEvent } from "./records.ts";
+import { compareText } from "@/core/text/text.ts";
 
 type OfEvent<Part> = Omit<Part, "eventId">;
 type ExportedEvent = {
@@ -49,6 +50,6 @@ export function toArchived({ row, overrides, attendees, rsvps }: EventAggregate)
       status: rsvp.status,
       comment: rsvp.comment,
       respondedAt: rsvp.responded_at,
-    })).sort((a, b) => `${a.occurrence} ${a.principalId}` < `${b.occurrence} ${b.principalId}` ? -1 : 1),
+    })).sort((a, b) => compareText(`${a.occurrence} ${a.principalId}`, `${b.occurrence} ${b.principalId}`)),
   };
 }

@@ -1,6 +1,6 @@
 // Splits an iCalendar file into its events, with limits that apply before anything is parsed.
-import { createHash } from "node:crypto";
 import { createYielder } from "@/core/caller.ts";
+import { hashText } from "@/core/crypto.ts";
 import { Fault } from "@/core/fault.ts";
 
 const EVENTS_MAX = 2000;
@@ -93,7 +93,7 @@ function isUsable(uid: string): boolean {
 }
 
 function hashUid(lines: readonly string[]): string {
-  return createHash("sha256").update(lines.join("\n")).digest("hex").slice(0, 40);
+  return hashText(lines.join("\n")).slice(0, 40);
 }
 
 /** The parts of each unfolded line, without empty lines. */

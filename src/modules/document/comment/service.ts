@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { roomStream } from "@/core/event/event.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, invalidField, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
@@ -74,7 +74,7 @@ export class CommentService {
       }
       const parent = parentId === undefined ? undefined : await requireComment(locked, parentId);
       if (parent !== undefined && anchor !== undefined) {
-        throw Fault.forField("/anchor", "invalid", "a reply has the anchor of its comment");
+        throw invalidField("/anchor", "a reply has the anchor of its comment");
       }
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
       const content = anchoredTextOf(doc, row);
@@ -117,7 +117,7 @@ export class CommentService {
         throw new Fault("forbidden", "Only its author may change the text of a comment");
       }
       if (resolved !== undefined && before.parent_id !== null) {
-        throw Fault.forField("/resolved", "invalid", "a reply is resolved with its comment");
+        throw invalidField("/resolved", "a reply is resolved with its comment");
       }
       const now = iso(clock.now());
       const isToggled = resolved !== undefined && resolved !== (before.resolved_at !== null);

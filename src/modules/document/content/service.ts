@@ -1,6 +1,6 @@
 // Reads content and its revisions, and accepts Yjs updates of it.
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
@@ -50,7 +50,7 @@ export class ContentService {
     const { generation } = row;
     if (format === "yjs") {
       if (requested !== undefined) {
-        throw Fault.forField("/revision", "invalid", "the format yjs is available for the current revision only");
+        throw invalidField("/revision", "the format yjs is available for the current revision only");
       }
       const { doc, revision } = await log.open(row.tenant_id, id, { actor: context.actor });
       return { documentId: id, revision, version: revision, generation, format, update: encode(doc).toBase64() };
@@ -72,7 +72,7 @@ export class ContentService {
     const { text, revision } = stored ?? await log.text(row, { actor: context.actor });
     const common = { documentId: id, revision, version: revision, generation };
     if (format === "prosemirror") {
-      throw Fault.forField("/format", "invalid", "prosemirror is available for rich documents only");
+      throw invalidField("/format", "prosemirror is available for rich documents only");
     }
     if (format === "html") return { ...common, format, html: await renderFragment(text) };
     return format === "json" ? { ...common, format, blocks: await renderBlocks(text) } : { ...common, format, text };

@@ -3,6 +3,7 @@
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { notVisible } from "@/core/fault.ts";
 import type { Context as CallContext } from "@/core/operation.ts";
+import { compareText } from "@/core/text/text.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import { type Message, type MessageAccess, presentMessage } from "@/modules/message/mod.ts";
 import { Audience, type RoomAccess, type RoomGrant, type RoomPeople } from "@/modules/room/mod.ts";
@@ -264,7 +265,7 @@ function prefixSections({ instructions, tools = [] }: ContextAssemble, pinned: r
     {
       name: "pinned",
       share: SHARES.pinned,
-      candidates: pinned.toSorted((a, b) => a.row.id < b.row.id ? -1 : 1)
+      candidates: pinned.toSorted((a, b) => compareText(a.row.id, b.row.id))
         .map((fact) => factCandidate(fact, `pinned fact of the ${fact.row.scope_type}`, true, null)),
     },
   ];

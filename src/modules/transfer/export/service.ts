@@ -2,7 +2,7 @@
 import { type Actor, chargedId, chargedTo, isAdmin, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import type { AnyArchiveSection } from "@/core/archive/section.ts";
 import { HOUR_MS, iso } from "@/core/time/clock.ts";
-import { Fault, notVisible } from "@/core/fault.ts";
+import { Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
 import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/operation.ts";
@@ -77,7 +77,7 @@ export class ExportService {
     const { actor } = context;
     const { store, clock, roomAccess } = this.#deps;
     if ((kind === "room") !== (roomId !== undefined)) {
-      throw Fault.forField("/roomId", "invalid", "required with kind room, not allowed otherwise");
+      throw invalidField("/roomId", "required with kind room, not allowed otherwise");
     }
     return store.write(async (tx) => {
       if (kind === "tenant") assertMayExportTenant(actor);
@@ -163,7 +163,7 @@ export class ExportService {
       if (!isAtLeast(ROOM_ROLES, grant?.role ?? "observer", least)) throw notVisible("room");
     }
     if (format === "html" && row.kind !== "principal") {
-      throw Fault.forField("/format", "invalid", "html is for copies of the caller's own data");
+      throw invalidField("/format", "html is for copies of the caller's own data");
     }
     const isDone = row.state === "done";
     if (!isDone && row.state !== "expired") throw new Fault("conflict", `The export is ${row.state}`);

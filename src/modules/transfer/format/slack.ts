@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { listOf } from "@/core/archive/fields.ts";
 import { createYielder } from "@/core/caller.ts";
 import { emojiNamed, withEmoji } from "@/core/text/emoji_names.ts";
+import { compareText } from "@/core/text/text.ts";
 import { iso } from "@/core/time/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { DIRECT_MEMBERS_MAX } from "@/modules/room/mod.ts";
@@ -334,5 +335,5 @@ function tsOr(ts: string | undefined, at: string): string {
 }
 
 function compareTs(a: string, b: string): number {
-  return Number(a) - Number(b) || (a < b ? -1 : a > b ? 1 : 0);
+  return Number(a) - Number(b) || compareText(a, b);
 }

@@ -14,6 +14,7 @@ import {
   ReactionKey,
   type ReactionRow,
 } from "@/modules/message/mod.ts";
+import { compareText } from "@/core/text/text.ts";
 import { RoomArchiveStore } from "@/modules/room/mod.ts";
 import { idsOfOtherTenants } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
@@ -263,7 +264,7 @@ export class MessageBatch {
   #created(row: MessageRow, epoch: string, reactions: readonly ReactionRow[]): StoredEvent {
     const type = "message.created";
     const byKey = Map.groupBy(
-      reactions.toSorted((a, b) => a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : 0),
+      reactions.toSorted((a, b) => compareText(a.created_at, b.created_at)),
       ({ key }) => key,
     );
     const message = presentMessage(row, [...byKey].map(([key, { length: count }]) => ({ key, count })));
