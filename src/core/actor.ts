@@ -40,7 +40,7 @@ export type Actor = {
   tokenId: string | undefined;
   /** Expiry of the token, ms since the epoch. */
   expiresAt: number | undefined;
-  /** Of an agent that acts on behalf of others. What belongs to no room is not accessible to it at all. */
+  /** Bounds of an agent that acts on behalf of others. What is in no room is not accessible to it at all. */
   bounds?: RoomBounds | undefined;
 };
 

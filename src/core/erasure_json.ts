@@ -20,7 +20,7 @@ const PERSON_FIELDS = ["actor", "user", "owner", "principal", "author", "client"
 /** Fields of an object that has the person's id, which describe it; events of earlier versions have a `timezone`. */
 const DESCRIBING_FIELDS = ["avatarFileId", "externalId", "timeZone", "timezone", "locale", "email"];
 const DEVICE_FIELD = "deviceId";
-/** Of a response to an event. */
+/** The comment of a response to an event. */
 const COMMENT_FIELD = "comment";
 /** What an import left out: texts that begin with ids and names. */
 const EXAMPLES_FIELD = "examples";

@@ -9,7 +9,7 @@ type HoldSubject = { roomId: string } | { principalId: string };
 /** Whether a hold is on the subject, or on its tenant, in what `db` sees. Without a subject: on the tenant. */
 export type IsHeld = (db: AnyDatabase, tenantId: string, subject?: HoldSubject) => Promise<boolean>;
 
-/** Of a resource that is in a room, or in none: then with its creator. */
+/** The subject of a resource that is in a room, or in none: then its creator. */
 export function holdSubjectOf({ room_id, created_by }: { room_id: string | null; created_by: string }): HoldSubject {
   return room_id === null ? { principalId: created_by } : { roomId: room_id };
 }

@@ -88,7 +88,7 @@ export type Context = {
   isReadOnly: boolean;
   /** How many agents led to the call, as the caller says; see `core/agent_hops.ts`. */
   readonly agentHops?: number | undefined;
-  /** Of a read: what granted access adds its check, which is repeated before the result leaves if the read was slow. */
+  /** What grants access to a read adds its check, which is repeated before the result leaves if the read was slow. */
   readonly checks?: AccessCheck[] | undefined;
   /** Aborts when the caller disconnects or the request times out; long polls listen to it. Created on first use; copies lack it. */
   readonly signal?: AbortSignal | undefined;
@@ -129,12 +129,12 @@ export class Outcome<Output> {
 /** How `prepare` of an operation ended: with its result, or with what the call throws. */
 export type Preparation = { result: unknown } | { thrown: unknown };
 
-/** Of a call whose operation runs with the input as it is. */
+/** The preparation of an operation that runs with the input as it is. */
 export const NOTHING_PREPARED: Preparation = { result: undefined };
 
 type Item = Readonly<Record<string, unknown>>;
 
-/** Of a list or a read: how it finds what is the caller's own, for a copy of their data. */
+/** How a list or a read finds what is the caller's own, for a copy of their data. */
 export type OwnData = {
   /** Inputs, besides those of a page; default: one without fields. */
   inputs?: (nowMs: number) => readonly Item[];

@@ -87,7 +87,7 @@ export type ModelPart =
 
 export type ModelUsage = {
   inputTokens: number;
-  /** Of the input tokens, those read from the provider's cache. */
+  /** How many of the input tokens were read from the provider's cache. */
   cachedTokens: number;
   outputTokens: number;
   estimated: boolean;

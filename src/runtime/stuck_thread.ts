@@ -36,7 +36,7 @@ export function runWithTimeout<Result>(work: () => Result, timeoutMs: number): R
       return runInNewContext("work()", { work }, { timeout: timeoutMs });
     } catch (error) {
       const { user, system } = process.threadCpuUsage(before);
-      // Of the realm of the other context, so no instance of this one's Error.
+      // The error is of the other context's realm, so no instance of this one's Error.
       const code = typeof error === "object" && error !== null && "code" in error ? error.code : undefined;
       if (code !== "ERR_SCRIPT_EXECUTION_TIMEOUT" || (user + system) / 1000 >= timeoutMs / 2) throw error;
     }

@@ -38,7 +38,7 @@ const REPLY_MAX_CHARS = 300;
 type ApiCallError = {
   message?: string;
   statusCode?: number;
-  /** Of an error that came as an event, after a status of 200: some send the status here. */
+  /** Some providers send the status of an error here that came as an event, after a status of 200. */
   code?: unknown;
   responseBody?: string;
   responseHeaders?: Record<string, string>;

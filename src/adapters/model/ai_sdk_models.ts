@@ -306,7 +306,7 @@ function stepBounds({ maxOutputTokens }: ModelRequest): ResponseBounds {
   return { bodyMaxBytes: Math.min(max, base + maxOutputTokens * perToken), json: EVENT_BOUNDS };
 }
 
-/** Of the response to one of the calls for so many texts. */
+/** Bounds of the response to one of the calls for so many texts. */
 function embeddingBounds(texts: number): ResponseBounds {
   const perCall = Math.min(texts, EMBEDDINGS_PER_CALL);
   const { bytesMax, depthMax, valuesMax } = EMBEDDING_BOUNDS;

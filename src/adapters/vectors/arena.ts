@@ -29,7 +29,7 @@ export class VectorArena {
   readonly #kernels: Kernels = instantiateKernels(this.#memory);
   readonly #free: number[] = [];
   #end = FIRST;
-  /** Of blocks in use. */
+  /** Bytes of blocks in use. */
   usedBytes = 0;
 
   /** An address for rows that are compared at once and not cached. */

@@ -23,7 +23,7 @@ export class Partition {
   #ns = new Float64Array(ROWS_MIN);
   #scales = new Float32Array(ROWS_MIN);
   #kinds = new Uint8Array(ROWS_MIN);
-  /** Of the scope when it was read last. */
+  /** Revision of the scope when it was read last. */
   revision = -1;
   removals = 0;
   rows = 0;

@@ -2,7 +2,7 @@
 
 /** A resource of an archive by the ids it may have here: its own if that is free, else one derived from its source. */
 export type Ref = { original: string | null; fallback: string };
-/** Of a resource that may keep the id that it has in the archive. */
+/** The reference to a resource that may keep the id that it has in the archive. */
 export type OriginalRef = Ref & { original: string };
 
 /** The ids that a resource may have here, its own first. */

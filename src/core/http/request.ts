@@ -31,7 +31,7 @@ const MIB_MS = 1;
 const MIB = 1024 * 1024;
 
 type ReadOptions = {
-  /** Of a body with more than `LARGE_BYTES`, the rest is read once it has resolved. */
+  /** The rest of a body with more than `LARGE_BYTES` is read once it has resolved. */
   onLarge?: (() => Promise<void>) | undefined;
   /** Charged for a body in very many chunks. */
   account?: CpuAccount | undefined;

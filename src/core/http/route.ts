@@ -45,7 +45,7 @@ export type RouteForm = {
 /** What the OpenAPI document says about a route besides the route's own fields. */
 export type RouteDocument = {
   parameters?: readonly Record<string, unknown>[];
-  /** Of the parameters of the path, by their names. */
+  /** Examples of the parameters of the path, by their names. */
   examples?: Readonly<Record<string, string>>;
   requestBody?: Record<string, unknown>;
   responses: Readonly<Record<string, Record<string, unknown>>>;

@@ -95,7 +95,7 @@ export class TurnTaker {
 }
 
 export class CpuTurns {
-  /** Of all tenants. */
+  /** Turns of all tenants. */
   readonly all = new TurnTaker();
   /** Used in this tick. */
   #usedMs = 0;

@@ -15,7 +15,7 @@ export class OwnerTally {
     return this.#amounts.get(owner) ?? 0;
   }
 
-  /** Of all owners in the tenant of this one. */
+  /** The tally of all owners in the tenant of this one. */
   ofTenant(owner: string): number {
     return this.#amounts.get(tenantOf(owner)) ?? 0;
   }

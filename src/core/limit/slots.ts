@@ -22,7 +22,7 @@ class Party {
   readonly #parent: Party | undefined;
   taken = 0;
   waiting = 0;
-  /** Of the next level, in the order of their turns. */
+  /** Parties of the next level, in the order of their turns. */
   readonly members = new Map<string, Party>();
   /** What waits on the last level. */
   readonly queue: Waiting[] = [];

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { NAME_RULES } from "./name_rules.ts";
 
-/** Of a text, for each character that it may have in composed form: composing takes the square of the number of marks. */
+/** UTF-16 units for each character that a text may have in composed form: composing takes the square of the number of marks. */
 const UNITS_PER_CHAR = 4;
 
 /** A name of at most `max` characters, trimmed and in composed form (NFC). `min` 0: it may be empty. */

@@ -35,14 +35,14 @@ export type RunRow = {
   trigger_message_id: string | null;
   /** The principals on whose behalf it runs. */
   asker_ids_json: string;
-  /** Of the tokens with which they asked: what all of them allow, see `textOfScopes`. */
+  /** What all tokens with which they asked allow, see `textOfScopes`. */
   scopes: string | null;
   chain_depth: number;
   input: string | null;
   status: RunStatus;
-  /** Of an agent outside, which no node of ours executes. */
+  /** Whether an agent outside executes it, and no node. */
   is_external: number;
-  /** Of a run that has not started and takes further triggers: agent, room and thread. */
+  /** Agent, room and thread of a run that has not started and takes further triggers. */
   queue_key: string | null;
   /** Newest position of the room that it reads, since its start. */
   context_seq: number | null;

@@ -11,7 +11,7 @@ export const MESSAGES_MAX = 200;
 export const TOOLS_MAX = 32;
 export const OUTPUT_TOKENS_MAX = 4000;
 const KEY_MAX_CHARS = 500;
-/** Of the operator's provider, which is in lists of models. */
+/** Name of the operator's provider in lists of models. */
 export const OPERATOR = "operator";
 
 const ProviderId = z.string().regex(/^[a-z0-9][a-z0-9-]{0,39}$/, "expected 1 to 40 characters of a-z 0-9 -")

@@ -13,7 +13,7 @@ type UsageRow = {
   input_tokens: number;
   cached_tokens: number;
   output_tokens: number;
-  /** Of the input and output tokens, those that no provider reported. */
+  /** How many of the input and output tokens are estimates, since no provider reported them. */
   estimated_tokens: number;
   cost: number;
 };

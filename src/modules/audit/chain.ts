@@ -149,7 +149,7 @@ function linkText(row: Omit<AuditRow, "hash">, previous: string): string {
   return JSON.stringify([previous, tenant_id, seq, id, at, operation, via, request_id, who_digest, what_digest]);
 }
 
-/** Of another form than the text of an entry. */
+/** Its form differs from that of the text of an entry. */
 function cutText(tenantId: string, seq: number, hash: string): string {
   return JSON.stringify(["cut", tenantId, seq, hash]);
 }

@@ -22,7 +22,7 @@ type Deps = {
   chain: AuditChain;
   holds: Holds;
   retention: RetentionService;
-  /** Of tenants that have not set any. */
+  /** For tenants that have not set any. */
   days: number;
 };
 

@@ -8,7 +8,7 @@ export type AuditRow = {
   id: string;
   at: string;
   actor_id: string;
-  /** Of an agent. */
+  /** The owner of an agent that acted. */
   owner_id: string | null;
   token_id: string | null;
   operation: string;

@@ -20,7 +20,7 @@ const PATH = "/v1/collaboration/commands";
 const ROOM = exampleId("room");
 const RUN_RATE: Rates = { human: { perSecond: 1, burst: 20 } };
 
-/** Of what calls something that responds. */
+/** What operations that call a plugin or a program have in common. */
 const CALLING = { callsOut: true, rate: RUN_RATE, output: InteractionResult } as const;
 const CALL_FAULTS = [
   "not_found",

@@ -40,7 +40,7 @@ const INLINE_MAX_CHARS: Readonly<Record<Kind, number>> = {
 };
 /** Whatever takes longer was written to do so. */
 const TIMEOUT_MS = 15_000;
-/** Of the thread's memory, for each character of a text that is all markup. */
+/** Memory of the thread for each character of a text that is all markup. */
 const BYTES_PER_CHAR = 300;
 const WORKER = new URL("./rendering_worker.ts", import.meta.url);
 

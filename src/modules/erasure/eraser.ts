@@ -23,7 +23,7 @@ export type Change = { table: string; changed: number; deleted: number };
 
 type Deps = {
   store: Store<unknown>;
-  /** Of all modules, and of the store itself. */
+  /** What all modules, and the store itself, erase. */
   erasures: () => readonly PrincipalErasure[];
   /** Part of the transaction of a change. */
   onChange: (tx: AnyTransaction, person: ErasedPerson, change: Change) => Promise<void>;

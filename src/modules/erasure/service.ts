@@ -20,7 +20,7 @@ import { type ErasureRow, ErasureStore, type ErasureTables } from "./store.ts";
 export const ERASE_JOB = "erasure.run";
 /** Passes over all tables: the last one finds nothing. What others write meanwhile may name the person again. */
 const PASSES_MAX = 10;
-/** Of a dry run, which replaces nothing. */
+/** Used in a dry run, which replaces nothing. */
 const NO_PSEUDONYM = "";
 
 type Deps = {

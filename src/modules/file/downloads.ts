@@ -7,7 +7,7 @@ import type { Blobs } from "@/ports/blob.ts";
 
 type Content = NonNullable<Awaited<ReturnType<Blobs["get"]>>>;
 
-/** On a node: of a principal and its agents, of a tenant, and of all. A tenant leaves a part to others. */
+/** Downloads at once on a node: of a principal and its agents, of a tenant, and in total. A tenant leaves a part to others. */
 export const DOWNLOADS = { perOwner: 128, perTenant: 1000, perNode: 1250 };
 /** A download of which nothing was read for so long loses its place to the next one. Until then a paused video keeps it. */
 export const DOWNLOAD_STALLED_MS = 5000;

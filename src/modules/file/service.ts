@@ -47,7 +47,7 @@ export class FileService {
     "the content of a file is missing; nodes of one database need one SVC_DATA_DIR, or S3",
   );
   readonly #thumbnails: Thumbnails;
-  /** Of all modules that serve contents. */
+  /** Downloads of all modules that serve contents. */
   readonly downloads: Downloads;
 
   constructor(deps: Deps) {

@@ -50,7 +50,7 @@ export class IssuedTokens {
       id,
       principal_id: principalId,
       name,
-      // Of a secret that nobody has: only the issuer's own secrets are accepted.
+      // The hash of a secret that nobody has: only the issuer's own secrets are accepted.
       hash: hashText(newSecret()),
       scopes: scopes.join(" "),
       created_by: principalId,

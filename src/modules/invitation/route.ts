@@ -10,7 +10,7 @@ import { SIGN_IN_COOKIE } from "./sign_in_cookie.ts";
 
 const EXAMPLE = { code: "x7Tq2cVbN0pLr5sYw8uZa1dEf4gHj6kM3nQoRtUvXyA", displayName: "Alice" };
 
-/** Of one address, which may be that of an office whose people all arrive at nine. Codes are too long to be guessed. */
+/** Rate of one address, which may be that of an office whose people all arrive at nine. Codes are too long to be guessed. */
 export const SIGN_IN_RATE: Rate = { perSecond: 1, burst: 100 };
 
 /** `POST /v1/collaboration/auth/join` */

@@ -88,7 +88,7 @@ export class FactExtractor {
   ): Promise<{ items: Memory[]; refused: number }> {
     const people = new Set(messages.map(({ senderId }) => senderId));
     const items: Memory[] = [];
-    // Of a message that has enough facts, for example; facts of others may still be added.
+    // A message may have enough facts, for example; facts of others may still be added.
     let limit: Fault | undefined;
     for (const { text, kind, messages: numbers, subjects } of facts) {
       const sourceMessageIds = [...new Set(numbers)].flatMap((n) => messages[n - 1]?.id ?? []).slice(0, SOURCES_MAX);

@@ -32,7 +32,7 @@ type Deps = {
   complete: Complete;
   /** Absent if search is off. */
   index: SearchIndex | undefined;
-  /** Of the search module, which is created later; absent if search is off. */
+  /** From the search module, which is created later; `undefined` if search is off. */
   recall: () => Recall | undefined;
 };
 

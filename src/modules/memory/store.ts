@@ -25,7 +25,7 @@ export type MemoryRow = {
   expires_at: string | null;
   pinned: number;
   status: Memory["status"];
-  /** Of a room's fact: readers from whom this position is hidden do not see it. */
+  /** Position of a room's fact: readers from whom it is hidden do not see the fact. */
   position: number;
   supersedes: string | null;
   superseded_by: string | null;

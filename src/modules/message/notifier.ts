@@ -31,7 +31,7 @@ const NO_MENTIONS_JSON = JSON.stringify({ principalIds: [], room: false });
 
 export const NotifyPayload = z.strictObject({
   messageId: z.string(),
-  /** Of the token that it was sent with, see `textOfScopes`. */
+  /** Scopes of the token that it was sent with, see `textOfScopes`. */
   scopes: z.string().nullable().default(null),
   /** Mentions that an edit added; absent for a new message. */
   mentioned: Mentions.optional(),
@@ -90,7 +90,7 @@ export type AgentTrigger = {
     agentHops: number;
     /** Whether an edit added the mentions. */
     isEdit: boolean;
-    /** Of the token that it was sent with: what it starts has no others. */
+    /** Scopes of the token that it was sent with: what it starts has no others. */
     scopes: Actor["scopes"];
   };
   agents: readonly { id: string; reason: Kind | "command" }[];

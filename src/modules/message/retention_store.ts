@@ -7,7 +7,7 @@ import type { ScheduledTables } from "./scheduled/store.ts";
 type AllTables = ScheduledTables & RetentionTables;
 type LoggedTables = AllTables & { event: { tenant_id: string; stream: string; seq: number; at: string } };
 
-/** Of a room and of its tenant; the shorter one applies. */
+/** The days of a room and those of its tenant; the fewer apply. */
 type RetentionDays = { retention_days: number | null; messages_days: number | null };
 /** A room with a retention period, and the times of its oldest message, event and failed scheduled message. */
 export type RetentionRoom = RetentionDays & {

@@ -148,7 +148,7 @@ export class MessageSender {
       }
       return undefined;
     };
-    // Of the items with one clientMessageId the first that is admitted is sent; the others are repeats of it.
+    // The first admitted of the items with one clientMessageId is sent; the others are repeats of it.
     const pending = new Map<string, Promise<Draft | undefined>>();
     const admitInOrder = (item: Item, index: number): Promise<Draft | undefined> => {
       const { context: { actor }, input: { roomId, clientMessageId } } = item;

@@ -48,7 +48,7 @@ type Cached = { client: Promise<Client>; until: number };
 export class Clients {
   readonly #deps: Deps;
   readonly #documents = new LruMap<string, Cached>(CACHED_MAX);
-  /** Of documents that are being fetched, by address. */
+  /** Fetches of client documents in progress, by address. */
   readonly #slots = new Slots({
     places: {
       ...FETCHES,

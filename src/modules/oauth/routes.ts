@@ -22,7 +22,7 @@ import { OauthClient } from "./schema.ts";
 const FORM_MAX_BYTES = 8 * 1024;
 const FORM_FIELDS_MAX = 20;
 const METADATA_MAX_BYTES = 16 * 1024;
-/** Of one address. */
+/** Rate of authorization requests from one address. */
 const AUTHORIZE_RATE: Rate = { perSecond: 0.5, burst: 30 };
 const REGISTER_RATE: Rate = { perSecond: 0.2, burst: 20 };
 const TOKEN_RATE: Rate = { perSecond: 1, burst: 60 };

@@ -10,7 +10,7 @@ import type { PluginCaller } from "./caller.ts";
 import type { ActivePlugin, PluginRegistry } from "./registry.ts";
 import { type Decision, FILTERS_MAX } from "./schema.ts";
 
-/** Of all filters of a message together, or of a part of a long text. */
+/** Time for all filters of a message, or of a part of a long text, together. */
 const TOTAL_MS = 2000;
 
 type Deps = {

@@ -10,10 +10,10 @@ import { type Call, parseResponse, type PluginResponse, type PluginTransport, ti
 
 const PROCESSES_MAX = 8;
 const HEAP_MIB = 64;
-/** Of the whole process, since the limit of the heap does not count buffers. */
+/** Memory of the whole process, since the limit of the heap does not count buffers. */
 const MEMORY_MIB = 160;
 const LINE_MAX_BYTES = 64 * 1024;
-/** Of lines that answer no call, between two that do: reading them without end would take the gateway's time. */
+/** Bytes of lines that answer no call, between two that do: reading them without end would take the gateway's time. */
 const UNASKED_MAX_BYTES = 1024 * 1024;
 /** A plugin that is not called for so long ends; the next call starts it again. */
 const IDLE_MS = 60_000;

@@ -11,7 +11,7 @@ export type ApplicationKey = { privateKey: string; publicKey: string };
 export function applicationKeys(secrets: readonly Uint8Array[]): ApplicationKey[] {
   return secrets.map((secret) => {
     const pair = createECDH(CURVE);
-    // Of 256 bits: all but one in 2^32 are a private key, and `setPrivateKey` throws for that one.
+    // All but one in 2^32 texts of 256 bits are a private key, and `setPrivateKey` throws for that one.
     pair.setPrivateKey(new Uint8Array(hkdfSync("sha256", secret, "", "web push", 32)));
     return { privateKey: pair.getPrivateKey("base64url"), publicKey: pair.getPublicKey("base64url") };
   });

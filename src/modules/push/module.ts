@@ -19,7 +19,7 @@ type Deps = Pick<ConstructorParameters<typeof PushService>[0], "identity" | "not
   /** As in the settings; absent where nothing is pushed. */
   contact: string | undefined;
   hosts: readonly string[];
-  /** Of the gateway: the newest, and the one before it where there was one. */
+  /** Secrets of the gateway: the newest, and the one before it where there was one. */
   secrets: readonly Uint8Array[];
 };
 

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import { membersWithPrincipal, type RoomTables } from "./store.ts";
 
-/** Of a principal: those that it owns, or all that it is in. */
+/** Which rooms of a principal: those that it owns, or all that it is a member of. */
 export type OwnedRooms = "owned" | "all";
 
 export class OwnershipStore {

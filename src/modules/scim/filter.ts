@@ -78,7 +78,7 @@ function convert<Field extends string>(filter: Filter, within: string, fields: F
     case "not":
       return { not: convert(filter.filter, within, fields) };
     case "[]":
-      // Of addresses there is one, so what holds for one of them holds for all; and of members, one value is asked for.
+      // There is one address, so what holds for one of them holds for all; and of members, one value is asked for.
       return convert(filter.valFilter, `${filter.attrPath}.`, fields);
   }
   const { op, attrPath } = filter;

@@ -64,7 +64,7 @@ export class ScimGroupStore {
   }
 }
 
-/** Of members, any may fulfil the comparison. */
+/** A comparison of members holds if any of them fulfils it. */
 function compareGroup(field: GroupField, operator: Operator, value: string): RawBuilder<SqlBool> {
   if (field !== "member") return compare(COLUMNS[field], operator, value);
   return sql`exists (select 1 from user_group_member where user_group_member.group_id = user_group.id

@@ -37,7 +37,7 @@ type Verb = "list" | "search" | "read" | "create" | "replace" | "update" | "dele
 
 /** A kind of resources, and what is done with them. */
 export type ResourceKind = {
-  /** Of the names of routes. */
+  /** The noun in the names of its routes. */
   noun: string;
   path: string;
   /** The resource in sentences. */
@@ -72,7 +72,7 @@ export type ResourceKind = {
 export const TYPE = "application/scim+json";
 const PAGE_DEFAULT = 100;
 const ATTRIBUTES_MAX = 100;
-/** Of what is wrong with the input, as RFC 7644 names it. */
+/** The `scimType` of errors in the input, as RFC 7644 names them. */
 const ERROR_TYPES: ReadonlySet<string> = new Set([
   ...["invalidFilter", "invalidPath", "invalidValue", "noTarget", "mutability"],
 ]);

@@ -17,7 +17,7 @@ export const LIST_SCHEMA = `${MESSAGES}:ListResponse`;
 
 const NAME_MAX = 100;
 const TEXT_MAX = 1000;
-/** Of one attribute. */
+/** Most values of one attribute. */
 export const ITEMS_MAX = 20;
 const OPERATIONS_MAX = 100;
 

@@ -7,7 +7,7 @@ import type { Condition, Operator, UserField } from "./filter.ts";
 
 export type ScimUserRow = {
   tenant_id: string;
-  /** Of the principal. */
+  /** The id of the principal. */
   id: string;
   user_name: string;
   /** In lower case. */

@@ -17,7 +17,7 @@ const RELEVANT_SHARE = 0.25;
 /** What one search looks for, as whom, and where its page begins. */
 export type Search = CandidateSearch & {
   keywords: Matcher;
-  /** Of texts: the keywords, or any words of the query. */
+  /** Selects texts, by the keywords or by any words of the query. */
   matcher: Matcher | AnyWordMatcher;
   loader: CandidateLoader;
   after: CursorKey | undefined;
@@ -104,7 +104,7 @@ export class HitFinder {
     return found;
   }
 
-  /** Of the newest `RANKED_MAX` candidates; of more, if the query has exclusions. */
+  /** Ranks the newest `RANKED_MAX` candidates, more if the query has exclusions. */
   async #withAllWords(matcher: Matcher): Promise<Found> {
     const { filter, loader } = this.#search;
     const hits: Hit[] = [];

@@ -18,7 +18,7 @@ type Lookup = {
   store: SearchStore;
   viewer: SearchViewer;
   filter: CandidateFilter;
-  /** Of properties that are indexed with the text. */
+  /** Flags of properties that are indexed with the text. */
   flags: readonly number[];
   loader: CandidateLoader;
   /** Its exclusions hold for similar texts, too. */

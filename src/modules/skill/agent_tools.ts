@@ -11,7 +11,7 @@ const FILE = "skill_file";
 /** Skills that a description lists; their descriptions are part of every prompt. */
 const LISTED_MAX = 30;
 const DESCRIPTION_MAX = 300;
-/** Of a file; models read no more at once. */
+/** Most characters of a file that a model reads at once. */
 const FILE_MAX_CHARS = 24_000;
 
 type Deps = { store: Store<SkillTables>; metrics: Metrics };

@@ -7,11 +7,11 @@ export const SKILLS_MAX = 100;
 export const VERSIONS_MAX = 20;
 /** Skills of a person with their agents, except for admins of the tenant, so that no member takes all places. */
 export const SKILLS_PER_MEMBER = 10;
-/** Of their versions together. */
+/** Size of all their versions together. */
 export const MEMBER_MAX_BYTES = 40 * 1024 * 1024;
 export const FILES_MAX = 100;
 export const SKILL_MAX_BYTES = 5 * 1024 * 1024;
-/** Of all skills of a tenant together. */
+/** Size of all skills of a tenant together. */
 export const TENANT_MAX_BYTES = 200 * 1024 * 1024;
 /** `SKILL.md` is read whole by models; longer ones are no instructions. */
 export const BODY_MAX_BYTES = 100 * 1024;

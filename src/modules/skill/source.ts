@@ -8,7 +8,7 @@ export type SourceFiles = { files: Map<string, Uint8Array>; directory: string | 
 
 const PATH_MAX_CHARS = 200;
 const SEGMENTS_MAX = 10;
-/** Of an archive: files, and folders above them. */
+/** Files of an archive, and folders above them. */
 const ENTRIES_MAX = FILES_MAX * SEGMENTS_MAX;
 const BLOB_KEY = "skill";
 

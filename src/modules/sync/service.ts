@@ -93,7 +93,7 @@ export class SyncService {
   async #fullState(actor: Actor, include: SyncRead["include"], limited: boolean): Promise<Sync> {
     const now = await this.#readSnapshot(actor);
     const rooms = now.rooms.filter((room) => isVisible(actor, room));
-    // Of thousands of rooms each step takes milliseconds.
+    // Each step takes milliseconds where there are thousands of rooms.
     await nextTurn();
     const unreads = await this.#unreads(actor, rooms);
     await nextTurn();

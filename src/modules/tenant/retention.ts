@@ -15,7 +15,7 @@ type Deps = {
   clock: Clock;
   holds: Holds;
   metrics: Metrics;
-  /** Of the gateway; a tenant may have fewer. */
+  /** Days of the audit log, by the settings of the gateway; a tenant may have fewer. */
   auditDays: number;
 };
 

@@ -5,7 +5,7 @@ import { estimateTokens } from "@/core/text/tokens.ts";
 
 const CHUNK_TOKENS = 400;
 const OVERLAP_TOKENS = 50;
-/** Of a longer text, only the beginning has vectors. */
+/** Only the beginning of a longer text has vectors. */
 export const CHUNKS_MAX = 64;
 /** Characters that are read to estimate how many of them a token has. */
 const SAMPLE_CHARS = 4000;

@@ -34,7 +34,7 @@ const RENEW_MS = 10_000;
 const PAUSE_MS = 5000;
 /** Until a configuration that cannot work is tried again. */
 const MISCONFIGURED_MS = 10 * MINUTE_MS;
-/** Of no meaning, and nobody's. */
+/** A text without a meaning, which is nobody's. */
 const PROBE = "text";
 
 const log = logOf("vector");

@@ -11,7 +11,7 @@ type ItemRow = {
   space: string;
   kind: string;
   id: string;
-  /** Of its texts and its scopes. */
+  /** Hash of its texts and its scopes. */
   hash: string;
   /** failed: the model refuses its text. */
   state: "pending" | "stored" | "failed";

@@ -90,7 +90,7 @@ export class SpaceStore {
     return rows.map((row) => row.tenant_id);
   }
 
-  /** Of all tenants, for metrics: vectors that are stored, and resources that wait for theirs. */
+  /** Counts for metrics, of all tenants: vectors that are stored, and resources that wait for theirs. */
   async totals(): Promise<{ vectors: number; pending: number }> {
     const { rows: [row] } = await sql<{ vectors: number | null; pending: number }>`select
       (select sum(rows) from vector_scope) as vectors,

@@ -62,7 +62,7 @@ export class VectorSearch {
   readonly #deps: Deps;
   readonly #queries = new LruMap<string, readonly number[]>(CACHED_MAX);
   readonly #checkedAt = new LruMap<string, number>(CHECKED_MAX);
-  /** Of models that are too slow for searches, though they may do for the index. */
+  /** Skip models that are too slow for searches, though they may do for the index. */
   readonly #breakers: SharedBreakers;
 
   constructor(deps: Deps) {

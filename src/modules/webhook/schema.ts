@@ -7,7 +7,7 @@ import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
 export const WEBHOOKS_PER_TENANT = 100;
-/** Of a person with their agents, or of a service: far fewer, so that nobody leaves none to the others. */
+/** A person with their agents, or a service, may have far fewer than the tenant, so that some are left for others. */
 export const WEBHOOKS_PER_OWNER = 20;
 export const WEBHOOKS_PER_ROOM = 20;
 /** Of those, for the same reason. */

@@ -18,7 +18,7 @@ import type { LargeBody } from "./large_bodies.ts";
 type Body = { bytes: Uint8Array; value: unknown };
 
 type BodyOptions = {
-  /** Of JSON, besides `application/json`. */
+  /** Accepted for JSON, besides `application/json`. */
   type?: string | undefined;
   /** Alternative to JSON. */
   text?: TextBody | undefined;

@@ -18,7 +18,7 @@ type ProbeDeps = {
 };
 
 const TAG = "operation";
-/** Of each address: a scrape takes milliseconds. */
+/** Rate of each address: a scrape takes milliseconds. */
 const METRICS_RATE: Rate = { perSecond: 2, burst: 20 };
 
 /** `/health`, `/metrics` and `/v1/collaboration/ready`. */

@@ -84,7 +84,7 @@ const ROUTED_AS = "GET";
 /** What makes a path of a route match more than itself. */
 const PATTERN = /[:*{]/;
 const EMPTY_SEGMENT = /\/\/|.\/$/;
-/** Of a query: lists have at most 200 values, which may be repeated parameters. */
+/** Parameters of a query: lists have at most 200 values, which may be repeated parameters. */
 const PARAMETERS_MAX = 500;
 /** Another node, or the next process, serves by then. */
 const REPEAT_AFTER_MS = 1000;

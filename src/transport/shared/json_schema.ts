@@ -135,12 +135,12 @@ export class Schemas {
 
 /** Removes keywords without meaning for readers, and allows further fields in responses. */
 function normalize(json: JsonSchema, side: Side): void {
-  // Of elements, as their description says; strict validators know no such keyword.
+  // The description of the elements says it; strict validators know no such keyword.
   delete json["x-max-bytes"];
   // Without it, client generators use 32 bits, too few for sizes and times. The limits stay, since 64 bits have more.
   if (json["maximum"] === Number.MAX_SAFE_INTEGER) json["format"] = "int64";
   if (json["format"] !== undefined) delete json["pattern"];
-  // Of a boolean with one value, generators make an enumeration of strings, or code that does not compile.
+  // Generators turn a boolean with one value into an enumeration of strings, or code that does not compile.
   if (typeof json["const"] === "boolean") delete json["const"];
   if (side === "output" && json["additionalProperties"] === false) delete json["additionalProperties"];
   // Generators do not support objects as defaults; the defaults of their properties are equivalent.

@@ -27,7 +27,7 @@ export type WsLimits = {
   /** Rejected commands of one connection, each counted per KiB; beyond that it is closed. */
   refusedRate: Rate;
   connectionsPerPrincipal?: number;
-  /** Of a principal and its agents. */
+  /** Connections of a principal and its agents together. */
   connectionsPerOwner?: number;
   /** Less than those of a node, so that no tenant takes all of them. */
   connectionsPerTenant?: number;

@@ -11,7 +11,7 @@ import { LONG_BYTES, pieceStream } from "./piece_stream.ts";
 
 /** Smaller responses fit in one packet anyway. */
 const COMPRESSED_MIN_BYTES = 1400;
-/** Of 11: higher ones take ten times as long for 3 %. */
+/** Quality from 0 to 11: higher ones take ten times as long for 3 %. */
 const BROTLI_QUALITY = 9;
 
 /** Parameters and further responses of a `GET` of an asset, for the OpenAPI document. */

@@ -23,7 +23,7 @@ const POLICY = [
   "form-action 'none'",
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
-  // Of the address of the service worker, which is always the same.
+  // The policy of the address of the service worker, which is always the same.
   "trusted-types push-worker",
 ].join("; ");
 
@@ -37,7 +37,7 @@ const WORKER = "push_worker.ts";
 const SCRIPT_TYPE = "text/javascript; charset=utf-8";
 /** All styles in one file: they are small, and compress well together. */
 const STYLE = "style.css";
-/** Of views, which load them when the first one is opened. The styles of paper come last in each. */
+/** Styles of views, which load them when the first one is opened. Those for print come last in each. */
 const VIEW_STYLES = ["calendar.css", "document.css", "task.css"];
 const STYLE_FILES: readonly (readonly [file: string, isPart: (name: string) => boolean])[] = [
   [STYLE, (name) => !VIEW_STYLES.includes(name)],
@@ -70,7 +70,7 @@ export class WebClient {
     return await page.respond(request);
   }
 
-  /** Of the files of the page, and of what its browser asks for beside it. */
+  /** Routes of the files of the page, and of what its browser asks for beside it. */
   get routes(): Route[] {
     const worker = new StaticAsset(SCRIPT_TYPE, async () => (await this.#load()).worker, { headers: HEADERS });
     const application = new StaticAsset("application/manifest+json", () => JSON.stringify(APPLICATION), {

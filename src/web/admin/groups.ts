@@ -16,7 +16,7 @@ import { usePrincipals } from "../room/create.ts";
 type GroupMember = { principalId: string; displayName: string; disabled: boolean };
 
 const PATH = "v1/collaboration/groups";
-/** Of so many, the others are found by their name. */
+/** How many are listed; others are found by their name. */
 const SHOWN_MAX = 100;
 
 export function Groups(): VNode {

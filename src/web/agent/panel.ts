@@ -25,7 +25,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 const PATH = "v1/collaboration/ai/runs";
 
-/** Of a thread, or of the rest of its room: of threads that are not open, too. */
+/** The runs of a thread; or those of its room, without the thread that is open. */
 export default function RunsPanel({ room, threadId }: { room: Room; threadId?: string }): VNode | null {
   // Rooms without agents have none, and a token may lack the scope.
   useEffect(() => void openRuns(room.id).catch(() => undefined), [room.id, generation.value]);

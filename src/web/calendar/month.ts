@@ -5,7 +5,7 @@ import { classes, html } from "../core/html.ts";
 import { locale } from "../core/preferences.ts";
 import { classesOf, type Entry, isOn, titleOf } from "./events.ts";
 
-/** Of a day; the week has the others. */
+/** How many events a day shows; the week has the others. */
 const SHOWN_MAX = 3;
 const NEW_AT_HOUR = 9;
 const weekday = new Intl.DateTimeFormat(locale, { weekday: "short" });

@@ -22,7 +22,7 @@ export function addPeople(list: readonly Person[]): void {
   if (changed.length > 0) people.value = new Map([...people.value, ...changed.map((one) => [one.id, one] as const)]);
 }
 
-/** Of a person who was erased, the name and picture do not stay. */
+/** Removes the name and picture of a person who was erased. */
 export function forgetPerson(id: string): void {
   const person = people.value.get(id);
   if (person !== undefined) {

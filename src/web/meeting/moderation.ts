@@ -25,7 +25,7 @@ export function LobbyBanner({ current }: { current: Call }): VNode | null {
   `;
 }
 
-/** Of one who takes part. */
+/** What moderators can do about one participant. */
 export function ModeratorMenu({ current, participant, isHost }: {
   current: Call;
   participant: Participant;

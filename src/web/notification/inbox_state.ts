@@ -8,7 +8,7 @@ type Notifications = { items: Notification[]; unreadCount: number; nextCursor: s
 
 const READ_AGAIN_MS = 300;
 const SHOWN = 50;
-/** Of one page of the API. */
+/** Size of a page of the API. */
 const PAGE_MAX = 200;
 
 export const notifications = signal<readonly Notification[] | undefined>(undefined);

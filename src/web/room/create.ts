@@ -16,7 +16,7 @@ import { Placeholder } from "../part/place.ts";
 import { openTrash } from "../part/trash.ts";
 import { joinRoom, readRoom, rooms } from "./rooms.ts";
 
-/** Of so many rooms, guests see the people to choose from. */
+/** How many rooms guests see the people of, to choose from. */
 const ROOMS_MAX = 50;
 
 export function openCreate(): void {

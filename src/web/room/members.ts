@@ -27,7 +27,7 @@ type Ban = { principalId: string };
 /** More members than this can be found by name. */
 const FILTER_FROM = 10;
 const GROUPS_SHOWN = 5;
-/** Of so many, the others are found by their name. */
+/** How many are listed; others are found by their name. */
 const SHOWN_MAX = 200;
 
 export default function MembersPane({ room }: { room: Room }): VNode {

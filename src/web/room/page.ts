@@ -52,7 +52,7 @@ export function RoomPage({ id }: { id: string }): VNode {
       if (!(error instanceof ApiError) || error.status !== 404) notify(messageOf(error), true);
     });
   }, [id, isPreview, areRoomsRead.value, generation.value]);
-  // Of other rooms than the caller's, only the one that is open is followed.
+  // Only the room that is open is followed, if it is none of the caller's.
   useEffect(() => {
     if (!isPreview || read?.id !== id) return undefined;
     follow({ channel: `room:${id}`, epoch: read.epoch, offset: read.lastSeq });

@@ -22,7 +22,7 @@ import { areRoomsRead, badgeOf, isMuted, openRoom, openRoomId, roomList, roomNam
 /** More rooms than this are filtered by name instead of scrolled. */
 const FILTER_FROM = 15;
 
-/** Of a section, besides the unread ones: the sections below it stay in reach. */
+/** Rooms of a section, besides the unread ones: the sections below it stay in reach. */
 const SHOWN_MAX = 25;
 
 const filter = signal("");

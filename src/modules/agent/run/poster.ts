@@ -50,7 +50,7 @@ export class RunPoster {
     }
   }
 
-  /** Of a text that is too long for a message, its beginning and a file with all of it, as filters let it through. */
+  /** The beginning of a text that is too long for a message, and a file with all of it, as filters let it through. */
   async #prepareLong(run: RunRow, reply: Reply, actor: Actor, isFiltered: boolean): Promise<PreparedPost> {
     const { filter, files } = this.#deps;
     const filtered: Content = isFiltered

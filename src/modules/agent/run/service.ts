@@ -42,7 +42,7 @@ type Deps = {
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
 };
 
-/** Of a token whose replies are posted. */
+/** The scope that a token needs for its replies to be posted. */
 const REPLY_SCOPE = "message.write";
 
 export class RunService {

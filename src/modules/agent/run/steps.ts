@@ -6,7 +6,7 @@ import type { StepRow } from "../tables.ts";
 const CONTINUE = "Continue your answer exactly where it stopped, without repeating anything.";
 /** What separates the parts of a prompt. */
 const MESSAGE_TOKENS = 8;
-/** Of the context that a prompt may have: its tokens are estimated. */
+/** Share of the context that a prompt may fill: its tokens are estimated. */
 const ESTIMATE_SHARE = 0.9;
 /** Left of each result that does not fit: which one it was. */
 const RESULT_MIN_TOKENS = 100;

@@ -29,7 +29,7 @@ const BOUNDS_HINT = "An agent finds only what everybody who asked, and everybody
 const CALL_CUT = "The response ended within the arguments, so nothing was called. Call again with shorter ones";
 /** Operations whose messages may mention other agents. */
 const SENDING: ReadonlySet<string> = new Set(["message.send", "message.update"]);
-/** Of a call that is asked about before it runs. */
+/** The effect of a call that is asked about before it runs. */
 const NO_EFFECT: CallEffect = { roomIds: [], readerIds: [] };
 
 type ToolStepCall = {

@@ -27,7 +27,7 @@ const FULL_NOTICE = { ...FULL, detail: `${QUEUED_MAX} requests are waiting alrea
 const PAUSED_NOTICE: RunFailure = { code: "agent_paused", detail: "I am paused." };
 
 type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle; refusals: RunRefusals };
-/** Of a token whose message starts a run: an agent reads the message that it responds to, and those before it. */
+/** The scope that a token needs for its message to start a run: the agent reads that message and those before it. */
 const READ_SCOPE = "message.read";
 
 export class RunTriggers {

@@ -83,7 +83,7 @@ export class RunNotices implements Disposable {
 
   #add({ json }: EphemeralEvent): void {
     this.#unreadChars += json.length;
-    // Of a client that does not read, the store has it as well.
+    // A client that does not read can get it from the store later.
     if (this.#unreadChars > UNREAD_MAX_CHARS) return this.#interrupt();
     const { type, data: { step, offset = 0, text = "" } } = JSON.parse(json);
     this.#notices.push({ type, step, offset, text });

@@ -22,7 +22,7 @@ import { DocumentHistoryArchive } from "./history.ts";
 /** A document as it is now, and what follows it. */
 export type ArchivedDocument = {
   document: Document;
-  /** Of a private one. */
+  /** Who may read a private document. */
   readers: DocumentAccessEntry[];
   text: string;
   update: Uint8Array;

@@ -40,7 +40,7 @@ export class DocumentReplica {
   readonly tenantId: string;
   readonly roomId: string | null;
   readonly kind: DocumentKind;
-  /** Of a rich document; null until its first content names it. */
+  /** The fragment of a rich document; null until its first content names it. */
   fragment: string | null;
   readonly #deps: Deps;
   readonly #subscriptions: readonly Promise<BusSubscription>[];

@@ -68,7 +68,7 @@ function charsOf(state: unknown): number {
   return JSON.stringify(state)?.length ?? 0;
 }
 
-/** Of a socket that has closed: removes what waits behind the current frame, except updates that its client has sent. */
+/** Removes what waits on a closed socket behind the current frame, except updates that its client has sent. */
 export function discardFrames(editor: EditorConnection): void {
   const queue = editor["messageQueue"];
   const { isDiscarded } = editor.context.socket;

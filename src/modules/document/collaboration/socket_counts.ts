@@ -5,7 +5,7 @@ import type { EditorSocket } from "./editor_socket.ts";
 
 export type SocketLimits = {
   connectionsPerPrincipal?: number | undefined;
-  /** Of a principal and its agents. */
+  /** Connections of a principal and its agents together. */
   connectionsPerOwner?: number | undefined;
   connectionsPerTenant?: number | undefined;
 };

@@ -106,7 +106,7 @@ function estimateSteps(doc: Y.Doc, update: Uint8Array): number {
   const { structs, ds } = decodeUpdate(update);
   const items = countItems(doc);
   const deletions = ds.clients.values().reduce((sum, { length }) => sum + length, 0);
-  // Of an attribute, all earlier values may be visited twice.
+  // All earlier values of an attribute may be visited twice.
   const isKeyed = structs.some((struct) => struct instanceof Y.Item && struct.parentSub !== null);
   const steps = (isKeyed ? 2 : 1) * structs.length * (items + structs.length);
   // Each may split an existing item at both of its ends.
@@ -151,7 +151,7 @@ function stepsTo(item: Y.Item, offset: number, { doc: { store } }: Y.Transaction
   const left = offset === 0 || origin === null ? item.left : Y.getItem(store, origin);
   let at = left === null ? parentSub === null ? parent._start : parent._map.get(parentSub) ?? null : left.right;
   let steps = 0;
-  // Of an attribute, Yjs has the last value, and searches from the first one on.
+  // Yjs has the last value of an attribute, and searches from the first one on.
   while (left === null && parentSub !== null && at !== null && at.left !== null && steps++ <= max) at = at.left;
   if (at === null || at === right) return steps;
   const visited = new Set<Y.Item>();

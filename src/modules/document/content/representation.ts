@@ -18,7 +18,7 @@ export const DEFAULT_FRAGMENT = "default";
 export type Representation = {
   /** Markdown, or the plain text of a rich document. */
   text: string;
-  /** Of a rich document: its nodes as JSON; null if they are too many. */
+  /** Nodes of a rich document as JSON; null if they are too many. */
   nodes: string | null;
   /** Size of what counts toward the limit. */
   bytes: number;

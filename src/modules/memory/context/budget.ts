@@ -19,7 +19,7 @@ export type Candidate = Omit<ContextItem, "section" | "tokens" | "truncated"> & 
 
 export type Section = {
   name: SectionName;
-  /** Of the budget that instructions and tools leave; those have none. */
+  /** Share of the budget that instructions and tools leave; those have none. */
   share?: number;
   /** The most wanted first. */
   candidates: readonly Candidate[];

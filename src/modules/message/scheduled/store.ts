@@ -8,7 +8,7 @@ export type ScheduledRow = {
   room_id: string;
   sender_id: string;
   client_message_id: string | null;
-  /** Of the token that scheduled it, see `textOfScopes`. */
+  /** Scopes of the token that scheduled it, see `textOfScopes`. */
   sender_scopes: string | null;
   /** Input of `message.send`, as filters let it through. */
   message_json: string;

@@ -4,7 +4,7 @@ import type { TaskStore } from "../store.ts";
 import type { TaskRoomRow } from "../tables.ts";
 import type { TaskArchiveStore } from "./store.ts";
 
-/** Of a key or a position. */
+/** A key or a position, and whether it is that of the archive. */
 type Allocation = { value: string; isOriginal: boolean };
 type Room = { tenantId: string; roomId: string };
 

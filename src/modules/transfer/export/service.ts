@@ -26,7 +26,7 @@ import { isStored, isUnfinished, type TransferJobDeps, TransferJobs } from "../t
 import { Exporter } from "./exporter.ts";
 import type { OwnDataDeps } from "./own_data.ts";
 
-/** Of exports; a direct room has no owner, and each member can read all of it. Nothing is written in the room. */
+/** Access to exports; a direct room has no owner, and each member can read all of it. Nothing is written in the room. */
 export const EXPORT_ACCESS: Access = {
   scope: "transfer.manage",
   namedRoom: "owner",

@@ -32,7 +32,7 @@ export const Channel = z.object({
   purpose: z.string().nullish(),
   deleted_at: Ms.nullish(),
 });
-/** Of a later version with `participants`, of an earlier one with `members`. */
+/** Later versions of Mattermost name `participants`, earlier ones `members`. */
 export const Direct = z.object({
   members: listOf(z.string()).nullish(),
   participants: listOf(z.object({ username: z.string() })).nullish(),

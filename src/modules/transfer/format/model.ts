@@ -21,7 +21,7 @@ export type SourcePrincipal = {
   createdAt: string | null;
 };
 
-/** Of a conversation of more people than a direct room has: names of people would stay in it when they are erased. */
+/** Name of a conversation of more people than a direct room has: names of people would stay in it when they are erased. */
 export const GROUP_NAME = "Group conversation";
 
 export type SourceRoom = {
@@ -95,7 +95,7 @@ export class RefFactory {
     this.#scope = `${tenantId}\n${namespace}`;
   }
 
-  /** Of a resource of our own export; `scope` is what its id is unique in, if not everywhere. */
+  /** The reference to a resource of our own export; `scope` is what its id is unique in, if not everywhere. */
   of(prefix: string, key: string, scope?: string): OriginalRef {
     return { original: key, fallback: this.#id(prefix, scope === undefined ? key : `${scope}\n${key}`) };
   }

@@ -56,13 +56,13 @@ const Posted = z.object({
   bot_id: z.string().nullish(),
   username: z.string().nullish(),
   bot_profile: z.object({ name: z.string().nullish() }).nullish(),
-  /** Of its author, who may be of another workspace, and not among the users. */
+  /** Its author may be of another workspace, and not among the users. */
   user_profile: z.object({ real_name: z.string().nullish(), display_name: z.string().nullish() }).nullish(),
   /** In the shapes that `SlackMarkup` reads. */
   blocks: z.unknown().optional(),
   attachments: z.unknown().optional(),
   text: z.string().nullish(),
-  /** Of a comment on a file, who wrote it. */
+  /** Who wrote a comment on a file. */
   comment: z.object({ user: z.string().nullish() }).nullish(),
   thread_ts: z.string().optional(),
   edited: z.object({ ts: z.string().optional() }).optional(),

@@ -21,7 +21,7 @@ import {
 const RATIO_FROM_BYTES = 1024 ** 2;
 /** Read at once of a directory: several hundred entries. */
 const AHEAD_BYTES = 64 * 1024;
-/** Of the mode of a file. */
+/** Bits of the mode of a file that say its type. */
 const FILE_TYPE_BITS = 0o170000;
 const REGULAR_FILE = 0o100000;
 

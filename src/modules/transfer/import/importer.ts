@@ -59,7 +59,7 @@ export class Importer implements ImportRun {
   readonly principals: ImportedPrincipals;
   readonly files: FileImport;
   readonly report: Report;
-  /** Of the archive. */
+  /** Creates references to resources of the archive. */
   readonly refs: RefFactory;
 
   constructor(deps: Deps, row: ImportRow, report: Report) {

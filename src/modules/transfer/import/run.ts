@@ -11,7 +11,7 @@ export type OpenRoom = { id: string; isNew: boolean; advancedReaders: Set<string
 export interface ImportRun {
   readonly report: Report;
   readonly principals: ImportedPrincipals;
-  /** Of the archive. */
+  /** Creates references to resources of the archive. */
   readonly refs: RefFactory;
   /** The current time, as rows store it. */
   readonly now: string;

@@ -20,7 +20,7 @@ export type LeaseDeps = {
   metrics: Metrics;
   sender: WebhookSender;
   secrets: Secrets;
-  /** Of calls, for a tenant and an owner in it. */
+  /** Concurrent calls, by tenant and by owner in it. */
   slots: Slots;
 };
 

@@ -30,7 +30,7 @@ import { hashOf } from "./service.ts";
 import { isGenuine } from "./signature.ts";
 import { type HookRow, HookStore, type HookTables } from "./store.ts";
 
-/** Of one hook. What it posts is not counted against the rate of messages of the principal that is responsible for it. */
+/** Rate of one hook. What it posts is not counted against the rate of messages of the principal that is responsible for it. */
 const RATE: Rate = { perSecond: 1, burst: 60 };
 
 type Deps = {

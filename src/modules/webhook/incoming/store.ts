@@ -9,7 +9,7 @@ type HookColumns = {
   principal_id: string;
   /** Who created it or rotated it last. */
   responsible_id: string;
-  /** Of that one's token, see `textOfScopes`. */
+  /** Scopes of the token of the responsible principal, see `textOfScopes`. */
   scopes: string | null;
   display_name: string;
   description: string | null;

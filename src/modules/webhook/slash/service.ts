@@ -156,7 +156,7 @@ export class SlashCommandService {
   }
 }
 
-/** Of a caller that sets the address: it is responsible for what comes from there. */
+/** A caller that sets the address is responsible for what comes from there. */
 function responsible(actor: Actor): Pick<SlashCommandRow, "responsible_id" | "scopes"> {
   return { responsible_id: chargedId(actor), scopes: textOfScopes(actor.scopes) };
 }

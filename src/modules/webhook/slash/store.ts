@@ -12,7 +12,7 @@ export type SlashCommandRow = {
   principal_id: string;
   /** Who created it, rotated its secret or changed its address last. */
   responsible_id: string;
-  /** Of the tokens that did so, see `textOfScopes`. */
+  /** Scopes of the tokens that did so, see `textOfScopes`. */
   scopes: string | null;
   secret_encrypted: string;
   previous_secret_encrypted: string | null;
