@@ -237,10 +237,6 @@ export class CalendarStore {
     return [...aggregates.values()];
   }
 
-  async add(row: EventRow): Promise<void> {
-    await this.#db.insertInto("calendar_event").values(row).execute();
-  }
-
   async update(tenantId: string, id: string, set: Partial<EventRow>): Promise<void> {
     await this.#db.updateTable("calendar_event").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
       .execute();
