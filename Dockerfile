@@ -19,5 +19,5 @@ VOLUME /app/data
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=15s --start-period=30s --start-interval=2s \
   CMD ["deno", "task", "--quiet", "start", "health"]
-# The permissions stand once, in the task.
+# The permissions are those of the task.
 CMD ["deno", "task", "--quiet", "start"]
