@@ -3,7 +3,7 @@ import type { AnthropicProvider } from "@ai-sdk/anthropic";
 import type { ModelEndpoint, ModelMessage, ModelRequest, ModelToolCall } from "@/ports/model.ts";
 
 type LanguageModel = ReturnType<AnthropicProvider["languageModel"]>;
-export type CallOptions = Parameters<LanguageModel["doStream"]>[0];
+type CallOptions = Parameters<LanguageModel["doStream"]>[0];
 type JsonSchema = Extract<NonNullable<CallOptions["responseFormat"]>, { type: "json" }>["schema"];
 
 /** What a provider is asked. */
