@@ -86,6 +86,29 @@ Deno.test("/asyncapi.json has every operation, channel and declared event, and /
   assert.ok(body.channels.room.messages["member.read"] !== undefined);
 });
 
+Deno.test("/asyncapi.json describes each operation and names the model of each object in its messages", async () => {
+  await using gateway = await openGateway();
+  const { body } = await gateway.withToken(undefined).get("/asyncapi.json");
+  for (const [name, { summary, description }] of Object.entries<Record<string, string>>(body.operations)) {
+    assert.ok(summary && description, name);
+  }
+  const { messages, schemas } = body.components;
+  const models = new Map<string, string>();
+  const nameParts = (part: unknown, at: string): void => {
+    if (typeof part !== "object" || part === null) return;
+    const { title, type, properties, enum: values } = part as Record<string, unknown>;
+    if (typeof type === "string" ? type === "object" : properties !== undefined || Array.isArray(values)) {
+      assert.equal(typeof title, "string", at);
+      const other = models.get(String(title));
+      assert.ok(other === undefined || other === JSON.stringify(part), `${title} is one model`);
+      models.set(String(title), JSON.stringify(part));
+    }
+    for (const [keyword, inner] of Object.entries(part)) nameParts(inner, `${at}/${keyword}`);
+  };
+  for (const [name, { payload }] of Object.entries<{ payload: unknown }>(messages)) nameParts(payload, name);
+  for (const [name, schema] of Object.entries<object>(schemas)) nameParts({ title: name, ...schema }, name);
+});
+
 Deno.test("/asyncapi.json lists each close code, error code and active limit, and how to retry", async () => {
   await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" });
   const { body } = await gateway.withToken(undefined).get("/asyncapi.json");

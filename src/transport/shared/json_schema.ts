@@ -84,6 +84,7 @@ export class Schemas {
       const partName = `${name}${pascalCase(isItem ? singularOf(property) : property)}`;
       Object.assign(own, withoutUndefined({ description, default: initial }), this.name(side, partName, part));
     }
+    if (this.#dialect === "draft-7") titleParts(json, name);
   }
 
   /** The target of a reference created by `of`; other schemas unchanged. */
@@ -167,6 +168,26 @@ function unnamedIn(schema: JsonSchema): JsonSchema | undefined {
   const [first, second] = Array.isArray(schema["anyOf"]) ? schema["anyOf"].map(objectOf) : [];
   const inner = schema["items"] ?? (second?.["type"] === "null" ? first : undefined);
   return inner === undefined ? undefined : unnamedIn(objectOf(inner));
+}
+
+/** Titles the unnamed objects and enumerations in a schema by their place: generators of models number those without. */
+export function titleParts(json: JsonSchema, name: string): void {
+  const title = (schema: unknown, partName: string): void => {
+    if (!isObject(schema)) return;
+    const isModel = ["properties", "enum", "allOf"].some((keyword) => keyword in schema) ||
+      [schema["type"]].flat().includes("object");
+    if (isModel) schema["title"] ??= partName;
+    titleParts(schema, String(schema["title"] ?? partName));
+  };
+  for (const [property, value] of Object.entries(objectOf(json["properties"]))) {
+    title(value, `${name}${pascalCase(property)}`);
+  }
+  title(json["items"], `${name}Item`);
+  title(json["additionalProperties"], `${name}Value`);
+  const variants = ["allOf", "anyOf", "oneOf"].flatMap((keyword) => json[keyword] ?? []);
+  for (const [at, variant] of variants.entries()) {
+    title(variant, `${name}${variants.length > 2 ? `Option${at + 1}` : ""}`);
+  }
 }
 
 /** Adds missing descriptions of fields: that of their value, or the common one of their name. `noun`: what an id refers to. */

@@ -1,8 +1,9 @@
 // Operations and routes in the OpenAPI document.
 import { withoutUndefined } from "@/core/patch.ts";
 import type { FaultCode } from "@/core/fault.ts";
-import { isReadOnly, nounOf, type Operation, type Rate } from "@/core/operation.ts";
+import { isReadOnly, nounOf, type Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/http/route.ts";
+import { describeCall } from "../../shared/call_description.ts";
 import { describeField } from "../../shared/field_descriptions.ts";
 import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../../shared/json_schema.ts";
 import { hasBody, supportsIdempotency } from "../operation.ts";
@@ -76,18 +77,7 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
     operationId: operation.name,
     tags: [tagOf(operation)],
     summary: operation.summary,
-    description: [
-      ...operation.description === undefined ? [] : [operation.description],
-      "Requires " +
-      `${access.scope === null ? "any token" : `the scope \`${access.scope}\``}${
-        access.tenant === undefined ? "" : `, the tenant role ${access.tenant}`
-      }${access.room === undefined ? "" : `, the room role ${access.room}`}${
-        access.namedRoom === undefined ? "" : `, in a room that it names the role ${access.namedRoom}`
-      }${access.namedRoomForAdmins === undefined ? "" : ` (for admins of the tenant ${access.namedRoomForAdmins})`}${
-        access.direct === undefined ? "" : `, in a direct room ${access.direct}`
-      }.`,
-      ...operation.rate === undefined ? [] : [describeRate(operation.rate)],
-    ].join("\n\n"),
+    description: describeCall(operation),
     parameters: parametersOf(operation, pathNames, properties, required, isVersioned),
     ...bodyOf(operation, schemas, input, pathNames),
     responses: {
@@ -98,13 +88,6 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
     "x-access": access,
     ...http.bodyMaxBytes === undefined ? {} : { "x-body-max-bytes": http.bodyMaxBytes },
   };
-}
-
-function describeRate({ human, agent }: NonNullable<Operation["rate"]>): string {
-  const within = ({ burst, perSecond }: Rate): string => `${burst} calls in ${Math.ceil(burst / perSecond)} s`;
-  const people = agent === undefined ? "a principal and its agents" : "a principal";
-  const agents = agent === undefined ? "" : `, and ${within(agent)} by its agents`;
-  return `Rate limit: ${within(human)} by ${people}${agents}; services have a multiple of it.`;
 }
 
 /** The operation object of a route. */

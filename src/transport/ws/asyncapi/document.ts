@@ -5,7 +5,8 @@ import { EVENT_VALUE_MAX_CHARS } from "@/core/event/event_data.ts";
 import type { Module } from "@/core/module.ts";
 import { nounOf } from "@/core/operation.ts";
 import type { Route } from "@/core/http/route.ts";
-import { Schemas } from "../../shared/json_schema.ts";
+import { describeCall } from "../../shared/call_description.ts";
+import { pascalCase, Schemas, titleParts } from "../../shared/json_schema.ts";
 import type { WsLimits } from "../../shared/socket_limits.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
 import {
@@ -68,6 +69,7 @@ export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSour
     const noun = nounOf(operation.name);
     document.addCall(document.callChannel(noun), operation.name, request, reply, {
       summary: operation.summary,
+      description: describeCall(operation),
       tags: [{ name: noun }],
       "x-access": operation.access,
     });
@@ -102,12 +104,15 @@ class Document {
       messages: {},
     };
     this.#message("socket", "error", errorFrame());
-    for (const [method, { summary, reply }] of Object.entries(COMMANDS)) {
+    for (const [method, { reply, ...described }] of Object.entries(COMMANDS)) {
       const request = commandFrame(method, this.schemas);
-      this.addCall("socket", method, request, reply, { summary, tags: [{ name: "protocol" }] });
+      this.addCall("socket", method, request, reply, { ...described, tags: [{ name: "protocol" }] });
     }
     for (const [name, frame] of Object.entries(pushFrames())) this.#message("socket", name, frame);
-    this.#operation("push", "send", "socket", Object.keys(pushFrames()), { summary: "Pushes that are not events" });
+    this.#operation("push", "send", "socket", Object.keys(pushFrames()), {
+      summary: "Pushes that are not events",
+      description: "Of a channel with subscribers that come and go, or of a subscription that the server ends.",
+    });
   }
 
   /**
@@ -145,10 +150,11 @@ class Document {
   ): void {
     const { prefix, isDurable, ephemeral, notices = {}, presenceMax } = kind;
     const parameter = `${prefix}Id`;
+    const description = isDurable ? "Stored in the event log: recoverable." : "Not stored.";
     this.#channels[prefix] = {
       address: `${prefix}:{${parameter}}`,
       title: kind.summary,
-      description: isDurable ? "Stored in the event log: recoverable." : "Not stored.",
+      description,
       "x-presence-max": presenceMax,
       parameters: { [parameter]: { description: `Id of the ${prefix}` } },
       messages: {},
@@ -165,6 +171,7 @@ class Document {
       const published = this.#message(prefix, `${type}.publish`, publishFrame(prefix, type, one, this.schemas));
       this.#operation(`${prefix}.${type}`, "receive", prefix, [published], {
         summary: one.summary,
+        description: `Delivered to all subscribers of the channel as \`${type}\`, and not stored.`,
         reply: {
           channel: { $ref: "#/channels/socket" },
           messages: [reference("socket", "publish.reply"), reference("socket", "error")],
@@ -172,11 +179,13 @@ class Document {
       });
     }
     if (delivered.length > 0) {
-      this.#operation(`${prefix}.deliver`, "send", prefix, delivered, { summary: kind.summary });
+      this.#operation(`${prefix}.deliver`, "send", prefix, delivered, { summary: kind.summary, description });
     }
   }
 
   serialize(version: string, limits: WsLimits): string {
+    const tagged = Object.values(this.#operations) as { tags?: { name: string }[] }[]; // as they are added above
+    const tags = new Set(tagged.flatMap(({ tags = [] }) => tags.map(({ name }) => name)));
     return this.schemas.serialize({
       asyncapi: "3.0.0",
       info: {
@@ -184,6 +193,7 @@ class Document {
         version,
         description: `${DESCRIPTION}\n\n${rateAdvice(limits)}`,
         license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
+        tags: [...tags].map((name) => ({ name })),
       },
       defaultContentType: "application/json",
       ...tablesOf(limits),
@@ -231,6 +241,13 @@ class Document {
   /** Adds a message to a channel, as a component named after both. */
   #message(channel: string, name: string, message: Json): string {
     const key = `${channel}.${name}`;
+    // Calls are named after their operation alone.
+    const title = pascalCase(
+      `${this.#channels[channel]?.["address"] === SOCKET_ADDRESS ? "" : `${channel}.`}${name}.frame`,
+    );
+    const payload = message["payload"] as Json; // every frame has one
+    payload["title"] = title;
+    titleParts(payload, title);
     this.#messages[key] = { name, ...message };
     const messages = this.#channels[channel]?.["messages"] as Json; // every channel is created with `messages`
     messages[name] = { $ref: `#/components/messages/${key}` };

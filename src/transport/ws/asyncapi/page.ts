@@ -16,7 +16,7 @@ type Channel = {
   messages: Record<string, { $ref: string }>;
   "x-presence-max"?: number;
 };
-type Operation = { action: string; summary?: string; tags?: { name: string }[] };
+type Operation = { action: string; summary: string; description: string; tags?: { name: string }[] };
 /** The parts of the document that the page shows. */
 type Document = Tables & {
   info: { title: string; version: string; description: string };
@@ -174,7 +174,10 @@ function commands({ operations }: Document): Section {
   return {
     id: "commands",
     title: "Commands",
-    body: table(["Command", "What it does"], own.map(([name, { summary = "" }]) => [code(name), proseHtml(summary)])),
+    body: table(
+      ["Command", "What it does"],
+      own.map(([name, { summary, description }]) => [code(name), proseHtml(`${summary}. ${description}`)]),
+    ),
   };
 }
 
