@@ -11,8 +11,8 @@ import type { Store } from "@/ports/store.ts";
 import type { ScheduledService } from "./scheduled/service.ts";
 import type { ScheduledTables } from "./scheduled/store.ts";
 import { fileOwner } from "./sender.ts";
-import type { EraseDerived } from "./tombstone.ts";
-import { MessageStore } from "./store.ts";
+import { type EraseDerived, redactYoungEvents } from "./tombstone.ts";
+import { type MessageRow, MessageStore } from "./store.ts";
 import { daysOf, type RetentionRoom, RetentionStore } from "./retention_store.ts";
 
 export const EXPIRE_JOB = "message.expire";
@@ -68,15 +68,15 @@ export class RetentionService {
     const limitMs = clock.now() - days * DAY_MS;
     const limit = iso(limitMs);
     const oldest = await new MessageStore(store.db).oldest(tenantId, roomId, BATCH + 1);
-    const firstRetained = oldest.findIndex((row, index) => index === BATCH || row.created_at >= limit);
-    const expired = firstRetained < 0 ? oldest : oldest.slice(0, firstRetained);
+    const firstRetained = firstRetainedOf(oldest, limit, iso(clock.now()));
+    const expired = oldest.slice(0, firstRetained);
     const isMore = expired.length === BATCH || await scheduled.deleteFailed(tenantId, roomId, limit, BATCH) === BATCH;
     // In a transaction of its own, before the deletion: one message may have thousands of notifications.
     if (expired.length > 0) await notifications.withdraw(tenantId, "message_id", ...expired.map((row) => row.id));
-    const deleted = await this.#remove(tenantId, roomId, expired);
+    const deleted = await this.#remove(tenantId, roomId, expired, limit);
     if (deleted === undefined) return;
     retention.recordDeleted("messages", tenantId, deleted);
-    // Events about a message may be younger than it; they are deleted when they expire themselves.
+    // Events about a message may be younger than it; without its content, they stay until they expire themselves.
     const upTo = (oldest[firstRetained]?.seq ?? Infinity) - 1;
     await store.log.trimStream(tenantId, roomStream(roomId), limitMs, upTo);
     if (isMore) {
@@ -88,7 +88,8 @@ export class RetentionService {
   async #remove(
     tenantId: string,
     roomId: string,
-    rows: readonly { id: string; seq: number; files_json: string }[],
+    rows: readonly Pick<MessageRow, "id" | "seq" | "edited_at" | "files_json">[],
+    limit: string,
   ): Promise<number | undefined> {
     const upToSeq = rows.at(-1)?.seq;
     if (upToSeq === undefined) return 0;
@@ -102,6 +103,7 @@ export class RetentionService {
       if (await holds.isHeld(tx.db, tenantId, { roomId })) return undefined;
       const removed = await new MessageStore(tx.db).remove(tenantId, ids);
       if (removed === 0) return 0;
+      await redactYoungEvents(tx, tenantId, roomId, rows, limit);
       await files.detach(tx, tenantId, ...owners);
       await unindex(tenantId, roomId, ids);
       await eraseDerived(tenantId, roomId, ids);
@@ -115,6 +117,17 @@ export class RetentionService {
       return removed;
     });
   }
+}
+
+/**
+ * The index of the first message that stays. One that is dated in the future, by a clock that was wrong or an import, is as old as
+ * those before the next one.
+ */
+function firstRetainedOf(oldest: readonly Pick<MessageRow, "created_at">[], limit: string, now: string): number {
+  const retained = oldest.findIndex((row, index) =>
+    index === BATCH || row.created_at >= limit && row.created_at <= now
+  );
+  return oldest.slice(0, retained < 0 ? oldest.length : retained).findLastIndex((row) => row.created_at < limit) + 1;
 }
 
 function hasExpired({ message_at, event_at, failed_at, ...of }: RetentionRoom, nowMs: number): boolean {

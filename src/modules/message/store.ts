@@ -346,8 +346,8 @@ export class MessageStore {
     tenantId: string,
     roomId: string,
     limit: number,
-  ): Promise<Pick<MessageRow, "id" | "seq" | "created_at" | "files_json">[]> {
-    return this.#db.selectFrom("message").select(["id", "seq", "created_at", "files_json"])
+  ): Promise<Pick<MessageRow, "id" | "seq" | "created_at" | "edited_at" | "files_json">[]> {
+    return this.#db.selectFrom("message").select(["id", "seq", "created_at", "edited_at", "files_json"])
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).orderBy("seq").limit(limit).execute();
   }
 

@@ -24,6 +24,8 @@ type Deps = {
 /** Calls the hooks of modules for messages that are deleted. */
 export type EraseDerived = (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
 
+// deno-lint-ignore no-explicit-any -- data of a stored event
+type EventData = any;
 type MessageInRoom = MessageRow & { room_kind: RoomRow["kind"] };
 
 export class MessageTombstones {
@@ -135,19 +137,41 @@ async function redactEventsOf(
   rows: readonly MessageRow[],
 ): Promise<void> {
   const ref = { tenantId, stream: roomStream(roomId) };
-  const ids = new Set(rows.map(({ id }) => id));
-  // deno-lint-ignore no-explicit-any -- data of a stored event
-  const created = ({ message, ...data }: any): unknown =>
-    // Events of other messages may have an id of these, as replies or in their metadata.
-    ids.has(message?.id) ? { ...data, message: redactContent(message) } : undefined;
-  // deno-lint-ignore no-explicit-any -- as above
-  const edited = ({ messageId, changes, ...data }: any): unknown =>
-    ids.has(messageId) ? { messageId, changes: redactContent(changes), ...data } : created(data);
+  const { created, edited } = redactionOf(rows);
   await redactEventsAt(tx.db, { ...ref, type: "message.created", seqs: rows.map(({ seq }) => seq) }, created);
   for (const { id, seq, edited_at } of rows) {
     if (edited_at === null) continue;
     await redactEvents(tx.db, { ...ref, from: seq, type: "message.updated", to: edited_at }, id, edited);
   }
+}
+
+/** The same for messages that expire, in events since `limit`: older ones are deleted. Imported messages are older than their events. */
+export async function redactYoungEvents(
+  tx: Transaction<MessageTables>,
+  tenantId: string,
+  roomId: string,
+  rows: readonly Pick<MessageRow, "id" | "seq" | "edited_at">[],
+  limit: string,
+): Promise<void> {
+  const ref = { tenantId, stream: roomStream(roomId) };
+  const { created, edited } = redactionOf(rows);
+  const seqs = rows.map(({ seq }) => seq);
+  await redactEventsAt(tx.db, { ...ref, type: "message.created", seqs, since: limit }, created);
+  const to = rows.reduce((newest, { edited_at }) => edited_at !== null && edited_at > newest ? edited_at : newest, "");
+  if (to >= limit) await redactEvents(tx.db, { ...ref, from: limit, type: "message.updated", to }, roomId, edited);
+}
+
+/** What events of the creation and of edits of these messages say without their content. */
+function redactionOf(
+  rows: readonly Pick<MessageRow, "id">[],
+): Record<"created" | "edited", (data: EventData) => unknown> {
+  const ids = new Set(rows.map(({ id }) => id));
+  const created = ({ message, ...data }: EventData): unknown =>
+    // Events of other messages may have an id of these, as replies or in their metadata.
+    ids.has(message?.id) ? { ...data, message: redactContent(message) } : undefined;
+  const edited = ({ messageId, changes, ...data }: EventData): unknown =>
+    ids.has(messageId) ? { messageId, changes: redactContent(changes), ...data } : created(data);
+  return { created, edited };
 }
 
 /** A message, or changes of one, without its content. */

@@ -38,10 +38,10 @@ const eventsMentioning = prepared((
     .where("seq", ">=", value("from")).where("seq", "<=", value("to"))
     .where("type", "=", value("type")).where("json", "like", value("part"))
 );
-const eventsAt = prepared((db: Db, value: Param<StreamRef & { type: string; seqs: string }>, dialect) =>
+const eventsAt = prepared((db: Db, value: Param<StreamRef & { type: string; seqs: string; since: string }>, dialect) =>
   db.selectFrom("event").select(["seq", "json"])
     .where("tenant_id", "=", value("tenantId")).where("stream", "=", value("stream")).where("type", "=", value("type"))
-    .where(inJsonNumbers(dialect, "seq", value("seqs")))
+    .where(inJsonNumbers(dialect, "seq", value("seqs"))).where("at", ">=", value("since"))
 );
 const updateEvent = prepared((db: Db, value: Param<StreamRef & { seq: number; json: string }>) =>
   db.updateTable("event").set({ json: value("json") })
@@ -72,14 +72,14 @@ export async function redactEvents(
   }
 }
 
-/** The same for the events at these seqs, as far as they exist and have the type. */
+/** The same for the events at these seqs, as far as they exist, have the type and are not older than `since`. */
 export async function redactEventsAt(
   db: object,
-  { type, seqs, ...ref }: StreamRef & { type: string; seqs: readonly number[] },
+  { type, seqs, since = "", ...ref }: StreamRef & { type: string; seqs: readonly number[]; since?: string },
   // deno-lint-ignore no-explicit-any -- as above
   change: (data: any) => unknown,
 ): Promise<void> {
-  await rewrite(db, ref, await eventsAt.all(db, { ...ref, type, seqs: JSON.stringify(seqs) }), change);
+  await rewrite(db, ref, await eventsAt.all(db, { ...ref, type, seqs: JSON.stringify(seqs), since }), change);
 }
 
 async function rewrite(

@@ -130,6 +130,7 @@ testOnEngines("messages older than the retention period are deleted with their d
     [lastSeq, "message.expired"],
   ]);
   assert.deepEqual(events.at(-1)?.data, { roomId, upToSeq: reply.seq });
+  assert.deepEqual([events[0]?.data.messageId, events[0]?.data.changes.text], [reply.id, null], "without its content");
   ({ alice, bob } = await advanceDays(gateway, 5));
   await runMaintenance(gateway);
   assertProblem(await bob.get(`/v1/rooms/${roomId}/events?after=${late - 1}`), 410, "gone");
@@ -236,6 +237,27 @@ testOnEngines("retention deletes failed scheduled messages, but not pending ones
   assert.deepEqual(ok(await bob.get("/v1/messages/scheduled")).items, []);
   assert.equal(ok(await alice.get("/v1/messages/scheduled")).items.length, 1);
 });
+
+testOnEngines(
+  "a message dated in the future, by a clock that was wrong, expires with the next one",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice } = await createCallers(gateway, "alice", "bob");
+    const roomId = await createRoom(alice, ["bob"], { retentionDays: 7 });
+    gateway.clock.advance(300 * DAY_MS);
+    const ahead = await advanceDays(gateway, 0);
+    await sendMessage(ahead.alice, roomId, "from the future");
+    gateway.clock.advance(-300 * DAY_MS);
+    const next = await sendMessage(alice, roomId, "next");
+    const { alice: later } = await advanceDays(gateway, 6);
+    const young = await sendMessage(later, roomId, "young");
+    await runMaintenance(gateway);
+    assert.deepEqual(await messagesIn(gateway, roomId), [next.seq - 1, next.seq, young.seq]);
+    await advanceDays(gateway, 2);
+    await runMaintenance(gateway);
+    assert.deepEqual(await messagesIn(gateway, roomId), [young.seq]);
+  },
+);
 
 testOnPostgres("two nodes delete expired messages once", async (environment) => {
   await using one = await openGateway(environment);

@@ -35,6 +35,7 @@ import {
   withGateway,
   withOwner,
 } from "./transfer_fixture.ts";
+import { END, HEADER, message, principal, room } from "./transfer_records.ts";
 
 const DOCUMENTS = "/v1/collaboration/documents";
 const TEXT = `# Plan\n\n${'A line with "umlauts" äöü and 上海.\n'.repeat(10)}`;
@@ -553,3 +554,19 @@ Deno.test("an import that was only asleep while it stored a file takes nothing f
 });
 
 class SuspendedImport extends Error {}
+
+Deno.test("a message of an archive that is dated in the future is dated now: retention would never reach it", async () => {
+  await withOwner(async (gateway, boss) => {
+    const lines = [
+      HEADER,
+      principal("ann"),
+      room("r"),
+      message("r", "m", { createdAt: "2099-01-01T00:00:00.000Z" }),
+      END,
+    ];
+    assert.equal((await importArchive(gateway, boss, "gateway", toArchive(lines))).progress.added.messages, 1);
+    const { created_at: at } = await gateway.app.store.db.selectFrom("message").select("created_at")
+      .where("text", "=", "m").executeTakeFirstOrThrow();
+    assert.equal(at, new Date(gateway.clock.now()).toISOString());
+  });
+});

@@ -138,7 +138,8 @@ export class MessageBatch {
         edit_count: draft.editCount,
         deleted_at: draft.deletedAt,
         version: draft.version,
-        created_at: draft.at,
+        // Retention would wait for a date in the future.
+        created_at: draft.at < this.#now ? draft.at : this.#now,
       };
       this.#existingMessages.set(id, row);
       return { draft, row };
