@@ -1,4 +1,5 @@
 // `/openapi.json`: OpenAPI 3.1, generated at first use from the operations and routes that the server mounts.
+import { runInSlices, type Steps } from "@/core/caller.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/http/route.ts";
 import { Schemas } from "../../shared/json_schema.ts";
@@ -98,7 +99,7 @@ ignored if the role was changed after \`iat\`. \`scope\`: space-separated scopes
 In tokens of the provider, scopes of OpenID Connect such as \`openid\` and the role \`authenticated\` are ignored.`;
 
 /** The document, as text. */
-function openapiDocument({ operations, routes, tags: described, version }: DocumentSource): string {
+function* openapiDocument({ operations, routes, tags: described, version }: DocumentSource): Steps<string> {
   const collected: Collected = { schemas: new Schemas(), responses: {} };
   const paths: Record<string, Record<string, unknown>> = {};
   const addPath = (method: string, path: string, described: Record<string, unknown>): void => {
@@ -106,8 +107,12 @@ function openapiDocument({ operations, routes, tags: described, version }: Docum
   };
   for (const operation of operations) {
     addPath(operation.http.method, operation.http.path, describeOperation(operation, collected));
+    yield;
   }
-  for (const route of routes) addPath(route.method, route.path, describeRoute(route, collected));
+  for (const route of routes) {
+    addPath(route.method, route.path, describeRoute(route, collected));
+    yield;
+  }
   const descriptions = { ...described, ...TRANSPORT_TAGS };
   const tags = new Set([...operations.map(tagOf), ...routes.map(tagOfRoute)]);
   return collected.schemas.serialize({
@@ -139,7 +144,7 @@ function openapiDocument({ operations, routes, tags: described, version }: Docum
 
 /** The route that serves the document. */
 export function openapiRoute(source: DocumentSource): Route {
-  const asset = new StaticAsset("application/json", () => openapiDocument(source));
+  const asset = new StaticAsset("application/json", () => runInSlices(openapiDocument(source)));
   return assetRoute({
     name: "openapi.get",
     summary: "Get the OpenAPI document",

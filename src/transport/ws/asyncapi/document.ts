@@ -1,4 +1,5 @@
 // `/asyncapi.json`: AsyncAPI 3.0 of `/ws`, generated at first use from the definitions that serve it.
+import { runInSlices, type Steps } from "@/core/caller.ts";
 import type { ChannelKind } from "@/core/event/channel.ts";
 import { appearsOn, type EventType } from "@/core/event/event.ts";
 import { EVENT_VALUE_MAX_CHARS } from "@/core/event/event_data.ts";
@@ -58,12 +59,12 @@ const PRINCIPAL = {
 export const SOCKET_ADDRESS = "/ws";
 
 /** The document, as text. */
-export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSource): string {
+export function* asyncapiDocument({ modules, version, limits }: AsyncDocumentSource): Steps<string> {
   const document = new Document();
   document.addSocket();
   const events = modules.flatMap((module) => module.events ?? []);
-  document.addChannel(PRINCIPAL, events);
-  for (const kind of modules.flatMap((module) => module.channels ?? [])) document.addChannel(kind, events);
+  yield* document.addChannel(PRINCIPAL, events);
+  for (const kind of modules.flatMap((module) => module.channels ?? [])) yield* document.addChannel(kind, events);
   for (const operation of modules.flatMap((module) => module.operations)) {
     const { request, reply } = rpcFrames(operation, document.schemas);
     const noun = nounOf(operation.name);
@@ -73,13 +74,14 @@ export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSour
       tags: [{ name: noun }],
       "x-access": operation.access,
     });
+    yield;
   }
   return document.serialize(version, limits);
 }
 
 /** The route that serves the document. */
 export function asyncapiRoute(source: AsyncDocumentSource): Route {
-  const asset = new StaticAsset("application/json", () => asyncapiDocument(source));
+  const asset = new StaticAsset("application/json", () => runInSlices(asyncapiDocument(source)));
   return assetRoute({
     name: "asyncapi.get",
     summary: "Get the AsyncAPI document of `/ws`",
@@ -144,10 +146,10 @@ class Document {
   }
 
   /** Adds a channel kind: what it delivers, and what may be published to it. */
-  addChannel(
+  *addChannel(
     kind: Pick<ChannelKind, "prefix" | "summary" | "isDurable" | "ephemeral" | "notices" | "presenceMax">,
     events: readonly EventType[],
-  ): void {
+  ): Steps {
     const { prefix, isDurable, ephemeral, notices = {}, presenceMax } = kind;
     const parameter = `${prefix}Id`;
     const description = isDurable ? "Stored in the event log: recoverable." : "Not stored.";
@@ -162,6 +164,7 @@ class Document {
     const delivered: string[] = [];
     for (const event of isDurable ? events.filter((type) => appearsOn(type, prefix)) : []) {
       delivered.push(this.#message(prefix, event.type, eventFrame(event, this.schemas)));
+      yield;
     }
     for (const [type, one] of Object.entries(notices)) {
       delivered.push(this.#message(prefix, type, noticeFrame(type, one, this.schemas)));

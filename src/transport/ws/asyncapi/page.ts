@@ -1,5 +1,6 @@
 // `/docs/events`: the AsyncAPI document as an HTML page without scripts.
 import { createHash } from "node:crypto";
+import { runInSlices, type Steps } from "@/core/caller.ts";
 import { escapeHtml } from "@/core/text/text.ts";
 import type { Route } from "@/core/http/route.ts";
 import { assetRoute, StaticAsset } from "../../shared/static_asset.ts";
@@ -32,7 +33,7 @@ const POLICY = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; img-src 's
 
 /** The route that serves the page, generated at first use. */
 export function eventsPageRoute(source: AsyncDocumentSource): Route {
-  const asset = new StaticAsset("text/html; charset=utf-8", () => eventsPage(JSON.parse(asyncapiDocument(source))), {
+  const asset = new StaticAsset("text/html; charset=utf-8", () => runInSlices(eventsPage(source)), {
     headers: { "Content-Security-Policy": POLICY },
   });
   return assetRoute({
@@ -44,8 +45,10 @@ export function eventsPageRoute(source: AsyncDocumentSource): Route {
 }
 
 /** Every reference is relative, so the page also works behind a path prefix. */
-function eventsPage(document: Document): string {
+function* eventsPage(source: AsyncDocumentSource): Steps<string> {
+  const document: Document = JSON.parse(yield* asyncapiDocument(source));
   const { info } = document;
+  yield;
   const sections = [
     connecting(),
     ...streamsOf(document).map(([name, channel]) => channelSection(document, name, channel)),
