@@ -93,6 +93,8 @@ export type Searchable = {
    * an actor: they are left out before anything is counted and ranked, since counts and scores would disclose them.
    */
   filterVisible?(actor: Actor, ids: readonly string[]): Promise<ReadonlySet<string>>;
+  /** The same resources as they are at another time, if they are true only for a time. */
+  at?(time: string): Searchable;
   /** Entries of live rows; reindexing reads all of them by id, page by page through the transaction that indexes them. */
   entries(tenantId: string, selection: RowSelection, db?: AnyDatabase): Promise<readonly SearchEntry[]>;
   /** Conditions on a document `d` of the index, for properties that these resources have; without it, none has them. */
@@ -109,3 +111,8 @@ export type Searchable = {
     hiddenUpTo: number,
   ): Promise<{ before: unknown[]; after: unknown[] }>;
 };
+
+/** The source, of its resources as they are at a time; default now. */
+export function sourceAt(source: Searchable, time: string | undefined): Searchable {
+  return time === undefined ? source : source.at?.(time) ?? source;
+}

@@ -148,7 +148,7 @@ export class MemoryReader {
     },
   ): Promise<{ facts: RecalledFact[]; isDegraded: boolean }> {
     const { recall, store } = this.#deps;
-    const request = { text, kinds: [SEARCH_KIND], limit: CANDIDATES_MAX };
+    const request = { text, kinds: [SEARCH_KIND], limit: CANDIDATES_MAX, at };
     const { hits, isDegraded } = await recall()?.(actor, request) ?? { hits: [], isDegraded: true };
     const now = this.#now();
     const found = await new MemoryStore(store.db).findMany(actor.tenantId, hits.map(({ id }) => id));

@@ -20,9 +20,16 @@ export class MemorySearchable implements Searchable {
   readonly item = Memory;
   readonly isTenantWide = true;
   readonly #deps: Deps;
+  readonly #at: string | undefined;
 
-  constructor(deps: Deps) {
+  /** Facts that are true at the time; default now. */
+  constructor(deps: Deps, at?: string) {
     this.#deps = deps;
+    this.#at = at;
+  }
+
+  at(time: string): MemorySearchable {
+    return new MemorySearchable(this.#deps, time);
   }
 
   async load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>> {
@@ -41,7 +48,7 @@ export class MemorySearchable implements Searchable {
     const { store, clock, access } = this.#deps;
     const now = iso(clock.now());
     const facts = await new MemoryStore(store.db).findMany(actor.tenantId, ids);
-    return await access.filterReadable(actor, facts.filter((fact) => isValidAt(fact, now, now)));
+    return await access.filterReadable(actor, facts.filter((fact) => isValidAt(fact, this.#at ?? now, now)));
   }
 
   async entries(

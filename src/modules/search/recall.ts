@@ -1,7 +1,7 @@
 // Search by a text that was not written as a query, such as a message: for recall, and for the context of an agent.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Searchable, SearchFields } from "@/core/searchable.ts";
+import { type Searchable, type SearchFields, sourceAt } from "@/core/searchable.ts";
 import { truncateText } from "@/core/text/text.ts";
 import { type SearchRequest, type SearchResult, TERMS_MAX } from "./schema.ts";
 import type { SearchService } from "./service.ts";
@@ -22,6 +22,8 @@ type RecallRequest = {
   kinds: readonly string[];
   roomIds?: readonly string[] | undefined;
   limit: number;
+  /** Resources as they are at this time; default now. */
+  at?: string | undefined;
 };
 /** A resource that was found, with the part of its text that matches best. */
 export type RecallHit = { kind: string; id: string; score: number; item: unknown; excerpt: string };
@@ -31,9 +33,10 @@ type RecallResponse = { hits: RecallHit[]; isDegraded: boolean };
 export type Recall = (actor: Actor, request: RecallRequest) => Promise<RecallResponse>;
 
 export function createRecall(search: SearchService, sources: readonly Searchable[]): Recall {
-  return async (actor, { text, kinds, roomIds, limit }) => {
+  return async (actor, { text, kinds, roomIds, limit, at }) => {
     const query = queryOf(text);
-    const readable = sources.filter(({ kind, scope }) => kinds.includes(kind) && hasScope(actor, scope));
+    const readable = sources.filter(({ kind, scope }) => kinds.includes(kind) && hasScope(actor, scope))
+      .map((source) => sourceAt(source, at));
     if (query === "" || readable.length === 0 || roomIds?.length === 0) return { hits: [], isDegraded: false };
     const request: SearchRequest = {
       query,
@@ -43,6 +46,7 @@ export function createRecall(search: SearchService, sources: readonly Searchable
       include: [],
       context: 0,
       limit,
+      at,
     };
     try {
       const { items, degraded } = await search.search(actor, request);

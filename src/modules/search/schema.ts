@@ -148,7 +148,10 @@ export function searchResponseSchema(sources: readonly Searchable[]) {
   }).meta({ id: "SearchResponse" });
 }
 
-export type SearchRequest = z.output<ReturnType<typeof searchRequestSchema>>;
+export type SearchRequest = z.output<ReturnType<typeof searchRequestSchema>> & {
+  /** Resources as they are at this time; default now. */
+  at?: string | undefined;
+};
 export type SearchQuery = z.output<ReturnType<typeof searchQuerySchema>>;
 
 /** One result; it also has the item as the property that is named like its kind. */

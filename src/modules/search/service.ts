@@ -4,7 +4,7 @@ import { type Clock, withTimeout } from "@/core/time/clock.ts";
 import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Cursors } from "@/core/page.ts";
-import type { Searchable } from "@/core/searchable.ts";
+import { type Searchable, sourceAt } from "@/core/searchable.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { RoomPeople } from "@/modules/room/mod.ts";
 import type { VectorSearch, VectorSearchResult } from "@/modules/vector/mod.ts";
@@ -142,7 +142,7 @@ export class SearchService {
 
     const isCaughtUp = await this.#catchUp(viewer, filter, () => performance.now() - startedAt > CATCH_UP_MS);
     const { find, reason } = await vectors ?? {};
-    const loader = new CandidateLoader(actor, this.#sources, pause);
+    const loader = new CandidateLoader(actor, this.#sourcesAt(request.at), pause);
     const leftMs = (): number => startedAt + INDEX_MS - performance.now();
     const search = { viewer, filter, keywords, matcher, loader, after, assertInTime, leftMs, pause };
     const { hits, total, isComplete = true }: Found = keywords.termCount === 0
@@ -218,6 +218,10 @@ export class SearchService {
       });
     }
     return items;
+  }
+
+  #sourcesAt(time: string | undefined): ReadonlyMap<string, Searchable> {
+    return new Map([...this.#sources].map(([kind, source]) => [kind, sourceAt(source, time)]));
   }
 
   #filterOf({ filters }: SearchRequest, actor: Actor): CandidateFilter {

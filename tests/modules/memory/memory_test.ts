@@ -217,10 +217,21 @@ testOnEngines("facts are recalled only while they are valid, and erased when the
     "The rate code is nine",
     "The rate is twelve percent",
   ]);
-  const past = await completeSearch(() =>
-    alice.post("/v1/collaboration/memory/search", { query: "rate percent", at: "2026-03-01T12:00:00Z" })
-  );
-  assert.equal(past.items.length, 2);
+  const atTimes: [at: string, texts: string[]][] = [
+    ["2026-01-01T00:00:00Z", ["The rate code is nine", "The rate was ten percent"]],
+    ["2026-03-01T12:00:00Z", ["The rate code is nine", "The rate is twelve percent"]],
+    ["2027-02-01T00:00:00Z", [
+      "The rate code is nine",
+      "The rate is twelve percent",
+      "The rate will be fifteen percent",
+    ]],
+  ];
+  for (const [at, texts] of atTimes) {
+    const { items } = await completeSearch(() =>
+      alice.post("/v1/collaboration/memory/search", { query: "rate percent", at })
+    );
+    assert.deepEqual(items.map(({ memory }: { memory: { text: string } }) => memory.text).sort(), texts, at);
+  }
   assert.equal((await listedTexts(alice)).length, 4);
   assert.equal((await alice.post(ITEMS, { scope: own, text: "x", expiresAt: "2026-01-01T00:00:00Z" })).status, 422);
 
