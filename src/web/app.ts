@@ -17,7 +17,7 @@ import { placeTitle } from "./part/place.ts";
 import { RoomPage } from "./room/page.ts";
 import { openRoom, roomName, setRooms, unreadTotal } from "./room/rooms.ts";
 import { Sidebar, useShortcuts } from "./room/sidebar.ts";
-import { SignIn } from "./sign_in.ts";
+import { isSigningIn, SignIn } from "./sign_in.ts";
 
 const READ_AGAIN_MS = 2000;
 
@@ -26,7 +26,7 @@ const Welcome = later(() => import("./room/welcome.ts"));
 
 export function App(): VNode {
   return html`
-    ${token.value === "" ? html`<${SignIn} />` : html`<${Workspace} key=${token.value} />`}
+    ${token.value === "" || isSigningIn.value ? html`<${SignIn} />` : html`<${Workspace} key=${token.value} />`}
     <${DialogHost} />
   `;
 }

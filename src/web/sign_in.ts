@@ -1,12 +1,13 @@
 // Signing in: at the identity provider, by a one-time address, by an invitation, or with an access token.
 import type { ComponentChildren, VNode } from "preact";
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, call, get, post } from "./core/api.ts";
+import { ApiError, call, get } from "./core/api.ts";
 import { html } from "./core/html.ts";
 import { messageOf } from "./core/notice.ts";
 import type { Me } from "./core/resources.ts";
 import { replaceAddress, route } from "./core/route.ts";
-import { signedOutReason, startSession } from "./core/session.ts";
+import { signedOutReason, startSession, token } from "./core/session.ts";
 
 type Joined = { token: string };
 
@@ -23,7 +24,9 @@ const FAILURES: Readonly<Record<string, string>> = {
 };
 
 /** A code after the `#` is removed from the address at once: it must not be bookmarked or shared. */
-export const code = takeCode();
+const code = takeCode();
+/** Whether a code was opened, which replaces the session of this tab, if there is one and the code is accepted. */
+export const isSigningIn = signal(code !== undefined && code.kind !== "failed");
 
 export function SignIn(): VNode {
   const [failure, setFailure] = useState(
@@ -41,6 +44,7 @@ export function SignIn(): VNode {
     try {
       const token = await tokenOf();
       startSession(token, await call<Me>("GET", "v1/collaboration/me", undefined, token), stays);
+      isSigningIn.value = false;
     } catch (error) {
       setFailure(messageOf(error));
     }
@@ -51,7 +55,7 @@ export function SignIn(): VNode {
       if (joined.current !== "") return joined.current;
       const body = { code: current?.value, displayName };
       try {
-        return joined.current = (await post<Joined>("v1/collaboration/auth/join", body)).token;
+        return joined.current = (await call<Joined>("POST", "v1/collaboration/auth/join", body, "")).token;
       } catch (error) {
         // A code that was refused is not accepted later.
         if (!(error instanceof ApiError && error.isTemporary)) setCurrent(undefined);
@@ -81,6 +85,10 @@ export function SignIn(): VNode {
                 open(() => Promise.resolve(token), stays)} />
               <//>
           `}
+        ${token.value === "" ? null : html`
+          <p>You are signed in already. <button type="button" class="link" onClick=${() => (isSigningIn.value =
+            false)}>Continue</button></p>
+        `}
         <p class="links"><a href="docs">API documentation</a></p>
       </div>
     </main>

@@ -60,7 +60,7 @@ export async function call<Result>(method: Method, path: string, body?: unknown,
       await new Promise((resolve) => setTimeout(resolve, Math.max(waitMs, 500)));
       continue;
     }
-    throw await problemOf(response);
+    throw await problemOf(response, as === token.value);
   }
 }
 
@@ -176,10 +176,11 @@ async function read<Result>(response: Response): Promise<Result> {
   }
 }
 
-async function problemOf(response: Response): Promise<ApiError> {
+/** `isOfSession`: the call was made with the token of the session, which ends with it. */
+async function problemOf(response: Response, isOfSession = true): Promise<ApiError> {
   // A proxy may respond with a page instead.
   const problem = await response.json().catch(() => ({}));
   const { code = `http_${response.status}`, detail = response.statusText, errors = [] } = problem;
-  if (response.status === 401 && ENDED.includes(code)) endSession();
+  if (isOfSession && response.status === 401 && ENDED.includes(code)) endSession();
   return new ApiError(response.status, code, detail, errors);
 }

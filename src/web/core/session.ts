@@ -11,8 +11,8 @@ const REASON = "gateway.reason";
 /** Where a person stays signed in: the token, and whose it is. */
 const KEPT = "gateway.kept";
 
-// Not where somebody has signed out, nor where a code signs in.
-const isNew = sessionStorage.length === 0 && !/^#\w/.test(location.hash);
+// Not where somebody has signed out.
+const isNew = sessionStorage.length === 0;
 if (isNew) takeKept();
 
 /** The access token; empty when signed out. */
@@ -90,7 +90,7 @@ export function startSession(value: string, caller: Me, stays = false): void {
 }
 
 /** Ends the session of this tab, so that another one can start. */
-export function dropToken(): void {
+function dropToken(): void {
   if (isKept()) keepSession(false);
   sessionStorage.removeItem(TOKEN);
   token.value = "";
