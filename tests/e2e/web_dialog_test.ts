@@ -127,7 +127,8 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
         apiVersion: 1,
         transport: "http",
         endpoint: "https://example.com/plugin",
-        scopes: ["command.read"],
+        scopes: ["command.read", "message.read"],
+        hooks: [{ on: "message.before_send" }],
         commands: [{ name: "hello", description: "Says hello" }],
       };
       await create("admin/plugins", "Install", { Manifest: JSON.stringify(manifest) });
@@ -203,7 +204,34 @@ browserTest("dialogs show what is shown once, and what failed", async (t) => {
           mode: "off",
           version: 2,
         });
-        await page.getByRole("button", { name: "1 member" }).click();
+        const plugin = "/v1/collaboration/plugins/org.example.helper";
+        await target.call(ada, "POST", `${plugin}/grant`, { scopes: ["command.read", "message.read"] });
+        await target.call(ada, "POST", `${plugin}/enable`, {});
+        await page.getByRole("button", { name: "Room menu" }).click();
+        await page.getByRole("menuitem", { name: "Room settings" }).click();
+        await dialog.getByRole("button", { name: "Integrations" }).click();
+        const filter = dialog.getByRole("listitem").filter({ hasText: "helper" });
+        await filter.getByRole("button", { name: "Use" }).click();
+        await filter.getByText("messages are sent while it fails").waitFor();
+        await filter.getByRole("button", { name: "Stop" }).click();
+        await filter.getByText("not used in this room").waitFor();
+        await page.keyboard.press("Escape");
+        const bot = await target.createPrincipal({ sub: "bot", name: "Bot", kind: "service" });
+        await target.call(ada, "PUT", `/v1/rooms/${room.id}/members/bot`, {});
+        const facts = "/v1/collaboration/memory/items";
+        await target.call(bot, "POST", facts, { scope: { type: "room", id: room.id }, text: "It leaks" });
+        await page.getByRole("button", { name: "Room menu" }).click();
+        await page.getByRole("menuitem", { name: "Room settings" }).click();
+        await dialog.getByRole("button", { name: "What agents know" }).click();
+        await dialog.getByRole("button", { name: "Accept: It leaks" }).click();
+        await untilGone(dialog.getByRole("button", { name: /^Accept/ }));
+        await dialog.getByLabel("Add a fact").fill("It is dusty");
+        await page.keyboard.press("Enter");
+        await dialog.getByRole("button", { name: "Forget: It is dusty" }).waitFor();
+        const known = await target.call(ada, "GET", `${facts}?scopeType=room&scopeId=${room.id}&status=active`);
+        assert.deepEqual(known.items.map(({ text }: { text: string }) => text).toSorted(), ["It is dusty", "It leaks"]);
+        await page.keyboard.press("Escape");
+        await page.getByRole("button", { name: "2 members" }).click();
         await page.getByRole("complementary", { name: "Members" }).getByText("Dust").waitFor();
         // What members choose for themselves is changed in an archived room as well.
         await target.call(ada, "PATCH", `/v1/rooms/${room.id}`, { state: "archived" });

@@ -54,7 +54,7 @@ browserTest("whoever opens the printed address writes the first message", async 
       const later = await context.newPage();
       await later.goto(target.baseUrl);
       await later.locator(".sidebar").getByText("Bob", { exact: true }).waitFor();
-      // Who opens the address of the invitation once more is still signed in, also if the code is refused.
+      // Who opens the address of the invitation again is still signed in, also if the code is refused.
       await later.evaluate(`location.hash = ${JSON.stringify(`#${path.split("#")[1]}`)}`);
       await later.getByLabel("Name").fill("Bob again");
       await later.getByRole("button", { name: "Join" }).click();

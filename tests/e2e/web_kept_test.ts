@@ -144,6 +144,12 @@ browserTest("the page keeps what a person has written, and shows what is the cas
       await ada.locator(".cards a", { hasText: "Plans" }).waitFor();
       await ada.keyboard.press("Enter");
       await sees(ada, "The question");
+      // So is a person, whom one may write to then.
+      await target.createPrincipal({ sub: "zoe", name: "Zoe" });
+      await visit(ada, "search?q=zoe");
+      await ada.getByRole("list", { name: "People" }).getByText("Zoe").waitFor();
+      await ada.getByRole("searchbox", { name: "Search" }).press("Enter");
+      await ada.getByLabel("Message Zoe").waitFor();
     });
 
     await t.step("who writes far above the end sees that", async () => {

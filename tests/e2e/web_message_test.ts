@@ -393,6 +393,16 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await eventually(async () => assert.equal(await composer.inputValue(), "Done 🎉 "));
       for (const name of [":heart:", ":+1:", ":white_check_mark:"]) await composer.pressSequentially(name);
       await eventually(async () => assert.equal(await composer.inputValue(), "Done 🎉 ❤️ 👍 ✅ "));
+    });
+    await t.step("a room is linked by its name", async () => {
+      const { name } = await target.call(ada, "GET", `/v1/rooms/${roomId}`);
+      await composer.fill("");
+      await composer.pressSequentially(`see #${name.slice(0, 3).toLowerCase()}`);
+      await page.getByRole("option", { name: `#${name}` }).waitFor();
+      await page.keyboard.press("Enter");
+      await eventually(async () =>
+        assert.equal(await composer.inputValue(), `see [#${name}](${target.baseUrl}/#/rooms/${roomId}) `)
+      );
       await composer.fill("");
     });
     await t.step(

@@ -71,6 +71,7 @@ browserTest("every page fits a narrow screen", async () => {
     ["admin/holds", "No hold is in force."],
     ["admin/retention", "Rooms may store messages for fewer days."],
     ["admin/connections", "No servers."],
+    ["admin/usage", "Stored files"],
     ["admin/audit", "webhook.create"],
     ["admin/api", "action.invoke"],
     [`rooms/${roomId}`, "1 reply"],

@@ -1,5 +1,6 @@
 // What newcomers see first: where to go, what happened, and all of it on a phone.
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import type { Locator } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
@@ -182,6 +183,10 @@ browserTest("newcomers see what to do and what happened, also on a phone", async
       await page.getByLabel("Find by title").fill("seed");
       await untilGone(page.getByRole("link", { name: "Page 1" }));
       assert.match(await page.locator(".rows li").innerText(), /^Seeds/);
+      const buffer = Buffer.from("# Weeds\n\nAll of them.\n");
+      await page.getByLabel("Import Markdown").setInputFiles({ name: "old.md", mimeType: "text/markdown", buffer });
+      await page.getByRole("heading", { name: "Weeds", level: 1 }).waitFor();
+      await page.getByText("All of them.").waitFor();
     });
     await t.step("the description of a task is formatted, and its Markdown is edited", async () => {
       const task = await post(ada, "/v1/collaboration/tasks", { roomId, title: "Sow", description: TEXT });

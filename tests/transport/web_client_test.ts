@@ -146,6 +146,7 @@ Deno.test("emoji are found by the names of the server and by everyday words", ()
       ["check", "✅", "check"],
       ["smile", "😄", "smile"],
       ["kiwi", "🥝", "kiwifruit"],
+      ["smi", "😃", "smiley"],
     ] as const
   ) assert.deepEqual(first(typed), { emoji, name }, typed);
   assert.equal(first("")?.emoji, "👍");

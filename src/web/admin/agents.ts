@@ -30,6 +30,8 @@ type Budget = {
 };
 
 const PATH = "v1/collaboration/agents";
+const MODELS = "v1/collaboration/ai/models";
+const MODELS_ID = "model-names";
 const BUDGETS = "v1/collaboration/ai/budgets";
 
 export function Agents(): VNode {
@@ -77,6 +79,13 @@ export function Agents(): VNode {
   `;
 }
 
+/** Those that can be called; another one may be added later. */
+function ModelNames(): VNode {
+  const { items } = useList(async () => (await get<{ items: { id: string; kind: string }[] }>(MODELS)).items);
+  const names = items?.filter(({ kind }) => kind === "chat").map(({ id }) => id) ?? [];
+  return html`<datalist id=${MODELS_ID}>${names.map((id) => html`<option key=${id} value=${id}></option>`)}</datalist>`;
+}
+
 function openForm(agent: Agent | undefined, onSaved: () => void): void {
   const words = (value: unknown): string[] => String(value ?? "").split(/[\s,]+/).filter((one) => one !== "");
   openDialog(() =>
@@ -101,8 +110,9 @@ function openForm(agent: Agent | undefined, onSaved: () => void): void {
           ""} /></label>
         <label>Handle <input name="handle" maxlength="64" pattern="[a-z0-9._\\-]+" defaultValue=${agent?.handle ??
           ""} placeholder="helper" /></label>
-        <label>Model <input name="model" defaultValue=${agent?.model ??
+        <label>Model <input name="model" list=${MODELS_ID} defaultValue=${agent?.model ??
           ""} placeholder="the default of the gateway" /></label>
+        <${ModelNames} />
         <label>Instructions <textarea name="instructions" rows="5" defaultValue=${agent?.instructions ??
           ""}></textarea></label>
         <label>Operations it may call <input name="tools" defaultValue=${agent?.tools.join(" ") ??

@@ -12,6 +12,7 @@ import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts"
 import { download } from "../part/download.ts";
 import { useFound } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
+import { readableId } from "../room/names.ts";
 
 type Entry = {
   id: string;
@@ -56,7 +57,7 @@ export function Audit(): VNode {
     <ul class="rows">${(page?.items ?? []).map((entry) =>
       html`
         <li key=${entry.id}>
-          <div><b>${entry.operation}${entry.resourceId === null ? "" : ` ${entry.resourceId}`}</b>
+          <div><b title=${entry.resourceId}>${entry.operation} <bdi>${readableId(entry.resourceId ?? "")}</bdi></b>
           <small class="dim">${fullTimeOf(entry.at)}, <a href=${hrefOf(["admin", "audit"], {
             by: entry.actorId,
           })}><bdi>${nameOf(entry.actorId)}</bdi></a>${detailsOf(entry)}</small></div>
@@ -69,7 +70,7 @@ export function Audit(): VNode {
 }
 
 function detailsOf({ onBehalfOf, via, ip, changes }: Entry): string {
-  const fields = Object.entries(changes).map(([name, value]) => value === null ? name : `${name} ${value}`);
+  const fields = Object.entries(changes).map(([name, value]) => value === null ? name : `${name} ${readableId(value)}`);
   const parts = [
     ...onBehalfOf === null ? [] : [`agent of ${nameOf(onBehalfOf)}`],
     `by ${via}${ip === null ? "" : ` from ${ip}`}`,

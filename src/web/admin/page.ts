@@ -21,6 +21,7 @@ import { Principals } from "./principals.ts";
 import { Retention } from "./retention.ts";
 import { SearchAdmin } from "./search.ts";
 import { Skills } from "./skills.ts";
+import { Usage } from "./usage.ts";
 import { Transfers } from "./transfers.ts";
 import { Webhooks } from "./webhooks.ts";
 
@@ -40,6 +41,7 @@ const TABS: readonly (readonly [path: string, label: string, view: ComponentType
   ["erasures", "Erasures", Erasures],
   ["holds", "Legal holds", Holds],
   ["retention", "Retention", Retention],
+  ["usage", "Usage", Usage],
   ["audit", "Audit", Audit],
   ["api", "Any operation", Operations],
 ];

@@ -14,6 +14,7 @@ import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
+import { readableId } from "../room/names.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { type Approval, approvals, openRuns, readRun, type Run, runs, type Step, texts } from "./runs.ts";
 
@@ -94,14 +95,15 @@ function Arguments({ input }: { input: string }): VNode | null {
     return input === "" ? null : html`<pre tabindex="0">${input}</pre>`;
   }
   return html`
-    <dl>${fields.map(([name, value]) =>
-      html`
+    <dl>${fields.map(([name, value]) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+      return html`
         <dt key=${name}>${name}</dt>
         <dd>
-          <pre tabindex="0">${typeof value === "string" ? value : JSON.stringify(value, null, 2)}</pre>
+          <pre tabindex="0" title=${text}>${name.endsWith("Id") ? readableId(text) : text}</pre>
         </dd>
-      `
-    )}</dl>
+      `;
+    })}</dl>
   `;
 }
 

@@ -1,10 +1,11 @@
 // Documents: the list, and the one that is open.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
+import { post } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
-import { useLatest } from "../core/notice.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
@@ -42,6 +43,9 @@ function List({ roomId, isEditable }: { roomId: string | undefined; isEditable: 
           <p
             class="row"><button type="button" class="primary" onClick=${() =>
               openNew(roomId)}><${Icon} name="add" />New document</button>
+            <label class="button">Import Markdown<input type="file" accept=".md,.markdown,.txt,text/markdown,text/plain"
+              class="hidden-input" onChange=${({ target }: Event) =>
+                importFile(target as HTMLInputElement, roomId)} /></label>
             <button type="button" onClick=${() => openDeleted(roomId)}>Deleted</button></p>
         `
         : null}
@@ -81,6 +85,19 @@ function Branch(
       html`<${Branch} key=${child.id} document=${child} all=${all} depth=${depth + 1} hasRoom=${hasRoom} />`
     )}
   `;
+}
+
+/** Opens a document with the text of a file; its title is the first heading, or else the name of the file. */
+function importFile(field: HTMLInputElement, roomId: string | undefined): void {
+  const [file] = field.files ?? [];
+  field.value = "";
+  if (file === undefined) return;
+  void attempt(async () => {
+    const markdown = await file.text();
+    const title = /^#{1,6} /m.test(markdown) ? {} : { title: file.name.replace(/\.\w+$/, "").slice(0, 200) };
+    const { id } = await post<Document>(`${DOCUMENTS}/import`, { markdown, ...title, roomId });
+    go(["documents", id]);
+  });
 }
 
 function openDeleted(roomId: string | undefined): void {

@@ -1,18 +1,21 @@
-// Completion of what is typed: names after an @ (members of the room, groups, and @all), emoji after a colon, commands after a slash.
+// Completion of what is typed: names after an @ (members of the room, groups, and @all), rooms after a #, emoji after a colon,
+// commands after a slash.
 import type { RefObject, VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
-import { get } from "../core/api.ts";
+import { addressOf, get } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { addPeople, readPeople } from "../core/people.ts";
 import type { Group, Member, Page, Person, Room } from "../core/resources.ts";
 import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
+import { hrefOf } from "../core/route.ts";
+import { roomList } from "../room/rooms.ts";
 import { replaceText } from "./format_keys.ts";
 import { isWithinWord } from "./markdown.ts";
 
-/** `text` is what is written; `id` is a principal with a picture. */
-type Choice = { id: string; text: string; name: string };
+/** `text` is what is written, and shown unless there is a hint; `id` is a principal with a picture. */
+type Choice = { id: string; text: string; name: string; hint?: string };
 type Open = { choices: readonly Choice[]; at: number; pick: (choice: Choice) => void };
 
 const SHOWN_MAX = 6;
@@ -20,6 +23,9 @@ const LIST_ID = "suggestions";
 const MEMBERS_MAX = 200;
 const TYPED = /@([\p{L}\p{N}._-]{0,40})$/u;
 const TYPED_EMOJI = /(?:^|\s):([a-z0-9_+-]{2,40})(:?)$/;
+
+/** Not the mark of a heading. */
+const TYPED_ROOM = /(?:^|\s)#([\p{L}\p{N}][\p{L}\p{N}._-]{0,40})$/u;
 
 /** The list that is open; one at a time. */
 const open = signal<Open | undefined>(undefined);
@@ -40,6 +46,10 @@ export function Completion({ room, text, box, onPick }: {
     if (emoji !== undefined) {
       const start = caret - emoji.length - 1 - (colon?.length ?? 0);
       return offer(emojiChoices(emoji), start, colon === ":" ? emoji : undefined);
+    }
+    const roomPart = TYPED_ROOM.exec(before)?.[1];
+    if (roomPart !== undefined) {
+      return offer(Promise.resolve(roomChoices(roomPart.toLowerCase())), caret - roomPart.length - 1);
     }
     const typed = TYPED.exec(before)?.[1]?.toLowerCase();
     if (typed === undefined || isWithinWord(before, before.length - typed.length - 1)) {
@@ -95,7 +105,7 @@ export function Completion({ room, text, box, onPick }: {
             event.preventDefault();
             shown.pick(choice);
           }}>${choice.id === "" ? null : html`<${Avatar} id=${choice.id} isSmall />`}<b>${choice
-            .name}</b> <span class="dim">${choice.text}</span></li>
+            .name}</b> <span class="dim">${choice.hint ?? choice.text}</span></li>
       `
     )}</ul>
   `;
@@ -118,6 +128,17 @@ async function readCommandChoices(roomId: string, typed: string): Promise<Choice
 async function emojiChoices(typed: string): Promise<Choice[]> {
   const { findEmoji } = await import("./emoji_grid.ts");
   return findEmoji(typed).map(({ emoji, name }) => ({ id: "", text: emoji, name }));
+}
+
+/** Links to rooms of the caller. */
+function roomChoices(typed: string): Choice[] {
+  return roomList.value.filter((room) => room.kind !== "direct" && ` ${room.name.toLowerCase()}`.includes(` ${typed}`))
+    .map(({ id, name, topic }) => ({
+      id: "",
+      text: `[#${name.replaceAll(/[[\]\\]/g, "\\$&")}](${addressOf(hrefOf(["rooms", id]))})`,
+      name: `#${name}`,
+      hint: topic ?? "",
+    }));
 }
 
 /** Handles a key for the open list; returns whether it did. */

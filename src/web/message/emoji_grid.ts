@@ -29,15 +29,16 @@ function orderedEmoji(): [emoji: string, names: string[]][] {
   return [...common, ...rest];
 }
 
-/** Emoji with a name that begins so, or a word of it; those whose name is just this come first. */
+/** Emoji with a name that is this, then those with one that begins so, then those with one that has a word that does. */
 export function findEmoji(typed: string): Found[] {
   const part = typed.trim().toLowerCase().replaceAll(/\s+/g, "_");
   const begins = (name: string): boolean => ["_", "-"].some((gap) => `${gap}${name}`.includes(`${gap}${part}`));
   const found = all.flatMap(([emoji, names]) => {
-    const name = names.find((one) => one === part) ?? names.find(begins);
+    const name = names.find((one) => one === part) ?? names.find((one) => one.startsWith(part)) ?? names.find(begins);
     return name === undefined ? [] : [{ emoji, name }];
   });
-  return found.toSorted((a, b) => Number(b.name === part) - Number(a.name === part));
+  const rankOf = ({ name }: Found): number => Number(name === part) + Number(name.startsWith(part));
+  return found.toSorted((a, b) => rankOf(b) - rankOf(a));
 }
 
 export default function Grid({ onPick }: { onPick: (emoji: string) => void }): VNode {

@@ -30,6 +30,7 @@ const FORMATS: readonly Entry[] = [
   ["List", "- text, or 1. text"],
   ["Link", "[text](address), or paste an address on selected text"],
   ["Mention a person, or everybody", "@name, or @all"],
+  ["Link to a room", "#name"],
   ["Emoji", ":name:"],
   ["Command", "/ at the beginning"],
 ];

@@ -45,7 +45,9 @@ export function usePages<Page extends Part>(load: (cursor?: string) => Promise<P
     const next = await load(cursor);
     // What was read again meanwhile may end elsewhere.
     setPage((shown) =>
-      shown === undefined || shown.nextCursor !== cursor ? shown : { ...next, items: [...shown.items, ...next.items] }
+      shown === undefined || shown.nextCursor !== cursor
+        ? shown
+        : { ...shown, ...next, items: [...shown.items, ...next.items] }
     );
   };
   return { page, setPage, read, more: cursor === undefined ? undefined : () => void attempt(readOn) };

@@ -8,7 +8,7 @@ import { attempt, useLatest } from "../core/notice.ts";
 import { addPeople, online } from "../core/people.ts";
 import { route } from "../core/route.ts";
 import type { Principal } from "../core/resources.ts";
-import { isGuest, me, myId } from "../core/session.ts";
+import { isAdmin, isGuest, me, myId } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import { openDirectWith, usePrincipals } from "../room/create.ts";
@@ -51,6 +51,7 @@ function Directory(): VNode {
       </li>`
         )}</ul>
         ${note}
+        ${isAdmin() ? html`<p><a class="button" href="#/admin/invitations">Invite people</a></p>` : null}
       </div>
     </div>
   `;

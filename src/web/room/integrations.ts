@@ -9,6 +9,7 @@ import { useList } from "../part/list.ts";
 import { Menu } from "../part/menu.ts";
 import { Placeholder } from "../part/place.ts";
 import { showOnce } from "../part/shown_once.ts";
+import { MessageFilters } from "./filters.ts";
 
 type Hook = { id: string; displayName: string; signed: boolean; enabled: boolean; responsibleId: string };
 type NewHook = { path: string; signingSecret: string | null };
@@ -40,6 +41,7 @@ function Integrations({ room }: { room: Room }): VNode {
       <ul class="rows">${commands.items?.map((command) =>
         html`<${CommandRow} key=${command.id} command=${command} act=${commands.act} />`
       )}</ul>
+      <${MessageFilters} room=${room} />
     </div>
   `;
 }

@@ -153,7 +153,7 @@ function menuOf(room: Room): MenuItem[] {
         onSelect: () =>
           confirmThen(
             "Leave this room?",
-            "You can join public rooms again at any time.",
+            room.visibility === "public" ? "You can join it again at any time." : "A member has to add you again.",
             "Leave",
             () => leaveRoom(room.id),
           ),

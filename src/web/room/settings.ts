@@ -5,6 +5,7 @@ import { html } from "../core/html.ts";
 import type { Room, RoomSettings } from "../core/resources.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
 import { openIntegrations } from "./integrations.ts";
+import { openRoomMemory } from "./memory.ts";
 import { canModerate, isMuted, patchRoom, updateSettings } from "./rooms.ts";
 
 const VISIBILITIES = { public: "everybody in the team", private: "only its members" };
@@ -38,11 +39,12 @@ export function openRoomSettings(room: Room): void {
         <option value="all">mentions, replies and direct messages</option>
         <option value="mentions">mentions only</option>
         <option value="none">nothing</option></select></label>
-      ${
+      <p class="row"><button type="button" onClick=${() => openRoomMemory(room)}>What agents know</button>
+        ${
       canModerate(room)
-        ? html`<p class="row"><button type="button" onClick=${() => openIntegrations(room)}>Integrations</button></p>`
+        ? html`<button type="button" onClick=${() => openIntegrations(room)}>Integrations</button>`
         : null
-    }
+    }</p>
       ${
       isOwner
         ? html`<p class="row">

@@ -6,11 +6,15 @@ import { dateText, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { goBack, hrefOf, replaceRoute, route } from "../core/route.ts";
-import type { Message, Person, Room } from "../core/resources.ts";
+import { attempt } from "../core/notice.ts";
+import type { Message, Page, Person, Principal, Room } from "../core/resources.ts";
+import { isGuest, myId } from "../core/session.ts";
 import { plainText } from "../message/plain_text.ts";
+import { Avatar } from "../part/avatar.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { useFound } from "../part/list.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
+import { openDirectWith } from "../room/create.ts";
 import { isMuted, roomList, roomName, rooms } from "../room/rooms.ts";
 import { RoomIcon } from "../room/sidebar.ts";
 import { FILTER_NAMES, FilterBar, type Filters, TYPES } from "./filters.ts";
@@ -27,9 +31,11 @@ type Result = {
   event?: Titled & { startAt: string };
 };
 /** `key` is what was searched for. */
-type Found = { key: string; items: Result[]; nextCursor: string | null; senders?: Person[] };
+type Found = { key: string; items: Result[]; nextCursor: string | null; senders?: Person[]; people?: Principal[] };
 
 const ROOMS_MAX = 5;
+const PEOPLE_MAX = 3;
+const ELSE_TEXT = "Nothing else was found.";
 const SNIPPET = { before: 60, length: 260 };
 /** Characters for private use, around a match. */
 const MATCH = { start: "\ue000", end: "\ue001" };
@@ -72,7 +78,7 @@ export default function SearchPage(): VNode {
         openWanted();
       }}>
         <${Icon} name="search" />
-        <input ref=${box} type="search" value=${q} maxlength="500" placeholder="Name of a room, or words of a message, document, task or event"
+        <input ref=${box} type="search" value=${q} maxlength="500" placeholder="Name of a room or person, or words of a message, document, task or event"
           aria-label="Search" onInput=${(event: InputEvent) => {
             isWanted.current = false;
             set({ q: (event.target as HTMLInputElement).value });
@@ -86,7 +92,7 @@ export default function SearchPage(): VNode {
       ${isEmpty
         ? html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`
         : html`<${Results} q=${q} filters=${filters} emptyText=${
-          found.length > 0 ? "Nothing else was found." : "Nothing was found."
+          found.length > 0 ? ELSE_TEXT : "Nothing was found."
         } onShown=${(key: string) => {
           shown.current = key;
           openWanted();
@@ -117,6 +123,34 @@ function Rooms({ found }: { found: readonly Room[] }): VNode | null {
   `;
 }
 
+/** A link opens the conversation with a person. */
+function People({ people }: { people: readonly Principal[] }): VNode {
+  return html`
+    <ul class="cards" aria-label="People">${people.map(({ id, displayName, handle }) =>
+      html`
+        <li
+          key=${id}><a class="person-link" href=${hrefOf(["people", id])} onClick=${(event: Event) => {
+            event.preventDefault();
+            void attempt(() => openDirectWith(id));
+          }}><${Avatar} id=${id} isSmall hasPresence /><span dir="auto">${displayName} ${handle === null
+            ? null
+            : html`<bdi class="dim">@${handle}</bdi>`}</span></a></li>
+      `
+    )}</ul>
+  `;
+}
+
+/** Those with this in their name with whom the caller has no conversation, which is among the rooms. */
+async function findPeople(q: string): Promise<Principal[]> {
+  if (isGuest()) return [];
+  const known = new Set(
+    roomList.value.map(({ direct }) => direct?.principals).filter((all) => all?.length === 2)
+      .flatMap((all) => all?.map(({ id }) => id) ?? []),
+  );
+  const { items } = await get<Page<Principal>>("v1/collaboration/principals", { q, limit: PEOPLE_MAX });
+  return items.filter(({ id, disabled, kind }) => !disabled && kind !== "service" && id !== myId() && !known.has(id));
+}
+
 function keyOfSearch(q: string, filters: Filters): string {
   return JSON.stringify([q, filters]);
 }
@@ -142,11 +176,14 @@ function Results(
 ): VNode {
   const { page, read, more } = useFound(keyOfSearch(q, filters), (cursor) => search(q, filters, cursor));
   useEffect(() => void (page !== undefined && onShown(page.key)), [page]);
-  const { items } = page ?? {};
+  const { items, people = [] } = page ?? {};
+  const found = people.length === 0 ? null : html`<${People} people=${people} />`;
   if (items === undefined || items.length === 0) {
-    return html`<${Placeholder} items=${items} read=${read} text=${emptyText} />`;
+    const text = people.length > 0 ? ELSE_TEXT : emptyText;
+    return html`${found}<${Placeholder} items=${items} read=${read} text=${text} />`;
   }
   return html`
+    ${found}
     <ul class="cards">${items.map((result) => html`<${ResultCard} key=${keyOf(result)} result=${result} />`)}</ul>
     ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
   `;
@@ -199,6 +236,8 @@ function titledOf(
 
 async function search(q: string, filters: Filters, cursor?: string): Promise<Found> {
   const { room, sender, type, since, until } = filters;
+  // Who is not found is still in the list of people.
+  const people = cursor === undefined && Object.keys(filters).length === 0 ? findPeople(q).catch(() => []) : undefined;
   const found = await get<Omit<Found, "key">>("v1/search", {
     q,
     roomId: room,
@@ -210,7 +249,7 @@ async function search(q: string, filters: Filters, cursor?: string): Promise<Fou
     cursor,
   });
   addPeople(found.senders ?? []);
-  return { ...found, key: keyOfSearch(q, filters) };
+  return { ...found, ...people === undefined ? {} : { people: await people }, key: keyOfSearch(q, filters) };
 }
 
 /** A part of a text around the first match, with the matches marked. Ranges are of the text with its formatting. */
