@@ -49,6 +49,14 @@ const REFUSALS: Readonly<Record<string, (number: number, body: ModelCall["body"]
       : undefined,
   "strict": (_number, body) =>
     "stream_options" in body ? problem(422, "stream_options: extra fields not permitted") : undefined,
+  "fixed-temperature": (_number, body) =>
+    "temperature" in body
+      ? problem(400, "Unsupported value: 'temperature' does not support 0 with this model")
+      : undefined,
+  "no-schemas": (_number, body) =>
+    "response_format" in body ? problem(400, "This response_format type is unavailable now") : undefined,
+  "strict-schemas": (_number, body) =>
+    "response_format" in body ? problem(400, "Invalid schema for response_format 'response'") : undefined,
   "no-tools": (_number, body) => "tools" in body ? problem(400, "gemma does not support tools") : undefined,
   "redirect": () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/steal" } }),
   "html": () => new Response("<html>gateway error</html>", { headers: { "content-type": "text/html" } }),

@@ -177,6 +177,11 @@ Deno.test("a parameter that a server refuses is left out of this request and the
     }
     assert.equal(server.calls.filter((call) => call.model === model).length, 3, model);
   }
+  const request = { temperature: 0, responseSchema: { type: "object" } };
+  for (const model of ["fixed-temperature", "no-schemas"]) {
+    assert.equal(textOf((await run(server, model, { models: own, request })).parts), WORDS.join(""), model);
+  }
+  assert.equal((await failure(server, "strict-schemas", { models: own, request })).code, "request_refused");
   // Tools only if they are not what the request is about.
   const tool = { name: "weather", description: "Weather of a city", inputSchema: { type: "object" } };
   const withTools = (...tools: ModelTool[]) => ({ models: own, request: { tools } });

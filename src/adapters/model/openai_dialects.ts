@@ -7,7 +7,7 @@ import { NO_TOOLS } from "./ai_sdk_errors.ts";
 type Body = Record<string, unknown>;
 type Adapt = (body: Body) => Body;
 /** What an error about a parameter says, and the request without it; `dropsTools`: not for requests that need them. */
-type Adaptation = { refused: RegExp; adapt: Adapt; dropsTools?: boolean };
+type Adaptation = { refused: RegExp; unless?: RegExp; adapt: Adapt; dropsTools?: boolean };
 
 const SERVERS_MAX = 1000;
 const ADAPTATIONS: readonly Adaptation[] = [
@@ -19,6 +19,14 @@ const ADAPTATIONS: readonly Adaptation[] = [
   },
   // Usage is estimated then.
   { refused: /stream_options/, adapt: ({ stream_options: _, ...body }) => body },
+  // Models that reason take no other temperature than theirs.
+  { refused: /temperature/, adapt: ({ temperature: _, ...body }) => body },
+  // Without it, the response may still match the schema. A schema that is wrong is an error of the caller.
+  {
+    refused: /response_format|json_schema|structured output/i,
+    unless: /invalid schema/i,
+    adapt: ({ response_format: _, ...body }) => body,
+  },
   { refused: NO_TOOLS, adapt: ({ tools: _, tool_choice: __, ...body }) => body, dropsTools: true },
 ];
 /** In small letters. Of another one it is not known whether the response is whole. */
@@ -76,10 +84,11 @@ export class OpenAiDialects {
   }
 }
 
-function isRefused(thrown: unknown, { refused, dropsTools = false }: Adaptation): boolean {
+function isRefused(thrown: unknown, { refused, unless, dropsTools = false }: Adaptation): boolean {
   const { statusCode = 0, responseBody = "" } = thrown as { statusCode?: number; responseBody?: string };
   // Servers refuse tools with any status.
-  return (statusCode === 400 || statusCode === 422 || dropsTools && statusCode >= 400) && refused.test(responseBody);
+  return (statusCode === 400 || statusCode === 422 || dropsTools && statusCode >= 400) &&
+    refused.test(responseBody) && unless?.test(responseBody) !== true;
 }
 
 /**
