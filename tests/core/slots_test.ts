@@ -134,3 +134,23 @@ Deno.test("who finds no place, not even to wait, is refused by the fault of what
   await Promise.all([bob, other, waiting].map(async (slot) => (await slot)[Symbol.dispose]()));
   assert.equal(slots.load(), 0);
 });
+
+Deno.test("those who have nothing find more places, so that a few who fill them refuse none to them", async () => {
+  const full = (): Error => new Error("full");
+  const slots = new Slots({ total: 1, places: { total: 4, perKey: [3, 2], firstFactor: 2, full } });
+  const ada = await slots.acquire(["team", "ada"]);
+  const waiting = [slots.acquire(["team", "ada"])];
+  await assert.rejects(slots.acquire(["team", "ada"]), /full/);
+  waiting.push(slots.acquire(["team", "bob"]));
+  await assert.rejects(slots.acquire(["team", "bob"]), /full/, "the team has three");
+  for (const name of ["cem", "dan", "eve"]) waiting.push(slots.acquire(["team", name]));
+  assert.throws(() => slots.assertPlace(["team", "fay"]), /full/);
+  waiting.push(slots.acquire(["other", "gus"]));
+  await assert.rejects(slots.acquire(["other", "gus"]), /full/, "all have four");
+  waiting.push(slots.acquire(["third", "hal"]));
+  assert.throws(() => slots.assertPlace(["fourth", "ivy"]), /full/);
+  ada[Symbol.dispose]();
+  slots.assertPlace(["fourth", "ivy"]);
+  await Promise.all(waiting.map(async (slot) => (await slot)[Symbol.dispose]()));
+  assert.equal(slots.load(), 0);
+});

@@ -5,12 +5,13 @@ import { OwnerTally } from "./owner_tally.ts";
 
 /**
  * How many slots there are: in all, and for each key of a level. `places`: how much may run or wait, in the same way, and what is
- * thrown beyond that.
+ * thrown beyond that. For those who have nothing there are `firstFactor` times as many, so that a few who fill the places refuse none
+ * to them.
  */
 type SlotLimits = {
   total?: number;
   perKey?: readonly number[];
-  places?: { total: number; perKey: readonly number[]; full: () => Error };
+  places?: { total: number; perKey: readonly number[]; firstFactor?: number; full: () => Error };
 };
 /** Disposing it ends the work. `hasWaited`: there was none when it was asked for. */
 export type Slot = Disposable & { hasWaited: boolean };
@@ -70,9 +71,10 @@ export class Slots {
   /** Throws if there is no place left, not even one to wait. */
   assertPlace(keys: readonly string[]): void {
     if (this.#places === undefined) return;
-    const { total, perKey, full } = this.#places;
-    const isFull = perKey.some((most, level) => this.load(...keys.slice(0, level + 1)) >= most);
-    if (isFull || this.load() >= total) throw full();
+    const { total, perKey, firstFactor = 1, full } = this.#places;
+    const factor = this.load(...keys) === 0 ? firstFactor : 1;
+    const isFull = perKey.some((most, level) => this.load(...keys.slice(0, level + 1)) >= factor * most);
+    if (isFull || this.load() >= factor * total) throw full();
   }
 
   /** Resolves to a slot; rejects as `assertPlace` throws, and with the signal's reason when that aborts first. */

@@ -1,6 +1,6 @@
 // Routes for uploading and downloading contents, both streamed.
 import { exampleId } from "@/core/id.ts";
-import { type Actor, chargedTo } from "@/core/actor.ts";
+import { type Actor, chargedTo, tenantOfCharged } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { Slots } from "@/core/limit/slots.ts";
@@ -105,18 +105,22 @@ const FILE_CONTENT_DOCUMENT: RouteDocument = {
   responses: CONTENT_RESPONSES,
 };
 
-/** Uploads of a principal and its agents: the runtime has up to a megabyte of each that is read, and less of those that wait. */
-const UPLOADS = { read: 8, sent: 32 };
+/**
+ * Uploads of a principal and its agents: the runtime has up to a megabyte of each that is read, and less of those that wait. A tenant
+ * and a node have places for a few who send all that they may.
+ */
+const UPLOADS = { read: 8, sent: 32, sentOfTenant: 256, sentOfNode: 512 };
 
 function tooMany(): Fault {
-  return new Fault("rate_limited", `At most ${UPLOADS.sent} uploads at the same time`, { retryAfterMs: 1000 });
+  const detail = `Too many uploads at the same time; a principal may have at most ${UPLOADS.sent}`;
+  return new Fault("rate_limited", detail, { retryAfterMs: 1000 });
 }
 
 export function fileRoutes(deps: Deps): Route[] {
   const { files } = deps;
   const uploads = new Slots({
-    perKey: [UPLOADS.read],
-    places: { total: Infinity, perKey: [UPLOADS.sent], full: tooMany },
+    perKey: [Infinity, UPLOADS.read],
+    places: { total: UPLOADS.sentOfNode, perKey: [UPLOADS.sentOfTenant, UPLOADS.sent], firstFactor: 2, full: tooMany },
   });
   return [{
     name: "file.upload",
@@ -188,7 +192,8 @@ async function upload(
   { writer, roomAccess, uploads }: Pick<Deps, "writer" | "roomAccess"> & { uploads: Slots },
   { actor, requestId, signal, request, once }: Upload,
 ): Promise<StoredFile> {
-  using _slot = await uploads.acquire([chargedTo(actor)], signal);
+  const owner = chargedTo(actor);
+  using _slot = await uploads.acquire([tenantOfCharged(owner), owner], signal);
   const query = parseQuery(request, UploadQuery);
   const type = request.headers.get("Content-Type") ?? undefined;
   const isForm = /^multipart\/form-data\b/i.test(type ?? "");

@@ -7,7 +7,7 @@ import { peekStream } from "@/modules/file/stream.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { cpuTimeMs } from "../../cpu_time.ts";
 import { allEnded, until, WAIT_MS } from "../../wait.ts";
-import { openGateway } from "../../harness.ts";
+import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { download, FILES, formOf, listFiles, pngHeader, sha256, upload, uploadForm } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok } from "../fixtures.ts";
 
@@ -374,23 +374,7 @@ Deno.test("an owner has a bounded number of uploads at the same time, of which s
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   let started = 0;
   const rest = Promise.withResolvers<void>();
-  const slow = () => {
-    let isStarted = false;
-    const body = new ReadableStream<Uint8Array>({
-      async pull(controller) {
-        if (isStarted) {
-          await rest.promise;
-          controller.enqueue(new Uint8Array(1));
-          return controller.close();
-        }
-        isStarted = true;
-        started++;
-        controller.enqueue(new Uint8Array(1));
-      },
-    }, { highWaterMark: 0 });
-    return upload(gateway, alice, { name: "slow.bin" }, body, { "content-length": "2" });
-  };
-  const uploads = Array.from({ length: 32 }, slow);
+  const uploads = sendSlowly(gateway, alice, { count: 32, onStart: () => started++, rest: rest.promise });
   await until(() => started === 8, "some are read");
   const refused = await upload(gateway, alice, { name: "more.bin" }, "content");
   assertProblem(refused, 429, "rate_limited");
@@ -400,6 +384,46 @@ Deno.test("an owner has a bounded number of uploads at the same time, of which s
   assert.ok((await allEnded(uploads)).every(({ status }) => status === 201));
   assert.equal((await upload(gateway, alice, { name: "more.bin" }, "content")).status, 201);
 });
+
+Deno.test("uploads of a tenant are bounded, and who has none is not refused for those of a few", async () => {
+  await using gateway = await openGateway();
+  const senders = await Promise.all(Array.from({ length: 8 }, (_, n) => gateway.as(`sender${n}`)));
+  const { bob, carol } = await createCallers(gateway, "bob", "carol");
+  let started = 0;
+  const rest = Promise.withResolvers<void>();
+  const waiting = { onStart: () => started++, rest: rest.promise };
+  const uploads = senders.flatMap((sender) => sendSlowly(gateway, sender, { count: 32, ...waiting }));
+  await until(() => started === 64, "some of each are read");
+  uploads.push(...sendSlowly(gateway, bob, { count: 1, ...waiting }));
+  await until(() => started === 65);
+  assertProblem(await upload(gateway, bob, { name: "more.bin" }, "content"), 429, "rate_limited");
+  assert.equal((await upload(gateway, carol, { name: "first.bin" }, "content")).status, 201);
+  rest.resolve();
+  assert.ok((await allEnded(uploads)).every(({ status }) => status === 201));
+});
+
+type SlowUploads = { count: number; onStart: () => void; rest: Promise<void> };
+
+/** Uploads of two bytes, the second of which is sent when `rest` resolves. */
+function sendSlowly(
+  gateway: Harness,
+  caller: Caller,
+  { count, onStart, rest }: SlowUploads,
+): ReturnType<typeof upload>[] {
+  return Array.from({ length: count }, () => {
+    let isStarted = false;
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        if (isStarted) await rest;
+        else onStart();
+        controller.enqueue(new Uint8Array(1));
+        if (isStarted) controller.close();
+        isStarted = true;
+      },
+    }, { highWaterMark: 0 });
+    return upload(gateway, caller, { name: "slow.bin" }, body, { "content-length": "2" });
+  });
+}
 
 Deno.test("file.upload with an Idempotency-Key stores a file once, also if the response is lost", async () => {
   await using gateway = await openGateway();
