@@ -22,7 +22,7 @@ export function resolveTiming({ start, end, durationMinutes }: TimingInput, befo
     throw invalidField("/durationMinutes", "end and durationMinutes are mutually exclusive");
   }
   const from = start === undefined ? before : parseWhen(start, "/start");
-  if (from === undefined) throw invalidField("/start", "needed");
+  if (from === undefined) throw invalidField("/start", "required");
   const { start_local, time_zone } = from;
   const isAllDay = time_zone === null;
   if (end !== undefined) {

@@ -127,7 +127,7 @@ export class CalendarService {
     const { items, truncated } = await this.#listItems(context, query, from, to);
     const keyOf = ({ startAt, id, occurrence }: ListItem): [string, string, string] => [iso(startAt), id, occurrence];
     const remaining = after === undefined ? items : items.filter((item) => keyOf(item).join(" ") > after);
-    const page = this.#deps.cursors.page(remaining.slice(0, limit + 1), limit, bind, keyOf, ({ present }) => present());
+    const page = this.#deps.cursors.page(remaining, limit, bind, keyOf, ({ present }) => present());
     return { ...page, truncated };
   }
 

@@ -152,7 +152,7 @@ export class SearchService {
     const degradedReason = isCaughtUp && isComplete ? reasonFor(request.mode, reason) : "index_incomplete";
 
     const key = (hit: Hit) => request.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
-    const page = cursors.page(hits.slice(0, limit + 1), limit, bind, key, (hit) => hit);
+    const page = cursors.page(hits, limit, bind, key, (hit) => hit);
     const items = await this.#results(actor, search, request.context, page.items);
     return {
       items,
