@@ -200,3 +200,16 @@ export function notVisible(what: string): Fault {
 export function invalidField(pointer: string, detail: string): Fault {
   return Fault.forField(pointer, "invalid", detail);
 }
+
+/** Throws a 422 that names each of the ids, a list at `pointer` of the input, that was not found. */
+export function assertAllFound(
+  ids: readonly string[],
+  found: ReadonlySet<string>,
+  pointer: string,
+  detailOf: (id: string) => string,
+): void {
+  const errors = ids.flatMap((id, at) =>
+    found.has(id) ? [] : [{ pointer: `${pointer}/${at}`, code: "not_found", detail: detailOf(id) }]
+  );
+  if (errors.length > 0) throw Fault.forFields(errors);
+}

@@ -157,3 +157,20 @@ export function principalStream(principalId: string): string {
 export function principalOfStream(stream: string): string | undefined {
   return stream.startsWith(PRINCIPAL_PREFIX) ? stream.slice(PRINCIPAL_PREFIX.length) : undefined;
 }
+
+/** Who changes something: a caller, or the gateway itself in a tenant. */
+type EventSource = Actor | { tenantId: string };
+
+/** An event on the stream of a room. */
+export function roomEvent(by: EventSource, roomId: string, type: string, data: unknown): EventDraft {
+  return eventOn(roomStream(roomId), by, type, data);
+}
+
+/** An event on the stream of a principal. */
+export function principalEvent(by: EventSource, principalId: string, type: string, data: unknown): EventDraft {
+  return eventOn(principalStream(principalId), by, type, data);
+}
+
+function eventOn(stream: string, by: EventSource, type: string, data: unknown): EventDraft {
+  return { tenantId: by.tenantId, stream, type, actor: "principalId" in by ? by : undefined, data };
+}

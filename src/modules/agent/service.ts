@@ -1,7 +1,7 @@
 // The configuration of agents. An agent is a principal that its owner or an admin configures.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent, principalStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -182,13 +182,7 @@ export class AgentService {
   ): Promise<void> {
     const data = { agentId: row.id, version: isDeleted ? null : row.version, paused: row.is_paused === 1 };
     const ids = [...new Set([row.id, row.owner_id ?? row.id])];
-    await tx.emit(...ids.map((id) => ({
-      tenantId: row.tenant_id,
-      stream: principalStream(id),
-      type: "agent.updated",
-      actor,
-      data,
-    })));
+    await tx.emit(...ids.map((id) => principalEvent(actor, id, "agent.updated", data)));
   }
 
   #present(actor: Actor, row: NamedAgentRow | undefined): Agent {

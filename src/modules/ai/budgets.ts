@@ -1,7 +1,7 @@
 // Budgets of AI: what a step may cost at most is reserved before it, of all budgets that apply, and settled with it.
 import { compareText } from "@/core/text/text.ts";
 import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/time/clock.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { withoutUndefined } from "@/core/patch.ts";
@@ -190,12 +190,7 @@ export class Budgets {
         if (!await budgets.markExhausted(tenantId, window, iso(now))) continue;
         const data = { scope, subjectId: subjectId === "" ? null : subjectId, period, endAt: iso(endOf(period, now)) };
         const ids = [principalId, setBy].filter((id) => id !== undefined);
-        await tx.emit(...[...new Set(ids)].map((id) => ({
-          tenantId,
-          stream: principalStream(id),
-          type: "budget.exhausted",
-          data,
-        })));
+        await tx.emit(...[...new Set(ids)].map((id) => principalEvent({ tenantId }, id, "budget.exhausted", data)));
       }
     });
     const [first] = by;

@@ -1,7 +1,7 @@
 // Reminders, and the meetings of series: each event has one waiting job, for what is due next. The job does what is due and enqueues
 // the next one in the same commit, so that no reminder is lost or sent twice.
 import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event/event.ts";
+import { type EventDraft, principalEvent } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
@@ -109,12 +109,10 @@ function reminderEvent(
   { occurrence, minutesBefore }: DueReminder,
   principalId: string,
 ): EventDraft {
-  return {
-    tenantId: event.row.tenant_id,
-    stream: principalStream(principalId),
-    type: "calendar.event.reminder",
-    data: { event: presentEntry(event, { principalId, level: "full" }, occurrence), minutesBefore },
-  };
+  return principalEvent({ tenantId: event.row.tenant_id }, principalId, "calendar.event.reminder", {
+    event: presentEntry(event, { principalId, level: "full" }, occurrence),
+    minutesBefore,
+  });
 }
 
 /** When the meeting of a series is that of its next occurrence. */

@@ -1,6 +1,6 @@
 // Actions: a reader uses a button, a select or a form of a message, and its sender responds.
 import type { Element } from "@/core/interaction/element.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { checkValues, type FormValues } from "@/core/interaction/form.ts";
 import type { ActionTarget, Responder } from "@/core/interaction/interaction.ts";
@@ -103,12 +103,8 @@ function eventOf(
   { value, values }: Given,
   { principalId }: Responder,
 ): NonNullable<Draft["event"]> {
-  return ({ id, expiresAt }) => ({
-    tenantId: actor.tenantId,
-    stream: principalStream(principalId),
-    type: "action.invoked",
-    actor,
-    data: {
+  return ({ id, expiresAt }) =>
+    principalEvent(actor, principalId, "action.invoked", {
       id,
       roomId: message.roomId,
       messageId: message.id,
@@ -117,6 +113,5 @@ function eventOf(
       values,
       callerId: actor.principalId,
       expiresAt,
-    },
-  });
+    });
 }

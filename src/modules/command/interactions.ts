@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { type EventDraft, principalStream } from "@/core/event/event.ts";
+import { type EventDraft, principalEvent } from "@/core/event/event.ts";
 import { Fault, notFound, RetryTransaction } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Interaction, InteractionResponse, Responder } from "@/core/interaction/interaction.ts";
@@ -240,13 +240,16 @@ export class Interactions {
   async #follow(tx: Tx, row: InteractionRow, actor: Actor, response: Response): Promise<void> {
     const { tenant_id: tenantId, id, kind, name } = row;
     await new InteractionStore(tx.db).setResponse(tenantId, id, JSON.stringify(response));
-    await tx.emit({
-      tenantId,
-      stream: principalStream(row.caller_id),
-      type: "interaction.responded",
-      actor,
-      data: { id, kind, roomId: row.room_id, name, messageId: row.message_id, response },
-    });
+    await tx.emit(
+      principalEvent(actor, row.caller_id, "interaction.responded", {
+        id,
+        kind,
+        roomId: row.room_id,
+        name,
+        messageId: row.message_id,
+        response,
+      }),
+    );
   }
 
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {

@@ -1,6 +1,6 @@
 // Updates of everything but the content: title, parent, room, lock, state, and the readers of private documents.
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { principalStream, roomStream } from "@/core/event/event.ts";
+import { principalEvent, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion, jsonOf } from "@/core/patch.ts";
@@ -136,13 +136,9 @@ export class DocumentUpdater {
       // The agents of a removed principal lose access as well.
       const after = new Set(await documents.audience(row.tenant_id, id));
       await tx.emit(
-        ...before.filter((reader) => !after.has(reader)).map((reader) => ({
-          tenantId: row.tenant_id,
-          stream: principalStream(reader),
-          type: "document.deleted",
-          actor,
-          data: { documentId: id, roomId: null, reason: "unshared" },
-        })),
+        ...before.filter((reader) => !after.has(reader)).map((reader) =>
+          principalEvent(actor, reader, "document.deleted", { documentId: id, roomId: null, reason: "unshared" })
+        ),
       );
     });
   }

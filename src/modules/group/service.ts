@@ -1,8 +1,8 @@
 // Groups of people: administrators manage them, members of the tenant read them, and guests those that they are in.
 import { type Actor, isGuest } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event/event.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { type EventDraft, principalEvent } from "@/core/event/event.ts";
+import { assertAllFound, Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion, withoutUndefined } from "@/core/patch.ts";
@@ -246,15 +246,11 @@ async function assertNameFree(groups: GroupStore, tenantId: string, id: string, 
 /** Throws unless all of these exist and are people: agents and services act for somebody, and are mentioned by themselves. */
 async function assertPeople(groups: GroupStore, tenantId: string, ids: readonly string[]): Promise<void> {
   const people = await groups.filterPeople(tenantId, ids);
-  const errors = ids.flatMap((id, at) =>
-    people.has(id) ? [] : [{ pointer: `/principalIds/${at}`, code: "not_found", detail: `No person ${id}` }]
-  );
-  if (errors.length > 0) throw Fault.forFields(errors);
+  assertAllFound(ids, people, "/principalIds", (id) => `No person ${id}`);
 }
 
 function eventsOf(actor: Actor, type: string, principalIds: readonly string[], data: unknown): EventDraft[] {
-  const { tenantId } = actor;
-  return principalIds.map((id) => ({ tenantId, stream: principalStream(id), type, actor, data }));
+  return principalIds.map((id) => principalEvent(actor, id, type, data));
 }
 
 function present(actor: Actor, row: CountedGroup): Group {

@@ -3,7 +3,7 @@ import { type Actor, hasScope, lowerOf, scopesOf, TENANT_ROLES, type TenantRole 
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent, principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -236,12 +236,11 @@ export class Authenticator {
       await identities.updatePrincipal(tenantId, claims.sub, set);
       const after = { ...row, ...set };
       if (changes.display_name !== undefined) {
-        await tx.emit({
-          tenantId,
-          stream: principalStream(claims.sub),
-          type: "principal.updated",
-          data: { principal: presentPrincipal(after, clock.now()) },
-        });
+        await tx.emit(
+          principalEvent({ tenantId }, claims.sub, "principal.updated", {
+            principal: presentPrincipal(after, clock.now()),
+          }),
+        );
         await tx.enqueue(...this.#deps.jobsOnRename(tenantId, claims.sub));
       }
       tx.signal(principalChanged.create(tenantId, claims.sub));

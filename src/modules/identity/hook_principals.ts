@@ -1,6 +1,6 @@
 // Principals of hooks: each posts in one room, and has no tokens.
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent, principalStream } from "@/core/event/event.ts";
 import { patchedOr } from "@/core/patch.ts";
 import { presentPrincipal } from "./presenter.ts";
 import { IdentityStore, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
@@ -47,11 +47,10 @@ export async function changeProfile(
     updated_at: iso(clock.now()),
   };
   await identities.updatePrincipal(tenantId, id, set);
-  await tx.emit({
-    tenantId,
-    stream: principalStream(id),
-    type: "principal.updated",
-    data: { principal: presentPrincipal({ ...before, ...set }, clock.now()) },
-  });
+  await tx.emit(
+    principalEvent({ tenantId }, id, "principal.updated", {
+      principal: presentPrincipal({ ...before, ...set }, clock.now()),
+    }),
+  );
   tx.signal(principalChanged.create(tenantId, id));
 }

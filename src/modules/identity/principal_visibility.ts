@@ -1,7 +1,7 @@
 // Which principals a caller can see: members of the tenant all but hooks, guests only those they are related to. A hook belongs to
 // a room, and its name may say what the room is about, so only principals that share the room see it.
 import { type Actor, isGuest } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { assertAllFound } from "@/core/fault.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { HOOK_PREFIX, IdentityStore, type IdentityTables, type PrincipalRow } from "./store.ts";
 
@@ -41,10 +41,7 @@ export class PrincipalVisibility {
     if (ids.length === 0) return;
     const rows = await this.filterVisible(viewer, await new IdentityStore(db).principals(viewer.tenantId, ids), db);
     const visible = new Set(rows.map(({ id }) => id));
-    const errors = ids.flatMap((id, index) =>
-      visible.has(id) ? [] : [{ pointer: `${pointer}/${index}`, code: "not_found", detail: `No principal ${id}` }]
-    );
-    if (errors.length > 0) throw Fault.forFields(errors);
+    assertAllFound(ids, visible, pointer, (id) => `No principal ${id}`);
   }
 
   /** Those of the principals that the viewer can see: all; of hooks, and for a guest, only those that are related to it. */

@@ -1,6 +1,6 @@
 // Mentions: whom a message may mention, and which names are in a text.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { assertAllFound, Fault } from "@/core/fault.ts";
 import { MENTION_ALL_HANDLES } from "@/modules/identity/mod.ts";
 import type { GroupMention } from "@/modules/group/mod.ts";
 import {
@@ -42,7 +42,7 @@ export async function assertCanMention(
   if (principalIds.length === 0) return;
   const viewers = [...(await roomAccess.filterViewers(room, principalIds, db)).values()];
   const allowed = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
-  assertKnown(principalIds, allowed, "principalIds", (id) => `No principal ${id} can see the room`);
+  assertAllFound(principalIds, allowed, "/mentions/principalIds", (id) => `No principal ${id} can see the room`);
 }
 
 /**
@@ -65,7 +65,7 @@ export async function addNamedMentions(
   if (ids.length > 0) {
     const groups = await groupsIn(roomAccess, actor, grant.room, "id", ids, options);
     const known = options.known = new Set(groups.map(({ group }) => group.id));
-    assertKnown(ids, known, "groups", (id) => `No group ${id} that can be mentioned`);
+    assertAllFound(ids, known, "/mentions/groups", (id) => `No group ${id} that can be mentioned`);
     for (const one of groups) mentioned.add(one.group.handle, one);
   }
   const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);
@@ -130,19 +130,6 @@ export class MentionedNames {
 /** Those of the names of a text that are looked up. */
 export function lookedUp(names: readonly string[][]): string[][] {
   return names.slice(0, NAMES_MAX);
-}
-
-/** Throws unless all of these ids of a field of `mentions` are known. */
-function assertKnown(
-  ids: readonly string[],
-  known: ReadonlySet<string>,
-  field: string,
-  detailOf: (id: string) => string,
-): void {
-  const errors = ids.flatMap((id, index) =>
-    known.has(id) ? [] : [{ pointer: `/mentions/${field}/${index}`, code: "not_found", detail: detailOf(id) }]
-  );
-  if (errors.length > 0) throw Fault.forFields(errors);
 }
 
 function canMentionAll({ room, role }: SendGrant): boolean {

@@ -1,7 +1,7 @@
 // Notifications: created by any module, stored per principal, marked as read one by one or together.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventActor, type EventDraft, principalStream } from "@/core/event/event.ts";
+import { type EventActor, type EventDraft, principalEvent, principalStream } from "@/core/event/event.ts";
 import { notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { LruMap } from "@/core/lru_map.ts";
@@ -316,7 +316,7 @@ export class NotificationService {
 }
 
 function notificationEvent({ tenantId, principalId }: Recipient, type: string, data: unknown): EventDraft {
-  return { tenantId, stream: principalStream(principalId), type, data };
+  return principalEvent({ tenantId }, principalId, type, data);
 }
 
 function present(row: NotificationRow): Notification {

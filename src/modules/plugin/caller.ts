@@ -2,7 +2,7 @@
 import { Breakers } from "@/core/limit/breaker.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import type { Clock } from "@/core/time/clock.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
@@ -140,7 +140,7 @@ export class PluginCaller {
     if (wasOpen || !this.#breakers.isOpen(key)) return;
     const { tenantId, id: pluginId, createdBy } = plugin;
     log.warn("plugin fails and is not called for 30 s", { tenant: tenantId, plugin: pluginId, code });
-    const event = { tenantId, stream: principalStream(createdBy), type: "plugin.failed", data: { pluginId, code } };
+    const event = principalEvent({ tenantId }, createdBy, "plugin.failed", { pluginId, code });
     void runAsSystem(() => this.#deps.store.write((tx) => tx.emit(event))).catch((cause) => {
       log.warn("publishing the failure of a plugin failed", failureOf(cause));
     });

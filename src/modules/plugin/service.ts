@@ -3,7 +3,7 @@
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { checkValues, type FormValues } from "@/core/interaction/form.ts";
 import { assertScopesExist } from "@/core/known_scopes.ts";
@@ -247,7 +247,7 @@ export class PluginService {
 
   async #emit(tx: Tx, actor: Actor, row: PluginRow, type: PluginEvent): Promise<void> {
     const data = { plugin: this.#present(row) };
-    await tx.emit({ tenantId: row.tenant_id, stream: principalStream(row.created_by), type, actor, data });
+    await tx.emit(principalEvent(actor, row.created_by, type, data));
   }
 
   #assertUsable({ endpoint, transport, events, scopes }: Manifest): void {

@@ -1,7 +1,7 @@
 // Members of rooms: add, join, change roles, leave, remove and ban. Subscriptions end with the commit of a removal.
 import { type Actor, isAtLeast, outranks, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event/event.ts";
+import { type EventDraft, principalStream, roomEvent } from "@/core/event/event.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -9,7 +9,7 @@ import { type IdentityService, type PrincipalRow, resolvePrincipalId } from "@/m
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { isMuted, type RoomAccess, type RoomGrant } from "./room_access.ts";
-import { newRoomData, profileFields, roomEvent } from "./presenter.ts";
+import { newRoomData, profileFields } from "./presenter.ts";
 import { ReadReceiptStore } from "./read_receipt_store.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
 import {

@@ -1,7 +1,7 @@
 // Ownership transfer: when the last enabled owner of a room is disabled, the longest-standing person becomes owner. If none can, the
 // first one that is enabled later does.
 import type { RoomRole } from "@/core/actor.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
+import { type EventDraft, principalStream, roomEvent, roomStream } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -108,6 +108,6 @@ function roleEvents(
   memberCount: number,
 ): EventDraft[] {
   const data = { roomId, principalId, role, memberCount };
-  const event: EventDraft = { tenantId, stream: roomStream(roomId), type: "member.updated", data };
+  const event: EventDraft = roomEvent({ tenantId }, roomId, "member.updated", data);
   return [event, { ...event, stream: principalStream(principalId) }];
 }

@@ -1,7 +1,6 @@
 // Rooms as JSON: the part that events contain, and the part that differs between viewers.
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
-import { type EventDraft, roomStream } from "@/core/event/event.ts";
 import { type Changes, changesBetween, shorten, type Shortened } from "@/core/event/event_data.ts";
 import { presentStatus } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomGrant } from "./room_access.ts";
@@ -127,9 +126,4 @@ export function profileFields(
 ): Pick<Member, "kind" | "handle" | "displayName" | "avatarFileId" | "status" | "disabled"> {
   const { kind, handle, display_name: displayName, avatar_file_id: avatarFileId, is_disabled } = row;
   return { kind, handle, displayName, avatarFileId, status: presentStatus(row, now), disabled: is_disabled === 1 };
-}
-
-export function roomEvent(by: Actor | { tenantId: string }, roomId: string, type: string, data: unknown): EventDraft {
-  const actor = "principalId" in by ? by : undefined;
-  return { tenantId: by.tenantId, stream: roomStream(roomId), type, actor, data };
 }

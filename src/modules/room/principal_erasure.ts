@@ -1,13 +1,13 @@
 // What becomes of the tables when a person is erased.
 import { DELETED_NAME, type ErasedPerson, type PrincipalErasure, WORK_OF_ROOM } from "@/core/erasure.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { principalStream, roomStream } from "@/core/event/event.ts";
+import { principalStream, roomEvent, roomStream } from "@/core/event/event.ts";
 import { truncateText } from "@/core/text/text.ts";
 import { redactEvents } from "@/ports/sql/event_redaction.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { RoomMembers } from "./members.ts";
 import { directRoomName, SEPARATOR } from "./direct_room.ts";
-import { roomChanges, roomEvent } from "./presenter.ts";
+import { roomChanges } from "./presenter.ts";
 import { deleteRoom } from "./room_deletion.ts";
 import { DIRECT_MEMBERS_MAX, NAME_MAX } from "./schema.ts";
 import { type RoomRow, RoomStore, type RoomTables } from "./store.ts";

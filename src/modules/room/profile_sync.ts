@@ -1,7 +1,7 @@
 // Publishes the changed name, handle, picture or status of a principal in its rooms, and that it was disabled or enabled.
 import { nextSlice } from "@/core/caller.ts";
 import type { Clock } from "@/core/time/clock.ts";
-import { roomStream } from "@/core/event/event.ts";
+import { roomEvent, roomStream } from "@/core/event/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { paginate } from "@/core/page.ts";
 import type { Store } from "@/ports/store.ts";
@@ -51,7 +51,7 @@ export class MemberProfileSync {
       await profiles.markPublished(tenantId, principalId, roomId, profile.version);
       const { role, member_count: memberCount } = profile;
       const data = { roomId, principalId, role, memberCount, ...profileFields(profile, this.#clock.now()) };
-      await tx.emit({ tenantId, stream: roomStream(roomId), type: "member.updated", data });
+      await tx.emit(roomEvent({ tenantId }, roomId, "member.updated", data));
     });
   }
 }

@@ -1,14 +1,14 @@
 // Deleted rooms: restorable for 30 days, then purged.
 import { type Actor, isAdmin } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
-import { principalStream, roomStream } from "@/core/event/event.ts";
+import { principalStream, roomEvent, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
 import { type Store, type Transaction, whenTaken } from "@/ports/store.ts";
 import { assertGranted, effectiveRole, type RoomAccess, viewerOf } from "./room_access.ts";
-import { roomChanges, roomEvent } from "./presenter.ts";
+import { roomChanges } from "./presenter.ts";
 import { type RestoreState, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 import type { OwnershipTransfer } from "./ownership_transfer.ts";
 

@@ -1,6 +1,6 @@
 // Settings of members: which messages notify them, what their badge counts, and their favorite rooms.
 import type { Clock } from "@/core/time/clock.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { patchedOr } from "@/core/patch.ts";
@@ -45,13 +45,7 @@ export class RoomSettingsService {
         favorite_order: after.favoriteOrder,
       });
       const data = { roomId: id, settings: after };
-      await tx.emit({
-        tenantId,
-        stream: principalStream(principalId),
-        type: "room_settings.updated",
-        actor,
-        data,
-      });
+      await tx.emit(principalEvent(actor, principalId, "room_settings.updated", data));
       return after;
     });
   }

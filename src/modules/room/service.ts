@@ -1,7 +1,7 @@
 // Rooms: create, list, read, update and archive.
 import type { Actor, RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
+import { type EventDraft, principalStream, roomEvent, roomStream } from "@/core/event/event.ts";
 import { type EventFilterOf, redactFor } from "@/core/event/event_view.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -22,7 +22,7 @@ import {
   withinBounds,
 } from "./room_access.ts";
 import { ownerMissingMessage, type RoomMembers } from "./members.ts";
-import { type CountUnread, newRoomData, profileFields, roomChanges, roomEvent, RoomPresenter } from "./presenter.ts";
+import { type CountUnread, newRoomData, profileFields, roomChanges, RoomPresenter } from "./presenter.ts";
 import {
   AgentPolicy,
   type Room,

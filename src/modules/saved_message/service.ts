@@ -1,7 +1,7 @@
 // Saved messages: references that only who saved them sees, while the message is there and visible to them.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event/event.ts";
+import { type EventDraft, principalEvent, principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -132,22 +132,16 @@ export function reminderJob({ tenant_id: tenantId, id, remind_at: remindAt }: Sa
 }
 
 export function updatedEvent(row: SavedMessageRow): EventDraft {
-  return {
-    tenantId: row.tenant_id,
-    stream: principalStream(row.principal_id),
-    type: "saved_message.updated",
-    data: { savedMessage: presentSaved(row) },
-  };
+  return principalEvent({ tenantId: row.tenant_id }, row.principal_id, "saved_message.updated", {
+    savedMessage: presentSaved(row),
+  });
 }
 
 /** One event for each principal. */
 export function removedEvents(tenantId: string, rows: readonly SavedMessageRow[]): EventDraft[] {
-  return [...Map.groupBy(rows, (row) => row.principal_id)].map(([principalId, own]) => ({
-    tenantId,
-    stream: principalStream(principalId),
-    type: "saved_message.removed",
-    data: { messageIds: own.map((row) => row.message_id) },
-  }));
+  return [...Map.groupBy(rows, (row) => row.principal_id)].map(([principalId, own]) =>
+    principalEvent({ tenantId }, principalId, "saved_message.removed", { messageIds: own.map((row) => row.message_id) })
+  );
 }
 
 export function presentSaved(row: SavedMessageRow): SavedMessage {

@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso } from "@/core/time/clock.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
@@ -81,12 +81,9 @@ export class Reindexer {
       if (source === undefined) {
         const finished: ReindexRow = { ...row, finished_at: iso(clock.now()) };
         await progress.putReindex(finished);
-        await tx.emit({
-          tenantId,
-          stream: principalStream(row.requested_by),
-          type: "search.reindexed",
-          data: { reindex: presentReindex(finished) },
-        });
+        await tx.emit(
+          principalEvent({ tenantId }, row.requested_by, "search.reindexed", { reindex: presentReindex(finished) }),
+        );
         return false;
       }
       const page = await source.entries(tenantId, { after: row.after_id ?? "", limit: BATCH }, tx.db);

@@ -1,6 +1,6 @@
 // Loads tasks for reading and for update, and writes every change: row, activity, events and jobs in one transaction.
 import { type Clock, HOUR_MS, iso } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
+import { type EventDraft, principalStream, roomEvent, roomStream } from "@/core/event/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { type Holds, holdSubjectOf } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
@@ -269,7 +269,7 @@ function diffTasks(was: Task, is: Task): Change[] {
 }
 
 function event(actor: Context["actor"], row: TaskRow, type: string, data: unknown): EventDraft {
-  return { tenantId: row.tenant_id, stream: roomStream(row.room_id), type, actor, data };
+  return roomEvent(actor, row.room_id, type, data);
 }
 
 function notificationOf(row: TaskRow): Omit<NotificationDraft, "kind" | "principalIds"> {

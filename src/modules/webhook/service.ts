@@ -1,7 +1,7 @@
 // Webhooks of a tenant: created, changed, rotated and deleted.
 import { type Actor, chargedId, isAdmin, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventType, principalStream, roomStream } from "@/core/event/event.ts";
+import { type EventType, principalEvent, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -152,13 +152,7 @@ export class WebhookService {
       const webhooks = new WebhookStore(tx.db);
       const row = requireVisible(actor, await webhooks.find(actor.tenantId, id));
       await webhooks.remove(actor.tenantId, id);
-      await tx.emit({
-        tenantId: actor.tenantId,
-        stream: principalStream(row.creator_id),
-        type: "webhook.deleted",
-        actor,
-        data: { webhookId: id },
-      });
+      await tx.emit(principalEvent(actor, row.creator_id, "webhook.deleted", { webhookId: id }));
     });
   }
 
@@ -197,13 +191,11 @@ export class WebhookService {
   async #publish(tx: Tx, context: Context, row: WebhookRow, type: string): Promise<Webhook> {
     const { tenantId } = context.actor;
     const parkedCount = (await new WebhookStore(tx.db).countParked(tenantId, [row.id])).get(row.id) ?? 0;
-    await tx.emit({
-      tenantId,
-      stream: principalStream(row.creator_id),
-      type,
-      actor: context.actor,
-      data: { webhook: presentWebhook(row, { parkedCount, now: this.#deps.clock.now() }) },
-    });
+    await tx.emit(
+      principalEvent(context.actor, row.creator_id, type, {
+        webhook: presentWebhook(row, { parkedCount, now: this.#deps.clock.now() }),
+      }),
+    );
     return (await this.#presenter(context, [row], tx.db))(row);
   }
 

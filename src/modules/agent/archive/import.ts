@@ -8,7 +8,7 @@ import {
 } from "@/core/archive/section.ts";
 import { candidateIds } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { adoptAgent } from "@/modules/identity/mod.ts";
 import { existingIds } from "@/ports/sql/global_ids.ts";
@@ -101,12 +101,11 @@ export class AgentImporter implements SectionImporter {
       updated_at: updatedAt,
     });
     const ownerId = await adoptAgent(tx, tenantId, id, requestedBy);
-    await tx.emit(...[id, ownerId].map((principalId) => ({
-      tenantId,
-      stream: principalStream(principalId),
-      type: "agent.updated",
-      data: { agentId: id, version, paused: true },
-    })));
+    await tx.emit(
+      ...[id, ownerId].map((principalId) =>
+        principalEvent({ tenantId }, principalId, "agent.updated", { agentId: id, version, paused: true })
+      ),
+    );
     // Waits for its time also while the agent is paused, so that it runs on once it is not.
     if (schedule !== null && runAt !== undefined) await tx.enqueue(scheduleJobAt(tenantId, id, runAt));
   }

@@ -1,5 +1,5 @@
 // Writes imported meetings with their participants, consents and transcripts. None of them is active.
-import { roomStream } from "@/core/event/event.ts";
+import { roomEvent } from "@/core/event/event.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { INITIAL_STATE, MISSED_MS } from "../locked_meeting.ts";
 import { meetingEventData, presentMeeting, type StoredRecording } from "../presenter.ts";
@@ -23,12 +23,11 @@ export class ImportedMeetingWriter {
   async importMeetings(tx: Tx, tenantId: string, roomId: string, drafts: readonly ArchivedMeeting[]): Promise<void> {
     const rows = drafts.map((draft) => this.#row(tenantId, roomId, draft));
     await tx.insertMany("meeting", rows);
-    await tx.emit(...rows.map((row) => ({
-      tenantId,
-      stream: roomStream(roomId),
-      type: "meeting.updated",
-      data: meetingEventData(presentMeeting(row, [], [])),
-    })));
+    await tx.emit(
+      ...rows.map((row) =>
+        roomEvent({ tenantId }, roomId, "meeting.updated", meetingEventData(presentMeeting(row, [], [])))
+      ),
+    );
     await tx.enqueue(
       ...rows.filter(({ state }) => state === "scheduled").map((row) => ({
         tenantId,

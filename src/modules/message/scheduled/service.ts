@@ -1,7 +1,7 @@
 // Scheduled messages: stored until their time, then sent with the permissions that their sender has by then, or marked failed.
 import { type Actor, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream } from "@/core/event/event.ts";
+import { type EventDraft, principalEvent, principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { canonicalJson } from "@/core/json.ts";
@@ -286,7 +286,7 @@ function scheduledFileOwner(scheduledId: string): string {
 }
 
 function scheduledEvent(row: ScheduledRow, type: string, data: unknown): EventDraft {
-  return { tenantId: row.tenant_id, stream: principalStream(row.sender_id), type, data };
+  return principalEvent({ tenantId: row.tenant_id }, row.sender_id, type, data);
 }
 
 function present(row: ScheduledRow): ScheduledMessage {

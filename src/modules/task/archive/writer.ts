@@ -1,6 +1,6 @@
 // Writes imported tasks: with the key, position and parent they had, as far as those are free, then activity and relations.
 import type { Clock } from "@/core/time/clock.ts";
-import { roomStream } from "@/core/event/event.ts";
+import { roomEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { shorten } from "@/core/event/event_data.ts";
 import { findTimeZone } from "@/core/time/time_zone.ts";
@@ -123,12 +123,7 @@ export class ImportedTaskWriter {
     if (rows.length === 0) return results;
     await this.#insert(tx, rows);
     for (const row of rows) await attachNamedFiles(tx, files, row, mayShow);
-    await tx.emit(...rows.map((row) => ({
-      tenantId,
-      stream: roomStream(roomId),
-      type: "task.created",
-      data: newTaskData(row, now),
-    })));
+    await tx.emit(...rows.map((row) => roomEvent({ tenantId }, roomId, "task.created", newTaskData(row, now))));
     await index?.put(...rows.map(searchEntryOf));
     // A past one was sent by the gateway that exported the task.
     await tx.enqueue(...rows.flatMap((row) => reminderOf(row) ?? []).filter(({ runAt }) => runAt > now));
@@ -198,12 +193,16 @@ export class ImportedTaskWriter {
       if (result === "added" && task !== undefined && other !== undefined) changed.add(task).add(other);
       results.push(result);
     }
-    await tx.emit(...[...changed].map((row) => ({
-      tenantId,
-      stream: roomStream(row.room_id),
-      type: "task.updated",
-      data: { taskId: row.id, roomId: row.room_id, changes: {}, omitted: ["relations"] },
-    })));
+    await tx.emit(
+      ...[...changed].map((row) =>
+        roomEvent({ tenantId }, row.room_id, "task.updated", {
+          taskId: row.id,
+          roomId: row.room_id,
+          changes: {},
+          omitted: ["relations"],
+        })
+      ),
+    );
     return results;
   }
 

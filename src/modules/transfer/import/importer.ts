@@ -3,7 +3,7 @@ import type { AnyArchiveSection, SectionImporter } from "@/core/archive/section.
 import { candidateIds } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
+import { type EventDraft, principalEvent, principalStream, roomEvent, roomStream } from "@/core/event/event.ts";
 import { inChunks } from "@/core/page.ts";
 import { adoptAgent, PrincipalArchiveStore } from "@/modules/identity/mod.ts";
 import { MessageArchiveStore, type Unread } from "@/modules/message/mod.ts";
@@ -98,12 +98,7 @@ export class Importer implements ImportRun {
       }
       const row = await newRoomRow(tx, this, { row: this.#row, draft, directKey: directKey ?? null });
       await rooms.add(row);
-      await tx.emit({
-        tenantId,
-        stream: roomStream(row.id),
-        type: "room.created",
-        data: newRoomData(row, ""),
-      });
+      await tx.emit(roomEvent({ tenantId }, row.id, "room.created", newRoomData(row, "")));
       this.report.added.rooms++;
       return { id: row.id, isNew: true, advancedReaders: new Set() };
     });
@@ -287,12 +282,13 @@ export class Importer implements ImportRun {
     const { tenant_id: tenantId } = this.#row;
     const messages = new MessageArchiveStore(tx.db);
     const memberCount = before + added.length;
-    const joined = (draft: SourceMember): EventDraft => ({
-      tenantId,
-      stream: roomStream(row.id),
-      type: "member.joined",
-      data: { roomId: row.id, principalId: draft.principalId, role: draft.role, memberCount },
-    });
+    const joined = (draft: SourceMember): EventDraft =>
+      roomEvent({ tenantId }, row.id, "member.joined", {
+        roomId: row.id,
+        principalId: draft.principalId,
+        role: draft.role,
+        memberCount,
+      });
     const members = await Promise.all(added.map(async (draft): Promise<MemberRow> => ({
       tenant_id: tenantId,
       room_id: row.id,
@@ -337,7 +333,7 @@ export class Importer implements ImportRun {
         // What was sent since is not counted.
         const lastReadSeq = Number(member.last_read_seq);
         const data: Unread = { roomId: room.id, lastReadSeq, ...NO_UNREAD, badgeCount: 0, lastSeq: lastReadSeq };
-        return { tenantId, stream: principalStream(member.principal_id), type: "read.updated", data };
+        return principalEvent({ tenantId }, member.principal_id, "read.updated", data);
       }),
     );
   }

@@ -1,6 +1,6 @@
 // The end of a run: what its verdict means for the webhook. Its creator is notified when it is disabled.
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { principalStream } from "@/core/event/event.ts";
+import { principalEvent } from "@/core/event/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -37,12 +37,11 @@ export class WebhookReleaser {
       const principalIds = [creator_id, ...responsible_id === null ? [] : [responsible_id]];
       const parkedCount = await deliveries.countParked(after);
       const webhook = presentWebhook(after, { parkedCount, now: clock.now() });
-      await tx.emit(...principalIds.map((principalId) => ({
-        tenantId,
-        stream: principalStream(principalId),
-        type: "webhook.disabled",
-        data: { webhook },
-      })));
+      await tx.emit(
+        ...principalIds.map((principalId) =>
+          principalEvent({ tenantId }, principalId, "webhook.disabled", { webhook })
+        ),
+      );
       await notify({
         tenantId,
         principalIds,

@@ -2,7 +2,7 @@
 import { chargedId, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { type Encryptor, hashText } from "@/core/crypto.ts";
-import { roomStream } from "@/core/event/event.ts";
+import { roomEvent } from "@/core/event/event.ts";
 import { notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -147,15 +147,9 @@ export class HookService {
   /** Deletes a hook. Its messages remain; its principal is disabled and leaves the room. */
   async delete(context: Context, id: string): Promise<void> {
     await this.#change(context, id, async (tx, row) => {
-      const { tenant_id: tenantId, room_id: roomId } = row;
       await this.#hooks.remove(tx, context, row);
-      await tx.emit({
-        tenantId,
-        stream: roomStream(roomId),
-        type: "hook.deleted",
-        actor: context.actor,
-        data: { hookId: id, roomId },
-      });
+      const roomId = row.room_id;
+      await tx.emit(roomEvent(context.actor, roomId, "hook.deleted", { hookId: id, roomId }));
     });
   }
 
@@ -185,13 +179,7 @@ export class HookService {
   }
 
   async #publish(tx: AnyTransaction, { actor }: Context, row: HookRow, type: string): Promise<void> {
-    await tx.emit({
-      tenantId: row.tenant_id,
-      stream: roomStream(row.room_id),
-      type,
-      actor,
-      data: { hook: present(row) },
-    });
+    await tx.emit(roomEvent(actor, row.room_id, type, { hook: present(row) }));
   }
 
   #encrypt(hook: Pick<HookRow, "tenant_id" | "id">, secret: string | null): string | null {

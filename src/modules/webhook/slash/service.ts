@@ -1,7 +1,7 @@
 // Commands of rooms that an endpoint handles: created, changed and deleted by moderators.
 import { type Actor, chargedId, intersectScopes, scopesOf, textOfScopes } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { roomStream } from "@/core/event/event.ts";
+import { roomEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -167,7 +167,7 @@ function nameTaken(name: string): Fault {
 
 async function publish(tx: AnyTransaction, { actor }: Context, row: SlashCommandRow, type: string): Promise<void> {
   const data = { roomId: row.room_id, slashCommandId: row.id, name: row.name };
-  await tx.emit({ tenantId: row.tenant_id, stream: roomStream(row.room_id), type, actor, data });
+  await tx.emit(roomEvent(actor, row.room_id, type, data));
 }
 
 function present(row: SlashCommandRow): SlashCommand {
