@@ -2,7 +2,7 @@
 import type { App } from "@/app.ts";
 import { type Config, ConfigError, processEnvironment, readConfig } from "@/config/config.ts";
 import { delay, systemTime } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { isFault } from "@/core/fault.ts";
 import { logBrokenResponse, logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
 import { noticingRequests } from "@/runtime/input_tick.ts";
@@ -213,7 +213,7 @@ async function waitForStore<Result>(open: () => Promise<Result>): Promise<Result
     try {
       return await open();
     } catch (error) {
-      if (!(error instanceof Fault) || error.code !== "unavailable" || performance.now() > until) throw error;
+      if (!isFault(error, "unavailable") || performance.now() > until) throw error;
       log.warn("waiting for the database of SVC_DATABASE_URL", { cause: messageOf(error) });
       await delay(1000);
     }

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { sql } from "kysely";
 import type { Clock, TimeSource } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { isFault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { MigrationOwner } from "@/core/migration.ts";
 import { DatabaseClock } from "@/core/time/database_clock.ts";
@@ -76,7 +76,7 @@ async function withOpenErrors<Result>(work: () => Promise<Result>): Promise<Resu
     const misconfiguration = findMisconfiguration(cause);
     if (misconfiguration !== undefined) throwUnusable(misconfiguration);
     // The caller waits for one that may become available; any other URL is wrong.
-    if (cause instanceof Fault && cause.code === "unavailable") throw cause;
+    if (isFault(cause, "unavailable")) throw cause;
     throwUnusable(cause);
   }
 }

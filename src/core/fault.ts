@@ -186,6 +186,11 @@ export class Fault extends Error {
   }
 }
 
+/** Whether what was thrown is a Fault with this code. */
+export function isFault(thrown: unknown, code: FaultCode): thrown is Fault {
+  return thrown instanceof Fault && thrown.code === code;
+}
+
 /** The Fault for a resource that does not exist. */
 export function notFound(what: string): Fault {
   return new Fault("not_found", `No such ${what}`);

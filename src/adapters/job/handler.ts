@@ -1,5 +1,5 @@
 // One attempt at a job: its payload is checked, its handler runs, and what failed is named.
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import type { DeadLetterReason, JobKind } from "@/core/job.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { ClaimedJob } from "./queries.ts";
@@ -14,7 +14,7 @@ export async function notifyDeadLetter(kind: JobKind, job: ClaimedJob, reason: D
   try {
     if (parsed.success) await kind.onDeadLetter?.({ tenantId: job.tenant_id, payload: parsed.data, reason });
   } catch (cause) {
-    if (cause instanceof Fault && cause.code === "unavailable") throw cause;
+    if (isFault(cause, "unavailable")) throw cause;
     log.warn("reporting a permanently failed job failed", { kind: job.kind, job: job.id, ...failureOf(cause) });
   }
 }

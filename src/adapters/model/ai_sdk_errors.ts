@@ -1,5 +1,6 @@
 // What failures of the provider packages mean. Their texts may hold keys and prompts, so none is passed on but that of a refused
 // request, apart from the message.
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { ModelError, type ModelErrorCode, type ModelUsage } from "@/ports/model.ts";
 import { OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
 import { isObject, objectOf } from "@/core/json.ts";
@@ -8,7 +9,7 @@ import { isObject, objectOf } from "@/core/json.ts";
 export class StreamBroken extends Error {}
 
 /** Longest wait that a provider may ask for. */
-const RETRY_AFTER_MAX_MS = 60_000;
+const RETRY_AFTER_MAX_MS = MINUTE_MS;
 /** As many providers, so many words. An error about a tool may name a `context`, too, and one about a name that it is too long. */
 const CONTEXT_TOO_LONG = new RegExp(
   [

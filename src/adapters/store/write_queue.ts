@@ -5,7 +5,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { beginCharge, currentAccount, ownAccount } from "@/core/caller.ts";
 import { delay } from "@/core/time/clock.ts";
 import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { TenantCpu } from "@/core/limit/tenant_cpu.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";
@@ -352,7 +352,7 @@ export class WriteQueue<Tables> {
 
   #reject(writer: PendingWrite<Tables>, cause: unknown): void {
     this.#dropPriority(writer);
-    if (cause instanceof Fault && cause.code === "unavailable") this.writeHealth.last = cause;
+    if (isFault(cause, "unavailable")) this.writeHealth.last = cause;
     writer.reject(cause);
     this.#onSettled();
   }

@@ -4,6 +4,7 @@ import { eventBody } from "@/core/http/event_stream.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Route } from "@/core/http/route.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import type { ModelPart } from "@/ports/model.ts";
 import type { CompletionService } from "./completion_service.ts";
 import { CompletionCreate } from "./schema.ts";
@@ -22,7 +23,7 @@ export const COMPLETION_FAULTS = [
 ] as const satisfies FaultCode[];
 
 /** A client that takes nothing for twice this time gives its place to others. */
-const STALL_MS = 60_000;
+const STALL_MS = MINUTE_MS;
 const log = logOf("ai");
 
 type Step = AsyncGenerator<ModelPart, AiStepEnd>;

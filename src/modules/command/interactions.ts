@@ -1,6 +1,6 @@
 // Interactions: stored before something is asked to respond, until its response is delivered.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
+import { type Clock, DAY_MS, delay, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { type EventDraft, principalEvent } from "@/core/event/event.ts";
 import { Fault, notFound, RetryTransaction } from "@/core/fault.ts";
@@ -258,7 +258,7 @@ export class Interactions {
 
   /** Deletes those that have ended a day ago: until then they can be repeated. */
   async purgeExpired(): Promise<void> {
-    await this.#removeAll({ before: iso(this.#deps.clock.now() - 24 * 60 * MINUTE_MS) });
+    await this.#removeAll({ before: iso(this.#deps.clock.now() - DAY_MS) });
   }
 
   async #removeAll(of: Parameters<InteractionStore["removeSome"]>[0]): Promise<void> {

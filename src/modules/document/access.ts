@@ -2,7 +2,7 @@
 import { type Actor, hasScope, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { hashText } from "@/core/crypto.ts";
 import { roomStream } from "@/core/event/event.ts";
-import { Fault, notVisible } from "@/core/fault.ts";
+import { Fault, isFault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
@@ -142,7 +142,7 @@ export class DocumentAccess {
     try {
       return (await this.#roomAccess.require(context, roomId, tx && { tx })).role;
     } catch (thrown) {
-      if (thrown instanceof Fault && thrown.code === "not_found") throw notVisible("document");
+      if (isFault(thrown, "not_found")) throw notVisible("document");
       throw thrown;
     }
   }

@@ -4,7 +4,7 @@ import { runOutsideCalls } from "@/core/caller.ts";
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
 import type { ErasedPerson } from "@/core/erasure.ts";
 import { principalStream } from "@/core/event/event.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, isFault, notFound } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import { newId } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -133,7 +133,7 @@ export class ErasureService {
       }
     } catch (thrown) {
       // A hold that was created meanwhile, on the person or on a room: the rest is done after its release.
-      if (!(thrown instanceof Fault) || thrown.code !== "legal_hold") throw thrown;
+      if (!isFault(thrown, "legal_hold")) throw thrown;
       return await store.write((tx) => tx.enqueue({ ...jobOf(row), runAt: this.#deps.clock.now() + DAY_MS }));
     }
     await this.#finish(id, person);

@@ -2,7 +2,7 @@
 // as they arrive, so that a declared length does not block quota for others.
 import { type Kysely, sql } from "kysely";
 import { HOUR_MS } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 
 /** Bytes reserved ahead of what has arrived. */
 const STEP_BYTES = 1024 * 1024;
@@ -90,7 +90,7 @@ export async function* withQuota(
     if (arrived > reserved) {
       const wanted = Math.max(arrived, Math.min(arrived + STEP_BYTES, maxBytes));
       const isAhead = await reserve(wanted - reserved).then(() => true, (error) => {
-        if (!(error instanceof Fault) || error.code !== "quota_exceeded" || wanted === arrived) throw error;
+        if (!isFault(error, "quota_exceeded") || wanted === arrived) throw error;
         return false;
       });
       // Near the limit, bytes are reserved chunk by chunk.

@@ -4,7 +4,7 @@ import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { hashText } from "@/core/crypto.ts";
 import { principalEvent, principalStream } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
@@ -108,7 +108,7 @@ export class Authenticator {
     try {
       return await this.#actor(row, role, { scopes, tokenId, expiresAt });
     } catch (thrown) {
-      if (thrown instanceof Fault && thrown.code === "token_revoked") return undefined;
+      if (isFault(thrown, "token_revoked")) return undefined;
       throw thrown;
     }
   }

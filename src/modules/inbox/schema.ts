@@ -1,12 +1,13 @@
 // What an agent outside leases and acknowledges.
 import { z } from "@zod/zod";
+import { HOUR_SECONDS } from "@/core/time/clock.ts";
 import { PrincipalRef } from "@/modules/identity/mod.ts";
 import type { NotificationModule } from "@/modules/notification/mod.ts";
 
 const LEASED_MAX = 20;
 const LEASE_MAX_SECONDS = 300;
 const WAIT_MAX_SECONDS = 30;
-const DELAY_MAX_SECONDS = 3600;
+const DELAY_MAX_SECONDS = HOUR_SECONDS;
 const Agent = PrincipalRef.describe("The agent, which is the caller; `me`");
 const DeliveryId = z.string().min(1).max(64);
 

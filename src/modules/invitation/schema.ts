@@ -2,9 +2,8 @@
 import { z } from "@zod/zod";
 import { TenantRole } from "@/core/actor.ts";
 import { nameSchema } from "@/core/text/name.ts";
+import { DAY_SECONDS } from "@/core/time/clock.ts";
 import { NewToken, Principal } from "@/modules/identity/mod.ts";
-
-const DAY_SECONDS = 86_400;
 
 export const Invitation = z.object({
   id: z.string(),

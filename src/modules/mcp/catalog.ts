@@ -6,13 +6,14 @@ import { logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { compareText, truncateText } from "@/core/text/text.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { type AgentTool, type ToolCall, ToolFailed, type ToolSource } from "@/modules/agent/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type RemoteServers, type RemoteTool, ServerError, type Target } from "./client.ts";
 import { TOOLS_MAX } from "./schema.ts";
 import { type ServerRow, ServerStore, type ServerTables } from "./store.ts";
 
-const CACHE_MS = 5 * 60_000;
+const CACHE_MS = 5 * MINUTE_MS;
 /** A server that fails is not asked again at once. */
 const FAILURE_CACHE_MS = 30_000;
 const CACHED_MAX = 500;

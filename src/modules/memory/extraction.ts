@@ -1,7 +1,7 @@
 // Proposes facts that a model finds in the messages of a room. What the model says is only ever a proposal, with its messages as sources.
 import { z } from "@zod/zod";
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Complete } from "@/modules/ai/mod.ts";
 import type { Message } from "@/modules/message/mod.ts";
@@ -103,7 +103,7 @@ export class FactExtractor {
         const { memory, isNew } = await this.#deps.memories.create(context, fact, { isProposal: true });
         if (isNew) items.push(memory);
       } catch (error) {
-        if (!(error instanceof Fault) || error.code !== "limit_reached") throw error;
+        if (!isFault(error, "limit_reached")) throw error;
         limit = error;
       }
     }

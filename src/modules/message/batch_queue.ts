@@ -1,7 +1,7 @@
 // A queue that processes items in batches, so that items which arrive together share a commit. Items of one key are processed
 // in order. Keys are distributed over shards, whose batches run concurrently under load.
 import { chargeTo, currentAccount } from "@/core/caller.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import { fnv1a } from "@/core/text/hash.ts";
 
@@ -186,7 +186,7 @@ export class BatchQueue<Item, Result> {
 
   /** Retries a failed batch item by item, so that one item cannot fail the others. */
   async #processOneByOne(items: readonly Item[], error: unknown): Promise<(Result | Fault)[]> {
-    if (error instanceof Fault && error.code === "unavailable" || items.length === 1) {
+    if (isFault(error, "unavailable") || items.length === 1) {
       return items.map(() => Fault.from(error));
     }
     const results: (Result | Fault)[] = [];

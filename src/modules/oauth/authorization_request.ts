@@ -4,13 +4,14 @@ import type { Clock } from "@/core/time/clock.ts";
 import { type Encryptor, hashText } from "@/core/crypto.ts";
 import { notFound } from "@/core/fault.ts";
 import { isSafeText } from "@/core/text/text.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import type { Issuer } from "./metadata.ts";
 import { CLIENT_ID_MAX_CHARS, type Clients } from "./clients.ts";
 import { OauthError, type OauthErrorCode } from "./error.ts";
 import { matchesRedirectUri, REDIRECT_URI_MAX_CHARS } from "./redirect_uri.ts";
 
 /** How long a person has to decide. */
-const VALID_MS = 10 * 60_000;
+const VALID_MS = 10 * MINUTE_MS;
 const STATE_MAX_CHARS = 1000;
 const SCOPE_MAX_CHARS = 2000;
 const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;

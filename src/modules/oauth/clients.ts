@@ -7,6 +7,7 @@ import { INPUT_ERRORS } from "@/core/input/input_error.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import { Slots } from "@/core/limit/slots.ts";
 import { isDeeperThan } from "@/core/text/text.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { OauthError } from "./error.ts";
 import { isRedirectUri, REDIRECT_URI_MAX_CHARS, redirectHost } from "./redirect_uri.ts";
@@ -29,7 +30,7 @@ const DOCUMENT_MAX_BYTES = 10 * 1024;
 const DOCUMENT_DEPTH_MAX = 5;
 const FETCH_MS = 5000;
 const CACHED_MAX = 200;
-const CACHE_MS = 10 * 60_000;
+const CACHE_MS = 10 * MINUTE_MS;
 /** A document that cannot be fetched is not asked for again at once. */
 const FAILURE_CACHE_MS = 30_000;
 /** At once, in all and of one address: a stranger, whose documents may take as long as they like, leaves the others theirs. */

@@ -1,9 +1,10 @@
 // Plugins in processes of this host: Deno without permissions, which reads a line of JSON for each call from its standard
 // input, and writes a line with the id of the call, a space and the response as JSON to its standard output. Only where the gateway may
 // start Deno: by the task `start:plugins`.
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { isLongerThan } from "@/core/text/text.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { streamKey } from "@/ports/store.ts";
 import type { ActivePlugin } from "./registry.ts";
 import { type Call, parseResponse, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";
@@ -16,7 +17,7 @@ const LINE_MAX_BYTES = 64 * 1024;
 /** Bytes of lines that answer no call, between two that do: reading them without end would take the gateway's time. */
 const UNASKED_MAX_BYTES = 1024 * 1024;
 /** A plugin that is not called for so long ends; the next call starts it again. */
-const IDLE_MS = 60_000;
+const IDLE_MS = MINUTE_MS;
 /** Its start included. */
 const RESPONSE_MS = 6000;
 // By its name: the path of the running program is not readable without further permissions.
@@ -64,7 +65,7 @@ export class ProcessTransport {
       return await child.call({ ...call, timeoutMs: Math.min(call.timeoutMs, this.#responseMs) });
     } catch (thrown) {
       // What does not respond may loop: it would keep a processor busy.
-      if (thrown instanceof Fault && thrown.code === "plugin_timeout") child.stop();
+      if (isFault(thrown, "plugin_timeout")) child.stop();
       throw thrown;
     }
   };

@@ -1,11 +1,12 @@
 // One message to a push service: encrypted for the browser (RFC 8291), so that the service cannot read it.
 import { buildPushPayload, type PushMessage } from "@block65/webcrypto-web-push";
+import { DAY_SECONDS } from "@/core/time/clock.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import type { ApplicationKey } from "./application_keys.ts";
 import type { PushSubscriptionRow } from "./store.ts";
 
 /** A message that a device did not get by then, such as over a night without network, is not shown any more. */
-const TTL_SECONDS = 86_400;
+const TTL_SECONDS = DAY_SECONDS;
 const TOTAL_MS = 10_000;
 const ENDED: ReadonlySet<number> = new Set([404, 410]);
 

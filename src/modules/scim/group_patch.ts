@@ -2,9 +2,10 @@
 import type { Filter } from "scim2-parse-filter";
 import { parse } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
+import { isObject } from "@/core/json.ts";
 import { parseFilter } from "./filter.ts";
 import { GivenExternalId, GivenMembers, GivenName } from "./group_schema.ts";
-import { isObject, PATH } from "./patch.ts";
+import { PATH } from "./patch.ts";
 import { attributeOf, type PatchOperation, storedAttribute, withoutUrn } from "./schema.ts";
 
 /** What a patch changes of a group. */

@@ -2,6 +2,7 @@
 // as names of fields, and with items that a filter names and that do not exist yet.
 import type { Filter } from "scim2-parse-filter";
 import { Fault } from "@/core/fault.ts";
+import { isObject } from "@/core/json.ts";
 import { parseFilter } from "./filter.ts";
 import { attributeOf, ITEMS_MAX, type Json, type PatchOperation, storedAttribute, withoutUrn } from "./schema.ts";
 
@@ -86,8 +87,4 @@ function invalid(code: string, detail: string): Fault {
 /** `true` and `"True"` are the same. */
 function sameText(a: unknown, b: unknown): boolean {
   return String(a).toLowerCase() === String(b).toLowerCase();
-}
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -2,7 +2,7 @@
 import { compareText } from "@/core/text/text.ts";
 import { nextTick } from "@/core/time/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import { logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { SearchEntry, StreamedResource, StreamSource } from "@/core/searchable.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -98,7 +98,7 @@ export class SearchIndexer {
         await this.#step(waiting, BATCH_CATCHING_UP, false);
       } catch (thrown) {
         // On a full disk, what is indexed can still be read.
-        if (thrown instanceof Fault && thrown.code === "unavailable") return false;
+        if (isFault(thrown, "unavailable")) return false;
         throw thrown;
       }
       await nextTick();

@@ -1,6 +1,6 @@
 // Search by a text that was not written as a query, such as a message: for recall, and for the context of an agent.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { isFault } from "@/core/fault.ts";
 import { type Searchable, type SearchFields, sourceAt } from "@/core/searchable.ts";
 import { truncateText } from "@/core/text/text.ts";
 import { type SearchRequest, type SearchResult, TERMS_MAX } from "./schema.ts";
@@ -53,7 +53,7 @@ export function createRecall(search: SearchService, sources: readonly Searchable
       return { hits: await hitsOf(actor, readable, items), isDegraded: degraded };
     } catch (thrown) {
       // It took too long. What is assembled without it is of use, too.
-      if (thrown instanceof Fault && thrown.code === "unavailable") return { hits: [], isDegraded: true };
+      if (isFault(thrown, "unavailable")) return { hits: [], isDegraded: true };
       throw thrown;
     }
   };

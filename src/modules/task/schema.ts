@@ -6,6 +6,7 @@ import { nameSchema } from "@/core/text/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { changesSchema, snapshotSchema } from "@/core/event/event_data.ts";
 import { BaseVersion } from "@/core/patch.ts";
+import { HOUR_SECONDS } from "@/core/time/clock.ts";
 import { TimeInput } from "@/core/time/time_input.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
@@ -46,7 +47,7 @@ export const DEPTH_MAX = 5;
 export const TREE_MAX = 500;
 export const RELATIONS_MAX = 100;
 export const OPEN_MAX = 10_000;
-export const LEASE_SECONDS = { min: 30, max: 3600, default: 300 } as const;
+export const LEASE_SECONDS = { min: 30, max: HOUR_SECONDS, default: 300 } as const;
 
 /** Reference to a task by id or key. */
 export const TaskRef = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -")

@@ -4,7 +4,7 @@ import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { principalStream } from "@/core/event/event.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { type Fault, isFault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import { logOf } from "@/core/log.ts";
@@ -200,7 +200,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
             if (this.#deps.isStopping()) await this.#deps.store.write((tx) => tx.enqueue({ tenantId, kind, payload }));
             return;
           }
-          const isOutage = error instanceof Fault && error.code === "unavailable";
+          const isOutage = isFault(error, "unavailable");
           const attemptsMax = isOutage ? OUTAGE_ATTEMPTS_MAX : ATTEMPTS_MAX;
           if (!(error instanceof ArchiveFault) && attempt < attemptsMax) throw error;
           const failure: Failure = error instanceof ArchiveFault

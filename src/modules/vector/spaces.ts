@@ -1,6 +1,6 @@
 // The life of a space: built beside the one that is searched, activated once when it is complete, then deleted after the next one.
 import { z } from "@zod/zod";
-import { type Clock, iso } from "@/core/time/clock.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
@@ -21,7 +21,7 @@ const PAGE = 100;
 /** After the last kind of a pass. */
 const PASS_ENDED = "";
 /** How long a new attempt waits for what another process has claimed. */
-const RECHECK_MS = 60_000;
+const RECHECK_MS = MINUTE_MS;
 
 const log = logOf("vector");
 

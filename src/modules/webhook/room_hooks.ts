@@ -1,6 +1,6 @@
 // What hooks and commands of rooms have in common: each belongs to a room, is changed by its moderators, and posts as a principal.
 import type { Clock } from "@/core/time/clock.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, isFault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Page } from "@/core/page.ts";
 import { changeProfile } from "@/modules/identity/mod.ts";
@@ -91,7 +91,7 @@ export class RoomHooks<Row extends AnyRow> {
     await disablePrincipal(tx, clock, row);
     await members.remove(context, { id: row.room_id, principalId: row.principal_id, ban: false }).catch((thrown) => {
       // Somebody removed it from the room before.
-      if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
+      if (!isFault(thrown, "not_found")) throw thrown;
     });
   }
 

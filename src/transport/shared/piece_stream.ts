@@ -1,10 +1,11 @@
 // A long body in pieces, as they are sent. The runtime takes a body of one piece at once and keeps it as long as its connection is open.
+import { MINUTE_MS } from "@/core/time/clock.ts";
 
 /** A shorter body costs less than a stream. */
 export const LONG_BYTES = 128 * 1024;
 const PIECE_BYTES = 64 * 1024;
 /** A response of which nothing is read for so long is cut off. */
-const STALLED_MS = 60_000;
+const STALLED_MS = MINUTE_MS;
 
 /**
  * `onTaken` is called with the number of bytes whenever some are sent, or will not be sent any more. Without it the bytes are shared by

@@ -1,7 +1,7 @@
 // Approvals and grants as people see and decide them.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
-import { Fault, notVisible } from "@/core/fault.ts";
+import { Fault, isFault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -127,7 +127,7 @@ export class ApprovalService {
     try {
       return await this.#deps.access.requireForUpdate(tx, context, run_id);
     } catch (thrown) {
-      if (thrown instanceof Fault && thrown.code === "not_found") throw notVisible("approval");
+      if (isFault(thrown, "not_found")) throw notVisible("approval");
       throw thrown;
     }
   }

@@ -1,7 +1,7 @@
 // The actor of a run: the agent with its own rights, those of its owner and those of all who asked, within the tokens with which they
 // did; read again for each call.
 import { type Actor, lowerOf, scopesOf, TENANT_ROLES } from "@/core/actor.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, isFault, notFound } from "@/core/fault.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { Audience, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
@@ -55,7 +55,7 @@ export class RunActors {
     try {
       return await this.#deps.identity.subject(tenantId, id, db);
     } catch (thrown) {
-      throw thrown instanceof Fault && thrown.code === "not_found" ? new Fault("not_found", detail) : thrown;
+      throw isFault(thrown, "not_found") ? new Fault("not_found", detail) : thrown;
     }
   }
 

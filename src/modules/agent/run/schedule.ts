@@ -1,7 +1,7 @@
 // Runs by a schedule: each agent with one has one waiting job, for its next time. The job starts the run and enqueues the next one in
 // the same commit.
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { isFault } from "@/core/fault.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { RecurrenceRuleParser } from "@/core/time/recurrence_rule.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -116,7 +116,7 @@ export class AgentScheduler {
       const subject = await identity.subject(tenantId, principalId, tx.db);
       return await roomAccess.find(subject, roomId, tx.db) !== undefined;
     } catch (thrown) {
-      if (thrown instanceof Fault && thrown.code === "not_found") return false;
+      if (isFault(thrown, "not_found")) return false;
       throw thrown;
     }
   }

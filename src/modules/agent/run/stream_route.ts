@@ -4,6 +4,7 @@ import { type Actor, chargedTo } from "@/core/actor.ts";
 import { eventBody } from "@/core/http/event_stream.ts";
 import type { Route } from "@/core/http/route.ts";
 import { Places } from "@/core/limit/slots.ts";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -17,7 +18,7 @@ const STREAMS = { perOwner: 8, perTenant: 128, perNode: 512 };
 const RECHECK_MS = 5000;
 const PING_MS = 15_000;
 /** A client that takes nothing for twice this time gives its place to others. */
-const STALL_MS = 60_000;
+const STALL_MS = MINUTE_MS;
 
 type Deps = {
   store: Store<AgentTables>;

@@ -1,7 +1,7 @@
 // Writes imported events: each with its series, exceptions, responses and reminders, or not at all.
 import { type Clock, DAY_SECONDS, iso } from "@/core/time/clock.ts";
 import { nextSlice } from "@/core/caller.ts";
-import { Fault, invalidField } from "@/core/fault.ts";
+import { invalidField, isFault } from "@/core/fault.ts";
 import { patchedOr } from "@/core/patch.ts";
 import { requireTimeZone } from "@/core/time/time_zone.ts";
 import type { MayShow } from "@/modules/file/mod.ts";
@@ -148,7 +148,7 @@ async function resolveRuleWithRetry(
     try {
       return await resolveRule(rrule, exDates, timing);
     } catch (error) {
-      const isDense = error instanceof Fault && error.code === "recurrence_too_complex";
+      const isDense = isFault(error, "recurrence_too_complex");
       if (!isDense || attempt >= RULE_ATTEMPTS) throw error;
       await nextSlice();
     }

@@ -1,5 +1,5 @@
 // Documents on their way out of a gateway and into one: each whole, as its CRDT and as the text that lies in it.
-import { Fault } from "@/core/fault.ts";
+import { isFault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { MayShow, NamedFiles } from "@/modules/file/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -79,7 +79,7 @@ export class DocumentArchive {
     // Before the content: what they are anchored to is in it.
     const commentIds = await new CommentStore(store.db).ids(tenantId, id);
     const opened = await log.open(tenantId, id).catch((error) => {
-      if (error instanceof Fault && error.code === "not_found") return undefined;
+      if (isFault(error, "not_found")) return undefined;
       throw error;
     });
     if (opened === undefined) return undefined;

@@ -3,7 +3,7 @@
 import { Buffer } from "node:buffer";
 import type { AnyArchiveSection, ExportContext, ImportedPart } from "@/core/archive/section.ts";
 import { createYielder, nextSlice } from "@/core/caller.ts";
-import { Fault } from "@/core/fault.ts";
+import { isFault } from "@/core/fault.ts";
 import { inChunks, paginate } from "@/core/page.ts";
 import { FileArchiveStore, type FileRow } from "@/modules/file/mod.ts";
 import { presentPrincipal, PrincipalArchiveStore, type PrincipalRow } from "@/modules/identity/mod.ts";
@@ -315,7 +315,7 @@ function limitBytes<Item>(items: readonly Item[], bytes: number): Item[] {
 
 /** A content that was deleted meanwhile is not exported. */
 function ignoreDeleted(error: unknown): undefined {
-  if (error instanceof Fault && error.code === "gone") return undefined;
+  if (isFault(error, "gone")) return undefined;
   throw error;
 }
 

@@ -4,7 +4,7 @@ import type { Actor } from "@/core/actor.ts";
 import { nextSlice } from "@/core/caller.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import type { Dispatcher } from "@/core/dispatch.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import { NOTHING_PREPARED, type Operation, type OwnData } from "@/core/operation.ts";
 import { paginate } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
@@ -104,7 +104,7 @@ export class OwnDataReader {
     try {
       return await this.#call(operation, { id });
     } catch (thrown) {
-      if (thrown instanceof Fault && thrown.code === "not_found") return undefined;
+      if (isFault(thrown, "not_found")) return undefined;
       throw thrown;
     }
   }
@@ -118,7 +118,7 @@ export class OwnDataReader {
   async #actor(): Promise<Actor> {
     const { tenant_id: tenantId, requested_by: principalId } = this.#row;
     const subject = await this.#deps.identity.subject(tenantId, principalId).catch((thrown) => {
-      if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
+      if (!isFault(thrown, "not_found")) throw thrown;
       throw new ArchiveFault("requester_disabled", "The person was disabled or erased while the copy was written");
     });
     return { ...subject, displayName: principalId, scopes: undefined, tokenId: undefined, expiresAt: undefined };

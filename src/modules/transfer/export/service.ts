@@ -2,7 +2,7 @@
 import { type Actor, chargedId, chargedTo, isAdmin, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import type { AnyArchiveSection } from "@/core/archive/section.ts";
 import { HOUR_MS, iso } from "@/core/time/clock.ts";
-import { Fault, invalidField, notVisible } from "@/core/fault.ts";
+import { Fault, invalidField, isFault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
 import { type Access, asReadOnly, type Context, requiredRoomRole } from "@/core/operation.ts";
@@ -193,7 +193,7 @@ export class ExportService {
     try {
       await blobs.put(row.blob_key ?? "", this.#jobs.withQuota(row, exporter.content(iso(clock.now()))));
     } catch (error) {
-      if (!(error instanceof Fault) || error.code !== "quota_exceeded") throw error;
+      if (!isFault(error, "quota_exceeded")) throw error;
       throw new ArchiveFault("quota_exceeded", error.message);
     }
     await this.#end(row, {

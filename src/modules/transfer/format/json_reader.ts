@@ -2,7 +2,7 @@
 // on value by value, so that others are served in between.
 import { createYielder } from "@/core/caller.ts";
 import { MINUTE_MS } from "@/core/time/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { isFault } from "@/core/fault.ts";
 import { WorkerThread } from "@/core/worker.ts";
 import { ArchiveFault } from "../fault.ts";
 import type { ImportRun } from "../import/run.ts";
@@ -81,7 +81,7 @@ export class JsonReader implements Disposable {
       const transfer = order.chunk === null ? [] : [order.chunk.buffer];
       return await this.#thread.run(order, { transfer, timeoutMs: PARSE_TIMEOUT_MS });
     } catch (error) {
-      if (!(error instanceof Fault) || error.code !== "limit_reached") throw error;
+      if (!isFault(error, "limit_reached")) throw error;
       throw new ArchiveFault("too_large", `Parsing ${name} takes too long`);
     }
   }

@@ -1,6 +1,7 @@
 // What an archive has of people who were erased here since: what they wrote stays deleted, and what others continue names a pseudonym.
 import { DELETED_NAME } from "@/core/erasure.ts";
 import { idFieldsOf, replaceIn } from "@/core/erasure_json.ts";
+import { isObject } from "@/core/json.ts";
 import type { SourceBan, SourceMessage } from "../format/model.ts";
 
 /** Fields that name who has or made something, and who wrote or said a text. */
@@ -52,8 +53,4 @@ export function namedIn(value: unknown, isId = false, found = new Set<string>())
     for (const [field, inner] of Object.entries(value)) namedIn(inner, hasIds(field), found);
   }
   return found;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

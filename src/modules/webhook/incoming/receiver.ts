@@ -6,7 +6,7 @@ import type { Clock } from "@/core/time/clock.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import type { ConsumeRate } from "@/core/dispatch.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault, isFault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Context, Rate } from "@/core/operation.ts";
 import { readBytes } from "@/core/http/request.ts";
@@ -125,7 +125,7 @@ export class HookReceiver {
       const mentionsAll = received.mentionsAll && row.may_mention_all === 1;
       const { message, isNew } = await send(mentionsAll).catch((thrown) => {
         // In a large room only moderators may mention everybody.
-        if (!mentionsAll || !(thrown instanceof Fault) || thrown.code !== "forbidden") throw thrown;
+        if (!mentionsAll || !isFault(thrown, "forbidden")) throw thrown;
         return send(false);
       });
       if (isNew) countCommitted(metrics, message, startedAt);
