@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { Locator } from "npm:playwright-core@1.65.1";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { assertNoReports, signIn, untilGone, visit } from "./web_page.ts";
 
 const PHONE = { width: 360, height: 740 };
-const DAY_MS = 86_400_000;
 const TEXT =
   "## Answer\n\n- **Sow** the _beans_, see [the plan](https://plan.example)\n- `2 < 3` & <b>\n\n| a | b |\n|-|-|\n| c | d |";
 

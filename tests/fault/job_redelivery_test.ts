@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
 import * as Y from "yjs";
+import { DAY_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { upload } from "../modules/file/file_harness.ts";
 import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
@@ -12,8 +13,6 @@ import { openVectorGateway, search } from "../modules/vector/vector_fixture.ts";
 import { until } from "../wait.ts";
 
 const API = "/v1/collaboration";
-const MINUTE_MS = 60_000;
-const DAY_MS = 1440 * MINUTE_MS;
 /** Nothing comes of these without a media server or a push service. */
 const OUTSIDE_KINDS = ["meeting.record", "meeting.sfu", "push.send"];
 /** What these claim is theirs for two minutes, also when they are cut off: done again at once, they have nothing to do. */

@@ -1,5 +1,6 @@
 // Retention of a tenant: each kind ends after its days, rooms may only have fewer, and legal holds keep what is theirs.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { upload } from "./file/file_harness.ts";
@@ -7,7 +8,6 @@ import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const API = "/v1/collaboration";
 const RETENTION = `${API}/retention`;
-const DAY_MS = 86_400_000;
 const GATEWAY = { messagesDays: null, filesDays: null, runsDays: null, auditDays: null };
 
 async function ownerOf(gateway: Harness, tenant: string): Promise<Caller> {

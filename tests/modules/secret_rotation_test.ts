@@ -1,11 +1,11 @@
 // What modules store encrypted survives rotations of the gateway's secret.
 import assert from "node:assert/strict";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Harness, openGateway, SECRET } from "../harness.ts";
 import { createRoom, ok } from "./fixtures.ts";
 
 const API = "/v1/collaboration";
-const HOUR_MS = 3_600_000;
 const NEXT = "the next secret, 32 bytes or more of it";
 const PLUGIN = {
   id: "org.example.plugin",

@@ -1,5 +1,6 @@
 // A token cannot turn what a stronger one created to its own ends.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../engines.ts";
 import { eventually, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
@@ -10,7 +11,6 @@ import { createWebhook, Endpoint, openWithEndpoints, untilWebhook, WEBHOOKS } fr
 const AGENTS = "/v1/collaboration/agents";
 const RUNS = "/v1/collaboration/ai/runs";
 const SKILLS = "/v1/collaboration/skills";
-const DAY_MS = 86_400_000;
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;

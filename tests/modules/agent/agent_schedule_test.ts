@@ -1,11 +1,10 @@
 // Agents that start runs by a schedule.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok } from "../fixtures.ts";
 import { connectNode, untilLockWait } from "../postgres_node.ts";
-
-const DAY_MS = 86_400_000;
 
 testOnEngines("a schedule starts a run at each of its times, once, on behalf of who set it", async (environment) => {
   await using fixture = await AgentFixture.open(() => "Good morning", { environment });

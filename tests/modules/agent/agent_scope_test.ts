@@ -1,5 +1,6 @@
 // Runs act within the tokens with which they were asked for.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { eventually } from "../../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
@@ -8,7 +9,6 @@ import { assertProblem, ok, sendMessage } from "../fixtures.ts";
 const RUNS = "/v1/collaboration/ai/runs";
 const TASKS = { tools: ["task.*", "message.send"] };
 const CHAT = "room.read message.read message.write run.read run.write";
-const DAY_MS = 86_400_000;
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;

@@ -1,6 +1,7 @@
 // The chain of the audit log: what does not fit is found, what is erased or cut off leaves the rest verifiable, and nodes share it.
 import assert from "node:assert/strict";
 import { type Kysely, sql } from "kysely";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { migrations } from "@/modules/audit/migrations.ts";
 import type { AuditRow, AuditTables } from "@/modules/audit/store.ts";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
@@ -12,7 +13,6 @@ import { connectNode, untilLockWait } from "../postgres_node.ts";
 const AUDIT = "/v1/collaboration/audit";
 const VERIFICATION = `${AUDIT}/verification`;
 const INVITATIONS = "/v1/collaboration/invitations";
-const DAY_MS = 86_400_000;
 
 type Db = Kysely<AuditTables>;
 

@@ -1,6 +1,7 @@
 // The audit log: what is recorded, that it commits with the change, who reads it, and what it does not contain.
 import assert from "node:assert/strict";
 import { isAudited } from "@/core/operation.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
 import { okTool } from "../../transport/mcp_fixture.ts";
@@ -9,7 +10,6 @@ import { assertProblem, createRoom, ok } from "../fixtures.ts";
 import { recordQueries } from "../query_log.ts";
 
 const AUDIT = "/v1/collaboration/audit";
-const DAY_MS = 86_400_000;
 const CONFIDENTIAL = "a text that only its readers may see";
 
 type Entry = {

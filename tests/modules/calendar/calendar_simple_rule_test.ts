@@ -1,10 +1,10 @@
 // Series expanded by arithmetic: exactly as the rule engine does it, and without the engine where it is not needed. And what a rule costs.
 import assert from "node:assert/strict";
 import { RRuleTemporal } from "rrule-temporal";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { startsBetween, validateRule } from "@/modules/calendar/recurrence/expansion.ts";
 import { expandSimple } from "@/modules/calendar/recurrence/simple_rule.ts";
 
-const DAY_MS = 86_400_000;
 const FIRSTS = ["2024-01-31T09:00:00", "2024-02-29T00:00:00", "2025-12-28T23:59:59", "1969-12-30T12:00:00"];
 const WINDOWS = [[0, 0], [1, 40], [25, 31], [360, 800], [3000, 3007], [5000, 6900]] as const;
 const RULES = [

@@ -1,9 +1,8 @@
 // Documents over REST: creation, moves, locks, deletion, access and events.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem, completeSearch } from "../fixtures.ts";
-
-const DAY_MS = 86_400_000;
 
 Deno.test("document.create creates a document at revision 1 that its room can read", async () => {
   await using fixture = await DocumentFixture.open();

@@ -1,6 +1,7 @@
 // Access to files, from the upload to the deletion.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { download, FILES, listFiles, pngHeader, upload } from "./file_harness.ts";
@@ -13,8 +14,6 @@ import {
   readRoomEvents,
   sendMessage,
 } from "../fixtures.ts";
-
-const HOUR_MS = 3_600_000;
 
 async function uploadFile(gateway: Harness, who: Caller, more: Record<string, string> = {}): Promise<string> {
   return ok(await upload(gateway, who, { name: "plan.txt", ...more }, "the plan")).id;

@@ -1,5 +1,6 @@
 // Links to file contents: they have the access of their creators.
 import assert from "node:assert/strict";
+import { MINUTE_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway, SECRET } from "../../harness.ts";
 import { captureLog } from "../../log_capture.ts";
@@ -9,7 +10,6 @@ import { FILES, sha256, untilCreated, upload, uploadPicture } from "./file_harne
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { TokenFamily, TOKENS } from "../identity/refresh_token_fixture.ts";
 
-const MINUTE_MS = 60_000;
 const TEXT = "plan for tomorrow";
 
 type Link = { id: string; url: string; expiresAt: string };

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { DiskBlobs } from "@/adapters/blob/disk.ts";
 import { Fault } from "@/core/fault.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { FileWriter } from "@/modules/file/writer.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { s3Settings, startS3Server } from "../../conformance/s3.ts";
@@ -13,7 +14,6 @@ import { download, FILES, listFiles, upload, uploadPicture } from "./file_harnes
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 
 const MIB = 1024 * 1024;
-const DAY_MS = 86_400_000;
 
 Deno.test("files of a gateway with an S3 store are stored and deleted there, and nothing on its disk", async () => {
   const server = await startS3Server();

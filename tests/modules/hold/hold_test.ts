@@ -1,6 +1,7 @@
 // Legal holds: what is under one is neither swept nor purged, users cannot delete it, and it ends as it would have after the release.
 import assert from "node:assert/strict";
 import { CompiledQuery } from "kysely";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { HoldStore } from "@/modules/hold/store.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
@@ -12,7 +13,6 @@ import { recordQueries } from "../query_log.ts";
 
 const API = "/v1/collaboration";
 const HOLDS = `${API}/holds`;
-const DAY_MS = 86_400_000;
 
 /** The owner and a member of a tenant, with new tokens. */
 async function callersOf(gateway: Harness, tenant: string): Promise<{ olga: Caller; bob: Caller }> {

@@ -1,12 +1,12 @@
 // Profile pictures: only an image of one's own becomes one, all who see the principal can read it, and none outlives its file.
 import assert from "node:assert/strict";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
 import { download, FILES, listFiles, pngHeader, upload, uploadPicture } from "../file/file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
 
 const BASE = "/v1/collaboration";
-const HOUR_MS = 3_600_000;
 
 async function pictureOf(who: Caller, id: string): Promise<string | null> {
   return ok(await who.get(`${BASE}/principals/${id}`)).avatarFileId;

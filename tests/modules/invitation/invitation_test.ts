@@ -1,11 +1,11 @@
 // Invitations and the first owner: codes that start sessions, and end when they should.
 import assert from "node:assert/strict";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { type ApiResponse, type Harness, openGateway } from "../../harness.ts";
 import { testOnEngines } from "../../engines.ts";
 import { ok } from "../fixtures.ts";
 
 const PATH = "/v1/collaboration/invitations";
-const HOUR_MS = 3_600_000;
 
 function join(gateway: Harness, code: string, displayName?: string): Promise<ApiResponse> {
   return gateway.withToken(undefined).post("/v1/collaboration/auth/join", {

@@ -4,6 +4,7 @@ import { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
+import { DAY_MS } from "@/core/time/clock.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Harness, openGateway } from "../../harness.ts";
@@ -11,7 +12,6 @@ import { captureLog } from "../../log_capture.ts";
 import { assertProblem, createCaller, ok } from "../fixtures.ts";
 
 const PATH = "/v1/collaboration/jobs";
-const DAY_MS = 86_400_000;
 
 /** A module whose job fails as long as a test wants. */
 function failingModule() {

@@ -1,5 +1,6 @@
 // Facts: recorded, proposed, corrected, replaced and erased.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
 import {
@@ -13,8 +14,6 @@ import {
   sendMessage,
 } from "../fixtures.ts";
 import { foundTexts, inRoom, ITEMS, listedTexts, myTexts, remember } from "./memory_fixture.ts";
-
-const DAY_MS = 86_400_000;
 
 testOnEngines("memory.create records a fact with its sources, once for each text", async (engine) => {
   await using gateway = await openGateway(engine);

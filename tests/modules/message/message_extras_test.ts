@@ -1,6 +1,7 @@
 // Threads, mentions, types of messages, scheduled messages and retries, through the API.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
 import { eventually } from "../../wait.ts";
@@ -14,8 +15,6 @@ import {
   readRoomEvents,
   sendMessage,
 } from "../fixtures.ts";
-
-const HOUR_MS = 3_600_000;
 
 Deno.test("message.read returns a thread with correct counts after replies are deleted", async () => {
   await using gateway = await openGateway();

@@ -1,5 +1,6 @@
 // Retention: expired messages are deleted with their dependents, and nothing else is.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { fillRoom } from "../../conformance/search_engines.ts";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
@@ -7,7 +8,6 @@ import { openPeer, sendCommand } from "../../transport/ws_harness.ts";
 import { FILES, listFiles, upload } from "../file/file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, search, sendMessage } from "../fixtures.ts";
 
-const DAY_MS = 86_400_000;
 /** Longer than the pause between batches. */
 const REST_MS = 1000;
 const BATCH = 500;

@@ -1,5 +1,6 @@
 // Signing in at an identity provider: who is admitted, how long a session lasts, and what each failure says to the person.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { type ApiResponse, type Harness, openGateway } from "../../harness.ts";
 import { testOnEngines } from "../../engines.ts";
 import { captureLog } from "../../log_capture.ts";
@@ -9,7 +10,6 @@ import { assertProblem, ok } from "../fixtures.ts";
 
 const START = "/v1/collaboration/auth/sign-in";
 const PUBLIC_URL = "https://chat.example.com/gateway";
-const DAY_MS = 86_400_000;
 
 function settingsOf(provider: FakeProvider, more: Record<string, string> = {}): Record<string, string> {
   return {

@@ -1,5 +1,6 @@
 // Agents in archives: their settings are exported, and imported where they are missing, paused.
 import assert from "node:assert/strict";
+import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { createTemporaryDatabase } from "../../temporary_database.ts";
@@ -19,7 +20,6 @@ import {
 } from "./transfer_fixture.ts";
 
 const AGENTS = "/v1/collaboration/agents";
-const DAY_MS = 86_400_000;
 const SCHEDULE = {
   rrule: "FREQ=DAILY",
   startAt: "2026-03-01T09:00",

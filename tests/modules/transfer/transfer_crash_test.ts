@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { JobRunner } from "@/adapters/job/runner.ts";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { type Harness, openGateway } from "../../harness.ts";
 import { listFiles } from "../file/file_harness.ts";
 import { slowTest } from "../../tier.ts";
@@ -28,7 +29,6 @@ import {
 import { createZip } from "./transfer_zip.ts";
 
 const MESSAGES = 1500;
-const HOUR_MS = 3_600_000;
 
 /** Conversations in which something is wrong every now and then. */
 function slackArchive(): Uint8Array<ArrayBuffer> {

@@ -1,5 +1,6 @@
 // The copy of what there is of one person: all of theirs that they may have, nothing of others, and no secrets.
 import assert from "node:assert/strict";
+import { HOUR_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
 import { listFiles, upload } from "../file/file_harness.ts";
@@ -7,7 +8,6 @@ import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fi
 import { downloadExport, EXPORTS, parseRecords } from "./transfer_fixture.ts";
 
 const API = "/v1/collaboration";
-const HOUR_MS = 3_600_000;
 
 /** A text that would be markup if it were not escaped. */
 const HOSTILE = `Comment "of Alice" <script>alert('&amp;')</script>`;
