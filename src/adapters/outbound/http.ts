@@ -53,7 +53,7 @@ export function createOutbound(
       count("responded");
       return response;
     } catch (thrown) {
-      // Nobody reads it any more. A body that was sent has a reader, which ends with its request.
+      // Nobody reads it now. A body that was sent has a reader, which ends with its request.
       if (init.body instanceof ReadableStream && !init.body.locked) void init.body.cancel(thrown);
       count(thrown instanceof OutboundError ? thrown.code : init.signal?.aborted ? "cancelled" : "failed");
       throw thrown;

@@ -29,7 +29,7 @@ export function createEventFilter(types: () => readonly EventType[]): EventFilte
     const known = scopes ??= new Map(types().map(({ type, scope }) => [type, scope]));
     const received = new Set([...new Set(known.values())].filter((scope) => hasScope(actor, scope)));
     if (received.size === new Set(known.values()).size) return undefined;
-    // A type that no module declares any more is only for tokens that may receive everything.
+    // A type that no module declares is only for tokens that may receive everything.
     return (type) => type === REDACTED_TYPE || received.has(known.get(type) ?? "");
   };
 }

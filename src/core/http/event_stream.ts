@@ -8,7 +8,7 @@ type Options = {
   stallMs: number;
   /** Aborts when the node stops: then `events` ends, and nothing waits for a client. */
   draining: AbortSignal;
-  /** Called once, when nothing is sent any more. */
+  /** Called once, when nothing more is sent. */
   onEnd?: () => void;
 };
 

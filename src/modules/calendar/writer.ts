@@ -189,7 +189,7 @@ export class EventWriter {
       principalIds: await notifiable(new RoomStore(tx.db), event, ids),
       kind,
       actor,
-      // What is cancelled cannot be read any more: nothing decides whether its title is visible but that it was sent.
+      // A cancelled event can no longer be read, so its title is visible to those who are notified.
       ...kind === "event_cancelled" ? {} : { roomId: row.room_id ?? undefined, resource: { type: KIND, id: row.id } },
       title: shown?.patch.title ?? row.title,
       ...kind === "invitation" || shown === undefined ? {} : { data: { startAt: iso(shown.startAt) } },

@@ -1,4 +1,4 @@
-// Attachments: make files visible in a room, and delete files that nothing references any longer.
+// Attachments: make files visible in a room, and delete files that nothing references.
 import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event/event.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
@@ -150,7 +150,7 @@ export async function deleteFiles(tx: Tx, tenantId: string, rows: readonly FileR
   if (complete.length > 0) await tx.emit(...complete.map((row) => deletedEvent(row, principalStream(row.uploader_id))));
 }
 
-/** Enqueues the deletion of contents that no row names any more. */
+/** Enqueues the deletion of contents that no row names. */
 export async function eraseBlobs(tx: AnyTransaction, tenantId: string, keys: readonly string[]): Promise<void> {
   await tx.enqueue({ tenantId, kind: ERASE_JOB, payload: { keys } });
 }

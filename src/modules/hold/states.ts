@@ -47,7 +47,7 @@ export class HeldStates {
     return this.#remove({ tenant_id: tenantId, room_id: roomId, principal_id: null });
   }
 
-  /** Deletes what no hold is on any more. */
+  /** Deletes the states of what is under no hold. */
   async purgeReleased(): Promise<void> {
     const { store, isHeld } = this.#deps;
     for (const subject of await new HoldStore(store.db).stateSubjects()) {

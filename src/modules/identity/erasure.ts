@@ -110,7 +110,7 @@ export class ErasedPrincipals {
   async finish(tx: AnyTransaction, tenantId: string, id: string): Promise<void> {
     const identities = new IdentityStore(tx.db);
     await identities.removePrincipal(tenantId, id);
-    // Nobody shows its picture any more.
+    // Its picture is no longer shown anywhere.
     await tx.enqueue(...this.#deps.jobsOf("picture", tenantId, id));
     await identities.addErased(tenantId, digestOfErased(tenantId, id), iso(this.#deps.clock.now()));
     tx.signal(principalChanged.create(tenantId, id));

@@ -40,7 +40,7 @@ export class MemoryErasure {
     this.#deps = deps;
   }
 
-  /** Nobody can read the facts any more, since their sources are deleted; a job erases what is stored of them. */
+  /** Nobody can read the facts, since their sources are deleted; a job erases what is stored of them. */
   async eraseMessages(tenantId: string, messageIds: readonly string[]): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const counts = await new MemoryStore(tx.db).countBySource(tenantId, messageIds);

@@ -19,7 +19,7 @@ export type ResourceVisibility = {
 /** The resource that decides whether title and data of a notification are visible. */
 type Subject = { type: string; id: string };
 
-/** The rows, without title and data where the actor cannot see the subject any more. */
+/** The rows, without title and data where the actor can no longer see the subject. */
 export async function redactInvisible(
   visibility: ResourceVisibility,
   actor: Actor,

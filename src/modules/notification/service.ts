@@ -196,7 +196,7 @@ export class NotificationService {
   }
 
   /**
-   * Marks those of these principals about a resource as read, such as when it does not wait for them any more; part of the
+   * Marks those of these principals about a resource as read, such as when it no longer waits for them; part of the
    * caller's transaction, if there is one.
    */
   markReadAbout(

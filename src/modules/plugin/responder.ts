@@ -23,7 +23,7 @@ export class PluginResponder {
     const { tenantId, principalId } = context.actor;
     const pluginId = principalId.slice(principalOf("").length);
     if (principalOf(pluginId) !== principalId) throw notFound("call of the caller");
-    // What nobody waits for any more is dropped.
+    // What nobody waits for is dropped.
     if (isDecision(response)) return socket.decide(tenantId, pluginId, id, response);
     await interactions.respond(context, { id, response }, filtered);
     socket.responded(tenantId, pluginId, id);

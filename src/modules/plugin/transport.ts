@@ -7,7 +7,7 @@ import { ResponseInput } from "@/modules/command/mod.ts";
 import type { ActivePlugin } from "./registry.ts";
 import { type CallKind, Decision } from "./schema.ts";
 
-/** A call of a plugin. `timeoutMs` is the longest wait; `signal` aborts when it is over, or when nobody waits any more. */
+/** A call of a plugin. `timeoutMs` is the longest wait; `signal` aborts when it is over, or when nobody waits. */
 export type Call = {
   id: string;
   kind: CallKind;

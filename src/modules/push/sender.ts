@@ -5,7 +5,7 @@ import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import type { ApplicationKey } from "./application_keys.ts";
 import type { PushSubscriptionRow } from "./store.ts";
 
-/** A message that a device did not get by then, such as over a night without network, is not shown any more. */
+/** A message that a device did not get by then, such as over a night without network, is not shown. */
 const TTL_SECONDS = DAY_SECONDS;
 const TOTAL_MS = 10_000;
 const ENDED: ReadonlySet<number> = new Set([404, 410]);

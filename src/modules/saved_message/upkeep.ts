@@ -57,7 +57,7 @@ export class SavedMessageUpkeep {
     return (await access.findVisible(actor, [message_id], db)).size > 0;
   }
 
-  /** Nobody can read the messages any more; a job removes them where they are saved. */
+  /** Nobody can read the messages now; a job removes them where they are saved. */
   async eraseMessages(tenantId: string, messageIds: readonly string[]): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const saved = await new SavedMessageStore(tx.db).filterSaved(tenantId, messageIds);

@@ -6,7 +6,7 @@ import { streamKey } from "@/ports/store.ts";
 interface StreamWait {
   /** Resolves to true on an event since the last call, to false on timeout, abort or shutdown. */
   next(timeoutMs: number, signal?: AbortSignal): Promise<boolean>;
-  /** Whether the node stops: nothing happens here any longer. */
+  /** Whether the node stops, so that nothing more happens here. */
   readonly isStopped: boolean;
   close(): void;
 }

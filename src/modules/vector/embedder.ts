@@ -150,7 +150,7 @@ export class Embedder {
       // They are due again.
       await this.#postpone(space, left, 0);
       if (thrown instanceof DimensionsChanged) {
-        // Nothing can be added here any more; once this space is retired, what waits in it is deleted.
+        // Nothing can be added here; once this space is retired, what waits in it is deleted.
         await this.#pause(space, new Paused("dimensions_changed", MISCONFIGURED_MS));
         return await this.#deps.spaces.replace(space);
       }
@@ -269,7 +269,7 @@ export class Embedder {
     });
   }
 
-  /** Building of a space continues when nothing waits any more. */
+  /** Building of a space continues when nothing waits. */
   async #endSpace(space: SpaceRow): Promise<void> {
     if (space.state !== "building") return;
     if (await this.#items.nextDue({ tenantId: space.tenant_id, space: space.id }) !== undefined) return;

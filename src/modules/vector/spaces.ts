@@ -216,7 +216,7 @@ export class Spaces {
     const { tenant_id: tenantId, id } = space;
     const { pending } = await new ItemStore(store.db, store.dialect).counts({ tenantId, space: id });
     if (pending > 0) {
-      // The embedder enqueues this job when nothing waits any more; this is for a process that ends before it does.
+      // The embedder enqueues this job when nothing waits; this is for a process that ends before it does.
       await store.write(async (tx) => {
         await tracker.enqueue(tx, tenantId, [space]);
         await this.enqueueBuild(tx, space, clock.now() + RECHECK_MS);
@@ -245,7 +245,7 @@ export class Spaces {
     const { store, engines } = this.#deps;
     const space = await new SpaceStore(store.db).find(tenantId, id);
     if (space?.state !== "retired") return;
-    // First the items: without them, no vectors are added any more.
+    // First the items: without them, no vectors are added.
     const clearItems = () => store.write((tx) => new ItemStore(tx.db, store.dialect).clear({ tenantId, space: id }));
     while (await clearItems()) await nextSlice();
     const engine = engines.of(space);

@@ -1,5 +1,5 @@
 // Listens to resources for one `subscriptions/listen` request: the bus that the SDK reads, which has only what this caller may
-// see. Its rights are checked again before each notification, and it ends with the token or when it may read nothing any longer.
+// see. Its rights are checked again before each notification, and it ends with the token or when it may read nothing.
 import type { ServerEvent, ServerEventBus } from "@modelcontextprotocol/server";
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/time/clock.ts";
@@ -26,7 +26,7 @@ type Deps = {
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
   /** Whether the actor may read the resource now. */
   canRead: (actor: Actor, uri: string) => Promise<boolean>;
-  /** Called once, when nothing is to be expected any longer. */
+  /** Called once, when nothing more is to be expected. */
   onEnd: () => void;
 };
 

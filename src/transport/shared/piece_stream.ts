@@ -8,7 +8,7 @@ const PIECE_BYTES = 64 * 1024;
 const STALLED_MS = MINUTE_MS;
 
 /**
- * `onTaken` is called with the number of bytes whenever some are sent, or will not be sent any more. Without it the bytes are shared by
+ * `onTaken` is called with the number of bytes whenever some are sent, or will not be sent. Without it the bytes are shared by
  * all responses, and none is cut off.
  */
 export function pieceStream(

@@ -63,7 +63,7 @@ export class OwnMedia {
   }
 
   #replace(old: MediaStreamTrack, track: MediaStreamTrack): void {
-    // Nobody may use it any more.
+    // Nobody may use it now.
     if (this.#isClosed) return track.stop();
     track.enabled = old.enabled;
     this.stream.removeTrack(old);

@@ -29,7 +29,7 @@ export default function InboxPage(): VNode {
   useEffect(() => forgetOlder, []);
   const items = notifications.value;
   const list = useRef<HTMLUListElement>(null);
-  /** The first of them has the focus: the button may not be there any more. */
+  /** The first of them has the focus: the button may have disappeared. */
   const more = (): Promise<boolean> =>
     attempt(async () => {
       const { length } = items ?? [];

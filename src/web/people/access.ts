@@ -96,7 +96,7 @@ function Description({ name, used: { scopes, createdAt, lastUsedAt } }: { name: 
   }${lastUsedAt === null ? "" : `, last used ${fullTimeOf(lastUsedAt)}`}</small></div>`;
 }
 
-/** For the caller, or by an administrator for somebody who cannot sign in any more. */
+/** For the caller, or by an administrator for somebody who can no longer sign in. */
 export function openNewToken(onCreated: () => void, person?: { id: string; displayName: string }): void {
   openDialog(() =>
     html`

@@ -64,7 +64,7 @@ export default function SearchPage(): VNode {
     replaceRoute(["search"], Object.fromEntries(next.flatMap(([name, value]) => value ? [[name, value]] : [])));
   };
   const isEmpty = q.trim() === "";
-  // What was found before is not on the screen any more.
+  // What was found before is no longer on the screen.
   if (isEmpty) shown.current = "";
   const hasFilters = Object.keys(filters).length > 0;
   const found = hasFilters ? [] : roomsNamed(q.trim().toLowerCase());

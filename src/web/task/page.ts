@@ -41,7 +41,7 @@ function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   const read = useLatest(() => list.read(), () => {});
   useLive(read, () => false, [list]);
   const tasks = list.tasks.value;
-  // With those that are chosen, although no task may have them any more.
+  // With those that are chosen, although no task may have them now.
   const labels = valuesOf([label, ...(tasks ?? []).flatMap((task) => task.labels)]).toSorted();
   const assignees = valuesOf([assignee, ...(tasks ?? []).flatMap(({ assigneeIds }) => assigneeIds)]);
   const shown = (tasks ?? []).filter((task) =>

@@ -1,4 +1,4 @@
-// Who may decide about a call of a run: what they could not do themselves, they do not decide, nor does it hold any longer.
+// Who may decide about a call of a run: only what they could do themselves, and a decision holds only as long as they could.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { authorize } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";

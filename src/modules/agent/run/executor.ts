@@ -102,7 +102,7 @@ export class RunExecutor {
       while (run.status === "running") {
         if (signal.aborted) throw new ModelError("cancelled", { isRetryable: false });
         const startedAt = performance.now();
-        // A tool that was taken from the agent meanwhile is not called any more.
+        // A tool that was taken from the agent meanwhile is not called.
         const agent = await this.#requireAgent(run);
         const steps = await new RunStore(store.db).steps(run.tenant_id, run.id);
         const next = await this.#next(run, agent, steps, signal);

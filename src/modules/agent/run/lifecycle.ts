@@ -122,7 +122,7 @@ export class RunLifecycle {
     return true;
   }
 
-  /** It does not wait for those who asked any more. */
+  /** The run no longer waits for those who asked. */
   #markRead(run: RunRow): Promise<void> {
     return this.#deps.notifications.markReadAbout(run.tenant_id, askersOf(run), { type: "run", id: run.id });
   }

@@ -88,7 +88,7 @@ export class RunPoster {
         if (preparation !== undefined && "thrown" in preparation) throw preparation.thrown;
         const draft = draftOf(run, content);
         const message: Message = await callOperation(actor, "message.send", draft, run.id, preparation);
-        // With the room locked, nobody joins it any more.
+        // While the room is locked, nobody joins it.
         await assertReadable();
         await new RunStore(inner.db).putSent({
           tenant_id: run.tenant_id,

@@ -30,7 +30,7 @@ export type EditorAccessDeps = {
   documentAccess: DocumentAccess;
   /** Throws `unauthenticated`, `token_expired` or `token_revoked`. */
   authenticate: (token: string) => Actor | Promise<Actor>;
-  /** The current rights of an actor authenticated earlier; `undefined` if it has no access any longer. */
+  /** The current rights of an actor authenticated earlier; `undefined` if it no longer has access. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
 };
 

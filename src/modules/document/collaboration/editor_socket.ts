@@ -53,7 +53,7 @@ type EditorSocketOptions = {
 export class EditorSocket {
   /** The CPU account of the principal of the last accepted token, or of its owner. */
   account: CpuAccount | undefined;
-  /** The gateway has closed it, and what its client has sent is not handled any longer. */
+  /** The gateway has closed it, and what its client has sent is no longer handled. */
   isDiscarded = false;
   readonly #socket: WebSocketLike;
   readonly #hooks: SocketHooks;

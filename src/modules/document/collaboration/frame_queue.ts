@@ -27,9 +27,9 @@ export class WaitingFrames {
 type FrameQueueHost = {
   waiting: WaitingFrames;
   handle: (frame: Uint8Array) => void;
-  /** More wait than may. */
+  /** Too many frames wait. */
   onFull: () => void;
-  /** None waits any longer. */
+  /** No frame waits. */
   onEmpty: () => void;
 };
 

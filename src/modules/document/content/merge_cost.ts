@@ -33,7 +33,7 @@ const callObserver = Y.Text.prototype._callObserver;
 const isRelay = new WeakSet<Y.Doc>();
 
 /**
- * A document that applies changes of others only. After a change of formatting Yjs deletes marks that have no effect any longer:
+ * A document that applies changes of others only. After a change of formatting Yjs deletes marks that no longer have an effect:
  * the document would have what the log has not, and a crafted text takes seconds. Editors do it themselves.
  */
 export function markAsRelay(doc: Y.Doc): void {
