@@ -1,12 +1,11 @@
 // Tools of the MCP servers of a tenant, under names that models accept, and cached.
 import type { Encryptor } from "@/core/crypto.ts";
-import type { Clock } from "@/core/time/clock.ts";
+import { type Clock, MINUTE_MS } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { compareText, truncateText } from "@/core/text/text.ts";
-import { MINUTE_MS } from "@/core/time/clock.ts";
 import { type AgentTool, type ToolCall, ToolFailed, type ToolSource } from "@/modules/agent/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type RemoteServers, type RemoteTool, ServerError, type Target } from "./client.ts";

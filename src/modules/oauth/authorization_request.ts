@@ -1,10 +1,9 @@
 // What an application asks for at `/oauth/authorize`. It is sealed within its id, so strangers make the gateway store nothing.
 import { z } from "@zod/zod";
-import type { Clock } from "@/core/time/clock.ts";
+import { type Clock, MINUTE_MS } from "@/core/time/clock.ts";
 import { type Encryptor, hashText } from "@/core/crypto.ts";
 import { notFound } from "@/core/fault.ts";
 import { isSafeText } from "@/core/text/text.ts";
-import { MINUTE_MS } from "@/core/time/clock.ts";
 import type { Issuer } from "./metadata.ts";
 import { CLIENT_ID_MAX_CHARS, type Clients } from "./clients.ts";
 import { OauthError, type OauthErrorCode } from "./error.ts";

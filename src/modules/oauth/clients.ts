@@ -1,13 +1,12 @@
 // Applications that ask for an authorization. The gateway stores none of them: a registration is sealed within the client id that
 // it returns, and a client id that is an address names a document that is fetched (Client ID Metadata Documents).
 import { z } from "@zod/zod";
-import type { Clock } from "@/core/time/clock.ts";
+import { type Clock, MINUTE_MS } from "@/core/time/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { INPUT_ERRORS } from "@/core/input/input_error.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import { Slots } from "@/core/limit/slots.ts";
 import { isDeeperThan } from "@/core/text/text.ts";
-import { MINUTE_MS } from "@/core/time/clock.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { OauthError } from "./error.ts";
 import { isRedirectUri, REDIRECT_URI_MAX_CHARS, redirectHost } from "./redirect_uri.ts";

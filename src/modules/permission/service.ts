@@ -2,8 +2,7 @@
 import { type Actor, hasScope, isAdmin, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
-import { resolvePrincipalId } from "@/modules/identity/mod.ts";
+import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
