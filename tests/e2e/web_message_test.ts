@@ -513,6 +513,11 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
         await message(page, "How are you?").getByRole("button", { name: "Reply", exact: true }).click();
         await composer.fill("long ".repeat(13_000));
         await composer.press("Enter");
+        await page.locator(".unsent").getByRole("button", { name: "Edit" }).waitFor();
+        // It is not among those that are sent once the connection is back.
+        await page.context().setOffline(true);
+        await page.locator(".banner").getByText("Reconnecting…", { exact: true }).waitFor();
+        await page.context().setOffline(false);
         await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();
         await untilGone(page.locator(".unsent"));
         await eventually(async () => assert.match(await composer.inputValue(), /^long long/));

@@ -24,7 +24,7 @@ export function ConnectionBanner(): VNode | null {
     return () => clearTimeout(timer);
   }, [isConnected]);
   if (isConnected || !isLong) return null;
-  const waiting = unsent.value.length;
+  const waiting = unsent.value.filter(({ failure }) => failure === undefined).length;
   return html`
     <div class="banner" role="status">
       <span>Reconnecting…${waiting === 0 ? null : ` ${count(waiting, "message")} will be sent then.`}</span>
