@@ -95,6 +95,24 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
       await add("New server", { Id: "mirror", Address: `${target.baseUrl}/mcp`, Authorization: `Bearer ${token}` });
       await test("mirror", /^mirror has \d+ tools/);
     });
+    await t.step("an administrator limits what an agent uses of models", async () => {
+      await visit(page, "admin/agents");
+      const dialog = page.getByRole("dialog");
+      await page.getByRole("button", { name: "New budget" }).click();
+      await dialog.getByLabel("Limits").selectOption("an agent");
+      await dialog.getByLabel(/^Agent/).selectOption("Gardener");
+      await dialog.getByLabel("Tokens").fill("1000");
+      await dialog.getByRole("button", { name: "Save" }).click();
+      await page.getByText(/^\d+ of 1,000 tokens in this month$/).waitFor();
+      const budgets = async () => (await target.call(token, "GET", "/v1/collaboration/ai/budgets")).items;
+      const shown = (await budgets()).map((
+        { scope, period, tokens }: Record<string, unknown>,
+      ) => [scope, period, tokens]);
+      assert.deepEqual(shown, [["agent", "month", 1000]]);
+      await page.getByRole("button", { name: "Remove the budget of Gardener" }).click();
+      await page.getByText("No budgets.").waitFor();
+      assert.deepEqual(await budgets(), []);
+    });
     await assertNoReports(page);
   } finally {
     await browser.close();

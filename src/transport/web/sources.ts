@@ -6,6 +6,7 @@ type Sources = Readonly<Record<string, () => Promise<{ default: string }>>>;
 export const SCRIPTS: Sources = {
   "admin/agents.ts": () => import("@/web/admin/agents.ts", { with: { type: "text" } }),
   "admin/audit.ts": () => import("@/web/admin/audit.ts", { with: { type: "text" } }),
+  "admin/budgets.ts": () => import("@/web/admin/budgets.ts", { with: { type: "text" } }),
   "admin/connections.ts": () => import("@/web/admin/connections.ts", { with: { type: "text" } }),
   "admin/erasures.ts": () => import("@/web/admin/erasures.ts", { with: { type: "text" } }),
   "admin/groups.ts": () => import("@/web/admin/groups.ts", { with: { type: "text" } }),

@@ -7,6 +7,7 @@ import { Avatar } from "../part/avatar.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
 import { useList } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
+import { Budgets } from "./budgets.ts";
 
 type Agent = {
   id: string;
@@ -21,22 +22,13 @@ type Agent = {
   paused: boolean;
   version: number;
 };
-type Budget = {
-  scope: string;
-  subjectId: string | null;
-  period: string;
-  tokens: number | null;
-  used: { tokens: number };
-};
 
 const PATH = "v1/collaboration/agents";
 const MODELS = "v1/collaboration/ai/models";
 const MODELS_ID = "model-names";
-const BUDGETS = "v1/collaboration/ai/budgets";
 
 export function Agents(): VNode {
   const { items, read, act } = useList(() => listAll<Agent>(PATH));
-  const { items: budgets = [] } = useList(async () => (await get<{ items: Budget[] }>(BUDGETS)).items);
   return html`
     <p
       class="row spread"><span class="dim">An agent responds in rooms when it is mentioned, with at most the rights of its owner.</span>
@@ -62,20 +54,7 @@ export function Agents(): VNode {
                   })}>Delete</button></li>
       `
     )}</ul>
-    ${budgets.length === 0 ? null : html`
-      <section>
-        <h2>Budgets</h2>
-        <ul class="rows">${budgets.map((one) =>
-          html`
-            <li key=${`${one.scope} ${one.subjectId} ${one.period}`}>
-              <div><b>${one.scope}${one.subjectId === null ? "" : ` ${nameOf(one.subjectId)}`}, a ${one.period}</b>
-                    <small class="dim">${one.used.tokens.toLocaleString()} of ${one.tokens?.toLocaleString() ??
-                      "unlimited"} tokens</small></div>
-            </li>
-          `
-        )}</ul>
-      </section>
-    `}
+    <${Budgets} agents=${items ?? []} />
   `;
 }
 
