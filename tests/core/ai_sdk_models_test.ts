@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { AiSdkModels } from "@/adapters/model/ai_sdk_models.ts";
+import { normalizeChat } from "@/adapters/model/openai_responses.ts";
 import { createOutbound } from "@/adapters/outbound/http.ts";
 import { StepTimer } from "@/adapters/model/step_timer.ts";
 import {
@@ -314,6 +315,22 @@ Deno.test("servers that speak the protocol in ways of their own are understood",
       }
       assert.deepEqual(seen, parts, `${name} in pieces of ${length}`);
     }
+  }
+});
+
+Deno.test("a long event in many pieces is read once", async () => {
+  const pieces = Array.from({ length: 4096 }, (_, n) => new TextEncoder().encode(n === 0 ? "data: " : "x".repeat(16)));
+  const { split } = String.prototype;
+  let read = 0;
+  String.prototype.split = function (this: string, ...separator: [never]) {
+    read += this.length;
+    return split.apply(this, separator);
+  };
+  try {
+    const text = await normalizeChat(new Response(ReadableStream.from(pieces))).text();
+    assert.ok(read < 2 * text.length, `${read} of ${text.length}`);
+  } finally {
+    String.prototype.split = split;
   }
 });
 

@@ -45,15 +45,25 @@ export function normalizeChat(response: Response): Response {
 /** Reads a stream of server-sent events, or a single JSON object, in pieces; returns events. */
 class ChatEvents {
   #rest = "";
+  #heldReturn = "";
   #lines: string[] = [];
   /** Whether the response has begun, and whether it has said why it ends. */
   #hasBegun = false;
   #hasReason = false;
 
   push(piece: string): string {
-    const lines = (this.#rest + piece).split(/\r\n|\n|\r(?!$)/);
-    this.#rest = lines.pop() ?? "";
-    return lines.map((line) => this.#readLine(line)).join("");
+    const lines = (this.#heldReturn + piece).split(/\r\n|\n|\r(?!$)/);
+    const last = lines.pop() ?? "";
+    let events = "";
+    for (const line of lines) {
+      events += this.#readLine(this.#rest + line);
+      this.#rest = "";
+    }
+    // A line feed may follow in the next piece.
+    this.#heldReturn = last.endsWith("\r") ? "\r" : "";
+    // A long line may have many pieces: each is read once.
+    this.#rest += last.slice(0, last.length - this.#heldReturn.length);
+    return events;
   }
 
   /** What no line ends may be whole: part of a JSON object is none. */
