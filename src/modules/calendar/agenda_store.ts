@@ -141,13 +141,13 @@ export class AgendaStore {
       .where("calendar_event.from_at", "<", to).where(endsAt, ">=", from);
   }
 
-  /** Events that one of these principals attends. The cross join makes SQLite start with the attendees; the events are read by id. */
+  /** The same that one of these principals attends. The cross join makes SQLite start with the attendees; the events are read by id. */
   #attended(tenantId: string, { from, to }: TimeRange, principalIds: readonly string[]) {
     return this.#db.selectFrom("calendar_attendee").crossJoin("calendar_event").select(SUMMARY_COLUMNS).distinct()
       .where("calendar_attendee.tenant_id", "=", tenantId).where("calendar_attendee.principal_id", "in", principalIds)
       .whereRef("calendar_event.id", "=", "calendar_attendee.event_id")
       .where(tenantIsUnindexed(tenantId, "calendar_event.tenant_id"))
-      .where("calendar_event.from_at", "<", to).where(endsAt, ">=", from);
+      .where("calendar_attendee.from_at", "<", to).where("calendar_attendee.ends_at", ">=", from);
   }
 }
 

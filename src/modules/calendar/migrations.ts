@@ -113,5 +113,40 @@ const waitingImports: Migration = {
   },
 };
 
+/**
+ * What a principal attends in a time range is found by an index, as what it created is: old events are not read. The database adds
+ * the times, so that none can be forgotten, also by an older node. Who moves an event writes its attendees again.
+ */
+const attendedTimes: Migration = {
+  name: "0003_attended_times",
+  async up(db, dialect) {
+    const endsAt = sql`coalesce(to_at, '9999-12-31T23:59:59.999Z')`;
+    await sql`alter table calendar_attendee add column from_at text not null default ''`.execute(db);
+    await sql`alter table calendar_attendee add column ends_at text not null default ''`.execute(db);
+    await sql`update calendar_attendee set from_at = event.from_at, ends_at = event.ends_at
+      from (select id, from_at, ${endsAt} as ends_at from calendar_event) as event where event.id = event_id`.execute(
+      db,
+    );
+    await sql`create index calendar_attendee_time on calendar_attendee
+      (tenant_id, principal_id, ends_at, from_at) where principal_id is not null`.execute(db);
+    if (dialect === "sqlite") {
+      await sql`create trigger calendar_attendee_time_of_event after insert on calendar_attendee begin
+        update calendar_attendee set from_at = event.from_at, ends_at = event.ends_at
+          from (select from_at, ${endsAt} as ends_at from calendar_event where id = new.event_id) as event
+          where event_id = new.event_id and position = new.position;
+      end`.execute(db);
+      return;
+    }
+    await sql`create function add_attended_time() returns trigger language plpgsql as $$
+      begin
+        select event.from_at, ${endsAt} into new.from_at, new.ends_at
+          from calendar_event as event where id = new.event_id;
+        return new;
+      end $$`.execute(db);
+    await sql`create trigger calendar_attendee_time_of_event before insert on calendar_attendee
+      for each row execute function add_attended_time()`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, waitingImports];
+export const migrations: readonly Migration[] = [baseline, waitingImports, attendedTimes];

@@ -1,6 +1,6 @@
 // SQL of calendars.
 import { inChunks, type RowSelection } from "@/core/page.ts";
-import { type Kysely, sql } from "kysely";
+import { type Generated, type Kysely, sql } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
 import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
@@ -53,6 +53,21 @@ export type AttendeeRow = {
   responded_at: string | null;
 };
 
+const ATTENDEE_COLUMNS = [
+  "tenant_id",
+  "event_id",
+  "position",
+  "principal_id",
+  "email",
+  "role",
+  "status",
+  "comment",
+  "responded_at",
+] as const satisfies (keyof AttendeeRow)[];
+
+/** When its event is, which the database adds: of a series as a whole, until `MAX_DATE` if that has no end. */
+type AttendedTime = { from_at: Generated<string>; ends_at: Generated<string> };
+
 export type RsvpRow = {
   tenant_id: string;
   event_id: string;
@@ -91,7 +106,7 @@ export type ImportRow = {
 export type CalendarTables = RoomTables & {
   calendar_event: EventRow;
   calendar_override: OverrideRow;
-  calendar_attendee: AttendeeRow;
+  calendar_attendee: AttendeeRow & AttendedTime;
   calendar_rsvp: RsvpRow;
   calendar_feed: FeedRow;
   calendar_import: ImportRow;
@@ -227,7 +242,11 @@ export class CalendarStore {
     if (ids.length === 0) return [];
     const overrides = await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
       .where("event_id", "in", ids).orderBy("occurrence").execute();
-    const attendees = await this.#db.selectFrom("calendar_attendee").selectAll().where("tenant_id", "=", tenantId)
+    const attendees = await this.#db.selectFrom("calendar_attendee").select(ATTENDEE_COLUMNS).where(
+      "tenant_id",
+      "=",
+      tenantId,
+    )
       .where("event_id", "in", ids).orderBy("position").execute();
     const rsvps = await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
       .where("event_id", "in", ids).execute();
