@@ -119,15 +119,9 @@ export class HoldStore {
     const member = await this.#db.selectFrom("member").select("room_id").where("tenant_id", "=", tenantId)
       .where("room_id", "in", roomIds).where("principal_id", "in", principalIds).limit(1).executeTakeFirst();
     if (member !== undefined) return true;
-    // Two indexes have the senders of a room.
-    for (const operator of ["is", "is not"] as const) {
-      const message = await this.#db.selectFrom("message").select("id").where("tenant_id", "=", tenantId)
-        .where("room_id", "in", roomIds).where("sender_id", "in", principalIds)
-        .where("client_message_id", operator, sql.lit(null)).limit(1)
-        .executeTakeFirst();
-      if (message !== undefined) return true;
-    }
-    return false;
+    const message = await this.#db.selectFrom("message").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "in", roomIds).where("sender_id", "in", principalIds).limit(1).executeTakeFirst();
+    return message !== undefined;
   }
 
   /** Whether the principal is a member of a room where one of the others is. */

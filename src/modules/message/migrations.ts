@@ -118,5 +118,22 @@ const senders: Migration = {
   },
 };
 
+/** What is listed of one sender, or of types that are rare, is found without reading the room. */
+const listFilters: Migration = {
+  name: "0006_index_list_filters",
+  async up(db) {
+    await sql`create index message_sender_seq on message (room_id, sender_id, seq)`.execute(db);
+    await sql`drop index message_sender`.execute(db);
+    await sql`create index message_type on message (room_id, type, seq) where type <> 'text'`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, senderScopes, reactionTimes, givenInput, senders];
+export const migrations: readonly Migration[] = [
+  baseline,
+  senderScopes,
+  reactionTimes,
+  givenInput,
+  senders,
+  listFilters,
+];

@@ -79,7 +79,7 @@ export class MessageService {
     const { tenantId } = context.actor;
     const floor = hiddenUpTo(grant);
     const store = new MessageStore(this.#deps.store.db);
-    const isSearched = filter.threadId === undefined && (filter.senderId ?? filter.types) !== undefined;
+    const isSearched = filter.threadId === undefined && filter.types !== undefined;
     const end = isSearched ? (grant.room.head ?? 0) + 1 : Number.MAX_SAFE_INTEGER;
     const page = (from: number, to: number, isBackward: boolean, rows: number): Promise<MessageRow[]> => {
       const read = (range: SeqRange, limit: number) => store.page(tenantId, roomId, range, filter, limit);

@@ -198,7 +198,11 @@ export class MessageStore {
     if (threadId !== undefined) query = query.where("thread_id", "=", threadId);
     if (senderId !== undefined) query = query.where("sender_id", "=", senderId);
     // An empty list filters nothing; `in ()` would be a syntax error.
-    if (types !== undefined && types.length > 0) query = query.where("type", "in", types);
+    if (types !== undefined && types.length > 0) {
+      query = query.where("type", "in", types);
+      // Of the index of the others.
+      if (!types.includes("text")) query = query.where("type", "<>", sql.lit("text"));
+    }
     return query.orderBy("seq", range.isBackward ? "desc" : "asc").limit(limit).execute();
   }
 

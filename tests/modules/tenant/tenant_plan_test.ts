@@ -6,7 +6,7 @@ import { testOnPostgres } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
 import { withAdminConnection } from "../../temporary_database.ts";
 import { CALENDAR } from "../calendar/calendar_fixture.ts";
-import { createCallers, createRoom, ok } from "../fixtures.ts";
+import { createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { prepareStatement } from "../postgres_plan.ts";
 import { recordQueries } from "../query_log.ts";
 
@@ -30,8 +30,15 @@ const PATHS = [
   `${CALENDAR}/events?from=2026-03-04T00:00:00Z&to=2026-03-05T00:00:00Z`,
 ];
 
-/** What somebody reads who is in one of the rooms: not the memberships of each, nor all meetings. */
-const NARROW_PATHS = ["/v1/rooms", "/v1/rooms?sort=name", "/v1/collaboration/meetings?state=scheduled"];
+/** What somebody reads who is in one of the rooms: not the memberships of each, nor all meetings, messages or old events. */
+const narrowPaths = (roomId: string): string[] => [
+  "/v1/rooms",
+  "/v1/rooms?sort=name",
+  "/v1/collaboration/meetings?state=scheduled",
+  `/v1/messages?roomId=${roomId}&senderId=bob`,
+  `/v1/messages?roomId=${roomId}&types=system`,
+  `${CALENDAR}/events?from=2026-03-04T00:00:00Z&to=2026-03-05T00:00:00Z`,
+];
 const NARROW_ROWS_MAX = 2 * ROOMS;
 
 testOnPostgres("lists of a large tenant among small ones do not read all of it for each row", async (environment) => {
@@ -41,6 +48,7 @@ testOnPostgres("lists of a large tenant among small ones do not read all of it f
   ok(await alice.post("/v1/collaboration/meetings", { roomId }));
   ok(await alice.post("/v1/collaboration/tasks", { roomId, title: "Task" }));
   ok(await alice.post("/v1/collaboration/documents", { roomId, title: "Document" }));
+  await sendMessage(alice, roomId, "Message");
   const start = { dateTime: "2026-03-04T08:00:00", timeZone: "UTC" };
   ok(await alice.post(`${CALENDAR}/events`, { title: "Event", start, attendees: [{ principalId: "alice" }] }));
   await withAdminConnection(environment["SVC_DATABASE_URL"] ?? "", async (sql) => {
@@ -54,9 +62,15 @@ testOnPostgres("lists of a large tenant among small ones do not read all of it f
     const large = { tenant: "one.tenant_id", id: "'large' || n", principal: "one.principal_id", room: "one.room_id" };
     await addRows(sql, ROOMS, ITEMS, large);
     await copyRow(sql, "meeting", ITEMS, { id: large.id, state: "'ended'", is_open: "0" });
-    await sql.unsafe("analyze room, member, stream, task, document, calendar_event, calendar_attendee, meeting");
+    await copyRow(sql, "message", ITEMS, { id: large.id, seq: "100 + n", sender_id: "'other' || n % 3" });
+    const old = { id: "'old' || n", uid: "'old' || n", from_at: "'2025-03-04'", to_at: "'2025-03-05'" };
+    await copyRow(sql, "calendar_event", ITEMS, { ...old, created_by: "'other'", room_id: "null" });
+    await copyRow(sql, "calendar_attendee", ITEMS, { event_id: old.id, principal_id: "'bob'" });
+    await sql.unsafe(
+      "analyze message, room, member, stream, task, document, calendar_event, calendar_attendee, meeting",
+    );
     for (
-      const [caller, paths, rowsMax] of [[alice, PATHS, ROWS_MAX], [bob, NARROW_PATHS, NARROW_ROWS_MAX]] as const
+      const [caller, paths, rowsMax] of [[alice, PATHS, ROWS_MAX], [bob, narrowPaths(roomId), NARROW_ROWS_MAX]] as const
     ) {
       for (const path of paths) {
         const statements = await recordQueries(async () => void ok(await caller.get(path)));
