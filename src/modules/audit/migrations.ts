@@ -55,5 +55,14 @@ const chain: Migration = {
   },
 };
 
+/** What is listed of one operation. Nothing asks for times alone. */
+const operations: Migration = {
+  name: "0003_index_operations",
+  async up(db) {
+    await sql`create index audit_entry_operation on audit_entry (tenant_id, operation, id)`.execute(db);
+    await sql`drop index audit_entry_at`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, chain];
+export const migrations: readonly Migration[] = [baseline, chain, operations];

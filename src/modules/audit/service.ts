@@ -13,7 +13,7 @@ import { lastIdOfSlice } from "@/ports/sql/filters.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { type AuditChain, CUT_AT_ONCE, headOf, type NewEntry } from "./chain.ts";
 import type { AuditEntry, AuditList, AuditVerification } from "./schema.ts";
-import { type AuditFilter, type AuditRow, AuditStore, type AuditTables } from "./store.ts";
+import { type AuditRow, AuditStore, type AuditTables } from "./store.ts";
 
 type Deps = {
   store: Store<AuditTables>;
@@ -170,23 +170,31 @@ export class AuditLog {
 }
 
 /**
- * The newest entries before this id that fit. Others are served between pieces of the log: no index leads to what fits, which may be
- * none.
+ * The newest entries before this id that fit. Others are served between pieces of the log where no index leads to what fits, which
+ * may be none.
  */
 async function findInPieces(
   db: AnyDatabase,
   tenantId: string,
-  filter: AuditFilter,
+  { operation, ...filter }: Omit<AuditList, "limit" | "cursor">,
   before: string | undefined,
   limit: number,
 ): Promise<AuditRow[]> {
-  const { operation, from, to } = filter;
-  if ((operation ?? from ?? to) === undefined) {
-    return await new AuditStore(db).list(tenantId, filter, { before }, limit);
+  const entries = new AuditStore(db);
+  const operations = operation === undefined ? undefined : await entries.operations(tenantId, operation);
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  if (operations !== undefined && !isFiltered) {
+    const rows = [];
+    for (const one of operations) rows.push(...await entries.list(tenantId, { operations: [one] }, { before }, limit));
+    return rows.sort((a, b) => a.id < b.id ? 1 : -1).slice(0, limit);
+  }
+  if ((operations ?? filter.from ?? filter.to) === undefined) {
+    return await entries.list(tenantId, filter, { before }, limit);
   }
   return await collectInSlices(before, limit, async (until, left) => {
     const next = await lastIdOfSlice(db, "audit_entry", tenantId, until, "desc");
-    return { rows: await new AuditStore(db).list(tenantId, filter, { before: until, since: next }, left), next };
+    const range = { before: until, since: next };
+    return { rows: await entries.list(tenantId, { ...filter, operations }, range, left), next };
   });
 }
 

@@ -35,8 +35,7 @@ export type AuditTables = { audit_entry: AuditRow; audit_cut: CutRow };
 type HeadRow = { tenant_id: string; seq: number; hash: string; at: string | null };
 export type AuditFilter = {
   actorId?: string | undefined;
-  /** Its name, or the noun of its name. */
-  operation?: string | undefined;
+  operations?: readonly string[] | undefined;
   resourceId?: string | undefined;
   /** ISO, inclusive. */
   from?: string | undefined;
@@ -69,24 +68,29 @@ export class AuditStore {
     { before, since }: { before?: string | undefined; since?: string | undefined },
     limit: number,
   ): Promise<AuditRow[]> {
-    const { actorId, operation, resourceId, from, to } = filter;
+    const { actorId, operations, resourceId, from, to } = filter;
+    if (operations?.length === 0) return Promise.resolve([]);
     let query = this.#db.selectFrom("audit_entry").selectAll().where("tenant_id", "=", tenantId);
     if (before !== undefined) query = query.where("id", "<", before);
     if (since !== undefined) query = query.where("id", ">=", since);
     if (actorId !== undefined) query = query.where("actor_id", "=", actorId);
-    if (operation !== undefined) {
-      const prefix = `${operation}.`;
-      query = query.where(({ eb, or, fn, val }) =>
-        or([
-          eb("operation", "=", operation),
-          eb(fn<string>("substr", ["operation", val(1), val(prefix.length)]), "=", prefix),
-        ])
-      );
-    }
+    if (operations !== undefined) query = query.where("operation", "in", operations);
     if (resourceId !== undefined) query = query.where("resource_id", "=", resourceId);
     if (from !== undefined) query = query.where("at", ">=", from);
     if (to !== undefined) query = query.where("at", "<", to);
     return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** Operations with entries that have this name, or this noun in their name. Each that has any costs one look at the index. */
+  async operations(tenantId: string, name: string): Promise<string[]> {
+    const prefix = `${name}.`;
+    const { rows } = await sql<{ name: string }>`with recursive operations(name) as (
+      select min(operation) from audit_entry where tenant_id = ${tenantId}
+      union all select (select min(operation) from audit_entry where tenant_id = ${tenantId} and operation > name)
+        from operations where name is not null
+    ) select name from operations where name = ${name} or substr(name, 1, ${sql.lit(prefix.length)}) = ${prefix}`
+      .execute(this.#db);
+    return rows.map((row) => row.name);
   }
 
   /** In the order of the chain. */

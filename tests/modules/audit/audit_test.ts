@@ -211,11 +211,16 @@ testOnEngines("what is rare in a long log is found, page by page", async (enviro
   }
   const first = ok(await owner.get(`${AUDIT}?to=2020-01-01T00:00:30Z`));
   assert.deepEqual(first.items.map(({ seq }: { seq: number }) => seq), [1]);
-  for (const filter of ["", "&actorId=olga", "&resourceId=room_1"]) {
-    const statements = await recordQueries(async () => {
-      assert.deepEqual(ok(await owner.get(`${AUDIT}?operation=nothing${filter}`)).items, []);
-    });
-    const pieces = statements.filter(({ sql }) => sql.includes('select * from "audit_entry"')).length;
-    assert.equal(pieces, gateway.app.store.dialect === "sqlite" ? Math.ceil((rows.length + 1) / 2000) : 1, filter);
+  const slices = gateway.app.store.dialect === "sqlite" ? Math.ceil((rows.length + 1) / 2000) : 1;
+  for (
+    const [filter, pieces] of [
+      ["operation=nothing", 0],
+      ["operation=rare.thing", 1],
+      ["operation=rare.thing&actorId=bob", slices],
+      ["to=2019-01-01T00:00:00Z", slices],
+    ] as const
+  ) {
+    const statements = await recordQueries(async () => void ok(await owner.get(`${AUDIT}?${filter}`)));
+    assert.equal(statements.filter(({ sql }) => sql.includes('select * from "audit_entry"')).length, pieces, filter);
   }
 });
