@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CompiledQuery } from "kysely";
+import { PostgresConnection } from "@/adapters/store/postgres/connection.ts";
 import { PostgresPool } from "@/adapters/store/postgres/pool.ts";
 import type { SqlSession } from "@/adapters/store/sql_session.ts";
 import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
@@ -16,9 +17,20 @@ const recordingScope = new AsyncLocalStorage<true>();
  * The statements that SQLite, or PostgreSQL outside of writes, runs for this work; not those of what is done in the background at
  * the same time.
  */
-export async function recordQueries(work: () => Promise<unknown>): Promise<LoggedQuery[]> {
+export function recordQueries(work: () => Promise<unknown>): Promise<LoggedQuery[]> {
+  return record([SqliteConnection.prototype, PostgresPool.prototype], work);
+}
+
+/** The same of writes on PostgreSQL, but for the rows that they insert. */
+export function recordWrites(work: () => Promise<unknown>): Promise<LoggedQuery[]> {
+  return record([PostgresConnection.prototype], work);
+}
+
+async function record(
+  prototypes: readonly Pick<SqlSession, "run">[],
+  work: () => Promise<unknown>,
+): Promise<LoggedQuery[]> {
   const statements: LoggedQuery[] = [];
-  const prototypes: Pick<SqlSession, "run">[] = [SqliteConnection.prototype, PostgresPool.prototype];
   const originals = prototypes.map((prototype) => ({ prototype, run: prototype.run }));
   for (const { prototype, run } of originals) {
     prototype.run = function (...call) {
