@@ -81,43 +81,51 @@ Deno.test("message.list names the second anchor in its fault, and filters the ca
   assert.deepEqual(items.map(({ text }: { text: string }) => text), ["two"]);
 });
 
-testOnEngines("message.list reads a room for the messages of one sender or type in steps", async (environment) => {
-  await using gateway = await openGateway(environment);
-  const { alice, bob } = await createCallers(gateway, "alice", "bob");
-  const roomId = await createRoom(alice, ["bob"]);
-  for (const head of [100, 4990, 23_000]) {
-    await gateway.app.store.write(({ db }) =>
-      db.updateTable("stream").set({ head }).where("name", "=", `room:${roomId}`).execute()
-    );
-    await sendMessage(bob, roomId, `of bob at ${head}`);
-    await sendMessage(alice, roomId, `of alice at ${head}`);
-  }
-  const all = [100, 4990, 23_000].map((head) => `of bob at ${head}`);
-  for (
-    const [query, expected, statementsMin] of [
-      ["senderId=bob", all, 5],
-      ["senderId=bob&limit=2", all.slice(1), 4],
-      ["senderId=bob&after=1", all, 5],
-      ["senderId=bob&after=1&limit=2", all.slice(0, 2), 1],
-      ["senderId=bob&before=4000", all.slice(0, 1), 1],
-      ["senderId=bob&around=5000", all, 5],
-      ["types=system", [], 5],
-      [`senderId=bob&before=${Number.MAX_SAFE_INTEGER}`, all, 5],
-    ] as const
-  ) {
-    const path = `/v1/messages?roomId=${roomId}&${query}`;
-    const statements = await recordQueries(async () => {
-      assert.deepEqual(ok(await alice.get(path)).items.map(({ text }: { text: string }) => text), expected, query);
-    });
-    const pages = statements.filter(({ sql }) => sql.startsWith(`select * from "message"`) && sql.includes(`"seq" > `));
-    const isSqlite = gateway.app.store.dialect === "sqlite";
-    assert.ok(isSqlite ? pages.length >= statementsMin : pages.length <= 2, `${query}: ${pages.length}`);
-    for (const { parameters } of pages) {
-      const [from, to] = parameters.filter((value) => typeof value === "number").map(Number);
-      assert.ok((to ?? NaN) - (from ?? NaN) <= (isSqlite ? 5001 : 50_001), `${query}: ${from} to ${to}`);
+testOnEngines(
+  "message.list reads a room for the messages of one type in steps, and those of one sender at once",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const roomId = await createRoom(alice, ["bob"]);
+    for (const head of [100, 4990, 23_000]) {
+      await gateway.app.store.write(({ db }) =>
+        db.updateTable("stream").set({ head }).where("name", "=", `room:${roomId}`).execute()
+      );
+      await sendMessage(bob, roomId, `of bob at ${head}`);
+      await sendMessage(alice, roomId, `of alice at ${head}`);
     }
-  }
-});
+    const all = [100, 4990, 23_000].map((head) => `of bob at ${head}`);
+    for (
+      const [query, expected, statementsMin] of [
+        ["types=text&senderId=bob", all, 5],
+        ["types=text&senderId=bob&limit=2", all.slice(1), 4],
+        ["types=text&senderId=bob&after=1", all, 5],
+        ["types=text&senderId=bob&after=1&limit=2", all.slice(0, 2), 1],
+        ["types=text&senderId=bob&before=4000", all.slice(0, 1), 1],
+        ["types=text&senderId=bob&around=5000", all, 5],
+        ["types=system", [], 5],
+        [`types=text&senderId=bob&before=${Number.MAX_SAFE_INTEGER}`, all, 5],
+        ["senderId=bob", all, 0],
+      ] as const
+    ) {
+      const path = `/v1/messages?roomId=${roomId}&${query}`;
+      const statements = await recordQueries(async () => {
+        assert.deepEqual(ok(await alice.get(path)).items.map(({ text }: { text: string }) => text), expected, query);
+      });
+      const pages = statements.filter(({ sql }) =>
+        sql.startsWith(`select * from "message"`) && sql.includes(`"seq" > `)
+      );
+      const isSqlite = gateway.app.store.dialect === "sqlite";
+      const isInSteps = isSqlite && statementsMin > 0;
+      assert.ok(isInSteps ? pages.length >= statementsMin : pages.length <= 2, `${query}: ${pages.length}`);
+      if (statementsMin === 0) continue;
+      for (const { parameters } of pages) {
+        const [from, to] = parameters.filter((value) => typeof value === "number").map(Number);
+        assert.ok((to ?? NaN) - (from ?? NaN) <= (isSqlite ? 5001 : 50_001), `${query}: ${from} to ${to}`);
+      }
+    }
+  },
+);
 
 Deno.test("message.send refuses mentions of unknown principals and of those that cannot see the room, by pointer", async () => {
   await using gateway = await openGateway();
