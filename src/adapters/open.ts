@@ -16,7 +16,7 @@ import type { VectorEngines } from "@/ports/vectors.ts";
 import type { S3Options } from "./blob/s3.ts";
 import type { NodeLock } from "./store/lease_takeover.ts";
 import type { SessionCounts } from "./store/postgres/store.ts";
-import { findMisconfiguration } from "./store/postgres/errors.ts";
+import { findMisconfiguration, NO_POOLER } from "./store/postgres/errors.ts";
 
 export const SQLITE_SCHEME = "sqlite:";
 
@@ -81,10 +81,7 @@ async function withOpenErrors<Result>(work: () => Promise<Result>): Promise<Resu
   }
 }
 
-/**
- * Checks settings that waiting does not change and that would fail only under load. A pooler may run one session's statements in
- * several sessions of the server, without its settings and prepared statements.
- */
+/** Checks settings that waiting does not change and that would fail only under load. */
 async function assertServerSettings({ db, dialect }: AnyStore): Promise<void> {
   if (dialect !== "postgres") return;
   const { rows: [server] } = await sql<
@@ -95,12 +92,7 @@ async function assertServerSettings({ db, dialect }: AnyStore): Promise<void> {
     current_setting('server_encoding') as encoding,
     current_setting('fsync') as fsync,
     current_setting('full_page_writes') as pages`.execute(db);
-  if (server?.timeout === "0" || server?.readonly !== "on") {
-    throw new Error(
-      "Session settings are lost between the gateway and PostgreSQL: connect to the server directly, not " +
-        "through a pooler",
-    );
-  }
+  if (server?.timeout === "0" || server?.readonly !== "on") throw new Error(NO_POOLER);
   if (server.encoding !== "UTF8") {
     throw new Error(`The database encoding is ${server.encoding}: create the database with UTF8`);
   }

@@ -386,6 +386,24 @@ if (url !== undefined) {
     await assert.rejects(openStore(own.url, systemClock), { code: "unavailable" }, "it may let us in later");
   });
 
+  Deno.test("postgres: a pooler that refuses the settings of a session is reported at once", async () => {
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const fields = ["SFATAL", "C08P01", "Munsupported startup parameter: lock_timeout"];
+    const error = new TextEncoder().encode(`E\0\0\0\0${fields.map((field) => `${field}\0`).join("")}\0`);
+    new DataView(error.buffer).setUint32(1, error.length - 1);
+    const refusing = (async () => {
+      for await (const connection of listener) {
+        await connection.read(new Uint8Array(1024));
+        await connection.write(error);
+        connection.close();
+      }
+    })();
+    const opened = openStore(`postgres://user@127.0.0.1:${listener.addr.port}/any`, systemClock);
+    await assert.rejects(opened, ({ cause }) => /directly, not through a pooler$/.test(cause.message));
+    listener.close();
+    await refusing;
+  });
+
   Deno.test("postgres: readers whose access was revoked are unavailable, and read again once it is granted", async () => {
     await using own = await ownDatabase(url);
     const pool = new PostgresPool({ ...PATIENT, url: own.url, responseTimeoutMs: 500 }, 2);

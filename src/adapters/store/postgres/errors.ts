@@ -31,6 +31,12 @@ const UNAVAILABLE = /^(53|58|25006)/;
 
 /** Errors that retrying does not fix: wrong names and passwords, unknown settings. */
 const MISCONFIGURED = /^(28|3D|42|22)/;
+/** What PgBouncer says to the settings of a session. Its code it has for failures that pass, too. */
+const REFUSED_BY_POOLER = /^unsupported startup parameter/;
+
+/** A pooler may run one session's statements in several sessions of the server, without its settings and prepared statements. */
+export const NO_POOLER =
+  "Session settings are lost between the gateway and PostgreSQL: connect to the server directly, not through a pooler";
 
 /** A driver's error as the store speaks of it. */
 export function translateError(thrown: unknown): unknown {
@@ -49,7 +55,10 @@ export function translateError(thrown: unknown): unknown {
 
 /** Why the server does not let us in and never will; `undefined` where it may, or is not there. */
 export function findMisconfiguration(thrown: unknown): Error | undefined {
-  if (hasCode(thrown) && isFatal(thrown) && MISCONFIGURED.test(thrown.code)) return thrown;
+  if (hasCode(thrown)) {
+    if (isFatal(thrown) && MISCONFIGURED.test(thrown.code)) return thrown;
+    if (REFUSED_BY_POOLER.test(thrown.message)) return new Error(NO_POOLER, { cause: thrown });
+  }
   return thrown instanceof Error ? findMisconfiguration(thrown.cause) : undefined;
 }
 
