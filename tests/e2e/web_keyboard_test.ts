@@ -54,6 +54,18 @@ browserTest("keyboard alone signs in, creates a room, writes, reacts, searches a
       await tabTo(page, /^React with 👍$/);
       await page.keyboard.press("Enter");
       await page.getByRole("button", { name: "👍, 1 reaction" }).waitFor();
+      await tabTo(page, /^Add a reaction$/);
+      await page.keyboard.press("Enter");
+      const field = page.locator(":focus[aria-label='Find an emoji']");
+      await field.waitFor();
+      for (const key of ["ArrowDown", "ArrowRight", "ArrowDown"]) await page.keyboard.press(key);
+      // The second row, below the second one of the first.
+      await page.locator(".emoji .grid button:nth-child(10):focus").waitFor();
+      for (const key of ["ArrowUp", "ArrowUp"]) await page.keyboard.press(key);
+      await field.waitFor();
+      await page.keyboard.type("rocket");
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "🚀, 1 reaction" }).waitFor();
     });
     await t.step("open a menu, move in it, and close it", async () => {
       await tabTo(page, /^More$/);

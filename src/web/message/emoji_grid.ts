@@ -13,6 +13,8 @@ const COMMON = `
 ❓ ❗ important ⏳ waiting ☕ 🍕 🎂 🥳 celebrate 🐛 🔧 tool fix 📌 pinned 📎 clip 📅 day 📈 rising 📉 falling 🧪 experiment 🏖️
 holiday 🌱 growing 🌈 🤖 agent
 `;
+/** As in the style sheet. */
+const COLUMNS = 8;
 /** The others follow once the grid is scrolled. */
 const SHOWN_AT_ONCE = 160;
 
@@ -48,8 +50,18 @@ export default function Grid({ onPick }: { onPick: (emoji: string) => void }): V
   // It was not there yet when the pop-up opened.
   useEffect(() => box.current?.focus(), []);
   const found = findEmoji(typed);
+  /** Up and down move by a row, and between the field and the first one. */
+  function onKey(event: KeyboardEvent): void {
+    const step = { ArrowDown: COLUMNS, ArrowUp: -COLUMNS }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const all = [...(event.currentTarget as HTMLElement).querySelectorAll("button")];
+    const at = all.indexOf(event.target as HTMLButtonElement);
+    (at < 0 ? all[0] : all[at + step] ?? (step < 0 ? box.current : undefined))?.focus();
+  }
   return html`
-    <div class="emoji">
+    <div class="emoji" onKeyDown=${onKey}>
       <input ref=${box} type="search" placeholder="Find an emoji" aria-label="Find an emoji" value=${typed}
         onInput=${(event: InputEvent) => setTyped((event.target as HTMLInputElement).value)}
         onKeyDown=${(event: KeyboardEvent) => {

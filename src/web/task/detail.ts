@@ -234,7 +234,7 @@ function Assignees({ task, members, onChange }: {
     <div class="fields"><span class="label dim">Assignees</span>
       ${task.assigneeIds.map((id) =>
         html`<span class="row" key=${id}><${Avatar} id=${id} isSmall /> <span dir="auto">${nameOf(id)}</span>
-        <button type="button" class="link" onClick=${() =>
+        <button type="button" class="link" aria-label=${`Remove ${nameOf(id)}`} onClick=${() =>
           onChange(task.assigneeIds.filter((one) => one !== id))}>remove</button></span>`
       )}
       <select aria-label="Add an assignee" value="" onChange=${(event: Event) => {
