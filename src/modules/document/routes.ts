@@ -79,7 +79,7 @@ export function documentRoutes(contents: ContentService): Route[] {
     path: `${DOCUMENT_PATH}/:documentId/export`,
     auth: "bearer",
     scope: "document.read",
-    faults: ["not_found", "not_acceptable", "unknown_parameter", "payload_too_large"],
+    faults: ["not_found", "not_acceptable", "payload_too_large"],
     document: DOCUMENT_EXPORT_DOCUMENT,
     async handle(request, { actor, requestId, params, toBody }) {
       const { format } = parseQuery(request, ExportQuery);
@@ -108,7 +108,7 @@ export function documentRoutes(contents: ContentService): Route[] {
     path: `${DOCUMENT_PATH}/:documentId/yjs`,
     auth: "bearer",
     scope: "document.read",
-    faults: ["not_found", "bad_request", "unknown_parameter"],
+    faults: ["not_found", "bad_request"],
     document: DOCUMENT_READ_YJS_DOCUMENT,
     async handle(request, { actor, requestId, params, toBody }) {
       const { vector } = parseQuery(request, YjsQuery);

@@ -140,7 +140,6 @@ export function fileRoutes(deps: Deps): Route[] {
     hasNoTimeout: true,
     faults: [
       "bad_request",
-      "unknown_parameter",
       "not_found",
       "room_archived",
       "length_required",
@@ -177,7 +176,7 @@ export function fileRoutes(deps: Deps): Route[] {
     auth: "bearer",
     scope: "file.read",
     hasNoTimeout: true,
-    faults: ["unknown_parameter", ...CONTENT_FAULTS],
+    faults: [...CONTENT_FAULTS],
     document: FILE_CONTENT_DOCUMENT,
     handle(request, { actor, params, headers: refusal }) {
       const id = FileId.safeParse(params["id"]);

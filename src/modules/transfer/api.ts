@@ -210,7 +210,7 @@ function downloadRoute(exports: ExportService): Route {
     hasNoTimeout: true,
     auth: "bearer",
     scope: "transfer.manage",
-    faults: ["not_found", "forbidden", "conflict", "gone", "unknown_parameter"],
+    faults: ["not_found", "forbidden", "conflict", "gone"],
     document: {
       examples: { id: exampleId("exp") },
       parameters: [{

@@ -39,10 +39,10 @@ export function readQuery(
   for (const name of new Set(params.keys())) {
     const field = fields.get(name);
     if (field === undefined || isTaken(name)) {
-      const remedy = field === undefined ? remedyFor(name, [...fields.keys()].filter((one) => !isTaken(one))) : "";
-      throw new Fault("unknown_parameter", `Unknown query parameter ${name.slice(0, 64)}${remedy}`, {
-        errors: [{ pointer: pointerOf(name), code: "unknown_parameter", detail: `Unknown query parameter${remedy}` }],
-      });
+      throw unknownParameter(
+        name,
+        field === undefined ? remedyFor(name, [...fields.keys()].filter((one) => !isTaken(one))) : "",
+      );
     }
     const texts = params.getAll(name);
     if (field.isList) {
@@ -53,6 +53,19 @@ export function readQuery(
       });
     } else input[name] = valueOf(texts[0] ?? "", field.kind);
   }
+}
+
+/** Throws for a query parameter that is none of `known`. */
+export function assertParametersKnown(url: string, known: readonly string[]): void {
+  for (const name of new URL(url).searchParams.keys()) {
+    if (!known.includes(name)) throw unknownParameter(name, remedyFor(name, known));
+  }
+}
+
+function unknownParameter(name: string, remedy: string): Fault {
+  return new Fault("unknown_parameter", `Unknown query parameter ${name.slice(0, 64)}${remedy}`, {
+    errors: [{ pointer: pointerOf(name), code: "unknown_parameter", detail: `Unknown query parameter${remedy}` }],
+  });
 }
 
 function remedyFor(name: string, known: readonly string[]): string {

@@ -19,12 +19,18 @@ import type { Endpoint } from "./endpoint.ts";
 import type { LastingResponses } from "./lasting_responses.ts";
 import type { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { idempotencyKeyOf, runOnceForKey } from "./idempotency.ts";
+import { assertParametersKnown } from "./query.ts";
 import { addressLimitKey } from "../shared/client_address.ts";
 import type { UnreadResponses } from "./unread_responses.ts";
 
 /** Whether the JSON body of a route is read for it. */
 export function hasJsonBody({ method, body }: Route): boolean {
   return body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
+}
+
+/** Those of other protocols ignore what they do not know, and public ones are followed as links. */
+export function refusesUnknownParameters({ auth, form }: Route): boolean {
+  return auth === "bearer" && form === undefined;
 }
 
 export function routeEndpoint(
@@ -45,6 +51,9 @@ export function routeEndpoint(
     ? createRequestAuthenticator(route.authenticate, deps.limits)
     : deps.authenticateRequest;
   const isJsonBody = hasJsonBody(route);
+  const queryNames = (route.document.parameters ?? []).filter((one) => one["in"] === "query").map(({ name }) =>
+    String(name)
+  );
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     context.form = route.form;
@@ -73,6 +82,7 @@ export function routeEndpoint(
   ): Promise<Response> {
     const { request } = context;
     if (route.auth === "bearer" && actor !== undefined) authorize({ name: route.name, access: route }, actor);
+    if (refusesUnknownParameters(route)) assertParametersKnown(request.url, queryNames);
     // Stores reject unsafe text, so no id contains it.
     if (actor !== undefined && !Object.values(params).every(isSafeText)) {
       throw new Fault("not_found", "No resource has this id");

@@ -98,7 +98,6 @@ export class McpEndpoint {
       hasNoTimeout: true,
       countsWrites: "itself",
       faults: [
-        "unknown_parameter",
         "validation_failed",
         "limit_reached",
       ],

@@ -7,7 +7,7 @@ import { describeCall } from "../../shared/call_description.ts";
 import { describeField } from "../../shared/field_descriptions.ts";
 import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../../shared/json_schema.ts";
 import { hasBody, supportsIdempotency } from "../operation.ts";
-import { hasJsonBody } from "../route.ts";
+import { hasJsonBody, refusesUnknownParameters } from "../route.ts";
 import { formResponses, headerRefs, PROBLEM, problemCodes, problemResponses } from "./response.ts";
 
 type Json = Record<string, unknown>;
@@ -96,6 +96,7 @@ export function describeRoute(route: Route, { schemas, responses }: Collected): 
     // Every route rejects an invalid host, and a header with too long a list.
     "bad_request",
     ...route.auth === "bearer" ? COMMON_CODES : ["internal", "unavailable"] as const,
+    ...refusesUnknownParameters(route) ? ["unknown_parameter"] as const : [],
     ...hasJsonBody(route) ? BODY_CODES : [],
     ...route.faults ?? [],
   ];
