@@ -290,12 +290,13 @@ Deno.test("a time is documented as what is accepted: any form of RFC 3339, and n
   }
 });
 
-Deno.test("each schema has one type, and null at most", async () => {
+Deno.test("each schema has one type, and null at most, and a reference has no other structure", async () => {
   await using gateway = await openGateway();
   const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
   for (const type of valuesOf(document, "type")) {
     if (Array.isArray(type)) assert.ok(type.length === 2 && type.includes("null"), JSON.stringify(type));
   }
+  assert.doesNotMatch(JSON.stringify(document), /"\$ref":"[^"]*","(?:oneOf|discriminator)"/);
 });
 
 Deno.test("every documentation file has a documented media type", async () => {

@@ -63,7 +63,7 @@ const FormValue = z.union([
   z.number(),
   z.boolean(),
   z.array(z.string().max(LABEL_MAX)).max(OPTIONS_MAX),
-]);
+]).meta({ id: "FormValue" });
 /** Values by the names of their fields. */
 export const FormValues = boundedRecord(FieldName, FormValue, FIELDS_MAX, "values")
   .describe("Values by the names of the fields");

@@ -101,7 +101,7 @@ const AttendeeInput = z.union([
     .meta({ id: "CalendarAttendeePrincipal" }),
   z.strictObject({ email: z.email().max(254).describe("Email address"), role: AttendeeRole.default("required") })
     .meta({ id: "CalendarAttendeeEmail" }),
-]);
+]).meta({ id: "CalendarInvitee" });
 export type AttendeeInput = z.output<typeof AttendeeInput>;
 const Attendees = z.array(AttendeeInput).max(ATTENDEES_MAX).describe(
   "Attendees: principals of the tenant or email addresses",

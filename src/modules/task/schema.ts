@@ -173,7 +173,7 @@ type TaskPatch = z.output<typeof TaskPatch>;
 export const Position = z.union([
   z.strictObject({ after: TaskRef }).meta({ id: "TaskPositionAfter" }),
   z.strictObject({ before: TaskRef }).meta({ id: "TaskPositionBefore" }),
-]).describe("Move it right after or right before another task of the room");
+]).meta({ id: "TaskPosition", description: "Move it right after or right before another task of the room" });
 export type Position = z.output<typeof Position>;
 
 export const TaskUpdate = z.strictObject({

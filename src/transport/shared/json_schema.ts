@@ -47,6 +47,7 @@ export class Schemas {
           /"#\/(?:\$defs|definitions)\/([^"]+)"/g,
           (_ref, name: string) => `"#/components/schemas/${side}:${names.get(name) ?? name}"`,
         ),
+        plainReference,
       );
     for (const [name, json] of Object.entries(definitions)) {
       this.#add(side, names.get(name) ?? name, rename(json));
@@ -149,6 +150,15 @@ function normalize(json: JsonSchema, side: Side): void {
     delete json["default"];
   }
   simplifyUnion(json);
+}
+
+/** For `JSON.parse`: zod leaves the structure of a described union beside the reference to it, once it was simplified. */
+function plainReference(_key: string, value: unknown): unknown {
+  if (isObject(value) && typeof value["$ref"] === "string") {
+    delete value["oneOf"];
+    delete value["discriminator"];
+  }
+  return value;
 }
 
 /** `RoomCreate` for `room.create`, `EndReason` for `endReason`. */

@@ -44,7 +44,7 @@ they are needed. Calendar events have the fields that lists have.
 The same operations are available over HTTP, including responses too long for a socket (error 413): \`/openapi.json\`.
 
 Clients that request the subprotocol \`centrifuge-protobuf\` get the same messages as protobuf in binary frames, with JSON
-text as \`data\`.`;
+text as \`data\`; it is empty where a reply has none.`;
 
 const PRINCIPAL = {
   prefix: "principal",
