@@ -110,6 +110,15 @@ testOnEngines("usage is shared between nodes, and survives a restart", async (en
   ok(await alice.post(TASKS, { roomId, title: "small" }));
   await gateway.app.runMaintenance();
   assert.ok(ok(await alice.get(USAGE)).member.writtenToday.bytes > 1_000_000);
+  // Erased before the flush, she is named in no row.
+  ok(await alice.post(TASKS, { roomId, title: "last" }));
+  await gateway.app.store.write(async ({ db }) => {
+    await db.updateTable("principal").set({ id: "erased-1" }).where("id", "=", "alice").execute();
+    await db.deleteFrom("written").where("owner_id", "=", "alice").execute();
+  });
+  await gateway.app.runMaintenance();
+  const left = await gateway.app.store.db.selectFrom("written").select("owner_id").execute();
+  assert.deepEqual(left.map(({ owner_id }) => owner_id), [""]);
 });
 
 Deno.test("messages that share a commit are charged to those who sent them", async () => {
