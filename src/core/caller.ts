@@ -19,11 +19,14 @@ const current = new AsyncLocalStorage<Scope | undefined>();
 /** A call: writes of what it runs succeed only while the caller's token and principal are valid. */
 export class CallScope implements Scope {
   readonly account: CpuAccount | undefined;
+  /** How many agents led to the call. */
+  readonly agentHops: number;
   #actor: Actor | undefined;
 
-  constructor(actor: Actor, account = currentAccount()) {
+  constructor(actor: Actor, account = currentAccount(), agentHops = 0) {
     this.#actor = actor;
     this.account = account;
+    this.agentHops = agentHops;
   }
 
   get call(): CallScope {
@@ -95,6 +98,11 @@ export async function runOnAccount<Result>(account: CpuAccount, work: () => Prom
 /** The caller of the running code; `undefined` for the gateway's own work. */
 export function currentCaller(): Actor | undefined {
   return current.getStore()?.call?.actor;
+}
+
+/** How many agents led to the running code, as far as calls know. */
+export function currentAgentHops(): number {
+  return current.getStore()?.call?.agentHops ?? 0;
 }
 
 /** The account that the running code is charged to. */

@@ -165,7 +165,7 @@ export function createDispatch(
       const checks: AccessCheck[] | undefined = isReadOnly(operation) ? [] : undefined;
       const run = () => runPrepared(operation, call, parse(input, call.input), checks, isRecorded ? record : undefined);
       const work = account === undefined ? run : () => account.measure(run);
-      if (!isReadOnly(operation)) scope = new CallScope(call.actor, account);
+      if (!isReadOnly(operation)) scope = new CallScope(call.actor, account, call.agentHops);
       const result = await (scope === undefined ? chargeTo(account, work) : scope.run(work));
       if (checks !== undefined && performance.now() - (call.startedAt ?? startedAt) > READ_GRANT_MAX_MS) {
         await authorizeAgain(operation, call, checks, revalidate);

@@ -3,7 +3,7 @@ import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
 import { compareText } from "@/core/text/text.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { currentAccount } from "@/core/caller.ts";
+import { currentAccount, currentAgentHops } from "@/core/caller.ts";
 import type { EventDraft, Signal, StoredEvent } from "@/core/event/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft, JobRow } from "@/core/job.ts";
@@ -318,7 +318,8 @@ function sizeOf(values: readonly unknown[]): number {
 /** The publication, in the one encoding that every listener gets. */
 function encode({ type, actor, data }: EventDraft, at: string): string {
   const who = actor === undefined ? null : { id: actor.principalId, kind: actor.kind };
-  return JSON.stringify({ id: newId("evt"), type, at, actor: who, data });
+  const agentHops = currentAgentHops();
+  return JSON.stringify({ id: newId("evt"), type, at, actor: who, ...agentHops === 0 ? {} : { agentHops }, data });
 }
 
 function jobRow({ tenantId, kind, payload, runAt, key, chargedTo }: JobDraft, now: number): JobRow {

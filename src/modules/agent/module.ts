@@ -27,7 +27,7 @@ import { erases } from "./principal_erasure.ts";
 import { RunAccess } from "./run/access.ts";
 import { RUN_PATH, runOperations } from "./run/api.ts";
 import { runChannel } from "./run/channel.ts";
-import type { AssembleContext, CallOperation } from "./run/context.ts";
+import type { AssembleContext, CallCause, CallOperation } from "./run/context.ts";
 import { RunEnding } from "./run/ending.ts";
 import { ACTIVE_MAX_MS, RunExecutor } from "./run/executor.ts";
 import { RunExpiry } from "./run/expiry.ts";
@@ -237,11 +237,11 @@ function createCallOperation(dispatch: Dispatcher, operations: () => ReadonlyMap
     return operation;
   };
   const fixed = { via: "run", isCpuAccounted: true, hasTurn: true } as const;
-  const call = async (actor: Actor, name: string, input: unknown, requestId: string, preparation?: Preparation) =>
-    (await dispatch(find(name), { actor, input, requestId, preparation, ...fixed })).output;
+  const call = async (actor: Actor, name: string, input: unknown, cause: CallCause, preparation?: Preparation) =>
+    (await dispatch(find(name), { actor, input, preparation, ...cause, ...fixed })).output;
   return Object.assign(call, {
-    prepare: (actor: Actor, name: string, input: unknown, requestId: string) =>
-      dispatch.prepare(find(name), { actor, input, requestId, ...fixed }),
+    prepare: (actor: Actor, name: string, input: unknown, cause: CallCause) =>
+      dispatch.prepare(find(name), { actor, input, ...cause, ...fixed }),
   });
 }
 

@@ -1,5 +1,6 @@
 // Messages after sending: listed, read, edited with history, and deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
+import { withHops } from "@/core/agent_hops.ts";
 import { createYielder } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -184,7 +185,7 @@ export class MessageService {
         text: input.text ?? row.text,
         format: input.format ?? row.format,
         mentions_json: jsonOf(mentions) ?? row.mentions_json,
-        metadata_json: jsonOf(metadata) ?? row.metadata_json,
+        metadata_json: JSON.stringify(withHops(metadata ?? JSON.parse(row.metadata_json), context.agentHops ?? 0)),
         elements_json: jsonOf(elements) ?? row.elements_json,
         edited_at: now,
         edit_count: row.edit_count + 1,

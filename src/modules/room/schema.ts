@@ -257,6 +257,7 @@ export const RoomEvent = z.object({
   actor: z.object({ id: z.string(), kind: PrincipalKind }).meta({ id: "EventActor" }).nullable().describe(
     "Principal that caused it; null for the gateway",
   ),
+  agentHops: z.int().min(1).optional().describe("How many agents led to it, one after the other; absent if none did"),
   data: z.unknown(),
 }).meta({ id: "RoomEvent" });
 

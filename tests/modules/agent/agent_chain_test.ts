@@ -82,40 +82,69 @@ testOnEngines(
   },
 );
 
-testOnEngines(
-  "agents that start each other through a program which passes on its baggage are stopped",
-  async (engine) => {
-    const environment = { ...engine, SVC_OUTBOUND_ALLOW: "127.0.0.1" };
-    await using fixture = await AgentFixture.open(() => "Done", { environment, agent: { tools: ["message.send"] } });
-    const { gateway, alice, bob, roomId } = fixture;
-    // It says something in two ways: as its response, and by a tool.
-    fixture.answer(({ last, number }) =>
-      number % 2 === 0 || last.includes('"id"') ? "Done" : callTools(["message_send", { roomId, text: "Now" }])
-    );
-    const incoming = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "Program" }));
-    await using endpoint = new Endpoint();
-    const passedOn: (string | null)[] = [];
-    endpoint.answer = async ({ headers, body }) => {
-      if (body.actor.kind !== "agent" || body.data.message.text !== "Now") return new Response();
-      const baggage = headers.get("baggage");
-      passedOn.push(baggage);
-      if (passedOn.length > 5) return new Response();
-      const request = new Request(`http://gateway.test${incoming.path}`, {
-        method: "POST",
-        headers: { "content-type": "application/json", baggage: `user=x, ${baggage};p=1` },
-        body: JSON.stringify({ text: "/helper and now?" }),
-      });
-      return new Response(null, { status: (await gateway.send(request)).status });
-    };
-    await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
-    await fixture.mention(bob, "Go");
-    await eventually(async () => {
-      await gateway.runJobs();
-      assert.equal((await fixture.runs()).at(-1).status, "failed");
+const PROGRAM_WAYS: Record<string, (roomId: string) => readonly [string, Record<string, unknown>]> = {
+  "message.created": (roomId: string) => ["message_send", { roomId, text: "Now" }],
+  "task.created": (roomId: string) => ["task_create", { roomId, title: "Now" }],
+  "document.created": (roomId: string) => ["document_create", { roomId, title: "Now", text: "x" }],
+};
+for (const [type, callOf] of Object.entries(PROGRAM_WAYS)) {
+  Deno.test(
+    `agents that start each other by ${type} through a program which passes on its baggage are stopped`,
+    () => assertProgramStops(type, callOf),
+  );
+}
+
+async function assertProgramStops(
+  type: string,
+  callOf: (roomId: string) => readonly [string, Record<string, unknown>],
+): Promise<void> {
+  const environment = { SVC_OUTBOUND_ALLOW: "127.0.0.1" };
+  const tools = ["message.send", "task.create", "document.create"];
+  await using fixture = await AgentFixture.open(() => "Done", { environment, agent: { tools } });
+  const { gateway, alice, bob, roomId } = fixture;
+  // It says something in two ways: as its response, and by a tool.
+  fixture.answer(({ last, number }) =>
+    number % 2 === 0 || last.includes('"id"') ? "Done" : callTools([...callOf(roomId)])
+  );
+  const incoming = ok(await alice.post("/v1/collaboration/incoming", { roomId, displayName: "Program" }));
+  await using endpoint = new Endpoint();
+  const passedOn: (string | null)[] = [];
+  endpoint.answer = async ({ headers, body }) => {
+    if (body.actor.kind !== "agent" || body.data.message?.text === "Done") return new Response();
+    const baggage = headers.get("baggage");
+    passedOn.push(baggage);
+    if (passedOn.length > 5) return new Response();
+    const request = new Request(`http://gateway.test${incoming.path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", baggage: `user=x, ${baggage};p=1` },
+      body: JSON.stringify({ text: "/helper and now?" }),
     });
-    const runs = await fixture.runs();
-    assert.deepEqual(runs.map(({ chainDepth }) => chainDepth), [1, 2, 3, 4]);
-    assert.equal(runs.at(-1).error.code, "loop_stopped");
-    assert.deepEqual(passedOn, ["agent-hops=1", "agent-hops=2", "agent-hops=3"]);
-  },
-);
+    return new Response(null, { status: (await gateway.send(request)).status });
+  };
+  await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: [type] });
+  await fixture.mention(bob, "Go");
+  await eventually(async () => {
+    await gateway.runJobs();
+    assert.equal((await fixture.runs()).at(-1).status, "failed");
+  });
+  const runs = await fixture.runs();
+  assert.deepEqual(runs.map(({ chainDepth }) => chainDepth), [1, 2, 3, 4]);
+  assert.equal(runs.at(-1).error.code, "loop_stopped");
+  assert.deepEqual(passedOn, ["agent-hops=1", "agent-hops=2", "agent-hops=3"]);
+}
+
+testOnEngines("an edit and a scheduled message count the agents that led to them", async (environment) => {
+  await using opened = await openFixture(environment);
+  const { fixture: { gateway, roomId }, robo } = opened;
+  const baggage = { baggage: "agent-hops=2" };
+  const { id } = await sendMessage(robo, roomId, "Wait");
+  const edited = ok(await robo.call("PATCH", `/v1/messages/${id}`, { text: "Now" }, baggage));
+  assert.deepEqual(edited.metadata, { agentHops: 2 });
+  assert.deepEqual(ok(await robo.patch(`/v1/messages/${id}`, { text: "Later" })).metadata, { agentHops: 2 });
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  ok(await robo.post("/v1/messages", { roomId, text: "Planned", sendAt }, baggage));
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  const { items } = ok(await robo.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual([items.at(-1).text, items.at(-1).metadata], ["Planned", { agentHops: 2 }]);
+});

@@ -22,17 +22,20 @@ type ContextRequest = {
 export type AssembleContext = (request: ContextRequest) => Promise<readonly ModelMessage[]>;
 
 /** Calls operations as the actor of a run. */
+/** What an operation is called for: a request, or a run, before which as many agents came. */
+export type CallCause = { requestId: string; agentHops?: number };
+
 export type CallOperation = {
   /** The result is the operation's output. Within a transaction, `preparation` is what `prepare` returned before it. */
   (
     actor: Actor,
     operation: string,
     input: unknown,
-    requestId: string,
+    cause: CallCause,
     preparation?: Preparation,
     // deno-lint-ignore no-explicit-any -- outputs are typed by their operations
   ): Promise<any>;
-  prepare(actor: Actor, operation: string, input: unknown, requestId: string): Promise<Preparation | undefined>;
+  prepare(actor: Actor, operation: string, input: unknown, cause: CallCause): Promise<Preparation | undefined>;
 };
 
 /**

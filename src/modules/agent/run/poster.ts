@@ -43,7 +43,9 @@ export class RunPoster {
     try {
       const actor = external ?? await actors.ofPost(run, store.db);
       if (isLong) return await this.#prepareLong(run, reply, actor, isFiltered);
-      const preparation = await callOperation.prepare(actor, "message.send", draftOf(run, reply), run.id);
+      const preparation = await callOperation.prepare(actor, "message.send", draftOf(run, reply), {
+        requestId: run.id,
+      });
       return { content: reply, preparation };
     } catch (thrown) {
       return { content: reply, preparation: { thrown } };
@@ -87,7 +89,7 @@ export class RunPoster {
         const actor = external ?? await actors.ofPost(run, inner.db);
         if (preparation !== undefined && "thrown" in preparation) throw preparation.thrown;
         const draft = draftOf(run, content);
-        const message: Message = await callOperation(actor, "message.send", draft, run.id, preparation);
+        const message: Message = await callOperation(actor, "message.send", draft, { requestId: run.id }, preparation);
         // While the room is locked, nobody joins it.
         await assertReadable();
         await new RunStore(inner.db).putSent({

@@ -39,7 +39,7 @@ export class RunRefusals {
             ...placeOf(run),
             clientMessageId: `${code}:${run.thread_id}:${Math.floor(clock.now() / REPEAT_MS)}`,
           },
-          run.id,
+          { requestId: run.id },
           NOTHING_PREPARED,
         );
         return message.id as string;

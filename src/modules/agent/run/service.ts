@@ -201,7 +201,9 @@ export class RunService {
 
   async #prepareReply({ actor, requestId }: Context, { id, text }: RunReply): Promise<Preparation | undefined> {
     const { access, callOperation } = this.#deps;
-    return await callOperation.prepare(actor, "message.send", replyTo(await access.find(actor, id), text), requestId);
+    return await callOperation.prepare(actor, "message.send", replyTo(await access.find(actor, id), text), {
+      requestId,
+    });
   }
 
   /** Replies to the question of a run, which then continues. The reply is in the conversation, as the question is. */
@@ -234,7 +236,7 @@ export class RunService {
   ): Promise<string> {
     const { clock, callOperation } = this.#deps;
     const { tenant_id, agent_id } = run;
-    const message = await callOperation(actor, "message.send", replyTo(run, text), requestId, preparation);
+    const message = await callOperation(actor, "message.send", replyTo(run, text), { requestId }, preparation);
     // It starts no further run.
     const created_at = iso(clock.now());
     await new RunStore(tx.db).addTrigger({ tenant_id, message_id: message.id, agent_id, created_at });

@@ -1,8 +1,6 @@
 // One call of a tool. An operation of the gateway and the row that says so are one transaction: it runs exactly once. A tool
 // from elsewhere is noted before its call: found without a result after a crash, its outcome is unknown and it is not repeated.
 import { type Clock, iso } from "@/core/time/clock.ts";
-import { withHops } from "@/core/agent_hops.ts";
-import { isObject } from "@/core/json.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { Fault, notVisible, RetryTransaction } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -16,7 +14,7 @@ import { ApprovalStore } from "../approval/store.ts";
 import { type AgentTool, ToolFailed } from "../tool/tool.ts";
 import type { ResolvedCall, Toolbox } from "../tool/toolbox.ts";
 import type { AgentTables, RunRow, StepRow, StepStatus } from "../tables.ts";
-import type { CallOperation } from "./context.ts";
+import type { CallCause, CallOperation } from "./context.ts";
 import { LeaseLost, type RunLifecycle } from "./lifecycle.ts";
 import type { RunPoster } from "./poster.ts";
 import { roomsReadBy, roomsReadJson, withRoomsRead } from "./presenter.ts";
@@ -112,7 +110,7 @@ export class ToolStep {
       const actor = await actors.of(run);
       const output = await this.#within(
         actor,
-        () => callOperation(actor, operation.name, resolvedInput(resolved), run.id),
+        () => callOperation(actor, operation.name, resolvedInput(resolved), causeOf(run)),
       );
       read = actor.bounds.read;
       outcome = succeeded(output);
@@ -128,8 +126,7 @@ export class ToolStep {
     try {
       // A caller whose share of the CPU is used up waits here, not inside of the transaction.
       return await this.#within(await actors.of(run), async (actor) => {
-        const input = inputFrom(run, operation, resolved);
-        const preparation = await callOperation.prepare(actor, operation.name, input, run.id);
+        const preparation = await callOperation.prepare(actor, operation.name, resolvedInput(resolved), causeOf(run));
         return await store.enclose(async (tx) => {
           await this.#fence(tx, run);
           const outcome = await this.#tryWrite(step, resolved, operation, preparation);
@@ -157,8 +154,8 @@ export class ToolStep {
     try {
       return await store.enclose(async (inner) => {
         const actor = await actors.of(run, inner.db);
-        const input = inputFrom(run, operation, resolved);
-        const output = await callOperation(actor, operation.name, input, run.id, preparation);
+        const input = resolvedInput(resolved);
+        const output = await callOperation(actor, operation.name, input, causeOf(run), preparation);
         const { checked, readerIds, read } = actor.bounds;
         const effect = { roomIds: checked, readerIds };
         await gate.assertAllowed(inner, gated(step, resolved), effect, withRoomsRead(run, read));
@@ -356,13 +353,9 @@ function resolvedInput(resolved: ResolvedCall): Record<string, unknown> {
   return "input" in resolved ? resolved.input : {};
 }
 
-/** What an operation gets: messages count the agents that led to them. */
-function inputFrom({ chain_depth }: RunRow, { name }: Operation, resolved: ResolvedCall): Record<string, unknown> {
-  const input = resolvedInput(resolved);
-  const { metadata = {} } = input;
-  return name === "message.send" && isObject(metadata)
-    ? { ...input, metadata: withHops(metadata, chain_depth) }
-    : input;
+/** What a run calls comes after the agents that led to it. */
+function causeOf({ id, chain_depth }: RunRow): CallCause {
+  return { requestId: id, agentHops: chain_depth };
 }
 
 function noticeOf({ n, call, status }: Step, resolved: ResolvedCall) {

@@ -1,5 +1,6 @@
 // Scheduled messages: stored until their time, then sent with the permissions that their sender has by then, or marked failed.
 import { type Actor, scopesOf, textOfScopes } from "@/core/actor.ts";
+import { withHops } from "@/core/agent_hops.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventDraft, principalEvent, principalStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
@@ -68,7 +69,8 @@ export class ScheduledService {
       await tx.lock(tenantId, principalStream(principalId));
       // Sending checks the same later; checking now reports mistakes to the caller.
       await sender.check(tx, context, input);
-      const message_json = JSON.stringify(input);
+      const metadata = withHops(input.metadata, context.agentHops ?? 0);
+      const message_json = JSON.stringify({ ...input, metadata });
       if (input.clientMessageId !== undefined) {
         const sent = await new MessageStore(tx.db).findByClientId(
           tenantId,

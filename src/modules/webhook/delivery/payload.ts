@@ -16,13 +16,14 @@ export type Payload = {
 /** An event as it is delivered. The id is the same for each attempt. */
 export function eventPayload(webhookId: string, event: StoredEvent): Payload {
   const { tenantId, stream, epoch, seq, type } = event;
-  const { id, at, actor, data } = JSON.parse(event.json);
+  const { id, at, actor, agentHops = 0, data } = JSON.parse(event.json);
   const head = { type, timestamp: at, tenantId, roomId: roomIdOf(stream), stream, epoch, seq, id, actor };
   const whole = JSON.stringify({ ...head, data });
   const body = Buffer.byteLength(whole) <= BODY_MAX_BYTES
     ? whole
     : JSON.stringify({ ...head, data: idsIn(data), isThin: true });
-  return { id: `${webhookId}:${epoch}:${stream}:${seq}`, type, body, agentHops: hopsIn(data?.message?.metadata) };
+  const hops = Math.max(agentHops, hopsIn(data?.message?.metadata));
+  return { id: `${webhookId}:${epoch}:${stream}:${seq}`, type, body, agentHops: hops };
 }
 
 /** Announces that the events after `after` up to `floor` are no longer stored, or that the stream began again. */

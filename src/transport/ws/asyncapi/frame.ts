@@ -145,7 +145,9 @@ export function pushFrames(): Record<string, Json> {
 
 /** A push of a stored event. */
 export function eventFrame({ type, summary, data, scope }: EventType, schemas: Schemas): Json {
-  const head = { id: TEXT, type: { const: type }, at: { type: "string", format: "date-time" }, actor: ACTOR };
+  const agentHops = { ...COUNT, description: "How many agents led to it, one after the other; absent if none did" };
+  const at = { type: "string", format: "date-time" };
+  const head = { id: TEXT, type: { const: type }, at, actor: ACTOR, agentHops };
   const body = object({ ...head, data: titled(schemas.of(data, "output"), `${type}.data`) }, [
     "id",
     "type",
