@@ -6,7 +6,7 @@ import { ReasoningTags } from "@/adapters/model/reasoning_tags.ts";
 function read(
   response: string,
   length: number,
-  { omitsFirstTag = false, isWhole = true } = {},
+  { omitsFirstTag = false } = {},
 ): [reasoning: string, text: string, omitsFirstTag: boolean] {
   const tags = new ReasoningTags(omitsFirstTag);
   let [reasoning, text] = ["", ""];
@@ -23,7 +23,7 @@ function read(
     }
   };
   for (let at = 0; at < response.length; at += length) add(tags.push(response.slice(at, at + length)));
-  add(tags.end(isWhole));
+  add(tags.end());
   return [reasoning, text, tags.omitsFirstTag];
 }
 
@@ -65,8 +65,7 @@ Deno.test("reasoning whose first tag is missing is recognized when the second on
   for (const text of ["The tag `</think>` ends it", "First <think>, then </think>", "```\n</think>\n```"]) {
     for (let length = 1; length <= text.length; length++) assert.deepEqual(read(text, length), ["", text, false]);
   }
-  // A response without reasoning, and one that was cut within it.
+  // A response without reasoning, maybe.
   assert.deepEqual(read("Two", 2, { omitsFirstTag: true }), ["Two", "Two", false]);
-  assert.deepEqual(read("Hm", 1, { omitsFirstTag: true, isWhole: false }), ["Hm", "", true]);
   assert.deepEqual(read("<think>Hm</think>Two", 3, { omitsFirstTag: true }), ["Hm", "Two", true]);
 });

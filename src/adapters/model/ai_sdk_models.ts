@@ -230,7 +230,7 @@ function modelPartsOf(
   tags: ReasoningTags,
   returned: ReturnedReasoning,
 ): Iterable<ModelPart> {
-  if (part.type === "finish") return tags.end(part.finishReason.unified !== "length");
+  if (part.type === "finish") return tags.end();
   const modelPart = modelPartOf(endpoint, part, returned);
   if (modelPart === undefined) return [];
   return modelPart.kind === "text" && endpoint.kind === "openai" ? tags.push(modelPart.text) : [modelPart];

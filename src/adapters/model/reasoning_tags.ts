@@ -83,14 +83,15 @@ export class ReasoningTags {
     this.#hasText ||= text !== "";
   }
 
-  /** What is still pending when the response ends, which was cut if it is not `isWhole`. */
-  *end(isWhole = true): Generator<Part> {
+  /** What is still pending when the response ends. */
+  *end(): Generator<Part> {
     const text = this.#pending;
     this.#pending = "";
     const isText = this.#state === "text" || this.#state === "start";
     if (text !== "") yield { kind: isText ? "text" : "reasoning", text };
-    if (this.#state !== "untagged" || !isWhole) return;
-    // Such as a model that reasons only where that helps.
+    if (this.#state !== "untagged") return;
+    // Such as a model that reasons only where that helps. Also if it was cut: others may have made the model leave out the tag before,
+    // and no text is lost by that.
     this.#omitsFirstTag = false;
     yield { kind: "text", text: this.#untagged + text };
   }
