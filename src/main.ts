@@ -69,13 +69,13 @@ async function main([first = "serve", ...args]: readonly string[]): Promise<numb
         print(command === "token" ? TOKEN_USAGE : USAGE);
         return 0;
     }
-  } catch (error) {
+  } catch (thrown) {
     printError(
-      error instanceof ConfigError || command !== "serve" ? messageOf(error) : `Start failed: ${messageOf(error)}`,
+      thrown instanceof ConfigError || command !== "serve" ? messageOf(thrown) : `Start failed: ${messageOf(thrown)}`,
     );
-    const remedy = permissionHintFor(error);
+    const remedy = permissionHintFor(thrown);
     if (remedy !== undefined) printError(remedy);
-    return error instanceof UsageError ? 2 : 1;
+    return thrown instanceof UsageError ? 2 : 1;
   }
 }
 
@@ -212,9 +212,9 @@ async function waitForStore<Result>(open: () => Promise<Result>): Promise<Result
   while (true) {
     try {
       return await open();
-    } catch (error) {
-      if (!isFault(error, "unavailable") || performance.now() > until) throw error;
-      log.warn("waiting for the database of SVC_DATABASE_URL", { cause: messageOf(error) });
+    } catch (thrown) {
+      if (!isFault(thrown, "unavailable") || performance.now() > until) throw thrown;
+      log.warn("waiting for the database of SVC_DATABASE_URL", { cause: messageOf(thrown) });
       await delay(1000);
     }
   }

@@ -67,8 +67,8 @@ function parseArguments(args: readonly string[]) {
   };
   try {
     return parseArgs({ args: [...args], options });
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+  } catch (thrown) {
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
     const [, unknown] = /^Unknown option '--([^'=]{1,40})/.exec(message) ?? [];
     const meant = unknown === undefined ? undefined : nearestName(unknown, Object.keys(options));
     throw new UsageError(`${message}${meant === undefined ? "" : `; did you mean --${meant}?`}\n${TOKEN_USAGE}`);

@@ -195,9 +195,9 @@ function dotenv(): Record<string, string | undefined> {
   try {
     // Decoded without the mark that some editors put first, which would be part of the first name.
     return parseEnv(new TextDecoder().decode(Deno.readFileSync(".env")));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return {};
-    throw new ConfigError(".env cannot be read", { cause: error });
+  } catch (thrown) {
+    if (thrown instanceof Deno.errors.NotFound) return {};
+    throw new ConfigError(".env cannot be read", { cause: thrown });
   }
 }
 

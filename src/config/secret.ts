@@ -57,12 +57,12 @@ export function developmentSecret(path: string, warnings: string[]): Uint8Array 
   try {
     const stored = new TextEncoder().encode(Deno.readTextFileSync(path).trim());
     if (stored.length >= SECRET_MIN_BYTES) return stored;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotCapable) {
+  } catch (thrown) {
+    if (thrown instanceof Deno.errors.NotCapable) {
       throw new ConfigError(outsideDirectories("SVC_DATA_DIR", dirname(path)));
     }
-    if (!(error instanceof Deno.errors.NotFound)) {
-      throw new ConfigError(`${path} cannot be read: set SVC_JWT_SECRET or repair the file`, { cause: error });
+    if (!(thrown instanceof Deno.errors.NotFound)) {
+      throw new ConfigError(`${path} cannot be read: set SVC_JWT_SECRET or repair the file`, { cause: thrown });
     }
     return newDevelopmentSecret(path, warnings);
   }

@@ -64,9 +64,9 @@ export function assertAddressAllowed(
 ): void {
   try {
     outbound.assertAllowed(url, options);
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error;
-    throw Fault.forField(pointer, error.code, error.message, "address_not_allowed");
+  } catch (thrown) {
+    if (!(thrown instanceof OutboundError)) throw thrown;
+    throw Fault.forField(pointer, thrown.code, thrown.message, "address_not_allowed");
   }
 }
 

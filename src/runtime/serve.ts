@@ -42,8 +42,8 @@ export function serveLasting(
       if (!reserve.take()) return waitForDescriptors();
       try {
         server = watched(serve(addr.port));
-      } catch (error) {
-        listenAgain(error);
+      } catch (thrown) {
+        listenAgain(thrown);
       }
     }, LISTEN_AGAIN_MS);
   }

@@ -34,11 +34,11 @@ export function runWithTimeout<Result>(work: () => Result, timeoutMs: number): R
   while (true) {
     try {
       return runInNewContext("work()", { work }, { timeout: timeoutMs });
-    } catch (error) {
+    } catch (thrown) {
       const { user, system } = process.threadCpuUsage(before);
       // The error is of the other context's realm, so no instance of this one's Error.
-      const code = typeof error === "object" && error !== null && "code" in error ? error.code : undefined;
-      if (code !== "ERR_SCRIPT_EXECUTION_TIMEOUT" || (user + system) / 1000 >= timeoutMs / 2) throw error;
+      const code = typeof thrown === "object" && thrown !== null && "code" in thrown ? thrown.code : undefined;
+      if (code !== "ERR_SCRIPT_EXECUTION_TIMEOUT" || (user + system) / 1000 >= timeoutMs / 2) throw thrown;
     }
   }
 }

@@ -42,10 +42,10 @@ export class DiskBlobs implements Blobs {
       }
       await translateErrors(Deno.mkdir(dirname(path), { recursive: true }));
       await translateErrors(Deno.rename(part, path));
-    } catch (error) {
+    } catch (thrown) {
       // `#prepare` deletes leftover parts.
       await Deno.remove(part).catch(() => {});
-      throw error;
+      throw thrown;
     }
     await translateErrors(syncDirectory(dirname(path)));
   }
@@ -108,8 +108,8 @@ async function syncDirectory(path: string): Promise<void> {
 async function ignoreNotFound<Result>(work: Promise<Result>): Promise<Result | undefined> {
   try {
     return await work;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
+  } catch (thrown) {
+    if (thrown instanceof Deno.errors.NotFound) return undefined;
+    throw thrown;
   }
 }

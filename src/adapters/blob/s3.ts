@@ -119,11 +119,11 @@ export class S3Blobs implements Blobs {
       const body = `<CompleteMultipartUpload>${list.join("")}</CompleteMultipartUpload>`;
       // A 200 may still contain an error: the store responds before it has combined the parts.
       xmlText(await this.#text(await this.#request("POST", `${key}?${upload}`, { body })), "ETag");
-    } catch (error) {
+    } catch (thrown) {
       await this.#request("DELETE", `${key}?${upload}`).then(discardBody).catch((cause) =>
         this.#warnNotAborted(failureOf(cause))
       );
-      throw error;
+      throw thrown;
     }
   }
 

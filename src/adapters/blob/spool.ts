@@ -59,9 +59,9 @@ async function openUnnamed(folder: string): Promise<Deno.FsFile> {
   try {
     await Deno.remove(path);
     return file;
-  } catch (error) {
+  } catch (thrown) {
     file.close();
-    throw error;
+    throw thrown;
   }
 }
 

@@ -52,8 +52,8 @@ export class CompletionService {
     const all = signal === undefined ? this.#draining.signal : AbortSignal.any([this.#draining.signal, signal]);
     try {
       return yield* this.#ai.step(charge, input, all);
-    } catch (error) {
-      throw error instanceof ModelError ? faultOf(error) : error;
+    } catch (thrown) {
+      throw thrown instanceof ModelError ? faultOf(thrown) : thrown;
     }
   }
 

@@ -143,9 +143,9 @@ async function callOnce(
     const step = ai.stepWith(charge, [candidate], TEST, signal);
     while (!(await step.next()).done);
     return undefined;
-  } catch (error) {
-    if (error instanceof ModelError) return error;
-    throw error;
+  } catch (thrown) {
+    if (thrown instanceof ModelError) return thrown;
+    throw thrown;
   }
 }
 

@@ -222,8 +222,8 @@ function permanentFault(cause: unknown): Fault {
 async function parseOrReport(text: string, homeZone: string): Promise<ParsedFile> {
   try {
     return await parseFile({ text, homeZone, problemsMax: PROBLEMS_MAX });
-  } catch (error) {
-    return { batches: [], problems: [{ uid: null, detail: permanentFault(error).message.replace(/^\/text: /, "") }] };
+  } catch (thrown) {
+    return { batches: [], problems: [{ uid: null, detail: permanentFault(thrown).message.replace(/^\/text: /, "") }] };
   }
 }
 

@@ -56,9 +56,9 @@ export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: st
   async function* complete(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     try {
       yield* stream;
-    } catch (error) {
+    } catch (thrown) {
       await parsed;
-      throw error;
+      throw thrown;
     }
     // After the file, the rest of the form is still checked and part of its digest.
     await parsed;

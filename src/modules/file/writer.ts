@@ -125,9 +125,9 @@ export class FileWriter {
       } finally {
         await close();
       }
-    } catch (error) {
+    } catch (thrown) {
       await this.#rollbackUpload(row, mayBeWritten);
-      throw error;
+      throw thrown;
     }
   }
 

@@ -30,9 +30,9 @@ export function createProviderKeys(address: string, outbound: Outbound): Compact
   return async (header, token) => {
     try {
       return await keys(header, token);
-    } catch (error) {
-      if (error instanceof errors.JOSEError && !UNAVAILABLE.includes(error.code)) throw error;
-      throw new Fault("unavailable", "The keys of the identity provider cannot be fetched", { cause: error });
+    } catch (thrown) {
+      if (thrown instanceof errors.JOSEError && !UNAVAILABLE.includes(thrown.code)) throw thrown;
+      throw new Fault("unavailable", "The keys of the identity provider cannot be fetched", { cause: thrown });
     }
   };
 }

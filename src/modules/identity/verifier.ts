@@ -70,10 +70,10 @@ export class TokenVerifier {
           ? await compactVerify(token, key, { algorithms })
           : await compactVerify(token, key, { algorithms });
         return { payload, isOwn };
-      } catch (error) {
-        if (error instanceof Fault) throw error;
+      } catch (thrown) {
+        if (thrown instanceof Fault) throw thrown;
         // Any other error is caused by the token, or by the key that it names.
-        if (!(error instanceof errors.JWSSignatureVerificationFailed)) break;
+        if (!(thrown instanceof errors.JWSSignatureVerificationFailed)) break;
       }
     }
     throw new Fault("unauthenticated", "The signature or algorithm of the token is not valid");

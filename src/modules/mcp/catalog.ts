@@ -124,9 +124,9 @@ export class ServerCatalog implements ToolSource {
       const { text, isError } = await this.#counted(call);
       if (isError) throw new ToolFailed(text);
       return text;
-    } catch (error) {
-      if (error instanceof ServerError) throw new Fault("unavailable", `The server ${id} failed: ${error.code}`);
-      throw error;
+    } catch (thrown) {
+      if (thrown instanceof ServerError) throw new Fault("unavailable", `The server ${id} failed: ${thrown.code}`);
+      throw thrown;
     } finally {
       const left = (this.#running.get(tenantId) ?? 1) - 1;
       if (left > 0) this.#running.set(tenantId, left);
@@ -139,9 +139,9 @@ export class ServerCatalog implements ToolSource {
       const result = await work();
       this.#deps.metrics.mcpServerCalls.inc({ outcome: "ok" });
       return result;
-    } catch (error) {
-      this.#deps.metrics.mcpServerCalls.inc({ outcome: codeOf(error).replace(STATUS, "$1xx") });
-      throw error;
+    } catch (thrown) {
+      this.#deps.metrics.mcpServerCalls.inc({ outcome: codeOf(thrown).replace(STATUS, "$1xx") });
+      throw thrown;
     }
   }
 

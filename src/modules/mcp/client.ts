@@ -143,9 +143,9 @@ export class RemoteServers {
       const { ok, status } = response;
       if (!ok) connection.code = AUTHENTICATION.includes(status) ? "not_authorized" : `http_${status}`;
       return response;
-    } catch (error) {
-      if (error instanceof OutboundError) connection.code = error.code;
-      throw error;
+    } catch (thrown) {
+      if (thrown instanceof OutboundError) connection.code = thrown.code;
+      throw thrown;
     }
   }
 }

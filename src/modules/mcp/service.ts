@@ -90,8 +90,8 @@ export class ServerService {
         description: (remote.description ?? "").slice(0, DESCRIPTION_MAX_CHARS).toWellFormed(),
       }));
       return { ok: true, code: null, tools: shown, durationMs: elapsed() };
-    } catch (error) {
-      return { ok: false, code: codeOf(error), tools: [], durationMs: elapsed() };
+    } catch (thrown) {
+      return { ok: false, code: codeOf(thrown), tools: [], durationMs: elapsed() };
     }
   }
 

@@ -102,9 +102,9 @@ export class FactExtractor {
       try {
         const { memory, isNew } = await this.#deps.memories.create(context, fact, { isProposal: true });
         if (isNew) items.push(memory);
-      } catch (error) {
-        if (!isFault(error, "limit_reached")) throw error;
-        limit = error;
+      } catch (thrown) {
+        if (!isFault(thrown, "limit_reached")) throw thrown;
+        limit = thrown;
       }
     }
     if (limit !== undefined && items.length === 0) throw limit;

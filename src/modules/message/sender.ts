@@ -142,9 +142,9 @@ export class MessageSender {
           return { item, room: grant.room, fingerprint, ...await this.#check(db, item, grant), index };
         }
         results[index] = await resultOfRepeat(messages, first, fingerprint);
-      } catch (error) {
-        if (!(error instanceof Fault)) throw error;
-        results[index] = error;
+      } catch (thrown) {
+        if (!(thrown instanceof Fault)) throw thrown;
+        results[index] = thrown;
       }
       return undefined;
     };

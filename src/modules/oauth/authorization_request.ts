@@ -79,9 +79,9 @@ export class AuthorizationRequests {
         expiresAt: this.#deps.clock.now() + VALID_MS,
       };
       return { id: this.#deps.encryptor.encrypt(JSON.stringify(request), "request") };
-    } catch (error) {
-      if (!(error instanceof OauthError)) throw error;
-      const { code, message } = error;
+    } catch (thrown) {
+      if (!(thrown instanceof OauthError)) throw thrown;
+      const { code, message } = thrown;
       return { redirectTo: redirectWith({ redirectUri, state, issuer }, { error: code, error_description: message }) };
     }
   }

@@ -92,9 +92,9 @@ export class Clients {
     this.#documents.set(url, { client, until: now + CACHE_MS });
     try {
       return await client;
-    } catch (error) {
+    } catch (thrown) {
       this.#documents.set(url, { client, until: now + FAILURE_CACHE_MS });
-      throw error;
+      throw thrown;
     }
   }
 
@@ -106,9 +106,9 @@ export class Clients {
       const response = await this.#deps.outbound(url, { headers: { Accept: "application/json" } }, options);
       text = await response.text();
       if (response.status !== 200) throw new OauthError("invalid_client", "The metadata document is not available");
-    } catch (error) {
-      if (!(error instanceof OutboundError)) throw error;
-      throw new OauthError("invalid_client", `The metadata document cannot be fetched: ${error.code}`);
+    } catch (thrown) {
+      if (!(thrown instanceof OutboundError)) throw thrown;
+      throw new OauthError("invalid_client", `The metadata document cannot be fetched: ${thrown.code}`);
     }
     const metadata = parseDocument(text);
     // Otherwise anybody's document could be another application's.

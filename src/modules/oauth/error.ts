@@ -32,8 +32,8 @@ export class OauthError extends Error {
 export async function toOauthResponse(run: () => Promise<Response> | Response): Promise<Response> {
   try {
     return await run();
-  } catch (error) {
-    if (error instanceof OauthError) return error.toResponse();
-    throw error;
+  } catch (thrown) {
+    if (thrown instanceof OauthError) return thrown.toResponse();
+    throw thrown;
   }
 }

@@ -215,9 +215,9 @@ async function pageOf(
       const part = await kind.list(call.actor, filter, range, isShown);
       found.push(...part.page);
       total += part.total;
-    } catch (error) {
-      if (!(error instanceof Fault) || !error.errors.some(({ code }) => code === "invalidFilter")) throw error;
-      refused.push(error);
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || !thrown.errors.some(({ code }) => code === "invalidFilter")) throw thrown;
+      refused.push(thrown);
     }
   }
   if (refused.length === kinds.length) throw refused[0];

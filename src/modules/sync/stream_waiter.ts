@@ -39,9 +39,9 @@ export class StreamWaiter {
           }),
         );
       }
-    } catch (error) {
+    } catch (thrown) {
       close();
-      throw error;
+      throw thrown;
     }
     return {
       close,

@@ -195,20 +195,20 @@ export class TransferJobs<Table extends JobTable, Shown> {
         try {
           if (attempt > OUTAGE_ATTEMPTS_MAX) throw new Error("recording a failure failed");
           await run(row);
-        } catch (error) {
-          if (error instanceof Cancelled) {
+        } catch (thrown) {
+          if (thrown instanceof Cancelled) {
             if (this.#deps.isStopping()) await this.#deps.store.write((tx) => tx.enqueue({ tenantId, kind, payload }));
             return;
           }
-          const isOutage = isFault(error, "unavailable");
+          const isOutage = isFault(thrown, "unavailable");
           const attemptsMax = isOutage ? OUTAGE_ATTEMPTS_MAX : ATTEMPTS_MAX;
-          if (!(error instanceof ArchiveFault) && attempt < attemptsMax) throw error;
-          const failure: Failure = error instanceof ArchiveFault
-            ? error.failure
+          if (!(thrown instanceof ArchiveFault) && attempt < attemptsMax) throw thrown;
+          const failure: Failure = thrown instanceof ArchiveFault
+            ? thrown.failure
             : { code: "internal", detail: `The ${this.#rules.name} failed too often` };
           await fail(row, JSON.stringify(failure));
-          if (!(error instanceof ArchiveFault)) {
-            log.error("job failed permanently", { kind, tenant: tenantId, cause: String(error) });
+          if (!(thrown instanceof ArchiveFault)) {
+            log.error("job failed permanently", { kind, tenant: tenantId, cause: String(thrown) });
           }
         }
       },

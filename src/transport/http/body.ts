@@ -85,8 +85,8 @@ function textOf(bytes: Uint8Array, field: string): string {
   let text: string;
   try {
     text = decoder.decode(bytes);
-  } catch (error) {
-    throw new Fault("bad_request", "The request body is not valid UTF-8", { cause: error });
+  } catch (thrown) {
+    throw new Fault("bad_request", "The request body is not valid UTF-8", { cause: thrown });
   }
   if (!isSafeText(text)) throw unsafeTextFault(`/${field}`);
   return text;
@@ -107,9 +107,9 @@ function parseJson(
       throw new Fault("payload_too_large", `The request body has more than ${valuesMax} values; split it`);
     }
     value = JSON.parse(raw);
-  } catch (error) {
-    if (error instanceof Fault) throw error;
-    throw new Fault("invalid_json", "The request body is not valid JSON in UTF-8", { cause: error });
+  } catch (thrown) {
+    if (thrown instanceof Fault) throw thrown;
+    throw new Fault("invalid_json", "The request body is not valid JSON in UTF-8", { cause: thrown });
   }
   const pointer = findUnsafeText(raw, value);
   if (pointer !== undefined) throw unsafeTextFault(pointer);

@@ -224,9 +224,9 @@ export class McpEndpoint {
       if (response.headers.get("Content-Type") !== "text/event-stream") listener.end();
       else listener.start();
       return countReads(response, listener);
-    } catch (error) {
+    } catch (thrown) {
       listener.end();
-      throw error;
+      throw thrown;
     }
   }
 

@@ -151,9 +151,9 @@ export class EventImporter implements SectionImporter {
         overrides: [...overrides.values()],
         responses: [...responses.values()],
       });
-    } catch (error) {
-      if (!(error instanceof Fault) || error.spec.retryable) throw error;
-      this.#context.report.skip("invalid_record", `${where}: ${error.message}`);
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
+      this.#context.report.skip("invalid_record", `${where}: ${thrown.message}`);
       return undefined;
     }
   }

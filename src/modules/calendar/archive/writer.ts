@@ -147,9 +147,9 @@ async function resolveRuleWithRetry(
   for (let attempt = 1;; attempt++) {
     try {
       return await resolveRule(rrule, exDates, timing);
-    } catch (error) {
-      const isDense = isFault(error, "recurrence_too_complex");
-      if (!isDense || attempt >= RULE_ATTEMPTS) throw error;
+    } catch (thrown) {
+      const isDense = isFault(thrown, "recurrence_too_complex");
+      if (!isDense || attempt >= RULE_ATTEMPTS) throw thrown;
       await nextSlice();
     }
   }

@@ -49,9 +49,9 @@ async function groupsOf(
     await yieldIfDue();
     try {
       parsed.push(readEvent(event));
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      problem(event.uid, error.message.replace(/^\/text: /, ""));
+    } catch (thrown) {
+      if (!(thrown instanceof Fault)) throw thrown;
+      problem(event.uid, thrown.message.replace(/^\/text: /, ""));
     }
   }
   const groups: EventGroup[] = [];

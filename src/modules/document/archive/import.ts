@@ -138,9 +138,9 @@ export class DocumentImporter implements SectionImporter {
         if (size > STATE_MAX_BYTES) return "too_large";
         chunks.push(chunk);
       }
-    } catch (error) {
-      if (error instanceof CorruptContent) return "corrupt";
-      throw error;
+    } catch (thrown) {
+      if (thrown instanceof CorruptContent) return "corrupt";
+      throw thrown;
     }
     return await runInSlices(inspectContent(new Uint8Array(Buffer.concat(chunks)), shape));
   }

@@ -192,10 +192,10 @@ export class ScheduledService {
           scheduledEvent(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: message.id }),
         );
         return isNew ? message : undefined;
-      } catch (error) {
+      } catch (thrown) {
         // The job retries transient faults; the rollback restores the row.
-        if (!(error instanceof Fault) || error.spec.retryable || error.spec.status >= 500) throw error;
-        await this.#markFailed(tx, row, error);
+        if (!(thrown instanceof Fault) || thrown.spec.retryable || thrown.spec.status >= 500) throw thrown;
+        await this.#markFailed(tx, row, thrown);
         return undefined;
       }
     });

@@ -53,9 +53,9 @@ export class ImportedTaskWriter {
     try {
       // Computed now, so that no rule is imported that costs too much.
       nextDates(recurrence, { start_at: startAt, due_at: dueAt, timezone: timeZone }, this.#deps.clock.now());
-    } catch (error) {
-      if (error instanceof Fault || error instanceof RangeError) return error.message;
-      throw error;
+    } catch (thrown) {
+      if (thrown instanceof Fault || thrown instanceof RangeError) return thrown.message;
+      throw thrown;
     }
     return undefined;
   }

@@ -192,9 +192,9 @@ export class ExportService {
     const exporter = new Exporter(this.#deps, row);
     try {
       await blobs.put(row.blob_key ?? "", this.#jobs.withQuota(row, exporter.content(iso(clock.now()))));
-    } catch (error) {
-      if (!isFault(error, "quota_exceeded")) throw error;
-      throw new ArchiveFault("quota_exceeded", error.message);
+    } catch (thrown) {
+      if (!isFault(thrown, "quota_exceeded")) throw thrown;
+      throw new ArchiveFault("quota_exceeded", thrown.message);
     }
     await this.#end(row, {
       state: "done",

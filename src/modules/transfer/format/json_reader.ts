@@ -80,8 +80,8 @@ export class JsonReader implements Disposable {
     try {
       const transfer = order.chunk === null ? [] : [order.chunk.buffer];
       return await this.#thread.run(order, { transfer, timeoutMs: PARSE_TIMEOUT_MS });
-    } catch (error) {
-      if (!isFault(error, "limit_reached")) throw error;
+    } catch (thrown) {
+      if (!isFault(thrown, "limit_reached")) throw thrown;
       throw new ArchiveFault("too_large", `Parsing ${name} takes too long`);
     }
   }

@@ -67,9 +67,9 @@ export class MattermostFiles {
       };
       await files.importFile(source, roomId ?? "", this.#archive.stream(entry));
       return source;
-    } catch (error) {
-      if (!(error instanceof ArchiveFault)) throw error;
-      report.skip("file_corrupt", `${where}: ${error.message}`);
+    } catch (thrown) {
+      if (!(thrown instanceof ArchiveFault)) throw thrown;
+      report.skip("file_corrupt", `${where}: ${thrown.message}`);
       return undefined;
     }
   }

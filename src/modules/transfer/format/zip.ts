@@ -99,9 +99,9 @@ export class ZipArchive {
     });
     try {
       return new ZipArchive(zip, await directoryOf(zip, entriesMax));
-    } catch (error) {
+    } catch (thrown) {
       zip.close();
-      throw error;
+      throw thrown;
     }
   }
 
@@ -151,8 +151,8 @@ export class ZipArchive {
         checksum = crc32(chunk, checksum);
         yield chunk;
       }
-    } catch (error) {
-      throw faultOf(error);
+    } catch (thrown) {
+      throw faultOf(thrown);
     }
     if (checksum !== entry.crc32) throw new ArchiveFault("zip_corrupt", `${name} does not match its checksum`);
   }
@@ -198,8 +198,8 @@ function directoryOf(zip: ZipFile, entriesMax: number): Promise<Map<string, Entr
         }
         if (!entry.fileName.endsWith("/")) entries.set(entry.fileName, entry);
         yieldIfDue().then(() => zip.readEntry()).catch(reject);
-      } catch (error) {
-        reject(error);
+      } catch (thrown) {
+        reject(thrown);
       }
     });
     zip.readEntry();

@@ -61,10 +61,14 @@ export class FileImport {
         await this.#writer.write(uploader, draft, checked);
       }
       this.#imported.set(entry.ref.original, { id, createdAt: entry.createdAt });
-    } catch (error) {
-      const code = error instanceof CorruptContent ? "file_corrupt" : isRejection(error) ? "file_rejected" : undefined;
-      if (code === undefined || !(error instanceof Error)) throw error;
-      report.skip(code, `${entry.where}: ${error.message}: ${entry.name}`);
+    } catch (thrown) {
+      const code = thrown instanceof CorruptContent
+        ? "file_corrupt"
+        : isRejection(thrown)
+        ? "file_rejected"
+        : undefined;
+      if (code === undefined || !(thrown instanceof Error)) throw thrown;
+      report.skip(code, `${entry.where}: ${thrown.message}: ${entry.name}`);
     }
   }
 
@@ -111,9 +115,9 @@ export class FileImport {
     const { tenant_id: tenantId } = this.#row;
     try {
       await this.#attachments.lockPicture(tx, { tenantId, principalId: uploaderId }, id);
-    } catch (error) {
-      if (!(error instanceof Fault) || !isRejection(error)) throw error;
-      this.#run.report.skip("file_rejected", `${where}: ${error.message}: ${name}`);
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || !isRejection(thrown)) throw thrown;
+      this.#run.report.skip("file_rejected", `${where}: ${thrown.message}: ${name}`);
       return undefined;
     }
     return (await new FileArchiveStore(tx.db).files(tenantId, [id]))[0];

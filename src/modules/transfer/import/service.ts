@@ -177,10 +177,10 @@ export class ImportService {
     const importer = new Importer(this.#deps, row, report);
     try {
       await this.#import(row, importer, report);
-    } catch (error) {
+    } catch (thrown) {
       // Counts up to the last complete batch.
-      if (error instanceof ArchiveFault) await importer.checkpoint();
-      throw error;
+      if (thrown instanceof ArchiveFault) await importer.checkpoint();
+      throw thrown;
     }
     report.done = Number(row.size ?? 0);
     await importer.checkpoint();
