@@ -33,7 +33,7 @@ export type AuditRow = {
 export type CutRow = { tenant_id: string; seq: number; hash: string; signature: string };
 export type AuditTables = { audit_entry: AuditRow; audit_cut: CutRow };
 type HeadRow = { tenant_id: string; seq: number; hash: string; at: string | null };
-export type AuditFilter = {
+type AuditFilter = {
   actorId?: string | undefined;
   operations?: readonly string[] | undefined;
   resourceId?: string | undefined;
