@@ -9,7 +9,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { MessageAccess, MessageService, MessageTables } from "@/modules/message/mod.ts";
 import type { RoomPeople } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import {
   REMINDER_AHEAD_MS,
   SAVED_MAX,
@@ -60,7 +60,7 @@ export class SavedMessageService {
         throw Fault.forField("/remindAt", "out_of_range", "expected a time in the future, at most one year ahead");
       }
       if (before === undefined && await saved.count(context.actor) >= SAVED_MAX) {
-        throw new Fault("limit_reached", `A principal has at most ${SAVED_MAX} saved messages`);
+        await this.#makeRoom(tx, context.actor);
       }
       const row: SavedMessageRow = {
         tenant_id: tenantId,
@@ -80,6 +80,19 @@ export class SavedMessageService {
       await tx.emit(updatedEvent(row));
       return presentSaved(row);
     });
+  }
+
+  /** Removes the oldest one that its owner no longer sees: it can neither be found nor removed there. */
+  async #makeRoom(tx: Transaction<Tables>, actor: Actor): Promise<void> {
+    const saved = new SavedMessageStore(tx.db);
+    const rows = await saved.list(actor, undefined, undefined, SAVED_MAX);
+    const visible = await this.#deps.access.findVisible(actor, rows.map((row) => row.message_id), tx.db);
+    const hidden = rows.findLast((row) => !visible.has(row.message_id));
+    if (hidden === undefined) {
+      throw new Fault("limit_reached", `A principal has at most ${SAVED_MAX} saved messages`);
+    }
+    await saved.remove(actor.tenantId, [hidden.id]);
+    await tx.emit(...removedEvents(actor.tenantId, [hidden]));
   }
 
   /** Those of the caller that it may read now; others stay hidden. */

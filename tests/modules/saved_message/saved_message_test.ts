@@ -1,5 +1,6 @@
 // Messages that people save, through the API: reminded of once, and hidden where the message is.
 import assert from "node:assert/strict";
+import { fillRoom } from "../../conformance/search_engines.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, openGateway } from "../../harness.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
@@ -109,19 +110,27 @@ testOnEngines("a reminder of a saved message notifies once, and only who may rea
 
 testOnEngines("a principal saves a bounded number of messages, which end with their room", async (environment) => {
   await using gateway = await openGateway(environment);
-  const { alice } = await createCallers(gateway, "alice");
-  const roomId = await createRoom(alice, []);
-  const { id } = await sendMessage(alice, roomId, "one too many");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const { roomId, ids } = await fillRoom(gateway, alice, Array.from({ length: 1001 }, (_, n) => `text ${n}`));
+  const elsewhere = await createRoom(bob, ["alice"]);
+  const foreign = (await sendMessage(bob, elsewhere, "of another room")).id;
+  const [id, last, ...others] = ids;
   const { store } = gateway.app;
-  const rows = Array.from({ length: 1000 }, (_, n) => ({
-    ...{ tenant_id: "default", id: `sav_${n}`, principal_id: "alice", message_id: `msg_${n}`, room_id: roomId },
-    ...{ state: "open", remind_at: null, saved_at: "2026-03-01T12:00:00.000Z" },
+  const rows = [foreign, ...others].map((message_id, n) => ({
+    ...{ tenant_id: "default", id: `sav_${n}`, principal_id: "alice", message_id },
+    ...{ room_id: message_id === foreign ? elsewhere : roomId, state: "open", remind_at: null },
+    saved_at: "2026-03-01T12:00:00.000Z",
   }));
   // deno-lint-ignore no-explicit-any -- the harness knows no tables
   await store.write((tx) => (tx as any).insertMany("saved_message", rows));
   assertProblem(await alice.put(`/v1/messages/${id}/saved`, {}), 409, "limit_reached");
-  ok(await alice.delete("/v1/messages/msg_0/saved"));
+  ok(await alice.delete(`/v1/messages/${others[0]}/saved`));
   ok(await alice.put(`/v1/messages/${id}/saved`, {}));
+  // What she sees no longer does not count.
+  assertProblem(await alice.put(`/v1/messages/${last}/saved`, {}), 409, "limit_reached");
+  ok(await bob.delete(`/v1/rooms/${elsewhere}/members/alice`));
+  ok(await alice.put(`/v1/messages/${last}/saved`, {}));
+  assertProblem(await alice.put(`/v1/messages/${others[0]}/saved`, {}), 409, "limit_reached");
   const module = gateway.app.modules.find(({ name }) => name === "saved_message");
   await module?.purgeRoom?.("default", roomId);
   assert.deepEqual(ok(await alice.get("/v1/messages/saved")), { items: [], nextCursor: null, hasMore: false });
