@@ -5,7 +5,6 @@ import { DatabaseSync } from "node:sqlite";
 import { SignJWT } from "jose";
 import { migrateStore, openStore } from "@/adapters/open.ts";
 import { createOutbound, type OutboundDeps, TOTAL_MS } from "@/adapters/outbound/http.ts";
-import { untypedOptions as postgresOptions } from "@/adapters/store/postgres/connection.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import { SqlStore } from "@/adapters/store/sql_store.ts";
 import { type App, createApp, type Extensions } from "@/app.ts";
@@ -17,12 +16,10 @@ import type { Outbound } from "@/ports/outbound.ts";
 import { OpenApiContract } from "./openapi_contract.ts";
 import { EventContract } from "./event_contract.ts";
 import { ScriptedModels } from "./scripted_models.ts";
-import { reuseSessions } from "./server_sessions.ts";
 import { WAIT_MS } from "./wait.ts";
 
 // A service that reads around its own transaction fails here, see ports/store.ts.
 SqlStore.readsInsideWrites = "refuse";
-postgresOptions.socket = reuseSessions(postgresOptions.socket);
 
 export const SECRET = "a secret only for tests, 32 bytes or more";
 /** Made once: to make it takes longer than to sign with it. */

@@ -1,8 +1,6 @@
 // Databases for tests of the whole gateway on PostgreSQL. To make one takes longer than most tests run, so those of earlier tests are
 // emptied and used again. New ones are copies of a template that has all tables, made once for each state of the store's sources.
-import { Socket } from "node:net";
 import postgres from "postgres";
-import { endIdleSessions, idleProcessesOf, keepSessionsOf, reuseSessions } from "./server_sessions.ts";
 
 type TemporaryDatabase = { url: string; release(): Promise<void> };
 
@@ -15,62 +13,40 @@ const NO_SUCH_DATABASE = "3D000";
 /** Loads the whole app, which most tests that need a database run as a process. A runtime that reads this name loads it at once. */
 const APP = new URL("./template_database.ts", import.meta.url).href;
 
-/** What this thread uses on a server. */
-type Server = {
-  url: string;
-  /** Its locks name the user of a copy, and end with the connection, also when the process dies. */
-  owner: postgres.Sql;
-  /** Names of copies that are this thread's. */
-  names: Set<string>;
-  /** Those of them that no test uses now. */
-  free: string[];
-};
-
 /** A database with all tables and no rows, the caller's own until it releases it. `url` names a server and a database to ask it in. */
 export async function createTemporaryDatabase(url: string): Promise<TemporaryDatabase> {
-  const server = servers.get(url) ?? { url, owner: connectOnce(url), names: new Set(), free: [] };
-  servers.set(url, server);
-  const template = await (templateName ??= computeTemplateName());
-  const name = server.free.pop() ?? await claimName(server, template.replace(TEMPLATE_PREFIX, COPY_PREFIX));
-  const release = () => Promise.resolve(void server.free.push(name));
+  // Its lock names the user of a copy, and ends with the connection, also when the process dies.
+  const owner = postgres(url, { max: 1, onnotice: () => {} });
   try {
+    const template = await (templateName ??= computeTemplateName());
+    const name = await claimName(owner, template.replace(TEMPLATE_PREFIX, COPY_PREFIX));
     const copyUrl = withDatabaseName(url, name);
-    keepSessionsOf(copyUrl);
-    await server.owner`select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = ${name} and pid <> all(${`{${idleProcessesOf(copyUrl)}}`}::integer[])`;
-    if (!await isEmptied(server, name, copyUrl)) {
-      await endIdleSessions(copyUrl);
-      await withAdminConnection(url, (admin) => createCopy(admin, url, template, name));
-    }
-    return { url: copyUrl, release };
+    await owner`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+    if (!await isEmptied(owner, name, copyUrl)) await createCopy(owner, url, template, name);
+    return { url: copyUrl, release: () => owner.end() };
   } catch (error) {
-    await release();
+    await owner.end();
     throw error;
   }
 }
 
-const servers = new Map<string, Server>();
-
 /** The first name that no other test uses. */
-async function claimName({ owner, names }: Server, prefix: string): Promise<string> {
+async function claimName(owner: postgres.Sql, prefix: string): Promise<string> {
   for (let number = 0;; number++) {
     const name = `${prefix}_${number}`;
-    if (names.has(name)) continue;
-    names.add(name);
     const [row] = await owner`select pg_try_advisory_lock(${COPY_LOCK_CLASS}, hashtext(${name})) as locked`;
-    if (row?.["locked"] === true) return name;
-    names.delete(name);
+    if (row?.locked === true) return name;
   }
 }
 
 /** Empties what an earlier test left. False if there is no such database, or the test changed more than rows. */
-async function isEmptied({ owner }: Server, name: string, copyUrl: string): Promise<boolean> {
+async function isEmptied(owner: postgres.Sql, name: string, copyUrl: string): Promise<boolean> {
   const [row] =
     await owner`select shobj_description(oid, 'pg_database') as digest from pg_database where datname = ${name}`;
   if (row === undefined) return false;
-  const copy = connectOnce(copyUrl);
+  const copy = postgres(copyUrl, { max: 1, onnotice: () => {} });
   try {
-    if (await computeSchemaDigest(copy) !== row["digest"]) return false;
+    if (await computeSchemaDigest(copy) !== row.digest) return false;
     await copy.unsafe(EMPTY_TABLES);
     return true;
   } finally {
@@ -78,27 +54,21 @@ async function isEmptied({ owner }: Server, name: string, copyUrl: string): Prom
   }
 }
 
-/** One session, reused where the database has one that is idle. */
-function connectOnce(url: string): postgres.Sql {
-  const options = { max: 1, max_lifetime: null, fetch_types: false, onnotice: () => {}, socket: openKeptSocket };
-  return postgres(url, options);
-}
-
-async function createCopy(admin: postgres.Sql, url: string, template: string, name: string): Promise<void> {
-  await admin.unsafe(`drop database if exists ${name} with (force)`);
-  const copy = () => admin.unsafe(`create database ${name} template ${template}`);
+async function createCopy(owner: postgres.Sql, url: string, template: string, name: string): Promise<void> {
+  await owner.unsafe(`drop database if exists ${name} with (force)`);
+  const copy = () => owner.unsafe(`create database ${name} template ${template}`);
   // Nobody drops the template while it is copied; a lock that is left ends with the connection.
-  await admin`select pg_advisory_lock_shared(${TEMPLATE_LOCK_KEY})`;
+  await owner`select pg_advisory_lock_shared(${TEMPLATE_LOCK_KEY})`;
   const isCopied = await copy().then(() => true, (error) => {
     if (error.code !== NO_SUCH_DATABASE) throw error;
     return false;
   });
-  await admin`select pg_advisory_unlock_shared(${TEMPLATE_LOCK_KEY})`;
+  await owner`select pg_advisory_unlock_shared(${TEMPLATE_LOCK_KEY})`;
   if (!isCopied) {
-    await admin`select pg_advisory_lock(${TEMPLATE_LOCK_KEY})`;
-    await createTemplate(admin, url, template);
+    await owner`select pg_advisory_lock(${TEMPLATE_LOCK_KEY})`;
+    await createTemplate(owner, url, template);
     await copy();
-    await admin`select pg_advisory_unlock(${TEMPLATE_LOCK_KEY})`;
+    await owner`select pg_advisory_unlock(${TEMPLATE_LOCK_KEY})`;
   }
   await withAdminConnection(withDatabaseName(url, name), async (sql) => {
     await sql.unsafe(`comment on database ${name} is '${await computeSchemaDigest(sql)}'`);
@@ -193,10 +163,6 @@ export async function withAdminConnection(
     await admin.end();
   }
 }
-
-const openKeptSocket = reuseSessions(({ host: [host], port: [port] }) =>
-  new Socket().connect(port ?? 5432, host ?? "")
-);
 
 function withDatabaseName(url: string, name: string): string {
   const there = new URL(url);

@@ -7,7 +7,6 @@ import { streamKey } from "@/ports/store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { openGateway, TestClock } from "../harness.ts";
 import { assertProblem, createCallers, createRoom } from "../modules/fixtures.ts";
-import { endIdleSessions } from "../server_sessions.ts";
 import { openMigratedStore } from "./store_backends.ts";
 
 const MIB = 1024 * 1024;
@@ -25,7 +24,6 @@ testOnPostgres("a database that was restored by its own tools resets every strea
     cursor = (await alice.get("/v1/collaboration/sync")).body.cursor;
     await assert.rejects(restore(url, "copy", gateway.clock), /for PostgreSQL, run pg_restore/);
   }
-  await endIdleSessions(url);
   await restore(url, undefined, new TestClock());
   await using gateway = await openGateway(environment);
   const { alice } = await createCallers(gateway, "alice");

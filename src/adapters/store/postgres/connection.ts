@@ -52,8 +52,8 @@ export type PostgresOptions = {
   onSession?: (connection: PostgresConnection) => Promise<boolean>;
 };
 
-/** An option that the package has and its types lack. Tests replace it. */
-export const untypedOptions: { socket: (options: SocketOptions) => Socket } = { socket: openSocket };
+/** An option that the package has and its types lack. */
+const untypedOptions = { socket: openSocket };
 
 export type Sql = ReturnType<typeof connect>;
 
@@ -112,7 +112,7 @@ export async function runStatementAlone(url: string, statement: string): Promise
   }
 }
 
-type SocketOptions = { host: string[]; port: number[]; database?: string; path?: string | false; ssl?: string | false };
+type SocketOptions = { host: string[]; port: number[]; path?: string | false; ssl?: string | false };
 
 /** The host, if it is the directory of a Unix socket, with / written as %2F: the package does not decode it. */
 function socketOf(url: string): { host?: string } {
