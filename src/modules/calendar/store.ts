@@ -2,7 +2,7 @@
 import { inChunks, type RowSelection } from "@/core/page.ts";
 import { type Generated, type Kysely, sql } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
-import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { equalsUnindexed, inList, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES } from "./schema.ts";
 
@@ -240,16 +240,13 @@ export class CalendarStore {
     ]));
     const ids = [...aggregates.keys()];
     if (ids.length === 0) return [];
-    const overrides = await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
-      .where("event_id", "in", ids).orderBy("occurrence").execute();
-    const attendees = await this.#db.selectFrom("calendar_attendee").select(ATTENDEE_COLUMNS).where(
-      "tenant_id",
-      "=",
-      tenantId,
-    )
-      .where("event_id", "in", ids).orderBy("position").execute();
-    const rsvps = await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
-      .where("event_id", "in", ids).execute();
+    const ofThese = inList(this.#db, "event_id", ids);
+    const overrides = await this.#db.selectFrom("calendar_override").selectAll().where(tenantIsUnindexed(tenantId))
+      .where(ofThese).orderBy("occurrence").execute();
+    const attendees = await this.#db.selectFrom("calendar_attendee").select(ATTENDEE_COLUMNS)
+      .where(tenantIsUnindexed(tenantId)).where(ofThese).orderBy("position").execute();
+    const rsvps = await this.#db.selectFrom("calendar_rsvp").selectAll().where(tenantIsUnindexed(tenantId))
+      .where(ofThese).execute();
     for (const part of overrides) aggregates.get(part.event_id)?.overrides.push(part);
     for (const part of attendees) aggregates.get(part.event_id)?.attendees.push(part);
     for (const part of rsvps) aggregates.get(part.event_id)?.rsvps.push(part);

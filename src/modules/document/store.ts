@@ -1,6 +1,6 @@
 // SQL of documents, their tree, and the readers of private ones.
 import { type Kysely, sql, type SqlBool } from "kysely";
-import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { containsText, inList, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
@@ -254,8 +254,10 @@ export class DocumentStore {
         "document_comment",
       ] as const
     ) {
-      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("document_id", "in", ids).execute();
+      await this.#db.deleteFrom(table).where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "document_id", ids))
+        .execute();
     }
-    await this.#db.deleteFrom("document").where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("document").where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "id", ids))
+      .execute();
   }
 }

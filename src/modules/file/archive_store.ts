@@ -1,6 +1,6 @@
 // SQL of files on their way out of a gateway and into one.
 import type { Kysely } from "kysely";
-import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { inList, inSubquery, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { QuotaStore } from "./quota_store.ts";
 import type { FileRow, FileTables } from "./store.ts";
 
@@ -22,14 +22,10 @@ export class FileArchiveStore {
   /** Files with a content that are attached to these owners, each once. */
   filesOf(tenantId: string, owners: readonly string[]): Promise<FileRow[]> {
     if (owners.length === 0) return Promise.resolve([]);
-    return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("state", "=", "linked")
-      .where(
-        "id",
-        "in",
-        (from) =>
-          from.selectFrom("file_link").select("file_id").where("tenant_id", "=", tenantId).where("owner", "in", owners),
-      )
-      .orderBy("id").execute();
+    const attached = this.#db.selectFrom("file_link").select("file_id").where("tenant_id", "=", tenantId)
+      .where(inList(this.#db, "owner", owners));
+    return this.#db.selectFrom("file").selectAll().where(tenantIsUnindexed(tenantId)).where("state", "=", "linked")
+      .where(inSubquery(this.#db, "id", attached)).orderBy("id").execute();
   }
 
   /** Deletes what an interrupted run had begun to write under one of these ids. */

@@ -1,6 +1,6 @@
 // SQL of messages on their way out of a gateway and into one.
 import { type Kysely, sql } from "kysely";
-import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { mentionRows } from "./presenter.ts";
 import type { MessageEditRow, MessageRow, MessageTables, ReactionRow } from "./store.ts";
@@ -24,8 +24,7 @@ export class MessageArchiveStore {
   ): Promise<ExistingMessage[]> {
     if (ids.length === 0) return Promise.resolve([]);
     return this.#db.selectFrom("message").select(["tenant_id", "id", "room_id", "seq", "thread_id", "files_json"])
-      .where(tenantIsUnindexed(tenantId))
-      .where("id", "in", ids).execute();
+      .where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "id", ids)).execute();
   }
 
   /** `sender clientMessageId` pairs a room has among these ids. */
@@ -100,7 +99,8 @@ export class MessageArchiveStore {
   reactionsOf(tenantId: string, messageIds: readonly string[]): Promise<ReactionRow[]> {
     if (messageIds.length === 0) return Promise.resolve([]);
     return this.#db.selectFrom("reaction").selectAll().where("tenant_id", "=", tenantId)
-      .where("message_id", "in", messageIds).orderBy("created_at").orderBy("key").orderBy("principal_id").execute();
+      .where(inList(this.#db, "message_id", messageIds)).orderBy("created_at").orderBy("key").orderBy("principal_id")
+      .execute();
   }
 
   /** Earlier texts of a message, the last first. */

@@ -3,7 +3,7 @@ import { type Kysely, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { compareText } from "@/core/text/text.ts";
-import { inJsonList, jsonRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { inJsonList, inList, jsonRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
@@ -258,10 +258,11 @@ export class MessageStore {
   /** Replaces the content of messages, and deletes what there is besides: mentions, versions, reactions. */
   async replaceContent(tenantId: string, ids: readonly string[], set: Partial<MessageRow>): Promise<void> {
     for (const table of ["mention", "message_edit", "reaction"] as const) {
-      await this.#db.deleteFrom(table).where(tenantIsUnindexed(tenantId)).where("message_id", "in", ids).execute();
+      await this.#db.deleteFrom(table).where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "message_id", ids))
+        .execute();
     }
     await this.#db.updateTable("message").set(set).set(({ eb }) => ({ version: eb("version", "+", 1) }))
-      .where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
+      .where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "id", ids)).execute();
   }
 
   /** Reactions to messages, the keys in the order of their first use; `me` is about `readerId`. */
@@ -358,12 +359,12 @@ export class MessageStore {
   /** Deletes messages with their dependents; returns the number of deleted messages. */
   async remove(tenantId: string, ids: readonly string[]): Promise<number> {
     if (ids.length === 0) return 0;
-    await this.#db.deleteFrom("mention").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
-    await this.#db.deleteFrom("message_edit").where("tenant_id", "=", tenantId).where("message_id", "in", ids)
-      .execute();
-    await this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
+    for (const table of ["mention", "message_edit", "reaction"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where(inList(this.#db, "message_id", ids))
+        .execute();
+    }
     const { numDeletedRows } = await this.#db.deleteFrom("message").where(tenantIsUnindexed(tenantId))
-      .where("id", "in", ids).executeTakeFirstOrThrow();
+      .where(inList(this.#db, "id", ids)).executeTakeFirstOrThrow();
     return Number(numDeletedRows);
   }
 }

@@ -1,6 +1,14 @@
 // SQL of tasks, their activity, and the numbering of rooms.
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
-import { containsText, isSmallResult, rowsAtOnce, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import {
+  containsText,
+  inList,
+  inSubquery,
+  isSmallResult,
+  rowsAtOnce,
+  selectRows,
+  tenantIsUnindexed,
+} from "@/ports/sql/filters.ts";
 import { collectInSlices } from "@/core/caller.ts";
 import { MAX_DATE } from "@/core/time/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
@@ -272,12 +280,18 @@ export class TaskStore {
   async purge(tenantId: string, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await this.#removeTags(tenantId, ids);
+    const ofThese = inList(this.#db, "task_id", ids);
+    // Each relation has a row for either side; that of the other side is found by its own task.
+    const others = this.#db.selectFrom("task_relation").select("other_id").where("tenant_id", "=", tenantId)
+      .where(ofThese);
     await this.#db.deleteFrom("task_relation").where("tenant_id", "=", tenantId)
-      .where(({ or, eb }) => or([eb("task_id", "in", ids), eb("other_id", "in", ids)])).execute();
-    await this.#db.deleteFrom("task_activity").where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
+      .where(inSubquery(this.#db, "task_id", others)).where(inList(this.#db, "other_id", ids)).execute();
+    for (const table of ["task_relation", "task_activity"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where(ofThese).execute();
+    }
     await this.#db.updateTable("task").set({ parent_id: null }).where("tenant_id", "=", tenantId)
-      .where("parent_id", "in", ids).where("id", "not in", ids).execute();
-    await this.#db.deleteFrom("task").where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
+      .where(inList(this.#db, "parent_id", ids)).where(({ not }) => not(inList(this.#db, "id", ids))).execute();
+    await this.#db.deleteFrom("task").where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "id", ids)).execute();
   }
 
   async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
@@ -301,7 +315,8 @@ export class TaskStore {
 
   async #removeTags(tenantId: string, ids: readonly string[]): Promise<void> {
     for (const table of ["task_assignee", "task_label"] as const) {
-      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where(inList(this.#db, "task_id", ids))
+        .execute();
     }
   }
 }

@@ -1,7 +1,9 @@
 // Tasks over REST: creation, updates, lists, deletion, access and events.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { nextKey } from "@/modules/task/key.ts";
 import { openTaskFixture, PATH } from "./task_fixture.ts";
+import { testOnEngines } from "../../engines.ts";
 import { assertProblem, completeSearch, ok } from "../fixtures.ts";
 import { memberOf } from "../../tokens.ts";
 
@@ -32,15 +34,19 @@ Deno.test("task.create numbers tasks within the room and returns every field", a
   assert.deepEqual([relations, subtaskCount], [[], 0]);
 });
 
-Deno.test("a key is never reused in its room, even after its task was purged", async () => {
-  await using fixture = await openTaskFixture();
+testOnEngines("a purged task leaves no relation, and its key is never used again in its room", async (environment) => {
+  await using fixture = await openTaskFixture({}, environment);
   const { id } = await fixture.create("one");
+  for (const kind of ["blocks", "related"]) {
+    ok(await fixture.member.put(`${PATH}/${id}/relations/${kind}/${(await fixture.create(kind)).id}`));
+  }
   assert.equal((await fixture.member.delete(`${PATH}/${id}`)).status, 204);
   fixture.gateway.clock.advance(31 * 86_400_000);
   await fixture.gateway.runJobs();
+  assert.deepEqual((await sql`select * from task_relation`.execute(fixture.gateway.app.store.db)).rows, []);
   const owner = await fixture.gateway.as("owner");
   const again = await owner.post(PATH, { roomId: fixture.roomId, title: "two" });
-  assert.equal(again.body.key, "OPS-2");
+  assert.equal(again.body.key, "OPS-4");
   assertProblem(await owner.get(`${PATH}/OPS-1`), 404, "not_found");
 });
 

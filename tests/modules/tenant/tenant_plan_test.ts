@@ -2,6 +2,10 @@
 import assert from "node:assert/strict";
 import type postgres from "postgres";
 import { ErasedTableStore } from "@/modules/erasure/table_store.ts";
+import { MessageArchiveStore } from "@/modules/message/archive_store.ts";
+import { MessageStore } from "@/modules/message/store.ts";
+import { TaskArchiveStore } from "@/modules/task/archive/store.ts";
+import { TaskStore } from "@/modules/task/store.ts";
 import { testOnPostgres } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
 import { withAdminConnection } from "../../temporary_database.ts";
@@ -48,7 +52,8 @@ testOnPostgres("lists of a large tenant among small ones do not read all of it f
   ok(await alice.post("/v1/collaboration/meetings", { roomId }));
   ok(await alice.post("/v1/collaboration/tasks", { roomId, title: "Task" }));
   ok(await alice.post("/v1/collaboration/documents", { roomId, title: "Document" }));
-  await sendMessage(alice, roomId, "Message");
+  const message = await sendMessage(alice, roomId, "Message");
+  ok(await alice.put(`/v1/messages/${message.id}/reactions/👍`));
   const start = { dateTime: "2026-03-04T08:00:00", timeZone: "UTC" };
   ok(await alice.post(`${CALENDAR}/events`, { title: "Event", start, attendees: [{ principalId: "alice" }] }));
   await withAdminConnection(environment["SVC_DATABASE_URL"] ?? "", async (sql) => {
@@ -95,6 +100,26 @@ testOnPostgres("lists of a large tenant among small ones do not read all of it f
     for (const statement of await recordQueries(() => tasks.keyAfter("default", { id: "large" }, 100))) {
       const rows = await (await prepareStatement(sql, statement))();
       assert.ok(rows < ITEMS, `a part of an erasure reads ${rows} tasks`);
+    }
+    // A page of an export or of a purge names hundreds, of which each is looked up.
+    await copyRow(sql, "reaction", 2 * ITEMS, { message_id: large.id });
+    await copyRow(sql, "task_activity", 2 * ITEMS, { task_id: large.id });
+    await sql.unsafe("analyze reaction, task_activity");
+    const { store } = gateway.app;
+    const ids = Array.from({ length: 500 }, (_, n) => `large${n + 1}`);
+    const reads = await recordQueries(async () => {
+      assert.equal((await new MessageArchiveStore(store.db).reactionsOf("default", ids)).length, ids.length);
+      assert.equal((await new TaskArchiveStore(store.db).activity("default", ids, undefined, 600)).length, ids.length);
+    });
+    const removals = await recordWrites(() =>
+      store.write(async ({ db }) => {
+        assert.equal(await new MessageStore(db).remove("default", ids), ids.length);
+        await new TaskStore(db).purge("default", ids);
+      })
+    );
+    for (const statement of [...reads, ...removals]) {
+      const rows = await (await prepareStatement(sql, statement))();
+      assert.ok(rows < ITEMS, `${ids.length} ids read ${rows} rows: ${statement.sql}`);
     }
   });
 });

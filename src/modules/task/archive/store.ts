@@ -1,6 +1,6 @@
 // SQL of tasks on their way out of a gateway and into one: a room's board page by page, and what of it is there already.
 import type { Kysely } from "kysely";
-import { equalsUnindexed, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { equalsUnindexed, inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "../tables.ts";
 
 type Db = Kysely<TaskTables>;
@@ -47,7 +47,7 @@ export class TaskArchiveStore {
     limit: number,
   ): Promise<ActivityRow[]> {
     let query = this.#db.selectFrom("task_activity").selectAll().where("tenant_id", "=", tenantId)
-      .where("task_id", "in", taskIds);
+      .where(inList(this.#db, "task_id", taskIds));
     if (after !== undefined) {
       query = query.where(({ eb, and, or }) =>
         or([
