@@ -11,6 +11,7 @@ import { testOnEngines } from "../../engines.ts";
 import type { Caller } from "../../harness.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { createCallers, createRoom, ok } from "../fixtures.ts";
+import { recordQueries } from "../query_log.ts";
 
 type Part = { type: string; id?: string; delta?: string; [field: string]: unknown };
 type Received = { id: string; part: Part };
@@ -259,6 +260,10 @@ Deno.test("a tenant whose streams nobody reads leaves some of a node to the othe
   const statuses: number[] = [];
   for (const reader of readers) for (let n = 0; n < 8; n++) statuses.push(await open(reader, runId));
   assert.deepEqual([statuses.indexOf(429), statuses.filter((status) => status === 429).length], [128, 8]);
+  // One that is refused reads no run.
+  const [, second] = readers;
+  const statements = await recordQueries(async () => assert.equal(second && await open(second, runId), 429));
+  assert.deepEqual(statements.filter(({ sql }) => sql.includes("agent_run")), []);
   const other = await gateway.as("other", { tenant: "other" });
   const { id } = ok(await other.post("/v1/collaboration/agents", { handle: "helper", displayName: "Helper" }));
   assert.equal(await open(other, await start(other, [], id)), 200);

@@ -72,9 +72,14 @@ export class RunStreams {
         },
       },
       handle: async (request, { actor, params, signal }) => {
+        // Before the run is read: what is refused costs nothing.
+        using place = new DisposableStack();
+        place.use(this.#places.enter(chargedTo(actor)));
         const run = await this.#deps.access.findReadable(actor, params.id ?? "");
         const after = positionIn(request.headers.get("Last-Event-ID"));
-        return new Response(this.#stream(actor, run, after, signal), {
+        const left = new AbortController();
+        const events = this.#events(actor, run, after, AbortSignal.any([signal, left.signal]));
+        return new Response(this.#stream(events, left, place.move()), {
           headers: {
             "Content-Type": "text/event-stream",
             "Cache-Control": "no-store",
@@ -87,14 +92,10 @@ export class RunStreams {
   }
 
   #stream(
-    actor: Actor,
-    run: RunRow,
-    after: StreamPosition | undefined,
-    signal: AbortSignal,
+    events: AsyncGenerator<string, undefined>,
+    left: AbortController,
+    place: Disposable,
   ): ReadableStream<Uint8Array> {
-    const place = this.#places.enter(chargedTo(actor));
-    const left = new AbortController();
-    const events = this.#events(actor, run, after, AbortSignal.any([signal, left.signal]));
     return eventBody(events, {
       stallMs: STALL_MS,
       draining: this.#deps.waiter.draining,
