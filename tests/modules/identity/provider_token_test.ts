@@ -1,6 +1,7 @@
 // Tokens with the claims that identity providers issue: what they say to others grants nothing here, and denies nothing.
 import assert from "node:assert/strict";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { createProviderKeys } from "@/modules/identity/provider_keys.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway, SECRET } from "../../harness.ts";
 import { signClaims } from "../../tokens.ts";
@@ -37,6 +38,22 @@ async function withProvider(
     );
   }, gateway);
 }
+
+Deno.test("tokens with unknown keys fetch those of the provider once, also while that fails", async () => {
+  let fetches = 0;
+  const known = { keys: [{ ...await exportJWK(publicKey), kid: "k1", alg: "RS256", use: "sig" }] };
+  for (const status of [200, 500]) {
+    fetches = 0;
+    const outbound = Object.assign(() => {
+      fetches++;
+      return Promise.resolve(Response.json(known, { status }));
+    }, { assertAllowed() {} });
+    const keys = createProviderKeys("https://id.example.com/keys", outbound, { retryMs: 600_000 });
+    const token = { payload: "", signature: "" };
+    for (let n = 0; n < 20; n++) await assert.rejects(async () => await keys({ alg: "RS256", kid: `none${n}` }, token));
+    assert.equal(fetches, 1, `status ${status}`);
+  }
+});
 
 /** Access tokens as their makers document them, without what differs from person to person. */
 const PROVIDERS: Record<string, { audience?: string; claims: Record<string, unknown> }> = {
