@@ -95,6 +95,22 @@ export async function runOnAccount<Result>(account: CpuAccount, work: () => Prom
   }
 }
 
+/**
+ * Runs a command of a socket on its caller's account, in its turn on the thread, as dispatch does for operations. It does not wait for
+ * its share: clients send such commands for all of their channels at once, with a timeout for each. Throws `rate_limited` while the
+ * account owes too much.
+ */
+export async function runInTurn<Result>(
+  account: CpuAccount | undefined,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  if (account === undefined) return await work();
+  const turn = account.takeTurn();
+  if (turn !== undefined) await turn;
+  account.assertAvailable();
+  return await chargeTo(account, () => account.measure(work));
+}
+
 /** The caller of the running code; `undefined` for the gateway's own work. */
 export function currentCaller(): Actor | undefined {
   return current.getStore()?.call?.actor;

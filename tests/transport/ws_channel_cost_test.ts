@@ -44,6 +44,31 @@ Deno.test("subscriptions are charged to their caller, and refused while it owes 
   await hub.drain();
 });
 
+Deno.test("connecting is charged to the caller, and refused while it owes too much; that of others is not", async () => {
+  const time = { now: 1000 };
+  let connected = 0;
+  const { hub, connect } = createHubHarness({
+    connectData: () => {
+      connected++;
+      return Promise.resolve(measureCpu(() => void (time.now += 50)));
+    },
+    cpu: new CpuBudget({ percent: 10, now: () => time.now }),
+    limits: { ...TEST_LIMITS, rate: { perSecond: 1000, burst: 1000 } },
+  });
+  await connect("bob");
+  const count = 150;
+  let refused = 0;
+  for (let n = 0; n < count; n++) {
+    const { socket, connection } = await connect("alice");
+    if (socket.messages[0]?.error?.code === 111) refused++;
+    connection.onSocketClosed();
+  }
+  assert.ok(connected <= 100, `${connected} connected`);
+  assert.equal(refused, count - (connected - 1));
+  assert.equal((await connect("bob")).socket.messages[0]?.error, undefined);
+  await hub.drain();
+});
+
 Deno.test("calls of operations that do not exist are charged to their caller, since similar names are looked for", async () => {
   const time = { now: 1000 };
   let lookups = 0;

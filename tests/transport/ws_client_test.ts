@@ -5,7 +5,7 @@ import { MemoryBus } from "@/adapters/bus/memory.ts";
 import { ConnectionLimiter } from "@/transport/shared/connection_limiter.ts";
 import { openGateway } from "../harness.ts";
 import { repeatFor, until, WAIT_MS } from "../wait.ts";
-import { TEST_LIMITS } from "./ws_harness.ts";
+import { authenticate, TEST_LIMITS } from "./ws_harness.ts";
 import { type HubServer, serveHub } from "./ws_server.ts";
 import { encodeUpgradeRequest } from "../upgrade_request.ts";
 
@@ -195,6 +195,43 @@ Deno.test("addresses of one IPv6 /64 share a limit", () => {
   const network = ["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::3"];
   assert.deepEqual(network.map(acquire), ["admitted", "admitted", "refused"]);
   assert.deepEqual(["2001:db8:0:2::1", "192.0.2.1", "192.0.2.2"].map(acquire), ["admitted", "admitted", "admitted"]);
+});
+
+Deno.test("an address whose sockets end without authentication opens no more; others do, and so do those with expired tokens", async () => {
+  // The third is one too many, whatever comes back meanwhile.
+  const failedPerAddress = { perSecond: 0.0001, burst: 2.5 };
+  const limiter = new ConnectionLimiter({ ...TEST_LIMITS, failedPerAddress });
+  for (let n = 0; n < 3; n++) {
+    const slot = limiter.acquire("192.0.2.1");
+    assert.ok(typeof slot !== "string");
+    slot.release();
+    slot.release();
+  }
+  assert.equal(limiter.acquire("192.0.2.1"), "reject");
+  assert.ok(typeof limiter.acquire("192.0.2.2") !== "string");
+  let verifications = 0;
+  const verify = (token: string) => {
+    verifications++;
+    return authenticate(token);
+  };
+  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, failedPerAddress }, { authenticate: verify });
+  const closeCodes: number[] = [];
+  for (const token of ["alice", "expired", "away", "bob", "expired", "bad", "bad", "bad"]) {
+    const socket = new WebSocket(server.url);
+    await new Promise((resolve) => socket.onopen = resolve);
+    const closed = new Promise<number>((resolve) => socket.onclose = ({ code }) => resolve(code));
+    const replied = new Promise((resolve) => socket.onmessage = resolve);
+    socket.send(JSON.stringify({ id: 1, connect: { token } }));
+    if (token !== "bad") {
+      await replied;
+      socket.close();
+    }
+    closeCodes.push(await closed);
+  }
+  assert.deepEqual(closeCodes.slice(-3), [3500, 3500, 3500]);
+  await until(() => server.hub.stats().connections === 0 && server.hub.stats().lingeringSockets === 0);
+  assert.match(await handshake(server.url, {}), /^HTTP\/1.1 429/);
+  assert.equal(verifications, 8);
 });
 
 Deno.test("sockets and unauthenticated sockets are limited per address", async () => {

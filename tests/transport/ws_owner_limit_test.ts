@@ -86,6 +86,24 @@ Deno.test("reconnecting does not reset the command rate", () => {
   assert.equal(sent(), 0);
 });
 
+Deno.test("an owner that connects again and again is refused beyond three times the rate; others are not", async () => {
+  const subscriptions: string[] = [];
+  const { hub, connect } = createHubHarness({
+    limits: { ...TEST_LIMITS, rate: { perSecond: 0.001, burst: 2 } },
+    connectData: ({ principalId }) => Promise.resolve(void subscriptions.push(principalId)),
+  });
+  const errors: unknown[] = [];
+  for (let n = 0; n < 10; n++) {
+    const { socket, connection } = await connect("alice");
+    errors.push(socket.messages[0]?.error?.code);
+    connection.onSocketClosed();
+  }
+  assert.deepEqual(errors, [...Array(6).fill(undefined), ...Array(4).fill(106)]);
+  assert.equal(subscriptions.length, 6);
+  assert.equal((await connect("bob")).socket.messages[0]?.error, undefined);
+  await hub.drain();
+});
+
 Deno.test("many connections of one principal share the command rate of three; others are not affected", async () => {
   // What is allowed is not filled up again while the test runs.
   const rate = { perSecond: 0.001, burst: 5 };

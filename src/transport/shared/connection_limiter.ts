@@ -1,5 +1,7 @@
 // Limits the sockets per address and per node; closed sockets count until their peer has closed them.
 import { Fault } from "@/core/fault.ts";
+import { TokenBucket } from "@/core/limit/token_bucket.ts";
+import { LruMap } from "@/core/lru_map.ts";
 import type { TenantOriginCheck } from "./origin.ts";
 import { addressLimitKey } from "./client_address.ts";
 import type { WsLimits } from "./socket_limits.ts";
@@ -14,6 +16,8 @@ export type ConnectionMeta = {
   isOriginAllowed?: TenantOriginCheck;
   /** Called once, when the connection has authenticated; `owner` is whom its calls are charged to. */
   onAuthenticated?(owner: string | undefined): void;
+  /** Called when its token is valid, has expired, or cannot be verified now: then its end is no failed authentication. */
+  onKnown?(): void;
 };
 
 type Counts = { open: number; unauthenticated: number };
@@ -23,6 +27,9 @@ type Rejection = "reject" | "close_after_upgrade";
 
 /** Sockets over a limit that may be open until they are closed with a reason. */
 const REJECTED_MAX = 64;
+
+/** Addresses whose failures are counted. */
+const FAILING_MAX = 10_000;
 
 const RETRY_LATER = { retryAfterMs: 5000 };
 
@@ -40,6 +47,8 @@ export function tooManyConnections(): Fault {
 export class ConnectionLimiter {
   readonly #limits: WsLimits;
   readonly #addresses = new Map<string, Counts>();
+  /** Retained after the last socket closed, so that connecting again does not reset the rate. */
+  readonly #failures = new LruMap<string, TokenBucket>(FAILING_MAX);
   #open = 0;
   #rejected = 0;
 
@@ -53,6 +62,7 @@ export class ConnectionLimiter {
     const key = addressLimitKey(ip);
     const counts = this.#addresses.get(key) ?? { open: 0, unauthenticated: 0 };
     if (counts.unauthenticated >= (unauthenticatedPerAddress ?? Infinity)) return "reject";
+    if ((this.#failures.get(key)?.waitMs(performance.now()) ?? 0) > 0) return "reject";
     if (counts.open >= (connectionsPerAddress ?? Infinity) || this.#open >= (connectionsPerNode ?? Infinity)) {
       return this.#rejected < REJECTED_MAX ? "close_after_upgrade" : "reject";
     }
@@ -60,10 +70,21 @@ export class ConnectionLimiter {
     counts.open++;
     counts.unauthenticated++;
     this.#open++;
-    return new ConnectionSlot(ip, counts, () => {
+    return new ConnectionSlot(ip, counts, (hasFailed) => {
       this.#open--;
+      if (hasFailed) this.#countFailure(key);
       if (counts.open === 0 && this.#addresses.get(key) === counts) this.#addresses.delete(key);
     });
+  }
+
+  /** Ahead of time, so that sockets which fail at once all count. */
+  #countFailure(key: string): void {
+    const { failedPerAddress } = this.#limits;
+    if (failedPerAddress === undefined) return;
+    const now = performance.now();
+    const failures = this.#failures.get(key) ?? new TokenBucket(failedPerAddress, now);
+    this.#failures.set(key, failures);
+    failures.reserve(now, 1, Infinity);
   }
 
   /** Counts a socket opened only to be closed with a reason; call the result when it has closed. */
@@ -85,11 +106,12 @@ export class ConnectionSlot implements ConnectionMeta {
   isOriginAllowed?: TenantOriginCheck;
   owner: string | undefined;
   readonly #counts: Counts;
-  readonly #onRelease: () => void;
+  readonly #onRelease: (hasFailed: boolean) => void;
   #isUnauthenticated = true;
+  #isKnown = false;
   #isReleased = false;
 
-  constructor(ip: string, counts: Counts, onRelease: () => void) {
+  constructor(ip: string, counts: Counts, onRelease: (hasFailed: boolean) => void) {
     this.ip = ip;
     this.#counts = counts;
     this.#onRelease = onRelease;
@@ -106,12 +128,17 @@ export class ConnectionSlot implements ConnectionMeta {
     this.legacyToken = undefined;
   }
 
+  onKnown(): void {
+    this.#isKnown = true;
+  }
+
   /** The socket has closed; may be called twice. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
+    const hasFailed = this.#isUnauthenticated && !this.#isKnown;
     this.onAuthenticated();
     this.#counts.open--;
-    this.#onRelease();
+    this.#onRelease(hasFailed);
   }
 }

@@ -33,6 +33,8 @@ export type WsLimits = {
   connectionsPerTenant?: number;
   connectionsPerAddress?: number;
   unauthenticatedPerAddress?: number;
+  /** Sockets of an address that end without authentication, unless their token is valid or has expired; beyond it, it opens none. */
+  failedPerAddress?: Rate;
   connectionsPerNode?: number;
   authTimeoutMs: number;
   /** Time for a peer to close a socket that the gateway closed. */
@@ -74,6 +76,8 @@ export const WS_LIMITS: WsLimits = {
   connectionsPerOwner: 50,
   connectionsPerAddress: 100,
   unauthenticatedPerAddress: 20,
+  // Many clients may share an address whose network is bad.
+  failedPerAddress: { perSecond: 10, burst: 200 },
   connectionsPerTenant: 10_000,
   connectionsPerNode: 12_500,
   authTimeoutMs: 10_000,
@@ -98,6 +102,7 @@ export function withoutRateLimits(limits: WsLimits): WsLimits {
     connectionsPerTenant: _tenant,
     connectionsPerAddress: _address,
     unauthenticatedPerAddress: _unauthenticated,
+    failedPerAddress: _failed,
     connectionsPerNode: _node,
     ...rest
   } = limits;

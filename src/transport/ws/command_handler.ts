@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { chargeTo } from "@/core/caller.ts";
+import { measureCpu, runInTurn } from "@/core/caller.ts";
 import { type Clock, delay, iso } from "@/core/time/clock.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
@@ -108,16 +108,9 @@ export class CommandHandler {
     }
   }
 
-  /** Charges the caller for a command about a channel, which has its turn on the thread first, as dispatch does for operations. */
-  async #onAccount(connection: Connection, work: () => Promise<void>): Promise<void> {
-    const { actor } = connection;
-    const account = actor && this.#deps.cpu?.accountOf(actor);
-    if (account === undefined) return await work();
-    const turn = account.takeTurn();
-    if (turn !== undefined) await turn;
-    // It does not wait for its share: a client sends these for all of its channels at once, with a timeout for each.
-    account.assertAvailable();
-    await chargeTo(account, () => account.measure(work));
+  /** Charges the caller for a command about a channel. */
+  #onAccount({ actor }: Connection, work: () => Promise<void>): Promise<void> {
+    return runInTurn(actor && this.#deps.cpu?.accountOf(actor), work);
   }
 
   async #subscribe(connection: Connection, { id, body }: CommandOf<"subscribe">): Promise<void> {
@@ -125,7 +118,7 @@ export class CommandHandler {
     // Missed events that do not fit in the reply are pushed after it.
     await this.#waitForCapacity(connection, REPLY_BYTES);
     opened.subscription.assertOpen();
-    connection.reply(encodeReply(id, "subscribe", opened.body()));
+    connection.reply(measureCpu(() => encodeReply(id, "subscribe", opened.body())));
     opened.subscription.activate();
   }
 

@@ -16,6 +16,8 @@ export class CommandLimiter {
   readonly #channels: TokenBucket | undefined;
   readonly #publications: TokenBucket | undefined;
   readonly #refusals: TokenBucket;
+  /** Created with the first connection: only the limiter of an owner counts these. */
+  #connections: TokenBucket | undefined;
 
   constructor(limits: WsLimits, now: number) {
     const { rate, publishRate = rate, refusedRate, subscriptionsMax } = limits;
@@ -32,6 +34,13 @@ export class CommandLimiter {
   waitMsFor(command: ParsedCommand, now: number): number | undefined {
     const bucket = this.#bucketOf(typeof command === "string" ? command : command.method);
     return bucket === undefined ? 0 : bucket.reserve(now, this.#costOf(command), this.#limits.commandWaitMs);
+  }
+
+  /** Counts a new connection; false if there were too many, for which commands have the rate. */
+  countConnection(now: number): boolean {
+    const { rate } = this.#limits;
+    if (rate === undefined) return true;
+    return (this.#connections ??= new TokenBucket(rate, now)).consume(now);
   }
 
   /** Counts a rejected command of so many characters; false if there were too many. */

@@ -1,5 +1,7 @@
 // Authenticates connections: the `connect` command at the start, `refresh` later.
 import type { Actor } from "@/core/actor.ts";
+import { runInTurn } from "@/core/caller.ts";
+import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Clock } from "@/core/time/clock.ts";
 import { principalStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -7,7 +9,7 @@ import { logFailure, logOf } from "@/core/log.ts";
 import { DISCONNECT, type Disconnect, ORIGIN_NOT_ALLOWED, withDetail } from "../shared/disconnect.ts";
 import type { Connection } from "./connection.ts";
 import type { ChannelRegistry } from "./channel_registry.ts";
-import { type CommandOf, encodeReply, ProtocolError, replyErrorOf } from "./protocol.ts";
+import { type CommandOf, encodeReply, ERRORS, ProtocolError, type Recovery, replyErrorOf } from "./protocol.ts";
 import type { WsLimits } from "../shared/socket_limits.ts";
 import { type OwnerSockets, tooMany } from "./owner_sockets.ts";
 import type { OpenedSubscription, SubscribeHandler } from "./subscribe_handler.ts";
@@ -27,6 +29,8 @@ type ConnectHandlerDeps = {
   channelRegistry: ChannelRegistry;
   ownerSockets: OwnerSockets;
   clock: Clock;
+  /** CPU time of callers; absent where it is not limited. */
+  cpu: CpuBudget | undefined;
   limits: WsLimits;
   version: string;
   onLegacyToken: () => void;
@@ -51,7 +55,7 @@ export class ConnectHandler {
 
   /** Authenticates a connection, or closes it, or replies with an error after which input is ignored. */
   async connect(connection: Connection, { id, body }: CommandOf<"connect">): Promise<void> {
-    const { identity, subscribeHandler, channelRegistry, ownerSockets, limits } = this.#deps;
+    const { identity, ownerSockets, limits, cpu } = this.#deps;
     const isLegacy = body.token === "" && connection.meta.legacyToken !== undefined;
     let opened: OpenedSubscription;
     let data: unknown;
@@ -59,19 +63,12 @@ export class ConnectHandler {
       const token = body.token || (connection.meta.legacyToken ?? "");
       if (token === "") throw new Fault("unauthenticated", "Expected an access token in the connect command");
       const actor = await identity.authenticate(token);
+      connection.meta.onKnown?.();
       if (connection.isClosed) return;
       if (!hasAllowedOrigin(connection, actor)) return connection.close(ORIGIN_NOT_ALLOWED);
-      const stream = principalStream(actor.principalId);
-      const { connectionsPerPrincipal = Infinity } = limits;
-      if (channelRegistry.sizeOf(actor.tenantId, stream) >= connectionsPerPrincipal) {
-        throw tooMany(`at most ${connectionsPerPrincipal} connections of a principal`);
-      }
       connection.queue.shared = ownerSockets.add(connection, actor, this.#deps.clock.now());
       connection.actor = actor;
-      const recovery = body.subs[stream] ?? { recover: false, offset: 0, epoch: "" };
-      const confirm = () => this.#revalidate(connection, actor);
-      opened = await subscribeHandler.subscribeToOwnStream(connection, actor.principalId, recovery, confirm);
-      data = await identity.connectData(actor);
+      [opened, data] = await runInTurn(cpu?.accountOf(actor), () => this.#open(connection, actor, body.subs));
       opened.subscription.assertOpen();
     } catch (thrown) {
       return this.#reject(connection, id, thrown);
@@ -90,6 +87,25 @@ export class ConnectHandler {
     connection.markReady();
     connection.reply(encodeReply(id, "connect", `${JSON.stringify(reply).slice(0, -1)},"subs":${subs}}`));
     opened.subscription.activate();
+  }
+
+  /** Subscribes to the principal's own stream, and reads the data of the reply. */
+  async #open(
+    connection: Connection,
+    actor: Actor,
+    recoveries: Readonly<Record<string, Recovery>>,
+  ): Promise<[OpenedSubscription, unknown]> {
+    const { identity, subscribeHandler, channelRegistry, limits: { connectionsPerPrincipal = Infinity } } = this.#deps;
+    // It may have waited for its turn.
+    if (connection.isClosed) throw new ProtocolError(ERRORS.internal);
+    const stream = principalStream(actor.principalId);
+    if (channelRegistry.sizeOf(actor.tenantId, stream) >= connectionsPerPrincipal) {
+      throw tooMany(`at most ${connectionsPerPrincipal} connections of a principal`);
+    }
+    const recovery = recoveries[stream] ?? { recover: false, offset: 0, epoch: "" };
+    const confirm = () => this.#revalidate(connection, actor);
+    const opened = await subscribeHandler.subscribeToOwnStream(connection, actor.principalId, recovery, confirm);
+    return [opened, await identity.connectData(actor)];
   }
 
   /** Accepts a newer token of the same principal. */
@@ -138,6 +154,7 @@ export class ConnectHandler {
     if (connection.isClosed) return;
     if (thrown instanceof ProtocolError) return connection.rejectConnect(id, thrown.error);
     const fault = Fault.from(thrown);
+    if (fault.spec.status !== 401 || fault.code === "token_expired") connection.meta.onKnown?.();
     const disconnect = fault.code === "token_expired" ? undefined : disconnectFor(fault);
     if (disconnect !== undefined) return connection.close(disconnect);
     logCommandFailure(connection, id, "connect", fault);

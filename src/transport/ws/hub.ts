@@ -119,6 +119,7 @@ export class Hub implements ConnectionHost {
         channelRegistry: this.#channelRegistry,
         ownerSockets: this.#ownerSockets,
         clock,
+        cpu: deps.cpu,
         limits,
         version: deps.version,
         onLegacyToken: () => metrics.connectionErrors.inc({ type: "legacy_query_token" }),

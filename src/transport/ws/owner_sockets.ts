@@ -45,6 +45,7 @@ export class OwnerSockets {
     }
     const limiter = this.#limiters.get(owner) ?? new CommandLimiter(this.#limits, now);
     this.#limiters.set(owner, limiter);
+    if (!limiter.countConnection(now)) throw tooMany("a principal and its agents connect too often");
     this.#connections.add(owner, 1);
     this.#keys.set(connection, owner);
     return limiter;

@@ -23,6 +23,9 @@ const LIMIT_MEANINGS = {
   replyMaxBytes: "Maximum size of the events in a recovery reply or a page of history, in bytes",
   connectionsPerPrincipal: "Maximum connections of a principal on a node",
   connectionsPerAddress: "Maximum connections from an address to a node",
+  failedPerAddress:
+    "Rate limit of connections from an address that end before they authenticate, unless their token is " +
+    "valid or has expired; beyond this, upgrades are refused with status 429",
   authTimeoutMs: "Time in which a connection must authenticate, in ms",
   pingMs: "Interval of pings, in ms",
   pongTimeoutMs: "Time in which a ping must be answered, in ms",
