@@ -94,14 +94,22 @@ async function importSaved(tx: Tx, context: ImportContext<Tx>, batch: readonly P
   const history = context.history(tx);
   const missing = await history.filterNew(known, ({ record, id }) => [partOf(record.principalId, id)]);
   await context.createPlaceholders(tx, missing.map(({ record }) => record.principalId));
+  const principalIds = [...new Set(missing.map(({ record }) => record.principalId))];
+  const saves = await saved.savesOf(tenantId, principalIds, missing.map(({ id }) => id));
+  const existing = new Set(saves.map((row) => partOf(row.principal_id, row.message_id).name));
+  const counts = await saved.counts(tenantId, principalIds);
+  const rows: SavedMessageRow[] = [];
   for (const { where, record: { principalId, remindAt, state, savedAt }, id, roomId } of missing) {
-    const owner = { tenantId, principalId };
-    if (await saved.findOwn(owner, id) !== undefined) continue;
-    if (await saved.count(owner) >= SAVED_MAX) {
+    const { name } = partOf(principalId, id);
+    if (existing.has(name)) continue;
+    const count = counts.get(principalId) ?? 0;
+    if (count >= SAVED_MAX) {
       report.skip("too_many_saved_messages", where);
       continue;
     }
-    const row: SavedMessageRow = {
+    existing.add(name);
+    counts.set(principalId, count + 1);
+    rows.push({
       tenant_id: tenantId,
       id: newId("sav"),
       principal_id: principalId,
@@ -110,13 +118,14 @@ async function importSaved(tx: Tx, context: ImportContext<Tx>, batch: readonly P
       state,
       remind_at: remindAt !== null && remindAt > now ? remindAt : null,
       saved_at: savedAt,
-    };
-    await saved.add(row);
-    const job = reminderJob(row);
-    if (job !== undefined) await tx.enqueue(job);
-    await history.record([partOf(principalId, id)]);
-    report.count("savedMessages", 1);
+    });
   }
+  if (rows.length === 0) return;
+  await tx.insertMany("saved_message", rows);
+  const jobs = rows.flatMap((row) => reminderJob(row) ?? []);
+  if (jobs.length > 0) await tx.enqueue(...jobs);
+  await history.record(rows.map((row) => partOf(row.principal_id, row.message_id)));
+  report.count("savedMessages", rows.length);
 }
 
 function partOf(principalId: string, messageId: string): ImportedPart {

@@ -60,6 +60,27 @@ export class SavedMessageStore {
     return Number(row.n);
   }
 
+  /** Which of these messages these principals saved. */
+  savesOf(
+    tenantId: string,
+    principalIds: readonly string[],
+    messageIds: readonly string[],
+  ): Promise<Pick<SavedMessageRow, "principal_id" | "message_id">[]> {
+    if (messageIds.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("saved_message").select(["principal_id", "message_id"])
+      .where(tenantIsUnindexed(tenantId)).where("message_id", "in", messageIds)
+      .where("principal_id", "in", principalIds).execute();
+  }
+
+  /** How many each of these principals has. */
+  async counts(tenantId: string, principalIds: readonly string[]): Promise<Map<string, number>> {
+    if (principalIds.length === 0) return new Map();
+    const rows = await this.#db.selectFrom("saved_message").select("principal_id")
+      .select(({ fn }) => fn.countAll<number>().as("n")).where("tenant_id", "=", tenantId)
+      .where("principal_id", "in", principalIds).groupBy("principal_id").execute();
+    return new Map(rows.map((row) => [row.principal_id, Number(row.n)]));
+  }
+
   async add(row: SavedMessageRow): Promise<void> {
     await this.#db.insertInto("saved_message").values(row).execute();
   }

@@ -4,6 +4,7 @@ import { fillRoom } from "../../conformance/search_engines.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, openGateway } from "../../harness.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
+import { recordQueries } from "../query_log.ts";
 import { exportTenant, importArchive, recordsOfType, skipCounts } from "../transfer/transfer_fixture.ts";
 
 const STEP_MS = 10 * 60_000;
@@ -152,7 +153,12 @@ testOnEngines(
 
     await using target = await openGateway();
     const owner = await createCaller(target, "boss", { role: "owner" });
-    assert.equal((await importArchive(target, owner, "gateway", archive)).progress.added.savedMessages, 2);
+    await target.app.jobs.stop();
+    const statements = await recordQueries(async () => {
+      assert.equal((await importArchive(target, owner, "gateway", archive)).progress.added.savedMessages, 2);
+    });
+    const counts = statements.filter(({ sql }) => sql.includes("count(*)") && sql.includes(`from "saved_message"`));
+    assert.equal(counts.length, 1, "those that are imported together are counted together");
     const there = await createCaller(target, "bob");
     const { items } = ok(await there.get("/v1/messages/saved"));
     const texts = items.map(({ message, state, remindAt }: Saved) => [message.text, state, remindAt]);
