@@ -35,7 +35,8 @@ import { lockDescendants, requireParent } from "./tree.ts";
 export const PURGE_JOB = "document.purge";
 /** Sent when rights in a document may have changed; the id is the document's. */
 export const accessChanged = defineSignal("document.access_changed");
-const PURGE_BATCH = 200;
+/** A document may have thousands of comments, and hundreds of revisions. */
+const PURGE_BATCH = 20;
 
 type Deps = {
   store: Store<DocumentTables>;

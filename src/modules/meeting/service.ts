@@ -165,7 +165,7 @@ export class MeetingService {
       ids = await this.#deps.store.write(async (tx) => {
         const meetings = new MeetingStore(tx.db);
         const found = await meetings.idsIn(tenantId, roomId, PURGE_BATCH);
-        await meetings.purge(tenantId, found);
+        if (!await meetings.removeSegments(tenantId, found)) await meetings.purge(tenantId, found);
         return found;
       });
     }

@@ -1,7 +1,8 @@
 // SQL of meetings, their participants, consents and transcripts.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, sql, type SqlBool } from "kysely";
 import type { Reader } from "@/modules/room/mod.ts";
-import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { deleteSome } from "@/ports/sql/deletion.ts";
+import { inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "./tables.ts";
 
@@ -184,6 +185,12 @@ export class MeetingStore {
     const rows = await this.#db.selectFrom("meeting").select("id").where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).limit(limit).execute();
     return rows.map((row) => row.id);
+  }
+
+  /** Deletes some of the transcripts of meetings; returns whether there may be more. */
+  removeSegments(tenantId: string, ids: readonly string[]): Promise<boolean> {
+    const ofThese = sql<SqlBool>`tenant_id = ${tenantId} and ${inList(this.#db, "meeting_id", ids)}`;
+    return deleteSome(this.#db, "meeting_segment", ofThese);
   }
 
   /** Deletes meetings with their dependents. */

@@ -73,6 +73,7 @@ export class RetentionService {
     const isMore = expired.length === BATCH || await scheduled.deleteFailed(tenantId, roomId, limit, BATCH) === BATCH;
     // In a transaction of its own, before the deletion: one message may have thousands of notifications.
     if (expired.length > 0) await notifications.withdraw(tenantId, "message_id", ...expired.map((row) => row.id));
+    while (await this.#removeDependents(tenantId, roomId, expired.map((row) => row.id)));
     const deleted = await this.#remove(tenantId, roomId, expired, limit);
     if (deleted === undefined) return;
     retention.recordDeleted("messages", tenantId, deleted);
@@ -82,6 +83,16 @@ export class RetentionService {
     if (isMore) {
       await store.write((tx) => tx.enqueue({ ...expireJob(tenantId, roomId), runAt: clock.now() + PAUSE_MS }));
     }
+  }
+
+  /** Some of what the messages may have any number of; resolves to whether there may be more. */
+  #removeDependents(tenantId: string, roomId: string, ids: readonly string[]): Promise<boolean> {
+    const { store, holds } = this.#deps;
+    return store.write(async (tx) => {
+      await tx.lock(tenantId, roomStream(roomId));
+      if (await holds.isHeld(tx.db, tenantId, { roomId })) return false;
+      return await new MessageStore(tx.db).removeDependents(tenantId, ids);
+    });
   }
 
   /** Resolves to how many there were; `undefined` if a legal hold was created meanwhile. */

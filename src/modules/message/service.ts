@@ -235,16 +235,14 @@ export class MessageService {
   /** Deletes the messages of a purged room in batches, so that no transaction is long. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     const { store, holds } = this.#deps;
-    let removed: number;
-    do {
-      removed = await store.write(async (tx) => {
+    for (let isMore = true; isMore;) {
+      isMore = await store.write(async (tx) => {
         await holds.assertNotHeld("The room cannot be purged", tx.db, tenantId, { roomId });
         const messages = new MessageStore(tx.db);
-        const rows = await messages.oldest(tenantId, roomId, PURGE_BATCH);
-        await messages.remove(tenantId, rows.map((row) => row.id));
-        return rows.length;
+        const ids = (await messages.oldest(tenantId, roomId, PURGE_BATCH)).map(({ id }) => id);
+        return await messages.removeDependents(tenantId, ids) || await messages.remove(tenantId, ids) > 0;
       });
-    } while (removed > 0);
+    }
   }
 
   async #thread(

@@ -1,8 +1,9 @@
 // SQL of messages, their mentions, edits and reactions.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, sql, type SqlBool } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { compareText } from "@/core/text/text.ts";
+import { deleteSome } from "@/ports/sql/deletion.ts";
 import { inJsonList, inList, jsonRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
@@ -354,6 +355,12 @@ export class MessageStore {
   ): Promise<Pick<MessageRow, "id" | "seq" | "created_at" | "edited_at" | "files_json">[]> {
     return this.#db.selectFrom("message").select(["id", "seq", "created_at", "edited_at", "files_json"])
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).orderBy("seq").limit(limit).execute();
+  }
+
+  /** Deletes some of what messages may have any number of; returns whether there may be more. */
+  async removeDependents(tenantId: string, ids: readonly string[]): Promise<boolean> {
+    const ofThese = sql<SqlBool>`${tenantIsUnindexed(tenantId)} and ${inList(this.#db, "message_id", ids)}`;
+    return await deleteSome(this.#db, "reaction", ofThese) || await deleteSome(this.#db, "message_edit", ofThese);
   }
 
   /** Deletes messages with their dependents; returns the number of deleted messages. */

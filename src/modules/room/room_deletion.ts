@@ -97,7 +97,9 @@ export class RoomDeletion {
       ...purgeHooks(),
       // Events contain messages. The stream itself remains, so that its positions are never assigned again.
       () => store.log.trimStream(tenantId, roomStream(roomId), Infinity, Infinity),
-      () => store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId)),
+      async () => {
+        while (await store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId)));
+      },
     ];
     for (const remove of steps) {
       // A hold may be created meanwhile: the job fails, and its next attempt is postponed.

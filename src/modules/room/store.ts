@@ -2,6 +2,7 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import { type Actor, isGuest, type PrincipalKind, type RoomRole } from "@/core/actor.ts";
 import { queryInChunks } from "@/core/page.ts";
+import { deleteSome } from "@/ports/sql/deletion.ts";
 import { containsText, inSubquery, isSmallResult, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import { roomsForViewer, visibleRoomIds } from "./access_store.ts";
@@ -379,12 +380,12 @@ export class RoomStore {
     return rows.length > 0;
   }
 
-  /** Deletes the rows of a room. */
-  async purge(tenantId: string, roomId: string): Promise<void> {
-    for (const table of ["ban", "member"] as const) {
-      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
-    }
+  /** Deletes some rows of a room, its own the last; returns whether there are more. */
+  async purge(tenantId: string, roomId: string): Promise<boolean> {
+    const ofRoom = sql<SqlBool>`tenant_id = ${tenantId} and room_id = ${roomId}`;
+    if (await deleteSome(this.#db, "ban", ofRoom) || await deleteSome(this.#db, "member", ofRoom)) return true;
     await this.#db.deleteFrom("room").where("tenant_id", "=", tenantId).where("id", "=", roomId).execute();
+    return false;
   }
 
   /** Sizes of the largest rooms of all tenants, and of all rooms together, for the metric. */

@@ -105,7 +105,7 @@ export class SavedMessageStore {
     limit: number,
   ): Promise<SavedMessageRow[]> {
     return this.#db.selectFrom("saved_message").selectAll().where(tenantIsUnindexed(tenantId))
-      .where(sql.ref(about), "in", ids).orderBy("id").limit(limit).execute();
+      .where(sql.ref(about), "in", ids).limit(limit).execute();
   }
 
   async remove(tenantId: string, ids: readonly string[]): Promise<void> {

@@ -267,6 +267,7 @@ export class TaskService {
       ids = await this.#deps.store.write(async (tx) => {
         const tasks = new TaskStore(tx.db);
         const found = await tasks.idsIn(tenantId, roomId, PURGE_BATCH);
+        if (await tasks.removeActivity(tenantId, found)) return found;
         await this.#purge(tx, tenantId, found);
         if (found.length === 0) await tasks.removeRoom(tenantId, roomId);
         return found;

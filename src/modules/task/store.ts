@@ -1,5 +1,6 @@
 // SQL of tasks, their activity, and the numbering of rooms.
-import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
+import { type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
+import { deleteSome } from "@/ports/sql/deletion.ts";
 import {
   containsText,
   inList,
@@ -274,6 +275,12 @@ export class TaskStore {
     const query = this.#db.selectFrom("task_activity").selectAll().where("tenant_id", "=", tenantId)
       .where("task_id", "=", taskId).orderBy("version", "desc").limit(limit);
     return (before === undefined ? query : query.where("version", "<", before)).execute();
+  }
+
+  /** Deletes some of the activity of tasks; returns whether there may be more. */
+  removeActivity(tenantId: string, ids: readonly string[]): Promise<boolean> {
+    const ofThese = sql<SqlBool>`tenant_id = ${tenantId} and ${inList(this.#db, "task_id", ids)}`;
+    return deleteSome(this.#db, "task_activity", ofThese);
   }
 
   /** Permanently deletes tasks with their dependents; remaining subtasks become top-level tasks. */

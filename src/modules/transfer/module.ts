@@ -5,13 +5,13 @@ import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { transferApi } from "./api.ts";
-import { ImportHistory } from "./import/history.ts";
 import type { ModuleArchives } from "./format/content_records.ts";
 import { COPY_NOTIFICATIONS, ExportService } from "./export/service.ts";
 import { ImportService } from "./import/service.ts";
 import { migrations } from "./migrations.ts";
 import { transferErasure } from "./principal_erasure.ts";
 import { ARCHIVE_MAX_BYTES, EXPORT_RETENTION_HOURS, EXPORTS_PER_PRINCIPAL } from "./schema.ts";
+import { TransferStore } from "./store.ts";
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -41,7 +41,9 @@ export function transferModule(
     notificationKinds: Object.fromEntries(Object.values(COPY_NOTIFICATIONS).map((kind) => [kind, null])),
     resourceScopes: { export: "transfer.manage" },
     jobs: [...imports.jobs, ...exports.jobs],
-    purgeRoom: (tenantId, roomId) => store.write((tx) => new ImportHistory(tx, tenantId).clear(roomId)),
+    async purgeRoom(tenantId, roomId) {
+      while (await store.write((tx) => new TransferStore(tx.db).deleteImportHistory(tenantId, roomId)));
+    },
     // What runs stops at the next record, and continues at the next start.
     drain() {
       isStopping = true;

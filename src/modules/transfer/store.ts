@@ -1,6 +1,7 @@
 // SQL of imports and exports: their rows, the lines that wait to be sorted, and what was here before.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, sql, type SqlBool } from "kysely";
 import { queryInChunks } from "@/core/page.ts";
+import { deleteSome } from "@/ports/sql/deletion.ts";
 import type { ImportHistoryRow, LineRow, TransferTables } from "./tables.ts";
 
 export type { ExportRow, ImportRow, LineRow, TransferTables } from "./tables.ts";
@@ -139,12 +140,9 @@ export class TransferStore {
     );
   }
 
-  async deleteImportHistory(tenantId: string, container: string): Promise<void> {
-    await this.#db.deleteFrom("transfer_import_history").where("tenant_id", "=", tenantId).where(
-      "container",
-      "=",
-      container,
-    )
-      .execute();
+  /** Deletes some of what was in a container; returns whether there may be more. */
+  deleteImportHistory(tenantId: string, container: string): Promise<boolean> {
+    const ofContainer = sql<SqlBool>`tenant_id = ${tenantId} and container = ${container}`;
+    return deleteSome(this.#db, "transfer_import_history", ofContainer);
   }
 }

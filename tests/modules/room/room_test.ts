@@ -6,6 +6,7 @@ import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { type ApiResponse, openGateway } from "../../harness.ts";
 import { until } from "../../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
+import { recordQueries, recordWrites } from "../query_log.ts";
 
 Deno.test("room.create creates a room that its creator owns and can read", async () => {
   await using gateway = await openGateway();
@@ -344,6 +345,53 @@ testOnEngines("a room that is being purged cannot be restored", async (environme
   assert.equal((await boss.delete(`/v1/rooms/${room.id}?purge=true`)).status, 204);
   const refused = await boss.post(`/v1/rooms/${room.id}/restore`);
   assert.deepEqual([refused.status, refused.body.code], [410, "gone"]);
+});
+
+testOnEngines("what a room may have any number of is purged in parts", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { store } = gateway.app;
+  const boss = await gateway.as("boss", { role: "owner" });
+  const [roomId, otherId] = [await createRoom(boss, []), await createRoom(boss, [])];
+  const [message, other] = [await sendMessage(boss, roomId, "one"), await sendMessage(boss, otherId, "two")];
+  const meeting = ok(await boss.post("/v1/collaboration/meetings", { roomId }));
+  const task = ok(await boss.post("/v1/collaboration/tasks", { roomId, title: "Task" }));
+  ok(await boss.delete(`/v1/rooms/${roomId}`));
+  await gateway.app.jobs.stop();
+  const [tenant_id, at, id] = ["default", "2026-03-01T12:00:00.000Z", "boss"];
+  const rowsOf: Record<string, (n: number) => object> = {
+    reaction: (n) => ({ tenant_id, message_id: message.id, key: "x", principal_id: `p${n}`, created_at: at }),
+    message_edit: (n) => ({ tenant_id, message_id: message.id, version: n, text: "zero", editor_id: id, at }),
+    ban: (n) => ({ tenant_id, room_id: roomId, principal_id: `p${n}`, reason: null, created_by: id, created_at: at }),
+    transfer_import_history: (n) => ({ tenant_id, container: roomId, name: `part ${n}` }),
+    meeting_segment: (n) => ({
+      ...{ tenant_id, id: `segment ${n}`, meeting_id: meeting.id, start_ms: n, end_ms: n, speaker_id: id },
+      ...{ text: "words", posted_by: id, created_at: at },
+    }),
+    task_activity: (n) => ({
+      ...{ tenant_id, task_id: task.id, version: 100 + n, id: `activity ${n}`, type: "updated", actor_id: id },
+      ...{ changes_json: "{}", at },
+    }),
+  };
+  const tables = Object.keys(rowsOf);
+  await store.write(async (tx) => {
+    for (const [table, row] of Object.entries(rowsOf)) {
+      // deno-lint-ignore no-explicit-any -- the harness knows no tables
+      await (tx as any).insertMany(table, Array.from({ length: 2500 }, (_, n) => row(n)));
+    }
+  });
+  ok(await boss.put(`/v1/messages/${other.id}/reactions/👍`));
+  ok(await boss.delete(`/v1/rooms/${roomId}?purge=true`));
+  const record = environment["SVC_DATABASE_URL"] === undefined ? recordQueries : recordWrites;
+  const statements = await record(() => gateway.runJobs());
+  for (const table of tables) {
+    const parts = statements.filter((statement) => statement.sql.startsWith(`delete from "${table}"`)).length;
+    assert.ok(parts >= 3, `${table} in ${parts} parts`);
+    // deno-lint-ignore no-explicit-any -- as above
+    const { rows } = await sql<any>`select * from ${sql.table(table)}`.execute(store.db);
+    const left = table === "reaction" ? [other.id] : [];
+    assert.deepEqual(rows.map(({ message_id }) => message_id), left, table);
+  }
+  assert.deepEqual((await sql`select id from room where id = ${roomId}`.execute(store.db)).rows, []);
 });
 
 testOnEngines(

@@ -37,7 +37,7 @@ export class ImportHistory implements SectionHistory {
 
   /** The container is new, or no more: nothing of it was here. */
   async clear(container: string): Promise<void> {
-    await this.#store.deleteImportHistory(this.#tenantId, container);
+    while (await this.#store.deleteImportHistory(this.#tenantId, container));
   }
 }
 
