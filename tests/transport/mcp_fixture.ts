@@ -39,7 +39,14 @@ export async function tool(caller: Caller, name: string, input: Record<string, u
   return `${result.isError === true ? "error " : ""}${result.content[0].text}`;
 }
 
-/** The same; fails if the tool does. */
+/** Calls a tool that the caller does not have; returns the message of the protocol's error. */
+export async function noTool(caller: Caller, name: string, query = ""): Promise<string> {
+  const { error } = await rpc(caller, "tools/call", { name, arguments: {} }, query);
+  assert.equal(error?.code, -32602, JSON.stringify(error));
+  return error.message;
+}
+
+/** As `tool`; fails if the tool does. */
 export async function okTool(caller: Caller, name: string, input: Record<string, unknown> = {}): Promise<string> {
   const text = await tool(caller, name, input);
   assert.ok(!text.startsWith("error "), `${name}: ${text}`);

@@ -33,7 +33,10 @@ export function createServer(sdk: Sdk, { tools, resources, version }: Parts, con
       "For what these tools cannot do, see operation_search.",
   });
   server.setRequestHandler("tools/list", () => ({ tools: tools.list(context), ttlMs: LIST_TTL_MS, ...PRIVATE }));
-  server.setRequestHandler("tools/call", ({ params }) => tools.call(context, params.name, params.arguments ?? {}));
+  server.setRequestHandler(
+    "tools/call",
+    ({ params }) => orProtocolError(sdk, tools.call(context, params.name, params.arguments ?? {})),
+  );
   server.setRequestHandler("resources/list", async ({ params }) => ({
     ...await orProtocolError(sdk, resources.list(context, params?.cursor)),
     ttlMs: RESOURCE_TTL_MS,
@@ -77,7 +80,7 @@ export function createServer(sdk: Sdk, { tools, resources, version }: Parts, con
   return server;
 }
 
-/** Faults as errors of the protocol, which has no other form for these results. */
+/** Faults as errors of the protocol, which has no other form for these. */
 async function orProtocolError<Result>(sdk: Sdk, work: Promise<Result>): Promise<Result> {
   try {
     return await work;

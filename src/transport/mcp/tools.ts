@@ -91,9 +91,11 @@ export class Tools {
     return [...entries.map(([name, entry]) => entry.tool ??= toolOf(name, entry)), SEARCH_TOOL, CALL_TOOL];
   }
 
+  /** Calls a tool; rejects for one that the caller does not have: an error of the protocol, unlike those of the tools. */
   async call(context: ToolContext, name: string, input: Json): Promise<CallToolResult> {
+    const entry = this.#require(context, name);
     try {
-      return textResult(await this.#run(context, name, input));
+      return textResult(await this.#run(context, name, entry, input));
     } catch (thrown) {
       return { ...textResult(describeFault(Fault.from(thrown))), isError: true };
     }
@@ -135,6 +137,15 @@ export class Tools {
     return (outcome.output ?? {}) as Json;
   }
 
+  /** The tool of an operation; `undefined` for the two that are for all others. */
+  #require(context: ToolContext, name: string): Entry | undefined {
+    if (name === SEARCH_TOOL.name || name === CALL_TOOL.name) return undefined;
+    const entry = this.#entries.get(name);
+    if (entry === undefined) throw this.#unknown(context, name);
+    if (!isOffered(entry.operation, context)) throw this.#unknown(context, entry.operation.name);
+    return entry;
+  }
+
   /** Models take operations for tools, and write their names in their own way. */
   #unknown(context: ToolContext, name: string): Fault {
     const offered = [...this.#operations.keys()].filter((one) => this.isOffered(context, one));
@@ -145,19 +156,22 @@ export class Tools {
     return new Fault("not_found", `No such tool or operation for this token: ${name.slice(0, 80)}${hint}`);
   }
 
-  async #run(context: ToolContext, name: string, { offset = 0, ...input }: Json): Promise<string> {
+  async #run(
+    context: ToolContext,
+    name: string,
+    entry: Entry | undefined,
+    { offset = 0, ...input }: Json,
+  ): Promise<string> {
     if (typeof offset !== "number" || !Number.isSafeInteger(offset) || offset < 0) {
       throw invalidField("/offset", "expected a number of characters");
     }
     if (name === SEARCH_TOOL.name) return cut(this.#search(context, input), offset, false);
-    const entry = this.#entries.get(name);
-    if (name === CALL_TOOL.name) {
+    if (entry === undefined) {
       const call = parse(CallInput, input);
       // Dispatch refuses one that is no object.
       const text = await this.read(context, call.name, (call.input ?? {}) as Json);
       return cut(text, offset, this.#repeats(call.name));
     }
-    if (entry === undefined) throw this.#unknown(context, name);
     const { verb, operation } = entry;
     const excess = verb.omit?.find((field) => Object.hasOwn(input, field));
     if (excess !== undefined) {
