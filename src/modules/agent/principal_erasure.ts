@@ -15,7 +15,7 @@ export const erases: PrincipalErasure = {
       input: "what an agent was asked, which its room sees; deleted with old runs",
       text: "as the input",
       question: "as the input",
-      error_detail: "why a call failed",
+      error_detail: "why it failed or was cancelled; as the input",
     },
   },
   agent_step: {

@@ -103,7 +103,9 @@ testOnEngines("what a bot said is seen by who comes late, also if its run was ca
   const { alice, robo, roomId } = await openRoom(gateway);
   const run = ok(await robo.post(RUNS, { roomId }));
   ok(await robo.post(`${RUNS}/${run.id}/append`, { step: 0, offset: 0, text: "Half of it" }));
-  ok(await alice.post(`${RUNS}/${run.id}/cancel`));
+  ok(await alice.post(`${RUNS}/${run.id}/cancel`, { reason: "Too slow" }));
+  assert.deepEqual(ok(await robo.get(`${RUNS}/${run.id}`)).error, { code: "cancelled", detail: "Too slow" });
+  assert.equal(ok(await alice.get(`${RUNS}?roomId=${roomId}`)).items[0].error.detail, "Too slow");
   const parts = ["start", "start-step", "text-start", "Half of it", "text-end", "abort", "finish"];
   assert.deepEqual(await streamed(gateway, alice, run.id), parts);
 });

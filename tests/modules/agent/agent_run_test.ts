@@ -81,8 +81,17 @@ testOnEngines("a cancelled run ends at once, says nothing, and the next mention 
   const { id } = await fixture.settled("running");
   await until(() => fixture.models.calls.length === 1);
   const path = `/v1/collaboration/ai/runs/${id}/cancel`;
-  assert.equal(ok(await fixture.bob.post(path)).status, "cancelled");
-  assert.equal(ok(await fixture.bob.post(path)).status, "cancelled");
+  assertProblem(await fixture.bob.post(path, { reason: "x".repeat(301) }), 422, "validation_failed");
+  const cancelled = ok(await fixture.bob.post(path, { reason: "  Wrong document " }));
+  const error = { code: "cancelled", detail: "Wrong document" };
+  assert.deepEqual([cancelled.status, cancelled.error], ["cancelled", error]);
+  // The first one has ended it.
+  assert.deepEqual(ok(await fixture.bob.post(path, { reason: "Another" })).error, error);
+  const finished = (await readRoomEvents(fixture.alice, fixture.roomId)).filter(({ type }) => type === "run.finished");
+  assert.deepEqual(finished.map(({ data }) => data.run.error), [error]);
+  const admin = await fixture.gateway.as("root", { role: "admin" });
+  const { items: entries } = ok(await admin.get(`/v1/collaboration/audit?operation=run.cancel&resourceId=${id}`));
+  assert.deepEqual(entries.at(-1)?.changes, { id, reason: null });
   gate.resolve();
   fixture.answer(() => "Here");
   await fixture.mention(fixture.bob, "Two");

@@ -2,7 +2,7 @@
 import { exampleId } from "@/core/id.ts";
 import { defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
-import { Run, RunCreate, RunDetail, RunList, RunRead, RunRef, RunReply } from "./schema.ts";
+import { Run, RunCancel, RunCreate, RunDetail, RunList, RunRead, RunReply } from "./schema.ts";
 import { AGENT } from "../api.ts";
 import type { RunService } from "./service.ts";
 
@@ -65,12 +65,13 @@ export function runOperations(runs: RunService): Operation[] {
       description:
         "The run ends at once, and its approvals are void. Requires having asked for it, being its agent, or the room role moderator.",
       access: { scope: "run.write", room: "observer", archived: true },
+      audited: true,
       http: { method: "POST", path: `${RUN_PATH}/:id/cancel`, status: 202 },
-      input: RunRef,
+      input: RunCancel,
       output: Run,
       faults: ["not_found", "run_finished"],
-      example: { id: RUN },
-      run: (context, { id }) => runs.cancel(context, id),
+      example: { id: RUN, reason: "It reads the wrong document." },
+      run: (context, input) => runs.cancel(context, input),
     }),
     defineOperation({
       name: "run.reply",

@@ -13,10 +13,9 @@ import { ApprovalStore } from "../approval/store.ts";
 import type { RunRow } from "../tables.ts";
 import { expiryJob } from "./expiry_job.ts";
 import { askersOf, presentRun } from "./presenter.ts";
+import { RUN_ERROR_MAX } from "./schema.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore, UNFINISHED } from "./store.ts";
-
-const DETAIL_MAX = 300;
 
 /** `scopes`: of the token that it came with. */
 type Reply = { text: string; scopes: Actor["scopes"] };
@@ -175,7 +174,7 @@ export class RunLifecycle {
       heartbeat_at: now,
       output_message_id: outputMessageId ?? null,
       error_code: error?.code ?? null,
-      error_detail: error === undefined ? null : truncateText(error.detail, DETAIL_MAX),
+      error_detail: error === undefined ? null : truncateText(error.detail, RUN_ERROR_MAX),
     };
   }
 

@@ -10,6 +10,8 @@ import { AgentId } from "../schema.ts";
 
 const INPUT_MAX = 16_000;
 const WAIT_MAX_SECONDS = 30;
+/** Longest detail of an error. */
+export const RUN_ERROR_MAX = 300;
 
 const RUN_STATUSES = [
   "queued",
@@ -69,7 +71,8 @@ export const Run = z.object({
     "Message with the response; null until then, or if there was nothing to say",
   ),
   error: RunError.nullable().describe(
-    "Why it failed, or was cancelled by a change of its agent or because its question was deleted",
+    "Why it failed, or was cancelled: for the reason that a caller gave (`cancelled`), by a change of its agent, or " +
+      "because its question was deleted",
   ),
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().nullable(),
@@ -102,7 +105,13 @@ export const RunDetail = Run.extend({ steps: z.array(RecordedStep).describe("Com
   .meta({ id: "RunDetail" });
 export type RunDetail = z.output<typeof RunDetail>;
 
-export const RunRef = z.strictObject({ id: RunId });
+export const RunCancel = z.strictObject({
+  id: RunId,
+  reason: z.string().trim().min(1).max(RUN_ERROR_MAX).optional().describe(
+    "Why, for those who can see the run: the detail of its `error`",
+  ),
+});
+export type RunCancel = z.output<typeof RunCancel>;
 
 const Wait = z.int().min(0).max(WAIT_MAX_SECONDS).default(0).describe(
   "Seconds to wait for the run to finish or to need a decision or a reply",
@@ -171,7 +180,7 @@ export const RunFinish = z.strictObject({
   status: Outcome.default("succeeded").describe("How the run ends"),
   error: z.strictObject({
     code: z.string().regex(/^[a-z_]{1,64}$/, "expected 1 to 64 characters of a-z _").describe("Code of the failure"),
-    detail: z.string().max(300).default("").describe("Description of the failure, for people"),
+    detail: z.string().max(RUN_ERROR_MAX).default("").describe("Description of the failure, for people"),
   }).optional().describe("Why it failed"),
 });
 export type RunFinish = z.output<typeof RunFinish>;

@@ -18,7 +18,7 @@ import { expiryJob } from "./expiry_job.ts";
 import { runFinished, type RunLifecycle } from "./lifecycle.ts";
 import { originOf } from "./origin.ts";
 import { askersOf, presentRun, presentStep } from "./presenter.ts";
-import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
+import type { Run, RunCancel, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore } from "./store.ts";
 import { loopAt, newRun, QUEUED_MAX } from "./triggers.ts";
@@ -180,14 +180,15 @@ export class RunService {
   }
 
   /** Ends a run at once, with its approvals and reservations. Cancelling a cancelled one changes nothing. */
-  async cancel(context: Context, id: string): Promise<Run> {
+  async cancel(context: Context, { id, reason }: RunCancel): Promise<Run> {
     const { store, access, lifecycle } = this.#deps;
     return await store.write(async (tx) => {
       const { run, grant } = await access.requireForUpdate(tx, context, id);
       access.assertMayStop(context.actor, run, grant);
       const hasTexts = await access.isReadable(context.actor, run, tx.db);
       if (run.status === "cancelled") return presentRun(run, hasTexts);
-      const stopped = await lifecycle.stop(tx, run, "cancelled");
+      const error = reason === undefined ? undefined : { code: "cancelled", detail: reason };
+      const stopped = await lifecycle.stop(tx, run, "cancelled", { error });
       if (stopped === undefined) throw runFinished();
       return presentRun(stopped, hasTexts);
     });
