@@ -178,5 +178,14 @@ const age: Migration = {
   },
 };
 
+/** Few of all approvals wait for a decision. */
+const pending: Migration = {
+  name: "0006_pending",
+  async up(db) {
+    await sql`create index agent_approval_pending on agent_approval (tenant_id, room_id, id) where status = 'pending'`
+      .execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, scopes, readers, makers, age];
+export const migrations: readonly Migration[] = [baseline, scopes, readers, makers, age, pending];

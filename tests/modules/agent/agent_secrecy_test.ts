@@ -176,7 +176,7 @@ Deno.test("a stream ends with the token that opened it", async () => {
 
 testOnEngines("texts of a run are for those who can see all that it read", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
-  const { bob, roomId } = fixture;
+  const { alice, bob, roomId } = fixture;
   const board = await openBoard(fixture);
   fixture.answer(({ number }) =>
     number === 1
@@ -192,6 +192,7 @@ testOnEngines("texts of a run are for those who can see all that it read", async
       ok(await who.get(`${RUNS}/${id}`)),
       ok(await who.get(`${RUNS}?roomId=${roomId}`)),
       ok(await who.get(approvals)),
+      ok(await who.get("/v1/collaboration/ai/approvals")),
     ]);
   assert.match(await seen(bob), /The secret is swordfish.*title.*swordfish/);
   assert.doesNotMatch(await seen(carol), /swordfish/);
@@ -203,6 +204,13 @@ testOnEngines("texts of a run are for those who can see all that it read", async
   const decide = (who: Caller) =>
     who.post(`/v1/collaboration/ai/approvals/${approval.id}/decision`, { decision: "deny" });
   assertProblem(await decide(carol), 403, "forbidden");
+  // Neither the run nor its approvals are for those who joined after its question, if its room says so.
+  ok(await alice.patch(`/v1/rooms/${roomId}`, { historyVisibility: "joined" }));
+  for (const query of ["", `?roomId=${roomId}`]) {
+    const idsFor = async (who: Caller) =>
+      ok(await who.get(`/v1/collaboration/ai/approvals${query}`)).items.map((one: { id: string }) => one.id);
+    assert.deepEqual([await idsFor(bob), await idsFor(carol)], [[approval.id], []]);
+  }
   fixture.answer(() => "Done");
   ok(await decide(bob));
 });

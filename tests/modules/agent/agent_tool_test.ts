@@ -267,9 +267,16 @@ testOnEngines(
     assert.deepEqual([approval.tool, approval.targetRoomId, approval.runId], ["message.send", elsewhere, run.id]);
     const carol = await gateway.as("carol");
     assertProblem(await carol.post(`${APPROVALS}/${approval.id}/decision`, { decision: "approve" }), 404, "not_found");
+    // Without a room: what waits in all rooms of the caller.
+    for (const query of ["", "?status=pending", `?runId=${run.id}`]) {
+      assert.deepEqual(ok(await bob.get(`${APPROVALS}${query}`)).items, [approval]);
+      assert.deepEqual(ok(await carol.get(`${APPROVALS}${query}`)).items, []);
+    }
+    assertProblem(await bob.get(`${APPROVALS}?status=approved`), 422, "validation_failed");
     ok(await bob.post(`${APPROVALS}/${approval.id}/decision`, { decision: "approve" }));
     assertProblem(await bob.post(`${APPROVALS}/${approval.id}/decision`, { decision: "deny" }), 409, "already_decided");
     await fixture.settled();
+    assert.deepEqual(ok(await bob.get(APPROVALS)).items, []);
     assert.deepEqual(await fixture.texts(elsewhere), [input.text]);
     assert.equal((await fixture.texts()).at(-1), "Posted");
     // It is for that call only; the model gets the denial of others.

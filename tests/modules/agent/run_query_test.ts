@@ -1,6 +1,7 @@
 // What the queries of runs read: the unfinished ones, however many have ended.
 import { CompiledQuery } from "kysely";
 import assert from "node:assert/strict";
+import { ApprovalStore } from "@/modules/agent/approval/store.ts";
 import { RunQueueStore } from "@/modules/agent/run/queue_store.ts";
 import { RunStore } from "@/modules/agent/run/store.ts";
 import { openGateway } from "../../harness.ts";
@@ -31,4 +32,18 @@ Deno.test("SQLite finds unfinished runs by their index only", async () => {
     const isRead = reads.filter((detail) => detail.includes(" USING "));
     assert.ok(isRead.length > 0 && isRead.every((detail) => detail.includes("agent_run_unfinished")), reads.join("\n"));
   }
+});
+
+Deno.test("SQLite finds what waits for a decision by the rooms of who may decide", async () => {
+  await using gateway = await openGateway();
+  const { db } = gateway.app.store;
+  const reader = { principalId: "alice", ownerId: "", isOwned: false, withPublic: true };
+  const [statement] = await recordQueries(() =>
+    new ApprovalStore(db).listPending("default", reader, undefined, undefined, 10)
+  );
+  assert.ok(statement !== undefined);
+  const query = CompiledQuery.raw(`explain query plan ${statement.sql}`, [...statement.parameters]);
+  const { rows } = await db.executeQuery<{ detail: string }>(query);
+  const plan = rows.map(({ detail }) => detail).join("\n");
+  assert.match(plan, /SEARCH agent_approval USING INDEX agent_approval_pending \(tenant_id=\? AND room_id=\?/);
 });

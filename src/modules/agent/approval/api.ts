@@ -13,7 +13,9 @@ export function approvalOperations(approvals: ApprovalService): Operation[] {
   return [
     defineOperation({
       name: "approval.list",
-      summary: "List the approvals of runs in a room, newest first, with all arguments of the calls",
+      summary: "List the approvals of runs in a room, or those that wait in all rooms of the caller, newest first",
+      description:
+        "With all arguments of the calls. Rooms that the caller is not a member of count only if they are named.",
       access: { scope: "run.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/approvals`, status: 200 },
       input: ApprovalList,

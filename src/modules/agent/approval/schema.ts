@@ -43,8 +43,8 @@ export const GrantId = z.string().regex(/^grant_[0-9a-f]{32}$/, "expected the id
 
 export const ApprovalList = z.strictObject({
   ...pageInput,
-  roomId: roomOfRun,
-  status: ApprovalStatus.optional().describe("Only approvals with this status"),
+  roomId: RoomId.optional().describe("Room of the runs; default: those that wait in all rooms of the caller"),
+  status: ApprovalStatus.optional().describe("Only approvals with this status; without a room: `pending`"),
   runId: RunId.optional().describe("Only approvals of this run"),
 });
 export type ApprovalList = z.output<typeof ApprovalList>;

@@ -1,11 +1,11 @@
 // Approvals and grants as people see and decide them.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/time/clock.ts";
-import { Fault, isFault, notVisible } from "@/core/fault.ts";
+import { Fault, invalidField, isFault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
+import { hiddenUpTo, readerOf, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { RunAccess } from "../run/access.ts";
 import { eventBase, type RunLifecycle } from "../run/lifecycle.ts";
@@ -36,18 +36,35 @@ export class ApprovalService {
     this.#deps = deps;
   }
 
-  /** Approvals of runs in a room, newest first. */
+  /** Approvals of runs in a room, or those that wait in all rooms of the caller; newest first. */
   async list(context: Context, { limit, cursor, ...filter }: ApprovalList): Promise<Page<Approval>> {
-    const { store, cursors, roomAccess, access } = this.#deps;
+    const { store, cursors, access } = this.#deps;
     const { tenantId, principalId } = context.actor;
-    const grant = await roomAccess.require(context, filter.roomId);
     const bind = ["approval.list", tenantId, principalId, filter];
-    const before = cursors.decodeId(cursor, bind);
-    const query = { ...filter, hiddenUpTo: hiddenUpTo(grant) };
-    const rows = await new ApprovalStore(store.db).list(tenantId, query, before, limit + 1);
+    const rows = await this.#find(context, filter, cursors.decodeId(cursor, bind), limit + 1);
     const runs = await new RunStore(store.db).findMany(tenantId, [...new Set(rows.map(({ run_id }) => run_id))]);
     const readable = await access.readable(context.actor, runs);
     return cursors.page(rows, limit, bind, (row) => [row.id], (row) => presentApproval(row, readable.has(row.run_id)));
+  }
+
+  async #find(
+    context: Context,
+    { roomId, status, runId }: Omit<ApprovalList, "limit" | "cursor">,
+    before: string | undefined,
+    limit: number,
+  ): Promise<ApprovalRow[]> {
+    const { store, roomAccess } = this.#deps;
+    const { actor } = context;
+    const approvals = new ApprovalStore(store.db);
+    if (roomId !== undefined) {
+      const grant = await roomAccess.require(context, roomId);
+      const filter = { roomId, status, runId, hiddenUpTo: hiddenUpTo(grant) };
+      return await approvals.list(actor.tenantId, filter, before, limit);
+    }
+    if (status !== undefined && status !== "pending") {
+      throw invalidField("/status", "expected `pending`, unless `roomId` is given");
+    }
+    return await approvals.listPending(actor.tenantId, readerOf(actor), runId, before, limit);
   }
 
   /** Decides a call. Its run continues once no other call of it waits. */

@@ -1,12 +1,14 @@
 // SQL of approvals and grants.
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
+import { isInVisibleRoom, type Reader, type RoomTables, visibleRoomIds } from "@/modules/room/mod.ts";
 import type { AgentTables, ApprovalRow, GrantRow } from "../tables.ts";
 
 export class ApprovalStore {
-  readonly #db: Kysely<AgentTables>;
+  readonly #db: Kysely<AgentTables & RoomTables>;
 
   constructor(db: Kysely<AgentTables>) {
-    this.#db = db;
+    // The rooms are in every database.
+    this.#db = db as unknown as Kysely<AgentTables & RoomTables>;
   }
 
   async add(row: ApprovalRow): Promise<void> {
@@ -36,10 +38,40 @@ export class ApprovalStore {
   ): Promise<ApprovalRow[]> {
     let query = this.#db.selectFrom("agent_approval").selectAll().where("tenant_id", "=", tenantId)
       .where("room_id", "=", filter.roomId).where("seq", ">", filter.hiddenUpTo);
-    if (filter.status !== undefined) query = query.where("status", "=", filter.status);
+    if (filter.status !== undefined) query = query.where("status", "=", sql.lit(filter.status));
     if (filter.runId !== undefined) query = query.where("run_id", "=", filter.runId);
     if (before !== undefined) query = query.where("id", "<", before);
     return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** Those that wait for a decision, in rooms that the reader is a member of, after the beginning of the history that it can see. */
+  listPending(
+    tenantId: string,
+    reader: Reader,
+    runId: string | undefined,
+    before: string | undefined,
+    limit: number,
+  ): Promise<ApprovalRow[]> {
+    const member = { ...reader, withPublic: false };
+    const { principalId, ownerId } = reader;
+    let query = this.#db.selectFrom("agent_approval").selectAll("agent_approval")
+      .where("agent_approval.tenant_id", "=", tenantId)
+      // A literal, so that the partial index of those that wait is used.
+      .where("agent_approval.status", "=", sql.lit("pending"))
+      .where("agent_approval.room_id", "in", visibleRoomIds(this.#db, tenantId, member))
+      .where(isInVisibleRoom(this.#db, tenantId, "agent_approval.room_id", member))
+      .where(({ not, exists, selectFrom }) =>
+        not(exists(
+          selectFrom("room").innerJoin("member", "member.room_id", "room.id").select("room.id")
+            .whereRef("room.id", "=", "agent_approval.room_id").where("room.tenant_id", "=", tenantId)
+            .where("room.history_visibility", "<>", "shared")
+            .where("member.principal_id", "in", [principalId, ownerId])
+            .whereRef("member.joined_seq", ">=", "agent_approval.seq"),
+        ))
+      );
+    if (runId !== undefined) query = query.where("agent_approval.run_id", "=", runId);
+    if (before !== undefined) query = query.where("agent_approval.id", "<", before);
+    return query.orderBy("agent_approval.id", "desc").limit(limit).execute();
   }
 
   /** Decides a pending approval; false if it was decided before. */

@@ -181,8 +181,10 @@ export class UiStream {
 
   #end({ status, error_code, error_detail }: RunRow): UiPart[] {
     const parts = this.#closeText();
-    if (status === "cancelled") parts.push(this.#part({ type: "abort" }, FINISH_STEP));
-    else if (status !== "succeeded") {
+    if (status === "cancelled") {
+      const reason = error_detail === null ? {} : { reason: error_detail };
+      parts.push(this.#part({ type: "abort", ...reason }, FINISH_STEP));
+    } else if (status !== "succeeded") {
       parts.push(this.#part({ type: "error", errorText: error_detail ?? error_code ?? status }, FINISH_STEP));
     }
     return [...parts, this.#part({ type: "finish" }, FINISH_STEP)];
