@@ -187,5 +187,13 @@ const pending: Migration = {
   },
 };
 
+/** What a model provider says about a request that it refused. */
+const reply: Migration = {
+  name: "0007_reply",
+  async up(db) {
+    await sql`alter table agent_run add column error_reply text`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline, scopes, readers, makers, age, pending];
+export const migrations: readonly Migration[] = [baseline, scopes, readers, makers, age, pending, reply];

@@ -16,6 +16,7 @@ export const erases: PrincipalErasure = {
       text: "as the input",
       question: "as the input",
       error_detail: "why it failed or was cancelled; as the input",
+      error_reply: "why a model provider refused a request; removed a day after the end",
     },
   },
   agent_step: {

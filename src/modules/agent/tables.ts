@@ -66,6 +66,8 @@ export type RunRow = {
   output_message_id: string | null;
   error_code: string | null;
   error_detail: string | null;
+  /** Why the model provider refused a request, in its words, which may quote the request. */
+  error_reply: string | null;
   heartbeat_at: string;
   created_at: string;
   queued_at: string;

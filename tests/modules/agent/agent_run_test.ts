@@ -193,6 +193,29 @@ Deno.test("the failure of a model is reported to who asked, with the code in the
   assert.match(notice.text, /could not finish/);
 });
 
+testOnEngines(
+  "what a provider says about a refused request is for those who may change the agent",
+  async (environment) => {
+    const step = { error: "request_refused", reply: "`reasoning` is not \0supported" } as const;
+    await using fixture = await AgentFixture.open(() => step, { environment });
+    const { bob, roomId, gateway } = fixture;
+    await fixture.mention(bob, "Well?");
+    const { id } = await fixture.settled("failed");
+    const detailFor = async (who: Caller) => ok(await who.get(`/v1/collaboration/ai/runs/${id}`)).error.detail;
+    const detail = "The model provider refused the request (request_refused)";
+    assert.match(
+      await detailFor(fixture.alice),
+      /refused the request \(request_refused\): `reasoning` is not supported$/,
+    );
+    assert.equal(await detailFor(bob), detail);
+    const seenByAll = [await fixture.runs(), await fixture.messages(), await readRoomEvents(fixture.alice, roomId)];
+    assert.doesNotMatch(JSON.stringify(seenByAll), /reasoning/);
+    gateway.clock.advance(25 * 3_600_000);
+    await gateway.app.runMaintenance();
+    assert.equal(await detailFor(await gateway.as("alice")), detail);
+  },
+);
+
 testOnEngines("agents that mention each other in a room stop after three turns", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment });
   const { alice, roomId, gateway } = fixture;

@@ -229,7 +229,8 @@ class StepsExceeded extends Error {}
 function failureFrom(thrown: unknown, attempt: number): RunFailure | undefined {
   if (thrown instanceof StepsExceeded) return { code: "steps_exceeded", detail: thrown.message };
   if (thrown instanceof ModelError) {
-    return { code: "model_failed", detail: `${MODEL_FAILURES[thrown.code]} (${thrown.code})` };
+    const { code, reply } = thrown;
+    return { code: "model_failed", detail: `${MODEL_FAILURES[code]} (${code})`, reply };
   }
   if (!(thrown instanceof Fault)) {
     // An error of the database at first; what fails in the same way twice is an error of ours.

@@ -4,7 +4,7 @@ import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventDraft, roomStream } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { truncateText } from "@/core/text/text.ts";
+import { storableText, truncateText } from "@/core/text/text.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
@@ -19,7 +19,8 @@ import { RunStore, UNFINISHED } from "./store.ts";
 
 /** `scopes`: of the token that it came with. */
 type Reply = { text: string; scopes: Actor["scopes"] };
-export type RunFailure = { code: string; detail: string };
+/** `reply`: what the model provider says about it. */
+export type RunFailure = { code: string; detail: string; reply?: string | undefined };
 
 /** Another node has the run, or it ended: what this one wanted to write does not count. */
 export class LeaseLost extends Error {
@@ -175,6 +176,7 @@ export class RunLifecycle {
       output_message_id: outputMessageId ?? null,
       error_code: error?.code ?? null,
       error_detail: error === undefined ? null : truncateText(error.detail, RUN_ERROR_MAX),
+      error_reply: error?.reply === undefined ? null : truncateText(storableText(error.reply), RUN_ERROR_MAX),
     };
   }
 

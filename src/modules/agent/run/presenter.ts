@@ -4,7 +4,8 @@ import type { RoomsRead } from "@/modules/room/mod.ts";
 import type { RunRow, StepRow } from "../tables.ts";
 import type { RecordedStep, Run } from "./schema.ts";
 
-export function presentRun(row: RunRow, hasTexts = true): Run {
+/** `hasReply`: for those who may read the words of the model provider. */
+export function presentRun(row: RunRow, hasTexts = true, hasReply = false): Run {
   return {
     id: row.id,
     agentId: row.agent_id,
@@ -28,11 +29,16 @@ export function presentRun(row: RunRow, hasTexts = true): Run {
       costMicros: Number(row.cost),
     },
     outputMessageId: row.output_message_id,
-    error: row.error_code === null ? null : { code: row.error_code, detail: row.error_detail ?? "" },
+    error: errorOf(row, hasReply),
     createdAt: row.created_at,
     startedAt: row.started_at,
     finishedAt: row.finished_at,
   };
+}
+
+function errorOf({ error_code: code, error_detail, error_reply }: RunRow, hasReply: boolean): Run["error"] {
+  if (code === null) return null;
+  return { code, detail: [error_detail, hasReply ? error_reply : null].filter(Boolean).join(": ") };
 }
 
 export function presentStep(row: StepRow, hasTexts: boolean): RecordedStep {

@@ -36,7 +36,10 @@ const RunError = z.object({
   code: z.string().describe(
     "Such as `budget_exceeded`, `steps_exceeded`, `loop_stopped`, `model_failed` or a code of the API",
   ),
-  detail: z.string().describe("What happened, for people"),
+  detail: z.string().describe(
+    "What happened, for people. Those who may change the agent also get the words of a model provider that refused the " +
+      "request in `run.read`, until a day after the end",
+  ),
 }).meta({ id: "RunError" });
 
 const RunUsage = z.object({

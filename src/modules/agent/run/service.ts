@@ -6,7 +6,7 @@ import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context, Preparation } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
+import { canManage, type IdentityService } from "@/modules/identity/mod.ts";
 import type { Message, MessageFilter } from "@/modules/message/mod.ts";
 import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
@@ -169,7 +169,15 @@ export class RunService {
     if (wait > 0) await access.find(actor, id);
     const steps = await new RunStore(store.db).steps(actor.tenantId, id);
     const hasTexts = await access.isReadable(actor, run);
-    return { ...presentRun(run, hasTexts), steps: steps.map((step) => presentStep(step, hasTexts)) };
+    const hasReply = hasTexts && await this.#mayReadReply(actor, run);
+    return { ...presentRun(run, hasTexts, hasReply), steps: steps.map((step) => presentStep(step, hasTexts)) };
+  }
+
+  /** The words of a provider may quote the instructions of the agent. */
+  async #mayReadReply(actor: Actor, { tenant_id, agent_id, error_reply }: RunRow): Promise<boolean> {
+    if (error_reply === null || actor.kind === "agent") return false;
+    const agent = await new AgentStore(this.#deps.store.db).find(tenant_id, agent_id);
+    return agent !== undefined && canManage(actor, agent);
   }
 
   /** The run after a wait, in which the rights of the caller may have ended: what it may read of the run is to be checked next. */

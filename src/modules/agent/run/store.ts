@@ -248,7 +248,11 @@ export class RunStore {
     const nothing = { text: null, calls_json: null, input: null, result: null };
     await this.#db.updateTable("agent_step").set(nothing).where("run_id", "in", ids).execute();
     await this.#db.updateTable("agent_approval").set({ input: "", comment: null }).where("run_id", "in", ids).execute();
-    await this.#db.updateTable("agent_run").set({ text: "", input: null, is_trimmed: 1 }).where("id", "in", ids)
+    await this.#db.updateTable("agent_run").set({ text: "", input: null, error_reply: null, is_trimmed: 1 }).where(
+      "id",
+      "in",
+      ids,
+    )
       .execute();
   }
 

@@ -196,6 +196,7 @@ export function newRun(
     output_message_id: null,
     error_code: null,
     error_detail: null,
+    error_reply: null,
     heartbeat_at: now,
     created_at: now,
     queued_at: now,
