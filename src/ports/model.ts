@@ -105,6 +105,7 @@ export type ModelErrorCode =
   | "quota_exceeded"
   | "tools_unsupported"
   | "context_too_long"
+  | "call_malformed"
   | "request_refused"
   | "unreachable"
   | "timed_out"

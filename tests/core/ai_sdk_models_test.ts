@@ -7,6 +7,7 @@ import { normalizeChat } from "@/adapters/model/openai_responses.ts";
 import { createOutbound } from "@/adapters/outbound/http.ts";
 import { StepTimer } from "@/adapters/model/step_timer.ts";
 import {
+  type ModelEndpoint,
   ModelError,
   type ModelErrorCode,
   type ModelPart,
@@ -294,29 +295,92 @@ Deno.test("servers that speak the protocol in ways of their own are understood",
         { length: Math.ceil(bytes.length / length) },
         (_, n) => bytes.slice(n * length, (n + 1) * length),
       );
-      const step = modelsBehind(() => new Response(ReadableStream.from(pieces))).step(
-        endpoint,
-        REQUEST,
-        { signal: new AbortController().signal },
-      );
-      const seen: string[] = [];
-      try {
-        let result = await step.next();
-        for (; !result.done; result = await step.next()) {
-          const part = result.value;
-          seen.push(
-            part.kind === "tool" ? `tool ${part.input}` : part.kind === "text" ? `text ${part.text}` : part.kind,
-          );
-        }
-        seen.push(result.value.reason);
-      } catch (error) {
-        assert.ok(error instanceof ModelError, `${error}`);
-        seen.push(error.code);
-      }
+      const { seen } = await readStep(modelsBehind(() => new Response(ReadableStream.from(pieces))), endpoint);
       assert.deepEqual(seen, parts, `${name} in pieces of ${length}`);
     }
   }
 });
+
+Deno.test("servers of each protocol may ignore that a stream was wanted; reasons of Google's are understood", async () => {
+  const message = (content: unknown, stop_reason: string, more = {}) => ({
+    type: "message",
+    role: "assistant",
+    content,
+    stop_reason,
+    ...more,
+  });
+  const candidate = (parts: unknown, finishReason: string, more = {}) => ({
+    candidates: [{ content: { role: "model", parts }, finishReason }],
+    ...more,
+  });
+  const called = ['tool {"city":"Oslo"}', "tool"];
+  const oslo = { city: "Oslo" };
+  const usage = { input_tokens: 7, output_tokens: 3 };
+  const cases: [name: string, kind: "anthropic" | "google", body: unknown, parts: string[], usage?: number[]][] = [
+    [
+      "text",
+      "anthropic",
+      message([{ type: "thinking", thinking: "hm" }, { type: "text", text: "Hello" }], "end_turn", {
+        id: "m1",
+        usage,
+      }),
+      ["reasoning", "text Hello", "stop"],
+      [7, 3],
+    ],
+    [
+      "a tool",
+      "anthropic",
+      message([{ type: "tool_use", id: "t1", name: "weather", input: oslo }], "tool_use"),
+      called,
+    ],
+    ["a refusal", "anthropic", message([], "refusal"), ["filtered"]],
+    ["an error", "anthropic", { type: "error", error: { type: "api_error", message: "oops" } }, ["overloaded"]],
+    [
+      "text",
+      "google",
+      candidate([{ text: "Hello" }], "STOP", {
+        usageMetadata: { promptTokenCount: 7, candidatesTokenCount: 3 },
+      }),
+      ["text Hello", "stop"],
+      [7, 3],
+    ],
+    ["a list", "google", [candidate([{ text: "Hel" }], ""), candidate([{ text: "lo" }], "STOP")], [
+      "text Hel",
+      "text lo",
+      "stop",
+    ]],
+    ["a tool", "google", candidate([{ functionCall: { name: "weather", args: oslo } }], "STOP"), called],
+    ["a language", "google", candidate([], "LANGUAGE"), ["filtered"]],
+    ["a call that is none", "google", candidate([], "MALFORMED_FUNCTION_CALL"), ["call_malformed"]],
+    ["nothing", "google", {}, ["stream_broken"]],
+    ["no object", "anthropic", "Hello", ["stream_broken"]],
+  ];
+  for (const [name, kind, body, parts, used] of cases) {
+    const endpoint = { kind, baseUrl: "https://models.test", apiKey: undefined, model: "m" } as const;
+    const { seen, end } = await readStep(modelsBehind(() => Response.json(body)), endpoint);
+    assert.deepEqual(seen, parts, `${kind}: ${name}`);
+    if (used !== undefined) {
+      assert.deepEqual([end?.usage.inputTokens, end?.usage.outputTokens], used, `${kind}: ${name}`);
+    }
+  }
+});
+
+/** What a step says, in short: its parts, then how it ended. */
+async function readStep(models: AiSdkModels, endpoint: ModelEndpoint): Promise<{ seen: string[]; end?: ModelStepEnd }> {
+  const step = models.step(endpoint, REQUEST, { signal: new AbortController().signal });
+  const seen: string[] = [];
+  try {
+    let result = await step.next();
+    for (; !result.done; result = await step.next()) {
+      const part = result.value;
+      seen.push(part.kind === "tool" ? `tool ${part.input}` : part.kind === "text" ? `text ${part.text}` : part.kind);
+    }
+    return { seen: [...seen, result.value.reason], end: result.value };
+  } catch (error) {
+    assert.ok(error instanceof ModelError, `${error}`);
+    return { seen: [...seen, error.code] };
+  }
+}
 
 Deno.test("a long event in many pieces is read once", async () => {
   const pieces = Array.from({ length: 4096 }, (_, n) => new TextEncoder().encode(n === 0 ? "data: " : "x".repeat(16)));

@@ -22,6 +22,7 @@ import { OpenAiDialects, reasonOf, ReturnedReasoning } from "./openai_dialects.t
 import { normalizeChat, normalizeEmbeddings } from "./openai_responses.ts";
 import { ReasoningTags } from "./reasoning_tags.ts";
 import { StepTimer } from "./step_timer.ts";
+import { streamWhole } from "./whole_responses.ts";
 
 const LIMITS: ModelTimeLimits = { firstPartMs: 60_000, idleMs: 30_000, totalMs: 300_000 };
 /** Longer ones are dropped: they are stored with each call. */
@@ -46,6 +47,7 @@ type StreamPart = Awaited<ReturnType<LanguageModel["doStream"]>>["stream"] exten
 type Finish = Extract<StreamPart, { type: "finish" }>;
 type Options = { signal: AbortSignal; limits?: Partial<ModelTimeLimits> };
 type ProviderSettings = { name: string; baseURL: string; apiKey: string; fetch: typeof fetch };
+type Normalize = (response: Response) => Response | Promise<Response>;
 type ResponseBounds = Required<Pick<OutboundOptions, "bodyMaxBytes" | "json">>;
 
 const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
@@ -54,6 +56,8 @@ const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
   length: "length",
   "content-filter": "filtered",
 };
+/** Google's, of a call that the model wrote and the provider could not read. */
+const CALL_MALFORMED = "MALFORMED_FUNCTION_CALL";
 
 export class AiSdkModels implements Models {
   readonly #outbound: Outbound;
@@ -96,6 +100,7 @@ export class AiSdkModels implements Models {
       }
       const { unified = "", raw } = finish?.finishReason ?? {};
       const reason = REASONS[unified] ?? (unified === "other" ? reasonOf(raw) : undefined);
+      if (raw === CALL_MALFORMED) throw new ModelError("call_malformed", { isRetryable: true });
       if (finish === undefined || reason === undefined) throw new StreamBroken();
       this.#dialects.noteFirstTag(server, tags.omitsFirstTag);
       return { reason, usage: usageOf(finish, output) ?? estimate() };
@@ -114,10 +119,8 @@ export class AiSdkModels implements Models {
     let reported: number | undefined = 0;
     try {
       const bounds = embeddingBounds(texts.length);
-      const model = await embeddingModel(
-        endpoint,
-        this.#settingsOf(endpoint, timer.signal, bounds, normalizeEmbeddings),
-      );
+      const normalize: Normalize = endpoint.kind === "openai" ? normalizeEmbeddings : (response) => response;
+      const model = await embeddingModel(endpoint, this.#settingsOf(endpoint, timer.signal, bounds, normalize));
       for (const values of inChunks(texts, EMBEDDINGS_PER_CALL)) {
         const { embeddings, usage } = await model.doEmbed({ values, abortSignal: timer.signal });
         if (embeddings.length !== values.length) throw new StreamBroken();
@@ -143,7 +146,9 @@ export class AiSdkModels implements Models {
     signal: AbortSignal,
     returned: ReturnedReasoning,
   ): Promise<ReadableStream<StreamPart>> {
-    const settings = this.#settingsOf(endpoint, signal, stepBounds(request), normalizeChat);
+    const { kind } = endpoint;
+    const normalize: Normalize = kind === "openai" ? normalizeChat : (response) => streamWhole(kind, response);
+    const settings = this.#settingsOf(endpoint, signal, stepBounds(request), normalize);
     const options = callOptionsOf(endpoint, request, signal);
     const needsTools = request.tools?.some(({ isOptional }) => isOptional !== true) ?? false;
     return await this.#dialects.send(serverOf(endpoint), needsTools, async (transformRequestBody) => {
@@ -154,10 +159,10 @@ export class AiSdkModels implements Models {
   }
 
   #settingsOf(
-    { kind, baseUrl, apiKey, allowHosts = [] }: ModelEndpoint,
+    { baseUrl, apiKey, allowHosts = [] }: ModelEndpoint,
     signal: AbortSignal,
     bounds: ResponseBounds,
-    normalize: (response: Response) => Response | Promise<Response>,
+    normalize: Normalize,
   ): ProviderSettings {
     const options = { ...bounds, allow: allowHosts, totalMs: LIMITS.totalMs };
     return {
@@ -172,7 +177,7 @@ export class AiSdkModels implements Models {
           body: init?.body ?? null,
           signal,
         }, options);
-        return kind === "openai" ? await normalize(response) : response;
+        return await normalize(response);
       },
     };
   }

@@ -40,6 +40,8 @@ const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
   tool_use: "tool",
   max_tokens: "length",
   model_length: "length",
+  // Google's, of a language that it does not support.
+  language: "filtered",
 };
 
 /** A reason that is not one of OpenAI's. */

@@ -42,6 +42,7 @@ export const MODEL_FAILURES: Readonly<Record<ModelErrorCode, string>> = {
   quota_exceeded: "The quota or the credit at the model provider is used up",
   tools_unsupported: "The model, or its server as it is started, does not support tools",
   context_too_long: "The conversation is too long for the model",
+  call_malformed: "The model called a tool in a way that its provider could not read",
   request_refused: "The model provider refused the request",
   unreachable: "The model provider cannot be reached",
   timed_out: "The model took too long",
