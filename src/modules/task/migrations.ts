@@ -127,5 +127,17 @@ const baseline: Migration = {
   },
 };
 
+/** The few tasks of a status, and those that were deleted together, are found without reading all of the tenant. */
+const statuses: Migration = {
+  name: "0002_index_statuses",
+  async up(db, dialect) {
+    await sql`create index task_status on task (tenant_id, status, room_id)`.execute(db);
+    await sql`create index task_deleted on task
+      (tenant_id, deletion_root_id) where deletion_root_id is not null`.execute(db);
+    if (dialect !== "sqlite") return;
+    await setTableStatistics(db, { task: { task_status: "1000000 20000 4000 20", task_deleted: "20000 400 2" } });
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, statuses];

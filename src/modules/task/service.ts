@@ -28,7 +28,8 @@ import {
   type TaskList,
   type TaskUpdate,
 } from "./schema.ts";
-import { sortKey, TaskStore } from "./store.ts";
+import { sortKey } from "./order_store.ts";
+import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
 import { assertTreeFits, descendants } from "./tree.ts";
 import type { LockedTask, TaskWriter } from "./writer.ts";

@@ -1,5 +1,5 @@
 // SQL of tasks, their activity, and the numbering of rooms.
-import { type Kysely, type SelectQueryBuilder, sql, type SqlBool } from "kysely";
+import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import { deleteSome } from "@/ports/sql/deletion.ts";
 import {
   containsText,
@@ -11,10 +11,10 @@ import {
   tenantIsUnindexed,
 } from "@/ports/sql/filters.ts";
 import { collectInSlices } from "@/core/caller.ts";
-import { MAX_DATE } from "@/core/time/clock.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
+import { dueOrder, ordered, sortColumns } from "./order_store.ts";
 import type { Sort } from "./schema.ts";
 import type { ActivityRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
 
@@ -37,9 +37,6 @@ type TaskFilter = {
 };
 
 type Db = Kysely<TaskTables>;
-
-/** Sort expression of the due date, exactly as in its index. Tasks without one are last. */
-const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(MAX_DATE)})`;
 
 /** SQLite reads more of a room, or of what is assigned to somebody, in the order of the list: to sort all would keep others waiting. */
 const SORTED_MAX = 5000;
@@ -160,15 +157,11 @@ export class TaskStore {
     let query = this.#db.selectFrom("task").selectAll("task").where("task.tenant_id", "=", tenantId)
       .where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader, rooms))
       .where("task.deleted_at", filter.deleted ? "is not" : "is", null);
-    if (rooms !== undefined) query = query.where("task.room_id", "in", rooms);
-    else if (filter.roomId !== undefined) {
-      query = query.where(sql<boolean>`task.room_id || '' in (${sql.join(filter.roomId)})`);
-    }
+    if (filter.roomId !== undefined) query = query.where(isOneOf("task.room_id", filter.roomId, rooms !== undefined));
     if (filter.q !== undefined) {
       const texts = ["title", "description", "key"].map((name) => containsText(`task.${name}`, filter.q ?? ""));
       query = query.where(({ or }) => or(texts));
     }
-    if (filter.status !== undefined) query = query.where("task.status", "in", filter.status);
     if (filter.priority !== undefined) query = query.where("task.priority", "in", filter.priority);
     if (filter.dueBefore !== undefined) query = query.where(dueOrder, "<", filter.dueBefore);
     if (filter.dueAfter !== undefined) {
@@ -194,6 +187,11 @@ export class TaskStore {
     }
     const isNarrow = !isLong && NARROW.some((name) => filter[name] !== undefined);
     let isSmall = isNarrow;
+    if (filter.status !== undefined) {
+      const { condition, isRare } = await this.#ofStatus(tenantId, filter.status, filter);
+      query = query.where(condition);
+      isSmall ||= isRare;
+    }
     if (label !== undefined) {
       const labelled = this.#db.selectFrom("task_label").select("task_label.task_id")
         .where("task_label.tenant_id", "=", tenantId).where("task_label.label", "in", label);
@@ -204,7 +202,7 @@ export class TaskStore {
         : query.where(({ exists, ref }) => exists(labelled.where("task_label.task_id", "=", ref("task.id"))));
     }
     // For readers with few rooms, a scan in sort order would skip nearly all tasks of the tenant.
-    if (!isNarrow && !isLong) {
+    if (!isSmall && !isLong) {
       const near = this.#db.selectFrom(visibleRoomIds(this.#db, tenantId, reader).as("reach"))
         .innerJoin("task as near", "near.room_id", "reach.id").select("near.id").where("near.tenant_id", "=", tenantId);
       const isNear = await isSmallResult(near);
@@ -223,6 +221,18 @@ export class TaskStore {
       .where("room_id", "in", roomId ?? []);
     return (roomId === undefined || !await isSmallResult(inRooms, SORTED_MAX)) &&
       (assigneeId === undefined || !await isSmallResult(this.#assigned(tenantId, assigneeId), SORTED_MAX));
+  }
+
+  /** The condition of a filter by status. `isRare`: few tasks may be anywhere in the order of a list, and are looked up. */
+  async #ofStatus(tenantId: string, status: readonly TaskRow["status"][], filter: TaskFilter) {
+    const { roomId, assigneeId, parentId, sourceMessageId } = filter;
+    const tasks = this.#db.selectFrom("task as one").select("one.id").where("one.tenant_id", "=", tenantId)
+      .where("one.status", "in", status)
+      .$if(roomId !== undefined, (some) => some.where("one.room_id", "in", roomId ?? []));
+    const isRare = (assigneeId ?? parentId ?? sourceMessageId) === undefined && await isSmallResult(tasks);
+    if (isRare) return { isRare, condition: inSubquery(this.#db, "task.id", tasks) };
+    // SQLite would sort all that the index has.
+    return { isRare, condition: isOneOf("task.status", status, dialectOf(this.#db) !== "sqlite") };
   }
 
   #assigned(tenantId: string, assigneeIds: readonly string[]) {
@@ -328,62 +338,7 @@ export class TaskStore {
   }
 }
 
-/** In the order of a list: rows after a key, up to another one. */
-function ordered<Row>(
-  query: SelectQueryBuilder<TaskTables, "task", Row>,
-  isWide: boolean,
-  sort: Sort,
-  after: CursorKey | undefined,
-  to?: CursorKey,
-): SelectQueryBuilder<TaskTables, "task", Row> {
-  const isDescending = sort.startsWith("-");
-  const columns = sortColumns(sort);
-  for (const [key, comparison] of [[after, isDescending ? "<" : ">"], [to, isDescending ? ">=" : "<="]] as const) {
-    if (key === undefined) continue;
-    query = query.where(sql<boolean>`(${sql.join(columns)}) ${sql.raw(comparison)} (${sql.join(key)})`);
-    // In a row comparison, SQLite seeks in an index by columns only, not by an expression.
-    if (isWide && columns[0] === dueOrder) {
-      query = query.where(sql<boolean>`${dueOrder} ${sql.raw(`${comparison.slice(0, 1)}=`)} ${key[0]}`);
-    }
-  }
-  for (const column of columns) query = query.orderBy(column, isDescending ? "desc" : "asc");
-  return query;
-}
-
-/** The cursor of a row: the values of its sort columns. */
-export function sortKey(sort: Sort, row: TaskRow): CursorKey {
-  switch (sort) {
-    case "position":
-      return [row.room_id, row.position, row.id];
-    case "dueAt":
-    case "-dueAt":
-      return [row.due_at ?? MAX_DATE, row.id];
-    case "priority":
-    case "-priority":
-      return [row.priority, row.id];
-    case "createdAt":
-    case "-createdAt":
-      return [row.created_at, row.id];
-    default:
-      return [row.updated_at, row.id];
-  }
-}
-
-function sortColumns(sort: Sort) {
-  const id = sql.ref("task.id");
-  switch (sort) {
-    case "position":
-      return [sql.ref("task.room_id"), sql.ref("task.position"), id];
-    case "dueAt":
-    case "-dueAt":
-      return [dueOrder, id];
-    case "priority":
-    case "-priority":
-      return [sql.ref("task.priority"), id];
-    case "createdAt":
-    case "-createdAt":
-      return [sql.ref("task.created_at"), id];
-    default:
-      return [sql.ref("task.updated_at"), id];
-  }
+/** Whether a column has one of these values, by its index or without. */
+function isOneOf(column: string, values: readonly string[], isIndexed: boolean): RawBuilder<SqlBool> {
+  return sql`${sql.raw(isIndexed ? column : `${column} || ''`)} in (${sql.join(values)})`;
 }

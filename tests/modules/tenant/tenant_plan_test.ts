@@ -39,6 +39,8 @@ const narrowPaths = (roomId: string): string[] => [
   "/v1/rooms",
   "/v1/rooms?sort=name",
   "/v1/collaboration/meetings?state=scheduled",
+  "/v1/collaboration/tasks?status=done&sort=position",
+  `/v1/collaboration/tasks?status=done&sort=position&roomId=${roomId}`,
   `/v1/messages?roomId=${roomId}&senderId=bob`,
   `/v1/messages?roomId=${roomId}&types=system`,
   `${CALENDAR}/events?from=2026-03-04T00:00:00Z&to=2026-03-05T00:00:00Z`,
