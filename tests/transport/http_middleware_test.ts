@@ -1,6 +1,7 @@
 // The handling of every request: CORS, HTTPS, proxies, timeouts, metrics, log.
 import assert from "node:assert/strict";
 import { nextTick } from "@/core/time/clock.ts";
+import { StrangerTurns } from "@/transport/http/stranger_turns.ts";
 import fc from "npm:fast-check@4.10.2";
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/http/route.ts";
@@ -334,6 +335,19 @@ Deno.test("few responses to strangers leave at once, in turns of their addresses
   await Promise.all([...flood, other, caller]);
   assert.ok(ticks >= 4, `all left in ${ticks} ticks`);
   assert.ok(left.indexOf("caller") < 30 && left.indexOf("other") < 30, left.join());
+});
+
+Deno.test("of refused upgrades fewer leave at once than of other refusals, since their clients open a connection for each", async () => {
+  const ticksFor = async (isUpgrade: boolean): Promise<number> => {
+    const turns = new StrangerTurns();
+    let left = 0;
+    for (let n = 0; n < 96; n++) void turns.take("192.0.2.1", 0, isUpgrade).then(() => left++);
+    let ticks = 0;
+    for (; left < 96; ticks++) await nextTick();
+    return ticks;
+  };
+  const [upgrades, others] = [await ticksFor(true), await ticksFor(false)];
+  assert.ok(upgrades >= 3 * others, `${upgrades} and ${others} ticks`);
 });
 
 Deno.test("the memory guard can end what waits for a response and streams without an end, and nothing else", async () => {

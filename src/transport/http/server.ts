@@ -142,7 +142,8 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
     finish(context, response.status, meters);
     unreadBodies.release(request, client.ip);
     if (!context.isServed && response.status !== 101) {
-      await strangerTurns.take(client.ip, Number(response.headers.get("Content-Length") ?? 0));
+      const bytes = Number(response.headers.get("Content-Length") ?? 0);
+      await strangerTurns.take(client.ip, bytes, request.headers.has("Upgrade"));
     }
     return response;
   }
