@@ -183,13 +183,13 @@ async function openPlatform(
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
   await compareSecrets(bus, jwtSecrets);
   const writeBudget = new WriteBudget(clock, limits.writtenBytes);
+  const modules: Module[] = [];
   stack.defer(() =>
-    writeBudget.flush(createAddWrittenBytes(store)).catch((cause) => {
+    writeBudget.flush(createAddWrittenBytes(store, modules)).catch((cause) => {
       logOf("usage").warn("storing the bytes written since the last flush failed", failureOf(cause));
     })
   );
   store.onBytesWritten = (key, count) => writeBudget.charge(key, count);
-  const modules: Module[] = [];
   const outbound = outboundOf({
     allow: settings.SVC_OUTBOUND_ALLOW,
     count: (outcome) => metrics.outboundCalls.inc({ outcome }),
@@ -343,7 +343,7 @@ function startMaintenance(
   },
   stack: AsyncDisposableStack,
 ): { run(): Promise<void> } {
-  const addWrittenBytes = createAddWrittenBytes(store);
+  const addWrittenBytes = createAddWrittenBytes(store, modules);
   const encrypted = modules.flatMap((module) => module.encrypted ?? []);
   const hourly = new MaintenanceScheduler({
     events: () =>

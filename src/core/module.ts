@@ -30,6 +30,9 @@ export type ModuleApi = {
 /** A change of a principal or of its token on which other modules may react. `picture`: the picture before is no longer shown. */
 export type PrincipalChange = "disabled" | "enabled" | "profile" | "picture" | "token_ended";
 
+/** Names a principal among those of all tenants. */
+export type PrincipalKey = { tenantId: string; id: string };
+
 /** Of these ids, those that exist and may be read by the actor now: in committed state, or in what `db` sees. */
 export type CanRead = (actor: Actor, ids: readonly string[], db?: AnyDatabase) => Promise<ReadonlySet<string>>;
 
@@ -61,6 +64,8 @@ export type Module = ModuleApi & {
   resourceScopes?: Readonly<Record<string, string>>;
   /** The actor with its current rights; `undefined` if its principal or its token has ended. */
   revalidate?: (actor: Actor) => Promise<Actor | undefined>;
+  /** Those of these principals that were not erased; `tenantId` and `id` of each. */
+  findPrincipals?: (db: AnyDatabase, principals: readonly PrincipalKey[]) => Promise<readonly PrincipalKey[]>;
   /** Records calls for administrators. */
   record?: RecordCall;
   /** Whether something must not be deleted for good. */

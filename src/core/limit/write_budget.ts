@@ -17,7 +17,7 @@ export type WriteLimits = {
 };
 
 /** Bytes written on a day by one principal and its agents, or with an empty `ownerId` by the whole tenant. */
-type WrittenBytes = { tenantId: string; ownerId: string; day: string; bytes: number };
+export type WrittenBytes = { tenantId: string; ownerId: string; day: string; bytes: number };
 
 /** Adds to the sums of all nodes; resolves to the new sums. */
 export type AddWrittenBytes = (written: readonly WrittenBytes[]) => Promise<WrittenBytes[]>;

@@ -16,6 +16,7 @@ import { migrations } from "./migrations.ts";
 import { ErasedPrincipals, IDENTITY_ERASURE } from "./erasure.ts";
 import { createProviderKeys } from "./provider_keys.ts";
 import { IdentityService } from "./service.ts";
+import { findPrincipals } from "./store.ts";
 import { ServicePrincipals } from "./service_principals.ts";
 import { TokenVerifier } from "./verifier.ts";
 
@@ -108,6 +109,7 @@ export function identityModule(
     migrations,
     ...identityApi({ identity, modules, refreshTokens, tenants, limits: deps.limits, refreshRate: deps.refreshRate }),
     revalidate: (actor) => authenticator.revalidate(actor),
+    findPrincipals,
     maintenance: { tokens: () => identity.purgeExpired() },
     erases: IDENTITY_ERASURE,
     identity,

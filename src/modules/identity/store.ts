@@ -3,6 +3,8 @@ import type { Kysely } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
 import { collectInSlices } from "@/core/caller.ts";
 import { defineSignal } from "@/core/event/event.ts";
+import type { AnyDatabase } from "@/core/migration.ts";
+import type { PrincipalKey } from "@/core/module.ts";
 import { inChunks, queryInChunks } from "@/core/page.ts";
 import { containsText, lastIdOfSlice } from "@/ports/sql/filters.ts";
 import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
@@ -64,6 +66,13 @@ export function newPrincipal(
     updated_at: at,
     ...given,
   };
+}
+
+/** Those of these principals that are there; some of their ids may be there in another of their tenants, too. */
+export function findPrincipals(db: AnyDatabase, principals: readonly PrincipalKey[]): Promise<PrincipalKey[]> {
+  const tenants = [...new Set(principals.map(({ tenantId }) => tenantId))];
+  return (db as Kysely<IdentityTables>).selectFrom("principal").select(["tenant_id as tenantId", "id"])
+    .where("tenant_id", "in", tenants).where("id", "in", principals.map(({ id }) => id)).execute();
 }
 
 export type TokenRow = {
