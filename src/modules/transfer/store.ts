@@ -115,9 +115,10 @@ export class TransferStore {
     return row?.created_at;
   }
 
-  async removeLines(tenantId: string, importId: string): Promise<void> {
-    await this.#db.deleteFrom("transfer_line").where("tenant_id", "=", tenantId).where("import_id", "=", importId)
-      .execute();
+  /** Deletes some of the lines of an import; returns whether there may be more. */
+  removeLines(tenantId: string, importId: string): Promise<boolean> {
+    const ofImport = sql<SqlBool>`tenant_id = ${tenantId} and import_id = ${importId}`;
+    return deleteSome(this.#db, "transfer_line", ofImport);
   }
 
   /** History of these parts, and of others with the same names. */

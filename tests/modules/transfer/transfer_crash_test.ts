@@ -6,6 +6,7 @@ import { JobRunner } from "@/adapters/job/runner.ts";
 import { HOUR_MS } from "@/core/time/clock.ts";
 import { type Harness, openGateway } from "../../harness.ts";
 import { listFiles } from "../file/file_harness.ts";
+import { recordQueries } from "../query_log.ts";
 import { slowTest } from "../../tier.ts";
 import { pause } from "../../wait.ts";
 import {
@@ -107,7 +108,12 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
       const { body: broken } = await boss.get(`${IMPORTS}/${id}`);
       assert.equal(broken.state, "running");
       assert.ok(broken.progress.added.messages > 0 && broken.progress.added.messages < MESSAGES, "cut in the middle");
-      await gateway.runJobs();
+      await gateway.app.jobs.stop();
+      const statements = await recordQueries(() => gateway.runJobs());
+      if (kind === "mattermost") {
+        const parts = statements.filter(({ sql }) => sql.startsWith('delete from "transfer_line"')).length;
+        assert.ok(parts >= 4, `the lines of two runs are deleted in ${parts} parts`);
+      }
       assert.deepEqual(summarizeImport((await boss.get(`${IMPORTS}/${id}`)).body), whole);
       assert.deepEqual(await listFiles(gateway.folder), []);
       assert.deepEqual(await countOf(gateway, "transfer_line"), 0);

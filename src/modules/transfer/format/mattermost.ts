@@ -76,8 +76,8 @@ export class MattermostReader {
   }
 
   async read(lines: AsyncIterable<JsonValue>): Promise<void> {
-    // What an earlier run left. When the import ends they go with that.
-    await this.#importer.write((tx) => new TransferStore(tx.db).removeLines(this.#row.tenant_id, this.#row.id));
+    // What an earlier run left.
+    await this.#removeLines();
     let hasVersion = false;
     for await (const { number, value } of lines) {
       const record = z.looseObject({ type: z.string() }).safeParse(value).data;
@@ -90,6 +90,13 @@ export class MattermostReader {
     if (!hasVersion) throw new ArchiveFault("missing_file", "The export is empty");
     await this.#stage();
     await this.#importRooms();
+    await this.#removeLines();
+  }
+
+  /** In parts; what an import that fails leaves is deleted as it ends. */
+  async #removeLines(): Promise<void> {
+    const { tenant_id: tenantId, id } = this.#row;
+    while (await this.#importer.write((tx) => new TransferStore(tx.db).removeLines(tenantId, id)));
   }
 
   async #record(record: Record<string, unknown> & { type: string }, line: number): Promise<void> {

@@ -47,7 +47,7 @@ export class ImportService {
       fail: (row, failure_json) => this.#end(row, { state: "failed", failure_json }),
       expire: (tenantId, id) => this.#cancel(tenantId, id, ["waiting"]),
       async onTransition(tx, { tenant_id: tenantId, id, finished_at }) {
-        if (finished_at !== null) await new TransferStore(tx.db).removeLines(tenantId, id);
+        while (finished_at !== null && await new TransferStore(tx.db).removeLines(tenantId, id));
       },
     });
   }
