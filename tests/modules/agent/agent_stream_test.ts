@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { MemoryBus } from "@/adapters/bus/memory.ts";
-import { iso, systemClock } from "@/core/time/clock.ts";
+import { iso, nextTick, systemClock } from "@/core/time/clock.ts";
 import { eventBody } from "@/core/http/event_stream.ts";
 import { RunPublisher } from "@/modules/agent/run/publisher.ts";
+import { RunStore } from "@/modules/agent/run/store.ts";
 import { RunNotices } from "@/modules/agent/run/ui_stream.ts";
 import { eventually, pause, until } from "../../wait.ts";
 import { testOnEngines } from "../../engines.ts";
@@ -273,6 +274,29 @@ Deno.test("a tenant whose streams nobody reads leaves some of a node to the othe
   assert.equal(first && await open(first, runId), 200);
   await unread.at(-1)?.body?.cancel();
   gate.resolve("Hi");
+});
+
+Deno.test("streams of a caller that start at once read their runs one after the other, others have their turn in between", async () => {
+  await using fixture = await AgentFixture.open(() => ({ parts: ["Hi"] }));
+  await fixture.mention(fixture.bob, "Go");
+  const { id } = await fixture.settled("succeeded");
+  const { stepsFrom } = RunStore.prototype;
+  let reads = 0;
+  RunStore.prototype.stepsFrom = function (...given) {
+    reads++;
+    return stepsFrom.apply(this, given);
+  };
+  let isDone = false;
+  const reading = Promise.all(Array.from({ length: 8 }, () => readStream(fixture, id))).finally(() => isDone = true);
+  let most = 0;
+  while (!isDone) {
+    const before = reads;
+    await nextTick();
+    most = Math.max(most, reads - before);
+  }
+  RunStore.prototype.stepsFrom = stepsFrom;
+  assert.equal((await reading).length, 8);
+  assert.ok(reads >= 8 && most <= 2, `${most} of ${reads} in a tick`);
 });
 
 Deno.test("a client that does not read has little waiting for it: the rest is in the store", async () => {

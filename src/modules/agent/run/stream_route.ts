@@ -1,6 +1,7 @@
 // `GET /ai/runs/:id/stream`: a run as server-sent events, from its beginning or from where a client was cut off.
 import { exampleId } from "@/core/id.ts";
 import { type Actor, chargedTo } from "@/core/actor.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { eventBody } from "@/core/http/event_stream.ts";
 import type { Route } from "@/core/http/route.ts";
 import { Places } from "@/core/limit/slots.ts";
@@ -75,6 +76,7 @@ export class RunStreams {
         // Before the run is read: what is refused costs nothing.
         using place = new DisposableStack();
         place.use(this.#places.enter(chargedTo(actor)));
+        await nextSlice();
         const run = await this.#deps.access.findReadable(actor, params.id ?? "");
         const after = positionIn(request.headers.get("Last-Event-ID"));
         const left = new AbortController();
@@ -122,6 +124,8 @@ export class RunStreams {
     let pingAt = performance.now() + PING_MS;
     const isOpen = (): boolean => !signal.aborted && !waiter.draining.aborted;
     while (isOpen()) {
+      // Many that start at once, or wait for one run, leave others their turn in between.
+      await nextSlice();
       notices.resume();
       const current = await this.#deps.revalidate(actor);
       if (current === undefined) return;
