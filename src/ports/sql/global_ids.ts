@@ -1,7 +1,7 @@
 // Rows by ids that are unique across all tenants, in tables with `tenant_id` and `id`.
 import { candidateIds, LocalIds, type OriginalRef } from "@/core/archive/ids.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
-import { tenantIsUnindexed } from "./filters.ts";
+import { inList, tenantIsUnindexed } from "./filters.ts";
 
 /** Which of these ids other tenants have: those are not free. */
 export async function idsOfOtherTenants(
@@ -11,7 +11,7 @@ export async function idsOfOtherTenants(
   ids: readonly string[],
 ): Promise<Set<string>> {
   if (ids.length === 0) return new Set();
-  const rows = await db.selectFrom(table).select("id").where("tenant_id", "<>", tenantId).where("id", "in", ids)
+  const rows = await db.selectFrom(table).select("id").where("tenant_id", "<>", tenantId).where(inList(db, "id", ids))
     .execute();
   return new Set(rows.map((row) => row.id));
 }
@@ -26,7 +26,7 @@ export async function readColumnById(
 ): Promise<Map<string, string>> {
   if (ids.length === 0) return new Map();
   const rows = await db.selectFrom(table).select(["id", column]).where(tenantIsUnindexed(tenantId))
-    .where("id", "in", ids).execute();
+    .where(inList(db, "id", ids)).execute();
   return new Map(rows.map((row) => [row.id, row[column]]));
 }
 

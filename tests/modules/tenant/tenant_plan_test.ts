@@ -6,6 +6,7 @@ import { MessageArchiveStore } from "@/modules/message/archive_store.ts";
 import { MessageStore } from "@/modules/message/store.ts";
 import { TaskArchiveStore } from "@/modules/task/archive/store.ts";
 import { TaskStore } from "@/modules/task/store.ts";
+import { existingIds, idsOfOtherTenants } from "@/ports/sql/global_ids.ts";
 import { testOnPostgres } from "../../engines.ts";
 import { openGateway } from "../../harness.ts";
 import { withAdminConnection } from "../../temporary_database.ts";
@@ -112,6 +113,8 @@ testOnPostgres("lists of a large tenant among small ones do not read all of it f
     const reads = await recordQueries(async () => {
       assert.equal((await new MessageArchiveStore(store.db).reactionsOf("default", ids)).length, ids.length);
       assert.equal((await new TaskArchiveStore(store.db).activity("default", ids, undefined, 600)).length, ids.length);
+      assert.equal((await existingIds(store.db, "task", "default", ids)).size, ids.length);
+      assert.equal((await idsOfOtherTenants(store.db, "task", "other", ids)).size, ids.length);
     });
     const removals = await recordWrites(() =>
       store.write(async ({ db }) => {
