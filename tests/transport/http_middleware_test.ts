@@ -1,7 +1,6 @@
 // The handling of every request: CORS, HTTPS, proxies, timeouts, metrics, log.
 import assert from "node:assert/strict";
 import { nextTick } from "@/core/time/clock.ts";
-import { StrangerTurns } from "@/transport/http/stranger_turns.ts";
 import fc from "npm:fast-check@4.10.2";
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/http/route.ts";
@@ -337,17 +336,26 @@ Deno.test("few responses to strangers leave at once, in turns of their addresses
   assert.ok(left.indexOf("caller") < 30 && left.indexOf("other") < 30, left.join());
 });
 
-Deno.test("of refused upgrades fewer leave at once than of other refusals, since their clients open a connection for each", async () => {
-  const ticksFor = async (isUpgrade: boolean): Promise<number> => {
-    const turns = new StrangerTurns();
-    let left = 0;
-    for (let n = 0; n < 96; n++) void turns.take("192.0.2.1", 0, isUpgrade).then(() => left++);
-    let ticks = 0;
-    for (; left < 96; ticks++) await nextTick();
-    return ticks;
+Deno.test("fewer refusals of upgrades, and beyond a rate, leave at once than others", async () => {
+  const refused = { isAllowed: false, limit: 1, remaining: 0, resetMs: 1000 };
+  const rate = { perSecond: 1, burst: 1 };
+  const consumeRate = () => Promise.resolve(refused);
+  const { call } = createSampleGateway({
+    limits: { consumeRate, requests: rate, writes: rate, unauthenticated: rate },
+  });
+  const mostAtOnce = async (path: string, init: Parameters<typeof call>[1]): Promise<number> => {
+    let [left, most] = [0, 0];
+    for (let n = 0; n < 96; n++) void call(path, init).then(() => left++);
+    while (left < 96) {
+      const before = left;
+      await nextTick();
+      most = Math.max(most, left - before);
+    }
+    return most;
   };
-  const [upgrades, others] = [await ticksFor(true), await ticksFor(false)];
-  assert.ok(upgrades >= 3 * others, `${upgrades} and ${others} ticks`);
+  assert.ok(await mostAtOnce("/nope", { token: null }) >= 20);
+  assert.ok(await mostAtOnce("/v1/rooms", {}) <= 12);
+  assert.ok(await mostAtOnce("/nope", { token: null, headers: { Upgrade: "websocket" } }) <= 12);
 });
 
 Deno.test("the memory guard can end what waits for a response and streams without an end, and nothing else", async () => {

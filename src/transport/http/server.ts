@@ -143,7 +143,8 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
     unreadBodies.release(request, client.ip);
     if (!context.isServed && response.status !== 101) {
       const bytes = Number(response.headers.get("Content-Length") ?? 0);
-      await strangerTurns.take(client.ip, bytes, request.headers.has("Upgrade"));
+      const isCostly = request.headers.has("Upgrade") || response.status === 429;
+      await strangerTurns.take(client.ip, bytes, isCostly);
     }
     return response;
   }

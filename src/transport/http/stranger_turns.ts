@@ -6,8 +6,8 @@ import { addressLimitKey } from "../shared/client_address.ts";
 /** How many leave at once. A long one counts as another one for each part of this length. */
 const AT_ONCE = 24;
 const PART_BYTES = 16 * 1024;
-/** What a refused upgrade counts as: its client opens another connection for the next one. */
-const UPGRADE_WEIGHT = 4;
+/** What a refused upgrade counts as, whose client opens another connection for the next one, and a refusal beyond a rate. */
+const COSTLY_WEIGHT = 4;
 
 type WaitingResponse = { weight: number; leave: () => void };
 
@@ -15,11 +15,11 @@ export class StrangerTurns {
   /** By address; one that had its turn is then the last. */
   readonly #waiting = new Map<string, WaitingResponse[]>();
 
-  /** Resolves when a response to this address may leave: in the next tick, unless many wait. `isUpgrade`: it refuses an upgrade. */
-  take(ip: string, bytes: number, isUpgrade = false): Promise<void> {
+  /** Resolves when a response to this address may leave: in the next tick, unless many wait. */
+  take(ip: string, bytes: number, isCostly = false): Promise<void> {
     return new Promise((leave) => {
       const address = addressLimitKey(ip);
-      const response = { weight: (isUpgrade ? UPGRADE_WEIGHT : 1) + bytes / PART_BYTES, leave };
+      const response = { weight: (isCostly ? COSTLY_WEIGHT : 1) + bytes / PART_BYTES, leave };
       const others = this.#waiting.get(address);
       if (this.#waiting.size === 0) setImmediate(this.#release);
       if (others === undefined) this.#waiting.set(address, [response]);
