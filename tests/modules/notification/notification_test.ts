@@ -261,10 +261,14 @@ Deno.test("a mention of everybody counts the notifications of few, and is charge
   await Promise.all([alice, bob].map((sender) => sendMessage(sender, roomId, "hello", { mentions })));
   const jobs = await db.selectFrom("job").select("charged_to").where("kind", "=", "message.notify").execute();
   assert.deepEqual(jobs.map((job) => job.charged_to).sort(), ["default/alice", "default/bob"]);
+  await gateway.runJobs();
+  // Jobs that a commit starts run outside of what is recorded.
+  await gateway.app.jobs.stop();
   for (let n = 0; n < 8; n++) await sendMessage(alice, roomId, "hello", { mentions });
   const queries = await recordQueries(() => gateway.runJobs());
-  const trims = queries.filter(({ sql }) => sql.includes(`from "notification"`) && sql.includes("offset"));
-  assert.ok(trims.length <= names.length + 2, `${trims.length}`);
+  const reads = queries.filter(({ sql }) => sql.includes(`from "notification"`));
+  assert.equal(reads.filter(({ sql }) => sql.includes("offset")).length, 0);
+  assert.equal(reads.length, 8);
   const stored = await db.selectFrom("notification").select("id").where("kind", "=", "mention").execute();
   assert.equal(stored.length, 10 * (names.length + 1));
 });
