@@ -26,6 +26,11 @@ export function recordWrites(work: () => Promise<unknown>): Promise<LoggedQuery[
   return record([PostgresConnection.prototype], work);
 }
 
+/** The statements of writes on the engine of these settings. */
+export function writesOn(environment: Readonly<Record<string, string>>): typeof recordQueries {
+  return environment["SVC_DATABASE_URL"] === undefined ? recordQueries : recordWrites;
+}
+
 async function record(
   prototypes: readonly Pick<SqlSession, "run">[],
   work: () => Promise<unknown>,
@@ -43,6 +48,7 @@ async function record(
   } finally {
     for (const { prototype, run } of originals) prototype.run = run;
   }
+  assert.ok(statements.length > 0, "no statement is recorded: is the work done in the background?");
   return statements;
 }
 

@@ -6,7 +6,7 @@ import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { type ApiResponse, openGateway } from "../../harness.ts";
 import { until } from "../../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
-import { recordQueries, recordWrites } from "../query_log.ts";
+import { writesOn } from "../query_log.ts";
 
 Deno.test("room.create creates a room that its creator owns and can read", async () => {
   await using gateway = await openGateway();
@@ -381,8 +381,7 @@ testOnEngines("what a room may have any number of is purged in parts", async (en
   });
   ok(await boss.put(`/v1/messages/${other.id}/reactions/👍`));
   ok(await boss.delete(`/v1/rooms/${roomId}?purge=true`));
-  const record = environment["SVC_DATABASE_URL"] === undefined ? recordQueries : recordWrites;
-  const statements = await record(() => gateway.runJobs());
+  const statements = await writesOn(environment)(() => gateway.runJobs());
   for (const table of tables) {
     const parts = statements.filter((statement) => statement.sql.startsWith(`delete from "${table}"`)).length;
     assert.ok(parts >= 3, `${table} in ${parts} parts`);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../../engines.ts";
 import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
-import { recordQueries } from "../query_log.ts";
+import { writesOn } from "../query_log.ts";
 import { createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { assertError, JSON_TYPE, MESSAGES, openProvider } from "./scim_fixture.ts";
 
@@ -148,6 +148,6 @@ testOnEngines("groups are found by filters, in pages; what is wrong or too much 
   const member = await createCaller(gateway, "mel");
   assertError(await member.get(GROUPS), 403);
   assertError(await (await gateway.as("sam", { role: "owner", tenant: "other" })).get(`${GROUPS}/${id}`), 404);
-  const queries = await recordQueries(() => patch(idp, id, { op: "add", path: "members", value: ["ann"] }));
+  const queries = await writesOn(environment)(() => patch(idp, id, { op: "add", path: "members", value: ["ann"] }));
   assert.ok(!queries.some(({ sql }) => /display_name/.test(sql)), "members are read only to be shown");
 });
