@@ -54,7 +54,7 @@ export function Agents(): VNode {
                   })}>Delete</button></li>
       `
     )}</ul>
-    <${Budgets} agents=${items ?? []} />
+    ${items && html`<${Budgets} agents=${items} />`}
   `;
 }
 

@@ -95,18 +95,18 @@ function openForm(agents: readonly Named[], onSaved: () => void): void {
   );
 }
 
+/** What has no agents or no rooms is not offered: without one, the budget would be the team's. */
 function Subject({ agents }: { agents: readonly Named[] }): VNode {
   const [scope, setScope] = useState<Scope>("tenant");
-  const named = scope === "room"
-    ? roomList.value.map((room) => ({ id: room.id, displayName: roomName(room) }))
-    : scope === "agent"
-    ? agents
-    : [];
+  const rooms = roomList.value.map((room) => ({ id: room.id, displayName: roomName(room) }));
+  const named = scope === "room" ? rooms : scope === "agent" ? agents : [];
   return html`
     <div class="pair">
       <label>Limits <select value=${scope} onChange=${(event: Event) =>
         setScope((event.target as HTMLSelectElement).value as Scope)}>
-        <option value="tenant">the team</option><option value="agent">an agent</option><option value="room">a room</option></select></label>
+        <option value="tenant">the team</option>
+        ${agents.length > 0 && html`<option value="agent">an agent</option>`}
+        ${rooms.length > 0 && html`<option value="room">a room</option>`}</select></label>
       ${named.length === 0
         ? html`<input type="hidden" name="subject" value="tenant" />`
         : html`<label>${capitalized(scope)} <select name="subject">${
