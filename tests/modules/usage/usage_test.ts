@@ -118,7 +118,7 @@ testOnEngines("usage is shared between nodes, and survives a restart", async (en
   });
   await gateway.app.runMaintenance();
   const left = await gateway.app.store.db.selectFrom("written").select("owner_id").execute();
-  assert.deepEqual(left.map(({ owner_id }) => owner_id), [""]);
+  assert.deepEqual([...new Set(left.map(({ owner_id }) => owner_id))], [""]);
 });
 
 Deno.test("messages that share a commit are charged to those who sent them", async () => {
