@@ -48,10 +48,10 @@ async function withoutErased(
   written: readonly WrittenBytes[],
   modules: readonly Pick<Module, "findPrincipals">[],
 ): Promise<readonly WrittenBytes[]> {
-  const identity = modules.find((module) => module.findPrincipals !== undefined);
   const owners = written.filter(({ ownerId }) => ownerId !== "").map(({ tenantId, ownerId: id }) => ({ tenantId, id }));
-  if (owners.length === 0) return written;
-  const found = await identity?.findPrincipals?.(db, owners) ?? owners;
+  const find = modules.find(({ findPrincipals }) => findPrincipals !== undefined)?.findPrincipals;
+  if (find === undefined || owners.length === 0) return written;
+  const found = await find(db, owners);
   const keys = new Set(found.map(({ tenantId, id }) => `${tenantId}/${id}`));
   return written.filter(({ tenantId, ownerId }) => ownerId === "" || keys.has(`${tenantId}/${ownerId}`));
 }

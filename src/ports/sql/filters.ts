@@ -25,18 +25,18 @@ export function inList(db: object, column: string, values: readonly string[]): R
   return inJsonList(dialectOf(db), column, JSON.stringify(values));
 }
 
+/** Whether `column` is one of the numbers of a JSON array. */
+export function inJsonNumbers(dialect: Dialect, column: string, json: string): RawBuilder<SqlBool> {
+  return dialect === "sqlite"
+    ? inJsonList(dialect, column, json)
+    : sql<SqlBool>`${sql.ref(column)} = any(array(select json_array_elements_text(${json}::text::json)::bigint))`;
+}
+
 /** Whether `column` is one of the values that a small query returns, each of which is looked up; PostgreSQL plans no join with it. */
 export function inSubquery(db: object, column: string, query: Expression<unknown>): RawBuilder<SqlBool> {
   return dialectOf(db) === "sqlite"
     ? sql<SqlBool>`${sql.ref(column)} in ${query}`
     : sql<SqlBool>`${sql.ref(column)} = any(array(${query}))`;
-}
-
-/** The same of numbers. */
-export function inJsonNumbers(dialect: Dialect, column: string, json: string): RawBuilder<SqlBool> {
-  return dialect === "sqlite"
-    ? inJsonList(dialect, column, json)
-    : sql<SqlBool>`${sql.ref(column)} = any(array(select json_array_elements_text(${json}::text::json)::bigint))`;
 }
 
 /** Whether a text column has a value, written so that the planner uses no index for it. */
