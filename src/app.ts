@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import manifest from "../deno.json" with { type: "json" };
 import { AiSdkModels } from "@/adapters/model/ai_sdk_models.ts";
 import { createSecretRenewal } from "@/adapters/store/secret_renewal.ts";
-import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/store/written_bytes_store.ts";
+import { WrittenBytesStore } from "@/adapters/store/written_bytes_store.ts";
 import { IdempotencyStore } from "@/adapters/store/idempotency_store.ts";
 import { JobRunner } from "@/adapters/job/runner.ts";
 import { LeaseTakeover } from "@/adapters/store/lease_takeover.ts";
@@ -182,10 +182,10 @@ async function openPlatform(
   const { bus, presence, limiter } = await openSharedServices(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
   await compareSecrets(bus, jwtSecrets);
-  const writeBudget = new WriteBudget(clock, limits.writtenBytes);
   const modules: Module[] = [];
+  const writeBudget = new WriteBudget(clock, limits.writtenBytes, new WrittenBytesStore(store, modules));
   stack.defer(() =>
-    writeBudget.flush(createAddWrittenBytes(store, modules)).catch((cause) => {
+    writeBudget.flush().catch((cause) => {
       logOf("usage").warn("storing the bytes written since the last flush failed", failureOf(cause));
     })
   );
@@ -343,20 +343,18 @@ function startMaintenance(
   },
   stack: AsyncDisposableStack,
 ): { run(): Promise<void> } {
-  const addWrittenBytes = createAddWrittenBytes(store, modules);
   const encrypted = modules.flatMap((module) => module.encrypted ?? []);
   const hourly = new MaintenanceScheduler({
     events: () =>
       store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM),
     responses: () => idempotency.purge(),
-    written: () => deleteWrittenBytes(store, iso(clock.now()).slice(0, 10)),
+    written: () => new WrittenBytesStore(store, modules).purge(iso(clock.now()).slice(0, 10)),
     ...jwtSecrets.length > 1 ? { secrets: createSecretRenewal(store, clock, encrypted) } : {},
     ...Object.assign({}, ...modules.map((module) => module.maintenance)),
     log: () => store.emptyLog(),
   }, timers.maintenance);
   stack.defer(() => hourly.stop());
-  const writtenTasks = { written: () => writeBudget.flush(addWrittenBytes) };
-  const flush = new MaintenanceScheduler(writtenTasks, timers.writtenBytesFlush);
+  const flush = new MaintenanceScheduler({ written: () => writeBudget.flush() }, timers.writtenBytesFlush);
   stack.defer(() => flush.stop());
   return {
     async run() {

@@ -1,6 +1,6 @@
 // Bytes written per day and principal, summed over all nodes.
 import { queryInChunks } from "@/core/page.ts";
-import type { AddWrittenBytes, WrittenBytes } from "@/core/limit/write_budget.ts";
+import type { WrittenBytes, WrittenBytesSums } from "@/core/limit/write_budget.ts";
 import type { Module } from "@/core/module.ts";
 import { compareText } from "@/core/text/text.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
@@ -8,19 +8,24 @@ import type { CoreTables } from "./core_tables.ts";
 
 const ROWS = 200;
 
-/**
- * Adds to the sums of a day; all nodes lock rows in the same order. Who was erased before the flush is named in no row, and so
- * counts for the tenant only.
- */
-export function createAddWrittenBytes(
-  store: Pick<Store<CoreTables>, "write">,
-  modules: readonly Pick<Module, "findPrincipals">[],
-): AddWrittenBytes {
-  return async (written) => {
+export class WrittenBytesStore implements WrittenBytesSums {
+  readonly #store: Pick<Store<CoreTables>, "db" | "write">;
+  readonly #modules: readonly Pick<Module, "findPrincipals">[];
+
+  constructor(store: Pick<Store<CoreTables>, "db" | "write">, modules: readonly Pick<Module, "findPrincipals">[]) {
+    this.#store = store;
+    this.#modules = modules;
+  }
+
+  /**
+   * Adds to the sums of a day; all nodes lock rows in the same order. Who was erased before the flush is named in no row, and so
+   * counts for the tenant only.
+   */
+  async add(written: readonly WrittenBytes[]): Promise<WrittenBytes[]> {
     const sorted = written.toSorted((a, b) => compareText(a.tenantId, b.tenantId) || compareText(a.ownerId, b.ownerId));
     const sums = await queryInChunks(sorted, (some) =>
-      store.write(async ({ db }) => {
-        const rows = (await withoutErased(db, some, modules)).map(({ tenantId, ownerId, day, bytes }) => ({
+      this.#store.write(async ({ db }) => {
+        const rows = (await withoutErased(db, some, this.#modules)).map(({ tenantId, ownerId, day, bytes }) => ({
           tenant_id: tenantId,
           owner_id: ownerId,
           day,
@@ -32,15 +37,21 @@ export function createAddWrittenBytes(
             conflict.columns(["day", "tenant_id", "owner_id"]).doUpdateSet((row) => ({
               bytes: row("written.bytes", "+", row.ref("excluded.bytes")),
             }))
-          ).returning(["tenant_id", "owner_id", "day", "bytes"]).execute();
+          ).returningAll().execute();
       }), ROWS);
-    return sums.map(({ tenant_id, owner_id, day, bytes }) => ({
-      tenantId: tenant_id,
-      ownerId: owner_id,
-      day,
-      bytes: Number(bytes),
-    }));
-  };
+    return sums.map(writtenBytes);
+  }
+
+  async read(tenantId: string, ownerId: string, day: string): Promise<WrittenBytes[]> {
+    const sums = await this.#store.db.selectFrom("written").selectAll()
+      .where("day", "=", day).where("tenant_id", "=", tenantId).where("owner_id", "in", [ownerId, ""]).execute();
+    return sums.map(writtenBytes);
+  }
+
+  /** Deletes the days before this one. */
+  async purge(before: string): Promise<void> {
+    await this.#store.write(({ db }) => db.deleteFrom("written").where("day", "<", before).execute());
+  }
 }
 
 async function withoutErased(
@@ -56,7 +67,6 @@ async function withoutErased(
   return written.filter(({ tenantId, ownerId }) => ownerId === "" || keys.has(`${tenantId}/${ownerId}`));
 }
 
-/** Deletes the days before this one. */
-export async function deleteWrittenBytes(store: Pick<Store<CoreTables>, "write">, before: string): Promise<void> {
-  await store.write(({ db }) => db.deleteFrom("written").where("day", "<", before).execute());
+function writtenBytes({ tenant_id, owner_id, day, bytes }: CoreTables["written"]): WrittenBytes {
+  return { tenantId: tenant_id, ownerId: owner_id, day, bytes: Number(bytes) };
 }

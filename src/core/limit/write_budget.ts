@@ -19,25 +19,32 @@ export type WriteLimits = {
 /** Bytes written on a day by one principal and its agents, or with an empty `ownerId` by the whole tenant. */
 export type WrittenBytes = { tenantId: string; ownerId: string; day: string; bytes: number };
 
-/** Adds to the sums of all nodes; resolves to the new sums. */
-export type AddWrittenBytes = (written: readonly WrittenBytes[]) => Promise<WrittenBytes[]>;
+/** The sums of all nodes. */
+export type WrittenBytesSums = {
+  /** Adds to them; resolves to the new sums. */
+  add(written: readonly WrittenBytes[]): Promise<WrittenBytes[]>;
+  /** Those of a principal and its tenant. */
+  read(tenantId: string, ownerId: string, day: string): Promise<WrittenBytes[]>;
+};
 
-/** Bytes of one day: the sum of all nodes at the last flush, and what this node wrote since. */
+/** Bytes of one day: the sum of all nodes when it was last known, and what this node wrote since its last flush. */
 type Tally = { stored: number; pending: number };
 
 export class WriteBudget {
   readonly #clock: Clock;
   /** `undefined` when limits are off; bytes are counted all the same. */
   readonly #limits: WriteLimits | undefined;
+  readonly #sums: WrittenBytesSums;
   readonly #buckets = new LruMap<string, TokenBucket>(BUCKETS_MAX);
   #tallies = new Map<string, Tally>();
   /** Days since 1970. */
   #day: number;
   #totalBytes = 0;
 
-  constructor(clock: Clock, limits: WriteLimits | undefined) {
+  constructor(clock: Clock, limits: WriteLimits | undefined, sums: WrittenBytesSums) {
     this.#clock = clock;
     this.#limits = limits;
+    this.#sums = sums;
     this.#day = this.#today();
   }
 
@@ -75,10 +82,18 @@ export class WriteBudget {
     }
   }
 
-  /** What an actor with its agents, and its tenant, have written today as far as this node knows, and their limits. */
-  usageOf(actor: Actor): Record<"member" | "tenant", { bytes: number; limit: number | null }> {
+  /** What an actor with its agents, and its tenant, have written today on all nodes until their last flush, and their limits. */
+  async usageOf(actor: Actor): Promise<Record<"member" | "tenant", { bytes: number; limit: number | null }>> {
     this.#startNewDay();
+    const day = this.#day;
     const key = chargedTo(actor);
+    const sums = await this.#sums.read(...partsOf(key), dateOf(day));
+    this.#startNewDay();
+    for (const { tenantId, ownerId, bytes } of day === this.#day ? sums : []) {
+      const tally = this.#tallyOf(`${tenantId}/${ownerId}`);
+      // A flush may have found more meanwhile.
+      tally.stored = Math.max(tally.stored, bytes);
+    }
     return {
       member: { bytes: this.#sum(key), limit: this.#limits?.bytesPerDay ?? null },
       tenant: { bytes: this.#sum(tenantKey(key)), limit: this.#limits?.tenantBytesPerDay ?? null },
@@ -86,16 +101,16 @@ export class WriteBudget {
   }
 
   /** Adds what was written since the last flush to the sums of all nodes, and reads these. */
-  async flush(add: AddWrittenBytes): Promise<void> {
+  async flush(): Promise<void> {
     this.#startNewDay();
     const flushedDay = this.#day;
-    const day = new Date(flushedDay * DAY_MS).toISOString().slice(0, 10);
+    const day = dateOf(flushedDay);
     const written = [...this.#tallies].flatMap(([key, { pending }]) => {
-      const at = key.indexOf("/");
-      return pending === 0 ? [] : [{ tenantId: key.slice(0, at), ownerId: key.slice(at + 1), day, bytes: pending }];
+      const [tenantId, ownerId] = partsOf(key);
+      return pending === 0 ? [] : [{ tenantId, ownerId, day, bytes: pending }];
     });
     if (written.length === 0) return;
-    const sums = await add(written);
+    const sums = await this.#sums.add(written);
     if (flushedDay !== this.#day) return;
     for (const { tenantId, ownerId, bytes } of sums) this.#tallyOf(`${tenantId}/${ownerId}`).stored = bytes;
     for (const { tenantId, ownerId, bytes } of written) this.#tallyOf(`${tenantId}/${ownerId}`).pending -= bytes;
@@ -142,4 +157,15 @@ export class WriteBudget {
 /** The key of a whole tenant. */
 function tenantKey(key: string): string {
   return key.slice(0, key.indexOf("/") + 1);
+}
+
+/** Tenant and owner of a key. */
+function partsOf(key: string): [tenantId: string, ownerId: string] {
+  const at = key.indexOf("/");
+  return [key.slice(0, at), key.slice(at + 1)];
+}
+
+/** The date of a number of days since 1970. */
+function dateOf(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

@@ -40,7 +40,7 @@ export function usageModule({ writeBudget }: Platform, { stored }: Deps): Module
         input: z.strictObject({}),
         output: Usage,
         async run({ actor }) {
-          const [now, today] = [await stored(actor), writeBudget.usageOf(actor)];
+          const [now, today] = [await stored(actor), await writeBudget.usageOf(actor)];
           const sharesOf = (who: "member" | "tenant") => ({ stored: now[who], writtenToday: roundBytes(today[who]) });
           return { member: sharesOf("member"), tenant: isGuest(actor) ? null : sharesOf("tenant") };
         },
