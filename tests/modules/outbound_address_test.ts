@@ -1,6 +1,7 @@
 // Every address that a caller can have the gateway call: private ones are refused, however they are written, when they are given
 // and again when they are called.
 import assert from "node:assert/strict";
+import { createOutbound } from "@/adapters/outbound/http.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { callOperation, exampleOf } from "../operation_request.ts";
 import { assertProblem, createRoom, ok } from "./fixtures.ts";
@@ -56,6 +57,13 @@ const PRIVATE = [
   "https://user:password@example.com/",
   "http://example.com/",
   "http://localhost:3001/",
+  "https://localhost/",
+  "https://LOCALHOST.:8443/",
+  "https://hooks.localhost/",
+  "https://redis:6379/",
+  "https://printer.local/",
+  "https://metadata.google.internal/",
+  "https://router.home.arpa/",
 ];
 
 /** Names of properties that are addresses; `client_id` may be the address of a document. */
@@ -124,11 +132,13 @@ Deno.test("private addresses are refused where they are given, however they are 
 });
 
 Deno.test("a name with a private address is refused when it is called", async () => {
-  await using gateway = await openGateway({ SVC_PUBLIC_URL: "http://gateway.test" });
+  await using gateway = await openGateway({ SVC_PUBLIC_URL: "http://gateway.test" }, {
+    createOutbound: (deps) => createOutbound({ ...deps, resolve: () => Promise.resolve(["127.0.0.1"]) }),
+  });
   let hits = 0;
   await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => new Response(`${++hits}`));
   // It is the name of no address until it is resolved.
-  const url = `https://localhost:${server.addr.port}/`;
+  const url = `https://hooks.example.com:${server.addr.port}/`;
   const { admin, context } = await openCaller(gateway);
   const { id } = ok(await admin.post("/v1/collaboration/webhooks", { url, roomIds: [context.roomId] }));
   const test = ok(await admin.post(`/v1/collaboration/webhooks/${id}/test`));
@@ -151,6 +161,23 @@ Deno.test("a name with a private address is refused when it is called", async ()
   const authorize = new Request(`http://gateway.test/oauth/authorize?${query}`);
   assert.equal((await gateway.app.fetch(authorize, "127.0.0.1")).status, 401);
   assert.equal(hits, 0);
+});
+
+Deno.test("a name that is always private is accepted where the operator allows it, or addresses that it may have", () => {
+  const isAllowed = (url: string, allow: string[], own: string[] = []): boolean => {
+    try {
+      createOutbound({ allow }).assertAllowed(url, { allow: own });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  assert.ok(isAllowed("https://hooks.internal/", ["hooks.internal"]));
+  assert.ok(isAllowed("https://hooks.internal/", ["10.1.0.0/16"]), "its addresses are checked at each call");
+  assert.ok(isAllowed("http://localhost:11434/", [], ["localhost"]));
+  assert.ok(isAllowed("https://localhost/", ["127.0.0.1"]));
+  assert.ok(!isAllowed("https://localhost/", ["10.1.0.0/16", "other.internal"]));
+  assert.ok(!isAllowed("https://hooks.internal/", ["other.internal"]));
 });
 
 const COMMANDS = "/v1/collaboration/slash-commands";

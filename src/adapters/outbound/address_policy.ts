@@ -6,6 +6,10 @@ import { HostList } from "./host_list.ts";
 /** Addresses of one name that are tried, one after the other. */
 const ADDRESSES_MAX = 4;
 const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");
+const LOOPBACK = ["127.0.0.1", "::1"];
+/** Names that public DNS never has, and those without a dot, which a search domain completes. */
+const PRIVATE_NAME = /(?:^|\.)(?:localhost|local|internal|home\.arpa)$|^[^.]*$/;
+const LOOPBACK_NAME = /(?:^|\.)localhost$/;
 
 /** All addresses of a name. */
 export type Resolve = (name: string) => Promise<readonly string[]>;
@@ -20,7 +24,10 @@ export class AddressPolicy {
     this.#resolve = resolve;
   }
 
-  /** Throws unless the URL may be called; `own` are private services that the caller allows. The addresses of a name are not known yet. */
+  /**
+   * Throws unless the URL may be called; `own` are private services that the caller allows. The addresses of a name are not known
+   * yet, except that some are always private.
+   */
   assertUrl(input: string | URL, own: readonly string[]): void {
     const url = URL.parse(input);
     if (url === null) throw new OutboundError("address_not_allowed", "Expected an absolute URL");
@@ -31,6 +38,7 @@ export class AddressPolicy {
     const named = this.#isNamed(host, own);
     const isLiteral = ipaddr.isValid(host);
     if (isLiteral && !named) this.#assertAddresses([host], own);
+    if (!isLiteral && !named) this.#assertName(host, own);
     if (url.protocol === "https:") return;
     const isAllowedHost = named || isLiteral && this.#isListed(host, own);
     if (url.protocol !== "http:" || !isAllowedHost) {
@@ -65,14 +73,26 @@ export class AddressPolicy {
     return this.#general.hasAddress(address) || new HostList(own).hasAddress(address);
   }
 
+  #assertName(host: string, own: readonly string[]): void {
+    if (!PRIVATE_NAME.test(host)) return;
+    const isPossible = LOOPBACK_NAME.test(host)
+      ? LOOPBACK.some((address) => this.#isListed(address, own))
+      : this.#general.hasNetworks || new HostList(own).hasNetworks;
+    if (!isPossible) throw notPublic();
+  }
+
   /** All must be allowed: a name with a public and a private address is an attack or a mistake. */
   #assertAddresses(addresses: readonly string[], own: readonly string[]): void {
     if (addresses.every((address) => isPublic(address) || this.#isListed(address, own))) return;
-    throw new OutboundError(
-      "address_not_allowed",
-      "The address is not public; the operator of the gateway can allow its host, in SVC_OUTBOUND_ALLOW",
-    );
+    throw notPublic();
   }
+}
+
+function notPublic(): OutboundError {
+  return new OutboundError(
+    "address_not_allowed",
+    "The address is not public; the operator of the gateway can allow its host, in SVC_OUTBOUND_ALLOW",
+  );
 }
 
 /** What `work` resolves to, unless the signal aborts or it takes too long. */

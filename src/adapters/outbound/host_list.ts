@@ -17,6 +17,11 @@ export class HostList {
     }
   }
 
+  /** Whether addresses are allowed, which any name may have. */
+  get hasNetworks(): boolean {
+    return this.#networks.length > 0;
+  }
+
   hasName(name: string): boolean {
     return this.#names.has(name);
   }
