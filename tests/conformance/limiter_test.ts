@@ -56,14 +56,27 @@ for (const { name, ignore, run } of BACKENDS) {
 }
 
 Deno.test("limiter: a window keeps the rate exactly, in whole seconds", () => {
-  assert.deepEqual(windowOf({ perSecond: 10, burst: 100 }), { points: 100, duration: 10, keyPrefix: "100/10" });
-  assert.deepEqual(windowOf({ perSecond: 0.5, burst: 30 }, "p:"), { points: 30, duration: 60, keyPrefix: "p:30/60" });
-  assert.deepEqual(windowOf({ perSecond: 20, burst: 5 }), { points: 20, duration: 1, keyPrefix: "20/1" });
+  assert.deepEqual(windowOf({ perSecond: 10, burst: 100 }), { points: 100, duration: 10 });
+  assert.deepEqual(windowOf({ perSecond: 0.5, burst: 30 }), { points: 30, duration: 60 });
+  assert.deepEqual(windowOf({ perSecond: 20, burst: 5 }), { points: 20, duration: 1 });
   for (let burst = 1; burst <= 600; burst++) {
     const { points, duration } = windowOf({ perSecond: burst / 60, burst });
     assert.deepEqual([points, duration], [burst, 60]);
   }
-  assert.deepEqual(windowOf({ perSecond: 0.001, burst: 1 }), { points: 1, duration: 1000, keyPrefix: "1/1000" });
+  assert.deepEqual(windowOf({ perSecond: 0.001, burst: 1 }), { points: 1, duration: 1000 });
+});
+
+Deno.test("limiter memory: many addresses take no memory without limit, and one that calls meanwhile is counted", async () => {
+  const limiter = new MemoryLimiter();
+  for (let count = 0; count < 5; count++) {
+    await limiter.consume("ada", SLOW);
+    await limiter.consume("bob", SLOW);
+  }
+  for (let address = 0; address < 100_000; address++) {
+    await limiter.consume(`address ${address}`, SLOW);
+    if (address % 1000 === 0) assert.ok(!(await limiter.consume("ada", SLOW)).isAllowed);
+  }
+  assert.ok((await limiter.consume("bob", SLOW)).isAllowed);
 });
 
 Deno.test({

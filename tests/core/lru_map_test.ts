@@ -15,3 +15,9 @@ Deno.test("an LRU map retains for longer what is set again, not what is only pee
   map.set("c", 3);
   assert.deepEqual([...map], [["a", 10], ["c", 3]]);
 });
+
+Deno.test("a large LRU map evicts several entries at once, since each time it passes those evicted before", () => {
+  const map = new LruMap<number, true>(160);
+  for (let key = 0; key <= 160; key++) map.set(key, true);
+  assert.deepEqual([...map.keys()], Array.from({ length: 150 }, (_, at) => at + 11));
+});

@@ -143,8 +143,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
     unreadBodies.release(request, client.ip);
     if (!context.isServed && response.status !== 101) {
       const bytes = Number(response.headers.get("Content-Length") ?? 0);
-      const isCostly = request.headers.has("Upgrade") || response.status === 429;
-      await strangerTurns.take(client.ip, bytes, isCostly);
+      await strangerTurns.take(client.ip, bytes, response.status >= 400);
     }
     return response;
   }

@@ -6,8 +6,8 @@ import { addressLimitKey } from "../shared/client_address.ts";
 /** How many leave at once. A long one counts as another one for each part of this length. */
 const AT_ONCE = 24;
 const PART_BYTES = 16 * 1024;
-/** What a refused upgrade counts as, whose client opens another connection for the next one, and a refusal beyond a rate. */
-const COSTLY_WEIGHT = 4;
+/** What a refusal counts as: a client that has none of its requests served can wait, and may have any number of addresses. */
+const REFUSAL_WEIGHT = 4;
 
 type WaitingResponse = { weight: number; leave: () => void };
 
@@ -16,10 +16,10 @@ export class StrangerTurns {
   readonly #waiting = new Map<string, WaitingResponse[]>();
 
   /** Resolves when a response to this address may leave: in the next tick, unless many wait. */
-  take(ip: string, bytes: number, isCostly = false): Promise<void> {
+  take(ip: string, bytes: number, isRefusal = false): Promise<void> {
     return new Promise((leave) => {
       const address = addressLimitKey(ip);
-      const response = { weight: (isCostly ? COSTLY_WEIGHT : 1) + bytes / PART_BYTES, leave };
+      const response = { weight: (isRefusal ? REFUSAL_WEIGHT : 1) + bytes / PART_BYTES, leave };
       const others = this.#waiting.get(address);
       if (this.#waiting.size === 0) setImmediate(this.#release);
       if (others === undefined) this.#waiting.set(address, [response]);
