@@ -10,8 +10,11 @@ type Sdk = typeof import("@modelcontextprotocol/client");
 export type Target = { url: string; headers: Readonly<Record<string, string>> };
 export type RemoteTool = { name: string; description?: string | undefined; inputSchema: Record<string, unknown> };
 type RemoteResult = { text: string; isError: boolean };
-/** A connection: what its last request failed with, how many it may still send, and what ends it once those are sent. */
-type Connection = { code: string | undefined; postsLeft: number; end: AbortController };
+/**
+ * A connection: what its last request failed with, whether the reply to it is a stream, how many it may still send, and what ends
+ * it once those are sent.
+ */
+type Connection = { code: string | undefined; isStream: boolean; postsLeft: number; end: AbortController };
 
 /** Why a server did not answer; its message names no secret. */
 export class ServerError extends Error {
@@ -37,7 +40,7 @@ const RESUME_MIN_MS = 500;
 const END_SESSION_MS = 1_000;
 
 /** In the range of codes that JSON-RPC leaves to implementations. */
-const STREAM_ENDED = { code: -32000, message: "The stream ended before the response" };
+const UNANSWERED = { code: -32000, message: "The reply has no response to the request" };
 
 let loading: Promise<Sdk> | undefined;
 
@@ -86,7 +89,12 @@ export class RemoteServers {
   ): Promise<Result> {
     const sdk = await (loading ??= import("@modelcontextprotocol/client"));
     const limit = AbortSignal.timeout(this.#callMs);
-    const connection: Connection = { code: undefined, postsLeft: POSTS_MAX, end: new AbortController() };
+    const connection: Connection = {
+      code: undefined,
+      isStream: false,
+      postsLeft: POSTS_MAX,
+      end: new AbortController(),
+    };
     const signals = [limit, connection.end.signal, ...signal === undefined ? [] : [signal]];
     const options = { signal: AbortSignal.any(signals), timeout: this.#callMs };
     const client = new sdk.Client({ name: "collaboration-gateway", version: this.#version }, {
@@ -104,7 +112,7 @@ export class RemoteServers {
         return () => clearTimeout(timer);
       },
     });
-    endUnanswered(transport);
+    endUnanswered(transport, connection);
     try {
       await client.connect(transport, options);
       return await work(client, options);
@@ -141,6 +149,7 @@ export class RemoteServers {
     try {
       const response = await this.#outbound(url, { ...init, headers: all }, options);
       const { ok, status } = response;
+      connection.isStream ||= response.headers.get("content-type")?.startsWith("text/event-stream") === true;
       if (!ok) connection.code = AUTHENTICATION.includes(status) ? "not_authorized" : `http_${status}`;
       return response;
     } catch (thrown) {
@@ -150,16 +159,20 @@ export class RemoteServers {
   }
 }
 
-/** Fails a request whose stream ends without a response and cannot be resumed: the SDK waits for it until the call takes too long. */
-function endUnanswered(transport: StreamableHTTPClientTransport): void {
+/**
+ * Fails a request if the reply to it ends without a response, or with one to another, and cannot be resumed: the SDK waits for it
+ * until the call takes too long.
+ */
+function endUnanswered(transport: StreamableHTTPClientTransport, connection: Connection): void {
   const send = transport.send.bind(transport);
-  transport.send = (message, options) => {
-    const onRequestStreamEnd = (): void => {
-      if (Array.isArray(message) || !("method" in message) || !("id" in message)) return;
-      // To the SDK, a second response to a request is one to none.
-      transport.onmessage?.({ jsonrpc: "2.0", id: message.id, error: STREAM_ENDED });
-    };
-    return send(message, { ...options, onRequestStreamEnd });
+  transport.send = async (message, options) => {
+    if (Array.isArray(message) || !("method" in message) || !("id" in message)) return await send(message, options);
+    // To the SDK, a second response to a request is one to none.
+    const onRequestStreamEnd = (): void => transport.onmessage?.({ jsonrpc: "2.0", id: message.id, error: UNANSWERED });
+    // Requests follow each other; what is sent meanwhile has no reply.
+    connection.isStream = false;
+    await send(message, { ...options, onRequestStreamEnd });
+    if (!connection.isStream) onRequestStreamEnd();
   };
 }
 

@@ -200,6 +200,9 @@ Deno.test("a server that hangs, is huge, redirects, refuses or talks nonsense fa
     ["protocol_error", () => new Response("<html>", { headers: { "content-type": "text/html" } })],
     ["protocol_error", () => new Response("[".repeat(100_000), { headers: { "content-type": "application/json" } })],
     ["protocol_error", ({ id }) => result(id, { nonsense: true })],
+    ["protocol_error", ({ id }) => result(Number(id) + 1000, {})],
+    ["protocol_error", () => Response.json({ jsonrpc: "2.0", id: null, error: { code: -32700, message: "what?" } })],
+    ["protocol_error", () => new Response(null, { status: 202 })],
   ];
   for (const [code, handle, callMs] of cases) {
     await using at = remote(handle, callMs);
