@@ -75,6 +75,23 @@ Deno.test("a request that never succeeds is not repeated, and its error says why
     "tools_unsupported",
   );
   assert.equal(errorOf(500, { error: { message: "tools param requires --jinja flag" } })[0], "tools_unsupported");
+  // llama.cpp and what is built on it say so with the status of an error of the server.
+  const tooLong = [
+    "Context size has been exceeded.",
+    "input is too large to process. increase the physical batch size",
+    "the request exceeds the available context size. try increasing the context size or enable context shift",
+    "Requested tokens (2285) exceed context window of 2048",
+  ];
+  for (const message of tooLong) {
+    assert.deepEqual(errorOf(500, { error: { code: 500, message } }), ["context_too_long", false, undefined]);
+  }
+  const template = "While executing CallExpression at line 47\nError: Jinja Exception: System message must be first.";
+  for (const message of [template, "Conversation roles must alternate user/assistant at row 19, column 27"]) {
+    assert.deepEqual(errorOf(500, { error: { code: 500, message } }), ["request_refused", false, message]);
+  }
+  for (const text of ["Internal server error", "Loading model", "no slot available", "upstream request timeout"]) {
+    assert.deepEqual(errorOf(500, { error: { message: text } }).slice(0, 2), ["overloaded", true], text);
+  }
   assert.deepEqual(errorOf(403, { error: "Country not supported" }), ["bad_key", false, "Country not supported"]);
   assert.equal(errorOf(401, { error: "Incorrect API key sk-2" })[2], undefined);
   const replies: [number, unknown, string][] = [

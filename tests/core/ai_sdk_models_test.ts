@@ -277,6 +277,7 @@ Deno.test("servers that speak the protocol in ways of their own are understood",
     "an error of its status": [event({ error: { message: "slow", code: "429" } }), ["rate_limited"]],
     "an error of a type": [event({ error: { message: "slow", type: "rate_limit_error" } }), ["rate_limited"]],
     "an error as a text": [event({ error: "out of memory" }), ["stream_broken"]],
+    "an error as a text, of a prompt": [event({ error: "Context size has been exceeded." }), ["context_too_long"]],
     "an error without one around it": [event({ object: "error", message: "oops", code: 500 }), ["overloaded"]],
     "an error in a field": ['error: {"code":503,"message":"Loading"}\n\n', ["overloaded"]],
     "an error after a text": [hello + event({ error: { message: "oops", code: 500 } }) + done, [

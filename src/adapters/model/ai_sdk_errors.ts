@@ -32,6 +32,8 @@ const QUOTA = /insufficient_quota|insufficient (?:credit|balance|funds)|credit b
 /** Of models without tools, and of servers that were started without them. */
 export const NO_TOOLS =
   /not support tools|support tool use|not support function calling|tool choice requires|tools param requires/i;
+/** What templates of models on servers of their own say of a conversation that they do not take. */
+const NOT_TEMPLATED = /jinja|raise_exception|roles must alternate|chat template/i;
 const RETRY_DELAY = /"retryDelay": ?"(\d{1,5}(?:\.\d{1,9})?)s"/;
 const CAUSES_MAX = 5;
 const REPLY_MAX_CHARS = 300;
@@ -70,24 +72,29 @@ export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined, api
   }
   const { message = "", statusCode, code: sent, responseBody = message, responseHeaders = {} } = thrown as ApiCallError;
   const status = statusCode ?? (typeof sent === "number" ? sent : undefined);
-  if (status === undefined || usage !== undefined || status < 300) return make("stream_broken", true);
+  // The text of an exception may quote the response; an error that the server sent is an object.
+  const isSent = status === undefined ? !(thrown instanceof Error) : status >= 300;
+  if (usage !== undefined || !isSent) return make("stream_broken", true);
   const refusal = refusalOf(status, responseBody);
   if (refusal !== undefined) return make(refusal, false);
+  if (status === undefined) return make("stream_broken", true);
   if (status === 408) return make("timed_out", true);
   if (status !== 429 && status < 500) return make("request_refused", false);
   const retryAfterMs = retryAfterOf(responseHeaders, responseBody);
   return make(status === 429 ? "rate_limited" : "overloaded", true, retryAfterMs);
 }
 
-/** Why a request fails however often it is sent, where that is known. */
-function refusalOf(status: number, said: string): ModelErrorCode | undefined {
+/** Why a request fails however often it is sent, where that is known; an error within a stream may have no status. */
+function refusalOf(status: number | undefined, said: string): ModelErrorCode | undefined {
   if (status === 402 || QUOTA.test(said)) return "quota_exceeded";
   if (status === 429) return undefined;
   if (NO_TOOLS.test(said)) return "tools_unsupported";
   if (status === 401 || status === 403) return "bad_key";
-  const isInvalid = status === 400 || status === 422;
-  if (isInvalid && BAD_KEY.test(said)) return "bad_key";
-  return status === 413 || isInvalid && CONTEXT_TOO_LONG.test(said) ? "context_too_long" : undefined;
+  // llama.cpp, and what is built on it, send 500 also for requests that it cannot take.
+  const mayBeInvalid = status === undefined || status === 400 || status === 422 || status === 500;
+  if (mayBeInvalid && BAD_KEY.test(said)) return "bad_key";
+  if (status === 413 || mayBeInvalid && CONTEXT_TOO_LONG.test(said)) return "context_too_long";
+  return mayBeInvalid && NOT_TEMPLATED.test(said) ? "request_refused" : undefined;
 }
 
 /** Whether the words of the provider say more than the code. A key may also lack a right, or be used in the wrong country. */
