@@ -102,8 +102,8 @@ export class EventWriter {
       await events.replaceParts(event.row.tenant_id, event.row.id, event);
     }
     await addEvents(tx, writes.flatMap(({ event, before }) => before === undefined ? [event] : []));
-    for (const { event, change: { actor, original } } of writes) {
-      await attachNamedFiles(tx, this.#deps.files, event, uploadedBy(actor?.principalId), original);
+    for (const { event, change: { actor, original }, before } of writes) {
+      await attachNamedFiles(tx, this.#deps.files, event, uploadedBy(actor?.principalId), original ?? before);
     }
     const written = writes.map(({ event }) => event);
     await this.#indexAndSchedule(tx, written);

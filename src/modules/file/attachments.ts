@@ -92,7 +92,7 @@ export class FileAttachments {
     if (ids.size === 0) return;
     const files = new FileStore(tx.db);
     const attached = new Set(await files.idsByOwner(tenantId, [owner]));
-    const copied = new Set(copyOf === undefined ? [] : await files.idsByOwner(tenantId, [copyOf]));
+    const copied = new Set(copyOf === undefined || copyOf === owner ? [] : await files.idsByOwner(tenantId, [copyOf]));
     const found = await files.findMany(tenantId, [...ids.difference(attached)]);
     const shown = found.filter((row) =>
       row.state !== "deleted" && (row.room_id ?? roomId) === roomId && (copied.has(row.id) || mayShow(row))

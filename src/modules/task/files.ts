@@ -10,14 +10,23 @@ export function taskFileOwner(id: string): string {
   return `task:${id}`;
 }
 
-/** Attaches files that a task names. A copy shows those of its original as well. */
+/**
+ * Attaches files that a task names and did not name before. A copy shows those of its original as well. Who changes what somebody
+ * else named a file in has not named it.
+ */
 export async function attachNamedFiles(
   tx: AnyTransaction,
   files: NamedFiles,
   { tenant_id: tenantId, id, room_id: roomId, description }: Naming,
   mayShow: MayShow,
-  original?: Pick<TaskRow, "id">,
+  before?: Pick<TaskRow, "id" | "description">,
 ): Promise<void> {
-  const copyOf = original && taskFileOwner(original.id);
-  await files.attachNamed(tx, { tenantId, owner: taskFileOwner(id), roomId, copyOf }, namedFiles(description), mayShow);
+  const known = namedFiles(before?.description ?? null);
+  const copyOf = before && taskFileOwner(before.id);
+  await files.attachNamed(
+    tx,
+    { tenantId, owner: taskFileOwner(id), roomId, copyOf },
+    namedFiles(description),
+    (file) => !known.has(file.id) && mayShow(file),
+  );
 }

@@ -119,7 +119,7 @@ export class TaskWriter {
     });
     await tasks.put(before, row);
     if (row.description !== before.description) {
-      await attachNamedFiles(tx, this.#deps.files, row, uploadedBy(actor.principalId));
+      await attachNamedFiles(tx, this.#deps.files, row, uploadedBy(actor.principalId), before);
     }
     const isCompleted = is.status === "done" && was.status !== "done";
     await this.#record(tx, row, type === "updated" && isCompleted ? "completed" : type, actor.principalId, changes);

@@ -306,8 +306,10 @@ testOnEngines(
     const task = ok(await alice.post(tasks, { roomId, title: "T", description: text(first), dueAt, recurrence }));
     ok(await alice.patch(`${tasks}/${task.id}`, { description: `${text(first)} ${text(added)}` }));
     // Naming a file is no right to show it.
-    ok(await bob.post(tasks, { roomId, title: "T", description: text(secret) }));
+    const named = ok(await bob.post(tasks, { roomId, title: "T", description: text(secret), dueAt, recurrence }));
     const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
+    const bobs = { roomId, title: "E", start, rrule: "FREQ=DAILY;COUNT=4", description: text(secret) };
+    const { id: meetup } = ok(await bob.post(events, bobs));
     const series = { title: "E", start, durationMinutes: 30, rrule: "FREQ=DAILY;COUNT=4" };
     const event = ok(await alice.post(events, { ...series, roomId, description: text(ofEvent) }));
     const occurrence = { scope: "this", occurrence: "2026-03-03T09:00:00" };
@@ -319,6 +321,23 @@ testOnEngines(
     const comments = `/v1/collaboration/documents/${document.id}/comments`;
     const comment = ok(await alice.post(comments, { text: text(ofComment) }));
     ok(await alice.patch(`${comments}/${comment.id}`, { text: `${text(ofComment)} ${text(edited)}` }));
+    // Nor is changing what somebody else has named it in, for who has that right.
+    ok(await alice.patch(`${tasks}/${named.id}`, { description: `${text(secret)}!` }));
+    ok(await alice.patch(`${tasks}/${named.id}`, { status: "done" }));
+    ok(await alice.patch(`${events}/${meetup}`, { title: "Meetup" }));
+    ok(
+      await alice.patch(`${events}/${meetup}`, {
+        scope: "following",
+        occurrence: "2026-03-04T09:00:00",
+        title: "Late",
+      }),
+    );
+    const put = async (text: string, revision: number): Promise<number> =>
+      ok(await bob.put(`/v1/collaboration/documents/${document.id}/content`, { text, revision })).revision;
+    const written = await put(text(secret), document.revision);
+    await put("x", written);
+    ok(await alice.post(`/v1/collaboration/documents/${document.id}/revisions/${written}/restore`));
+    await assertReads(gateway, bob, secret, 404);
     // Others complete the task and split the series: what they continue still shows the files.
     ok(await bob.patch(`${tasks}/${task.id}`, { status: "done" }));
     const split = { scope: "following", occurrence: "2026-03-04T09:00:00", title: "Later" };

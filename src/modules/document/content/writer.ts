@@ -110,7 +110,9 @@ export class ContentWriter {
     if (!log.measure(actor, plan.isDone)) throw new Error("Expected the written content, received a different one");
     assertItemLimit(doc, items);
     await pauseIfLarge(doc);
-    const appended = await log.append(tx, row, update, actor.principalId, plan.named);
+    // What a revision names was attached when it was written; who restores it names nothing.
+    const named = kind === "restored" ? new Set<string>() : plan.named;
+    const appended = await log.append(tx, row, update, actor.principalId, named);
     const committed = await log.commitRevision(tx, appended, doc, kind, [actor.principalId]);
     await publishDocumentUpdated(tx, [row, committed], ["content"], [actor.principalId], actor);
     return committed;
