@@ -46,6 +46,23 @@ if (url !== undefined) {
 
   testOnStore(
     backend,
+    "a writer whose thread stood still until its session ended runs again and counts once",
+    async ({ store }) => {
+      let runs = 0;
+      await store.write(async (tx) => {
+        runs++;
+        await tx.emit(eventDraft("room:1"));
+        const timeout = runs === 1 ? "20ms" : "0";
+        await sql`select set_config('idle_in_transaction_session_timeout', ${timeout}, false)`.execute(tx.db);
+        // The server ends the session meanwhile, and the thread does not notice before it commits.
+        if (runs === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100);
+      });
+      assert.equal((await store.log.position("acme", "room:1")).head, 1);
+    },
+  );
+
+  testOnStore(
+    backend,
     "a node that stands still in a write holds others up for seconds, and writes after them",
     async ({
       store,

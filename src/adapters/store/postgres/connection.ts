@@ -28,6 +28,8 @@ export const CONNECT_TIMEOUT_MS = 3000;
 export const STATEMENT_TIMEOUT_MS = 10_000;
 export const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;
+/** After so long without a response, a session may have ended unnoticed; others are not asked before their commit. */
+const STILL_MS = 1000;
 /** What a statement costs the thread, and a row that it returns, about: the package works at a time of its own. */
 const STATEMENT_MS = 0.1;
 const ROW_MS = 0.01;
@@ -155,6 +157,7 @@ export class PostgresConnection implements SqlConnection {
   /** Whether the socket has answered before, so that statements may be sent before its next `begin` is answered. */
   #isEstablished = false;
   #isLost = false;
+  #respondedAt = 0;
   /** Settles when everything that was sent is answered. */
   #settled: Promise<unknown> = Promise.resolve();
 
@@ -202,6 +205,8 @@ export class PostgresConnection implements SqlConnection {
 
   async commit(): Promise<void> {
     await this.#settled;
+    // A server ends a session that stands still: what it has ended before the commit is sent is certainly not committed.
+    if (performance.now() - this.#respondedAt > STILL_MS) await this.#send("select 1", []).catch(ignoreResult);
     if (this.#isLost) throw new SerializationRetry("Connection lost before commit");
     const { command } = await this.#send("commit", []);
     if (this.#isLost) throw new ConnectionLost("Connection lost during commit");
@@ -225,6 +230,7 @@ export class PostgresConnection implements SqlConnection {
     if (this.#isLost || on === undefined) throw new ConnectionLost("Connection lost");
     try {
       const result = await execute(on, sql, values, this.#timeouts);
+      this.#respondedAt = performance.now();
       charge(result);
       return result;
     } catch (thrown) {
