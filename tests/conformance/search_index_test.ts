@@ -20,6 +20,7 @@ import { hashGrams } from "@/modules/search/tokenize.ts";
 import { openStore } from "@/adapters/open.ts";
 import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
 import { systemClock } from "@/core/time/clock.ts";
+import { Reindexer } from "@/modules/search/reindexer.ts";
 import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
@@ -43,9 +44,7 @@ class NoteSearchable implements Searchable {
     return Promise.resolve(new Map(rows.map((row) => [row.id, { fields: { title: row.title }, item: row }])));
   }
 
-  entries(): Promise<readonly SearchEntry[]> {
-    return Promise.resolve([]);
-  }
+  entries: Searchable["entries"] = () => Promise.resolve([]);
 }
 
 function registerNotes(gateway: Harness): {
@@ -228,33 +227,47 @@ testSearch("purging a room removes it from the index", async (gateway) => {
   assert.deepEqual(await new IndexProgressStore(store.db, store.dialect).laggingInAllTenants(10), []);
 });
 
-/** What the largest commit during `work` changes by itself, beyond the statements before it: FTS5 writes at the end. */
-async function largestCommit(work: () => Promise<unknown>): Promise<number> {
-  const { commit } = SqliteConnection.prototype;
-  let largest = 0;
-  SqliteConnection.prototype.commit = async function () {
+/** What the largest end of a write during `work` changes by itself, beyond the statements before it: FTS5 writes then. */
+async function largestEnd(work: () => Promise<unknown>): Promise<number> {
+  const { commit, control } = SqliteConnection.prototype;
+  const ends: Promise<number>[] = [];
+  const measure = (connection: SqliteConnection, end: () => Promise<void> | void): Promise<void> | void => {
     const changes = async (): Promise<number> =>
-      Number((await this.run("select total_changes() as n", [])).rows[0]?.["n"]);
-    const before = await changes();
-    await commit.call(this);
-    largest = Math.max(largest, await changes() - before);
+      Number((await connection.run("select total_changes() as n", [])).rows[0]?.["n"]);
+    const before = changes();
+    const ended = end();
+    ends.push(Promise.all([changes(), before]).then(([after, before]) => after - before));
+    return ended;
+  };
+  SqliteConnection.prototype.commit = async function () {
+    await measure(this, () => commit.call(this));
+  };
+  SqliteConnection.prototype.control = function (sql) {
+    void measure(this, () => control.call(this, sql));
   };
   try {
     await work();
   } finally {
-    SqliteConnection.prototype.commit = commit;
+    Object.assign(SqliteConnection.prototype, { commit, control });
   }
-  return largest;
+  return Math.max(...await Promise.all(ends));
 }
 
-Deno.test("no commit of a purge merges much of the SQLite index, and nothing is left of the room", async () => {
+Deno.test("no write of a reindex or a purge merges much of the SQLite index, and nothing is left of the room", async () => {
   await using gateway = await openGateway();
-  const { index, note } = registerNotes(gateway);
+  await gateway.app.jobs.stop();
+  const { index, note, notes } = registerNotes(gateway);
   const words = (n: number): string => Array.from({ length: 40 }, (_, k) => `w${(n * 41 + k * k) % 9973}`).join(" ");
-  for (let from = 0; from < 3000; from += 100) {
-    await index.put(...Array.from({ length: 100 }, (_, n) => note(`${from + n}`, words(from + n), { roomId: "room" })));
-  }
-  const largest = await largestCommit(() => index.purgeRoom("default", "room"));
+  const all = Array.from({ length: 5000 }, (_, n) => note(`${10_000 + n}`, words(n), { roomId: "room" }));
+  notes.entries = (_tenantId, which) =>
+    Promise.resolve("ids" in which ? [] : all.filter(({ id }) => id > which.after).slice(0, which.limit));
+  const { app: { store }, clock } = gateway;
+  const reindexer = new Reindexer({ store, clock, index, sources: [notes] });
+  const { id } = await reindexer.start(memberOf("default", "alice"), undefined);
+  const largest = await largestEnd(async () => {
+    await reindexer.job.run({ tenantId: "default", payload: { id }, attempt: 1 });
+    await index.purgeRoom("default", "room");
+  });
   assert.ok(largest < 40, `${largest} rows`);
   const { rows } = await sql`select 1 from search_terms limit 1`.execute(gateway.app.store.db);
   assert.equal(rows.length, 0);

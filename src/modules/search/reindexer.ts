@@ -64,7 +64,10 @@ export class Reindexer {
 
   /** Continues where an earlier attempt ended. */
   async #run(tenantId: string, id: string): Promise<void> {
-    while (await this.#step(tenantId, id)) await delay(REST_MS);
+    while (await this.#step(tenantId, id)) {
+      // Before so much waits that a write merges it.
+      do await delay(REST_MS); while (await this.#deps.index.merge());
+    }
   }
 
   /** Indexes one batch; `false` if the run is complete. */
