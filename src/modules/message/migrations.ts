@@ -1,6 +1,7 @@
 // Messages with their mentions, edits and reactions, and scheduled messages.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
+import { setTableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 
 const baseline: Migration = {
   name: "0001_baseline",
@@ -128,6 +129,17 @@ const listFilters: Migration = {
   },
 };
 
+/** Without them SQLite reads a room by its positions, since those are unique, for the messages of one sender. */
+const senderSizes: Migration = {
+  name: "0007_sender_statistics",
+  async up(db, dialect) {
+    if (dialect !== "sqlite") return;
+    await setTableStatistics(db, {
+      message: { message_room_seq: "1000000 1000 1", message_sender_seq: "1000000 1000 50 1" },
+    });
+  },
+};
+
 /** Append only. */
 export const migrations: readonly Migration[] = [
   baseline,
@@ -136,4 +148,5 @@ export const migrations: readonly Migration[] = [
   givenInput,
   senders,
   listFilters,
+  senderSizes,
 ];
