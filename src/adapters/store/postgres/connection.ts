@@ -205,7 +205,7 @@ export class PostgresConnection implements SqlConnection {
 
   async commit(): Promise<void> {
     await this.#settled;
-    // A server ends a session that stands still: what it has ended before the commit is sent is certainly not committed.
+    // A server ends a session that is idle in a transaction: what ends before the commit is sent is certainly not committed.
     if (performance.now() - this.#respondedAt > STILL_MS) await this.#send("select 1", []).catch(ignoreResult);
     if (this.#isLost) throw new SerializationRetry("Connection lost before commit");
     const { command } = await this.#send("commit", []);
