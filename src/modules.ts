@@ -295,7 +295,7 @@ function addAgents(
     findMessage: (tx, context, id) => messages.require(tx, context, id),
     revalidate,
     toolSources,
-    assembleContext: runContext(later.contexts),
+    assembleContext: runContext(later.contexts, file.files),
   }));
   toolSources.push(
     add(mcpModule(platform, { secrets: config.jwtSecrets, publicUrl: config.settings.SVC_PUBLIC_URL, version })).tools,

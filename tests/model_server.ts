@@ -31,6 +31,8 @@ export const WORDS = ["one ", "two ", "three "];
 const problem = (status: number, message: string, headers: Record<string, string> = {}) =>
   Response.json({ error: { message, type: "error" } }, { status, headers });
 
+const hasImage = (body: ModelCall["body"]): boolean => /image_url|inlineData|"image"/.test(JSON.stringify(body));
+
 /** Responses instead of a stream, by model. Their texts hold a key, which must not be passed on. */
 const REFUSALS: Readonly<Record<string, (number: number, body: ModelCall["body"]) => Response | undefined>> = {
   "bad-key": () => problem(401, "Incorrect API key sk-SECRET"),
@@ -58,6 +60,9 @@ const REFUSALS: Readonly<Record<string, (number: number, body: ModelCall["body"]
   "strict-schemas": (_number, body) =>
     "response_format" in body ? problem(400, "Invalid schema for response_format 'response'") : undefined,
   "no-tools": (_number, body) => "tools" in body ? problem(400, "gemma does not support tools") : undefined,
+  "no-images": (_number, body) =>
+    hasImage(body) ? problem(404, "No endpoints found that support image input") : undefined,
+  "few-images": (_number, body) => hasImage(body) ? problem(400, "At most 1 image(s) may be provided") : undefined,
   "redirect": () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/steal" } }),
   "html": () => new Response("<html>gateway error</html>", { headers: { "content-type": "text/html" } }),
 };

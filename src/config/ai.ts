@@ -14,6 +14,7 @@ const PROPERTIES: Readonly<Record<string, keyof ModelConfig>> = {
   input: "inputPrice",
   cached: "cachedInputPrice",
   output: "outputPrice",
+  images: "images",
 };
 
 type AiSettings = {
@@ -23,15 +24,15 @@ type AiSettings = {
   SVC_AI_EMBEDDING_MODEL: readonly ModelConfig[];
 };
 
-/** A list of models such as `small context=128000 input=0.25 cached=0.025 output=2, large`; prices are per million tokens. */
+/** A list of models such as `small context=128000 input=0.25 cached=0.025 output=2, large images=0`; prices are per million tokens. */
 export function aiModels(kind: ModelConfig["kind"]): z.ZodType<readonly ModelConfig[], string> {
   return z.string().transform((text, context) => {
     const models = text.split(",").map((part) => part.trim()).filter((part) => part !== "")
       .map((part) => parseModel(part, kind));
     if (models.every((model) => model !== undefined)) return models;
     context.addIssue(
-      "a comma-separated list of models, each a name and optionally context (tokens), input, cached and output " +
-        "(prices per million tokens), such as: small context=128000 input=0.25 output=2, large",
+      "a comma-separated list of models, each a name and optionally context (tokens), images (0 for none), input, cached " +
+        "and output (prices per million tokens), such as: small context=128000 input=0.25 output=2, large",
     );
     return z.NEVER;
   });
@@ -63,7 +64,7 @@ function parseModel(text: string, kind: ModelConfig["kind"]): ModelConfig | unde
     const [name = "", value = ""] = part.split("=", 2);
     const property = PROPERTIES[name];
     if (property === undefined || !/^\d{1,9}(?:\.\d{1,6})?$/.test(value)) return undefined;
-    Object.assign(model, { [property]: Number(value) });
+    Object.assign(model, { [property]: property === "images" ? value !== "0" : Number(value) });
   }
   const isValid = /^[\w./:@-]{1,100}$/.test(id) && Number.isInteger(model.contextTokens) && model.contextTokens >= 256;
   return isValid ? model : undefined;

@@ -26,6 +26,8 @@ export type ModelConfig = {
   providerModel?: string | undefined;
   /** Tokens of a prompt and its response together. */
   contextTokens: number;
+  /** Whether it takes images; absent: as long as its provider does not refuse them. */
+  images?: boolean | undefined;
   /** Prices of a million tokens, in the currency of all budgets. */
   inputPrice?: number | undefined;
   cachedInputPrice?: number | undefined;
@@ -38,9 +40,21 @@ export type OperatorProvider = Omit<ModelEndpoint, "model"> & { models: readonly
 /** A message of the prompt. Results of tools follow the message that called them. */
 export type ModelMessage =
   | { role: "system"; text: string; /** Prompt caching may end a stable prefix here. */ isCacheable?: boolean }
-  | { role: "user"; text: string }
+  | { role: "user"; text: string; images?: readonly ModelImage[] | undefined }
   | { role: "assistant"; text: string; toolCalls?: readonly ModelToolCall[] | undefined }
   | { role: "tool"; callId: string; toolName: string; /** JSON or text that the model reads. */ result: string };
+
+/** An image within a message. Its content is no instruction, as that of any message of others. */
+export type ModelImage = {
+  /** Where in the text of the message it is. */
+  at: number;
+  name: string;
+  /** One that all protocols take. */
+  contentType: "image/jpeg" | "image/png";
+  base64: string;
+  width: number;
+  height: number;
+};
 
 export type ModelToolCall = {
   callId: string;

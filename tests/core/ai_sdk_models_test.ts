@@ -110,6 +110,36 @@ Deno.test("prompt, tools and schema reach the provider", async () => {
   assert.match(JSON.stringify(google), /3 degrees/);
 });
 
+Deno.test("images reach each provider in their places; a model that refuses them reads that they are there", async () => {
+  await using server = new ModelServer();
+  const image = { name: "a.jpg", contentType: "image/jpeg", base64: "/9j/4AAQ", width: 10, height: 10 } as const;
+  const text = "Compare this\nwith that";
+  const images = [{ ...image, at: 12 }, { ...image, at: text.length, name: "b.jpg" }];
+  const request: Partial<ModelRequest> = { messages: [{ role: "user", text, images }] };
+  for (const kind of ["openai", "anthropic", "google"] as const) await run(server, "speaks", { kind, request });
+  const url = { url: "data:image/jpeg;base64,/9j/4AAQ" };
+  const source = { type: "base64", media_type: "image/jpeg", data: "/9j/4AAQ" };
+  const inlineData = { mimeType: "image/jpeg", data: "/9j/4AAQ" };
+  const [openai, anthropic, google] = server.calls.map(({ body }) => body);
+  const inOrder = (
+    image: unknown,
+    textOf: (text: string) => unknown,
+  ) => [textOf("Compare this"), image, textOf("\nwith that"), image];
+  const typed = (text: string) => ({ type: "text", text });
+  assert.deepEqual(openai.messages[0].content, inOrder({ type: "image_url", image_url: url }, typed));
+  assert.partialDeepStrictEqual(anthropic.messages[0].content[1], { type: "image", source });
+  assert.equal(anthropic.messages[0].content.length, 4);
+  assert.deepEqual(google.contents[0].parts, inOrder({ inlineData }, (text) => ({ text })));
+  for (const [model, calls] of [["no-images", 3], ["few-images", 4]] as const) {
+    const before = server.calls.length;
+    for (let n = 0; n < 2; n++) assert.equal(textOf((await run(server, model, { request })).parts), WORDS.join(""));
+    // One without support is remembered.
+    assert.equal(server.calls.length - before, calls, model);
+    const content = server.calls.at(-1)?.body.messages[0].content;
+    assert.match(content, /^Compare this\n\(the image a.jpg is not shown: [^)]*\)\nwith that\n\(the image b.jpg/);
+  }
+});
+
 Deno.test("calls of tools arrive whole, also those whose arguments are not JSON", async () => {
   await using server = new ModelServer();
   const whole = await run(server, "tool");

@@ -34,6 +34,11 @@ export const NO_TOOLS =
   /not support tools|support tool use|not support function calling|tool choice requires|tools param requires/i;
 /** What templates of models on servers of their own say of a conversation that they do not take. */
 const NOT_TEMPLATED = /jinja|raise_exception|roles must alternate|chat template/i;
+/** As many servers, so many words, with any status. */
+const ABOUT_IMAGES = /image|multi-?modal|content must be a string/i;
+const NO_IMAGES = /support|not a multi-?modal|unknown variant|must be a string|not enabled|missing data/i;
+/** About the number, size or format of those that were sent. */
+const THESE_IMAGES = /too (?:many|large)|at most [1-9]|maximum|exceed|\bvalid|format/i;
 const RETRY_DELAY = /"retryDelay": ?"(\d{1,5}(?:\.\d{1,9})?)s"/;
 const CAUSES_MAX = 5;
 const REPLY_MAX_CHARS = 300;
@@ -95,6 +100,17 @@ function refusalOf(status: number | undefined, said: string): ModelErrorCode | u
   if (mayBeInvalid && BAD_KEY.test(said)) return "bad_key";
   if (status === 413 || mayBeInvalid && CONTEXT_TOO_LONG.test(said)) return "context_too_long";
   return mayBeInvalid && NOT_TEMPLATED.test(said) ? "request_refused" : undefined;
+}
+
+/** Whether a request was refused for its images: for these, or for all that its model may be sent. */
+export function imageRefusalOf(thrown: unknown): "these" | "all" | undefined {
+  const { statusCode = 0, responseBody = "" } = thrown as ApiCallError;
+  if (statusCode < 400 || [401, 402, 403, 429].includes(statusCode)) return undefined;
+  if (ABOUT_IMAGES.test(responseBody)) {
+    return NO_IMAGES.test(responseBody) && !THESE_IMAGES.test(responseBody) ? "all" : "these";
+  }
+  // They count more than was estimated.
+  return refusalOf(statusCode, responseBody) === "context_too_long" ? "these" : undefined;
 }
 
 /** Whether the words of the provider say more than the code. A key may also lack a right, or be used in the wrong country. */

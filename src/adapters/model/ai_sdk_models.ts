@@ -1,6 +1,7 @@
 // Models by the provider packages of the AI SDK. Each package is loaded with the first call of its protocol.
 import type { AnthropicProvider } from "@ai-sdk/anthropic";
 import type { OpenAICompatibleProviderSettings } from "@ai-sdk/openai-compatible";
+import { LruMap } from "@/core/lru_map.ts";
 import { inChunks } from "@/core/page.ts";
 import { estimateTokens } from "@/core/text/tokens.ts";
 import { trimTrailing } from "@/core/text/text.ts";
@@ -15,10 +16,11 @@ import {
   type ModelTimeLimits,
   type ModelUsage,
 } from "@/ports/model.ts";
+import { estimateInput, imagesOf, withoutImages } from "@/ports/model_images.ts";
 import type { JsonBounds, Outbound, OutboundOptions } from "@/ports/outbound.ts";
-import { modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
+import { imageRefusalOf, modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
 import { callOptionsOf } from "./ai_sdk_prompt.ts";
-import { OpenAiDialects, reasonOf, ReturnedReasoning } from "./openai_dialects.ts";
+import { OpenAiDialects, reasonOf, ReturnedReasoning, SERVERS_MAX } from "./openai_dialects.ts";
 import { normalizeChat, normalizeEmbeddings } from "./openai_responses.ts";
 import { ReasoningTags } from "./reasoning_tags.ts";
 import { StepTimer } from "./step_timer.ts";
@@ -62,6 +64,8 @@ const CALL_MALFORMED = "MALFORMED_FUNCTION_CALL";
 export class AiSdkModels implements Models {
   readonly #outbound: Outbound;
   readonly #dialects = new OpenAiDialects();
+  /** Servers and models that take no images. */
+  readonly #imageless = new LruMap<string, true>(SERVERS_MAX);
 
   constructor(outbound: Outbound) {
     this.#outbound = outbound;
@@ -149,13 +153,35 @@ export class AiSdkModels implements Models {
     const { kind } = endpoint;
     const normalize: Normalize = kind === "openai" ? normalizeChat : (response) => streamWhole(kind, response);
     const settings = this.#settingsOf(endpoint, signal, stepBounds(request), normalize);
-    const options = callOptionsOf(endpoint, request, signal);
     const needsTools = request.tools?.some(({ isOptional }) => isOptional !== true) ?? false;
-    return await this.#dialects.send(serverOf(endpoint), needsTools, async (transformRequestBody) => {
-      const openai = { transformRequestBody, metadataExtractor: returned.extractor };
-      const { stream } = await (await languageModel(endpoint, settings, openai)).doStream(options);
-      return stream;
-    });
+    const send = (sent: ModelRequest): Promise<ReadableStream<StreamPart>> => {
+      const options = callOptionsOf(endpoint, sent, signal);
+      return this.#dialects.send(serverOf(endpoint), needsTools, async (transformRequestBody) => {
+        const openai = { transformRequestBody, metadataExtractor: returned.extractor };
+        const { stream } = await (await languageModel(endpoint, settings, openai)).doStream(options);
+        return stream;
+      });
+    };
+    return await this.#sendImages(serverOf(endpoint), request, send);
+  }
+
+  /** Sends a request, and again without its images where these are refused. */
+  async #sendImages<Result>(
+    server: string,
+    request: ModelRequest,
+    send: (request: ModelRequest) => Promise<Result>,
+  ): Promise<Result> {
+    const hasImages = imagesOf(request.messages).length > 0;
+    if (!hasImages || this.#imageless.get(server) === true) return await send(withoutImages(request));
+    try {
+      return await send(request);
+    } catch (thrown) {
+      const refusal = imageRefusalOf(thrown);
+      if (refusal === undefined) throw thrown;
+      const result = await send(withoutImages(request));
+      if (refusal === "all") this.#imageless.set(server, true);
+      return result;
+    }
   }
 
   #settingsOf(
@@ -317,8 +343,4 @@ function embeddingBounds(texts: number): ResponseBounds {
   const { bytesMax, depthMax, valuesMax } = EMBEDDING_BOUNDS;
   const bodyMaxBytes = perCall * bytesMax;
   return { bodyMaxBytes, json: { bytesMax: bodyMaxBytes, depthMax, valuesMax: perCall * valuesMax } };
-}
-
-function estimateInput({ messages, tools = [], responseSchema }: ModelRequest): number {
-  return estimateTokens(JSON.stringify([messages, tools, responseSchema]));
 }

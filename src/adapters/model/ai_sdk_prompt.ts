@@ -1,9 +1,11 @@
 // A request as the provider packages take it.
 import type { AnthropicProvider } from "@ai-sdk/anthropic";
-import type { ModelEndpoint, ModelMessage, ModelRequest, ModelToolCall } from "@/ports/model.ts";
+import type { ModelEndpoint, ModelImage, ModelMessage, ModelRequest, ModelToolCall } from "@/ports/model.ts";
+import { partsOf } from "@/ports/model_images.ts";
 
 type LanguageModel = ReturnType<AnthropicProvider["languageModel"]>;
 type CallOptions = Parameters<LanguageModel["doStream"]>[0];
+type UserContent = Extract<CallOptions["prompt"][number], { role: "user" }>["content"];
 type JsonSchema = Extract<NonNullable<CallOptions["responseFormat"]>, { type: "json" }>["schema"];
 
 /** What a provider is asked. */
@@ -38,7 +40,7 @@ function promptMessageOf(endpoint: ModelEndpoint, message: ModelMessage): CallOp
         ...(message.isCacheable ? { providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } } } : {}),
       };
     case "user":
-      return { role: "user", content: [{ type: "text", text: message.text }] };
+      return { role: "user", content: userContentOf(message.text, message.images) };
     case "assistant":
       return {
         role: "assistant",
@@ -67,6 +69,15 @@ function promptMessageOf(endpoint: ModelEndpoint, message: ModelMessage): CallOp
         }],
       };
   }
+}
+
+function userContentOf(text: string, images: readonly ModelImage[] = []): UserContent {
+  if (images.length === 0) return [{ type: "text", text }];
+  return partsOf(text, images).map((part) =>
+    typeof part === "string"
+      ? { type: "text", text: part }
+      : { type: "file", mediaType: part.contentType, data: { type: "data", data: part.base64 } }
+  );
 }
 
 /** What led to the calls, as the model wants it back. */

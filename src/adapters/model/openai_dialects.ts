@@ -9,7 +9,8 @@ type Adapt = (body: Body) => Body;
 /** What an error about a parameter says, and the request without it; `dropsTools`: not for requests that need them. */
 type Adaptation = { refused: RegExp; unless?: RegExp; adapt: Adapt; dropsTools?: boolean };
 
-const SERVERS_MAX = 1000;
+/** Servers, each with its models, of which something is remembered. */
+export const SERVERS_MAX = 1000;
 const ADAPTATIONS: readonly Adaptation[] = [
   // Newer models of OpenAI, also those at Azure and behind proxies: the error names what they take instead.
   {

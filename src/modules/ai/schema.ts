@@ -27,6 +27,9 @@ const ModelFields = {
   kind: ModelKind.default("chat").describe("What the model does: continue a conversation, or compute vectors of texts"),
   contextTokens: z.int().min(256).max(10_000_000).default(32_000)
     .describe("Tokens of a prompt and its response together"),
+  images: z.boolean().optional().describe(
+    "Whether it takes images; absent: as long as its provider does not refuse them",
+  ),
   inputPrice: Price.optional().describe("Price of a million tokens of input, in the currency of all budgets"),
   cachedInputPrice: Price.optional()
     .describe("Price of a million tokens of input that the provider had cached; default `inputPrice`"),

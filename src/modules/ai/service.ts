@@ -15,6 +15,7 @@ import {
   type ModelStepEnd,
   type ModelUsage,
 } from "@/ports/model.ts";
+import { estimateInput, withoutImages } from "@/ports/model_images.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AiCharge, Budgets, Reservation } from "./budgets.ts";
 import type { AiModel, Candidate, Catalog } from "./catalog.ts";
@@ -118,9 +119,8 @@ export class AiService {
     request: ModelRequest,
     signal: AbortSignal,
   ): AsyncGenerator<ModelPart, AiStepEnd> {
-    const { messages, tools, responseSchema, maxOutputTokens } = request;
-    const inputTokens = estimateTokens(JSON.stringify([messages, tools, responseSchema]));
-    const reservation = await this.#reserve(charge, candidates, inputTokens, maxOutputTokens);
+    const inputTokens = estimateInput(request);
+    const reservation = await this.#reserve(charge, candidates, inputTokens, request.maxOutputTokens);
     let use: Use | undefined;
     let output = "";
     try {
@@ -129,7 +129,8 @@ export class AiService {
         const { candidate } = attempt;
         const stopwatch = this.#startTry(candidate);
         try {
-          const parts = this.#deps.models.step(candidate.endpoint, request, { signal });
+          const asked = candidate.model.images === false ? withoutImages(request) : request;
+          const parts = this.#deps.models.step(candidate.endpoint, asked, { signal });
           const end = yield* passOn(parts, (part) => {
             if (output === "") stopwatch.firstPart();
             if (part.kind !== "reset") output += part.kind === "tool" ? part.input : part.text;

@@ -15,7 +15,7 @@ import type { RetentionService } from "@/modules/tenant/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { deleteFiles, deleteUnreferenced, type FileAttachments, HIDDEN_SEQ, roomDeletedEvent } from "./attachments.ts";
-import { fileIdOf, Thumbnails, type ThumbnailSize } from "./image/thumbnails.ts";
+import { fileIdOf, type ImageSide, Thumbnails } from "./image/thumbnails.ts";
 import { Downloads } from "./downloads.ts";
 import { presentFile } from "./presenter.ts";
 import type { FileList, StoredFile } from "./schema.ts";
@@ -81,8 +81,11 @@ export class FileService {
     throw new Fault("gone", "The content no longer exists");
   }
 
-  /** A JPEG or PNG thumbnail of a file that the caller may read; throws `validation_failed` if there can be none. */
-  thumbnail(actor: Actor, file: StoredFile, maxSide: ThumbnailSize): Promise<Uint8Array<ArrayBuffer>> {
+  /**
+   * A JPEG or PNG thumbnail of a file that the caller may read, for models always a JPEG; throws `validation_failed` if there can be
+   * none.
+   */
+  thumbnail(actor: Actor, file: StoredFile, maxSide: ImageSide): Promise<Uint8Array<ArrayBuffer>> {
     const fileExists = async (): Promise<boolean> => await this.find(actor.tenantId, file.id) !== undefined;
     return this.#thumbnails.read(chargedTo(actor), { file, maxSide, fileExists });
   }

@@ -144,3 +144,19 @@ export function gifWithMetadata(): Bytes {
     SECRET_LOCATION,
   );
 }
+
+function u32(...values: number[]): Bytes {
+  return concatBytes(...values.map((value) => [value >>> 24, value >> 16, value >> 8, value]));
+}
+
+/** A PNG of one color with the dimensions in its header, but `rows` rows. */
+export function png(width: number, height: number, rgba: number[], rows = height): Bytes {
+  const row = concatBytes([0], ...Array.from({ length: width }, () => rgba));
+  const data = deflateSync(Buffer.concat(Array.from({ length: rows }, () => row)));
+  return concatBytes(
+    [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a],
+    pngChunk("IHDR", u32(width, height), [8, 6, 0, 0, 0]),
+    pngChunk("IDAT", data),
+    pngChunk("IEND"),
+  );
+}

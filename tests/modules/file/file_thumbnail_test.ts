@@ -1,7 +1,5 @@
 // Thumbnails: content, responses, access, and the cost of hostile images.
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
-import { deflateSync } from "node:zlib";
 import { initPhoton, PhotonImage } from "@cf-wasm/photon/others";
 import { Fault } from "@/core/fault.ts";
 import { Thumbnails } from "@/modules/file/image/thumbnails.ts";
@@ -15,7 +13,7 @@ import {
   GIF,
   JPEG,
   jpegWithMetadata,
-  pngChunk,
+  png,
   pngWithMetadata,
   PROGRESSIVE_JPEG,
   webpWithMetadata,
@@ -25,21 +23,6 @@ import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fi
 
 type Bytes = Uint8Array<ArrayBuffer>;
 type ThumbnailResponse = { status: number; headers: Headers; bytes: Uint8Array };
-
-const u32 = (...values: number[]): Bytes =>
-  concatBytes(...values.map((value) => [value >>> 24, value >> 16, value >> 8, value]));
-
-/** A PNG of one color with the dimensions in its header, but `rows` rows. */
-function png(width: number, height: number, rgba: number[], rows = height): Bytes {
-  const row = concatBytes([0], ...Array.from({ length: width }, () => rgba));
-  const data = deflateSync(Buffer.concat(Array.from({ length: rows }, () => row)));
-  return concatBytes(
-    [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a],
-    pngChunk("IHDR", u32(width, height), [8, 6, 0, 0, 0]),
-    pngChunk("IDAT", data),
-    pngChunk("IEND"),
-  );
-}
 
 /** The properties of a stored image that thumbnails need. */
 const IMAGE = {

@@ -10,6 +10,7 @@ import type { Operation } from "@/core/operation.ts";
 import { type AiService, MODEL_FAILURES, type Used } from "@/modules/ai/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { ModelError, type ModelStepEnd } from "@/ports/model.ts";
+import { imagesTokens } from "@/ports/model_images.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
@@ -31,6 +32,9 @@ const ATTEMPTS_MAX = 6;
 /** Share of a model's context for what it reads at first; the rest is for tools and responses. */
 const CONTEXT_SHARE = 0.5;
 const CONTEXT_MAX_TOKENS = 32_000;
+/** The same of its images, besides. */
+const IMAGES_SHARE = 0.25;
+const IMAGES_MAX_TOKENS = 16_000;
 const QUESTION_DELETED: RunFailure = { code: "not_found", detail: "The message that asked was deleted" };
 /** What follows a text that the model did not end by itself, and why there is none if it said nothing. */
 const CUTS: Readonly<Partial<Record<ModelStepEnd["reason"], { note: string; failure: string }>>> = {
@@ -194,14 +198,16 @@ export class RunExecutor {
     toolbox: Toolbox,
   ): Promise<ModelStepRequest> {
     const { ai, identity, assembleContext, clock } = this.#deps;
-    const { contextTokens, id } = await ai.requireModel(run.tenant_id, agent.model ?? undefined);
+    const { contextTokens, id, images = true } = await ai.requireModel(run.tenant_id, agent.model ?? undefined);
     const budgetTokens = Math.floor(Math.min(CONTEXT_MAX_TOKENS, contextTokens * CONTEXT_SHARE));
     const askerIds = askersOf(run);
     const askers = await identity.findEnabled(run.tenant_id, askerIds);
     const situation = situationText(run, [...askers.values()], clock.now());
-    const context = await assembleContext({ actor, agent, run, situation, budgetTokens });
+    const imageTokens = images ? Math.floor(Math.min(IMAGES_MAX_TOKENS, contextTokens * IMAGES_SHARE)) : 0;
+    const context = await assembleContext({ actor, agent, run, situation, budgetTokens, imageTokens });
     const [askerId = chargedId(actor)] = askerIds;
-    const maxOutputTokens = Math.min(agent.max_output_tokens, Math.max(1, contextTokens - budgetTokens));
+    const readTokens = budgetTokens + imagesTokens(context);
+    const maxOutputTokens = Math.min(agent.max_output_tokens, Math.max(1, contextTokens - readTokens));
     const tools = toolbox.modelTools;
     return {
       charge: {

@@ -1,6 +1,7 @@
 // What the steps of a run say: the calls of tools among them, and the prompt of the next response.
 import { estimateTokens, truncateToTokens } from "@/core/text/tokens.ts";
 import type { ModelMessage, ModelTool, ModelToolCall } from "@/ports/model.ts";
+import { imagesTokens } from "@/ports/model_images.ts";
 import type { StepRow } from "../tables.ts";
 
 const CONTINUE = "Continue your answer exactly where it stopped, without repeating anything.";
@@ -49,7 +50,7 @@ export function promptOf(
   const texts = [...context, ...replies].map(textOf);
   let excess = [JSON.stringify(tools), ...texts].reduce(
     (sum, text) => sum + estimateTokens(text) + MESSAGE_TOKENS,
-    -maxTokens * ESTIMATE_SHARE,
+    imagesTokens(context) - maxTokens * ESTIMATE_SHARE,
   );
   const fitting = replies.map((reply) => {
     if (excess <= 0 || reply.role !== "tool") return reply;

@@ -28,7 +28,13 @@ const MIRRORED_X = new Set([2, 3, 7, 8]);
 const MIRRORED_Y = new Set([3, 4, 6, 7]);
 
 type Photon = Pick<typeof import("@cf-wasm/photon/others"), "PhotonImage" | "resize" | "SamplingFilter">;
-export type ThumbnailRequest = { bytes: Uint8Array<ArrayBuffer>; maxSide: number; timeoutMs: number };
+export type ThumbnailRequest = {
+  bytes: Uint8Array<ArrayBuffer>;
+  maxSide: number;
+  /** Whether transparent parts become white, so that the result is a JPEG. */
+  isFlat: boolean;
+  timeoutMs: number;
+};
 /** The thumbnail; `undefined` if the image cannot be decoded. */
 export type ThumbnailResult = Uint8Array<ArrayBuffer> | undefined;
 
@@ -41,14 +47,14 @@ export function renderingBytes(pixels: number, sourceBytes: number): number {
  * The upright image with sides of at most `maxSide`, as JPEG, or as PNG if it has transparency; of an animation the first
  * frame. Throws only if the decoder cannot be loaded.
  */
-export async function renderThumbnail({ bytes, maxSide, timeoutMs }: ThumbnailRequest): Promise<ThumbnailResult> {
+export async function renderThumbnail({ bytes, timeoutMs, ...target }: ThumbnailRequest): Promise<ThumbnailResult> {
   const { initPhoton, ...photon } = await import("@cf-wasm/photon/others");
   // Imported, since files of packages are outside the folders that the gateway may read.
   const { default: code } = await import("@cf-wasm/photon/photon.wasm", { with: { type: "bytes" } });
   await initPhoton({ module_or_path: await WebAssembly.compile(withMemoryCap(code, MEMORY_BYTES)) });
   if (bytes[0] === 0xff && countScans(bytes) > SCANS_MAX) return undefined;
   try {
-    return runWithTimeout(() => resizeImage(photon, bytes, maxSide), timeoutMs);
+    return runWithTimeout(() => resizeImage(photon, bytes, target), timeoutMs);
   } catch {
     // Corrupt, of an unknown format, too large for the memory limit (a trap), or too slow.
     return undefined;
@@ -58,7 +64,7 @@ export async function renderThumbnail({ bytes, maxSide, timeoutMs }: ThumbnailRe
 function resizeImage(
   { PhotonImage, resize, SamplingFilter }: Photon,
   bytes: Uint8Array,
-  maxSide: number,
+  { maxSide, isFlat }: Pick<ThumbnailRequest, "maxSide" | "isFlat">,
 ): Uint8Array<ArrayBuffer> {
   const image = PhotonImage.new_from_byteslice(bytes);
   const [width, height] = [image.get_width(), image.get_height()];
@@ -68,9 +74,22 @@ function resizeImage(
   const resized = scale === 1 ? image : resize(image, toWidth, toHeight, SamplingFilter.CatmullRom);
   const pixels = resized.get_raw_pixels();
   const upright = applyOrientation({ pixels, width: toWidth, height: toHeight }, orientationIn(bytes));
+  if (isFlat) flatten(upright.pixels);
   const result = new PhotonImage(upright.pixels, upright.width, upright.height);
   const isOpaque = upright.pixels.every((byte, at) => at % 4 < 3 || byte === 255);
   return new Uint8Array(isOpaque ? result.get_bytes_jpeg(JPEG_QUALITY) : result.get_bytes());
+}
+
+/** Puts pixels on a white ground. */
+function flatten(pixels: Uint8Array): void {
+  for (let at = 3; at < pixels.length; at += 4) {
+    const alpha = pixels[at] ?? 255;
+    if (alpha === 255) continue;
+    for (let color = at - 3; color < at; color++) {
+      pixels[color] = Math.round(((pixels[color] ?? 0) * alpha + 255 * (255 - alpha)) / 255);
+    }
+    pixels[at] = 255;
+  }
 }
 
 function countScans(jpeg: Uint8Array): number {

@@ -10,6 +10,11 @@ import { PIXELS_MAX, renderingBytes, type ThumbnailRequest, type ThumbnailResult
 export const THUMBNAIL_SIZES = [64, 160, 320, 640] as const;
 export type ThumbnailSize = (typeof THUMBNAIL_SIZES)[number];
 
+/** Of an image for models, which see no more of a larger one. */
+export const MODEL_IMAGE_SIDE = 1568;
+const SIDES = [...THUMBNAIL_SIZES, MODEL_IMAGE_SIDE] as const;
+export type ImageSide = typeof SIDES[number];
+
 const TYPES = new Set(["image/jpeg", "image/png", "image/apng", "image/gif", "image/webp"]);
 /** The decoder needs the whole content in memory. */
 const SOURCE_MAX_BYTES = 64 * 1024 * 1024;
@@ -23,20 +28,20 @@ const QUEUE_MAX = 80;
 const WORKER = new URL("./thumbnail_worker.ts", import.meta.url);
 
 type ImageFile = { id: string; contentType: string; size: number; width: number | null; height: number | null };
-type ThumbnailSource = { file: ImageFile; maxSide: ThumbnailSize; fileExists: () => Promise<boolean> };
+type ThumbnailSource = { file: ImageFile; maxSide: ImageSide; fileExists: () => Promise<boolean> };
 /** A thumbnail that is created once, in the first turn of the owners that wait for it. */
 type Creation = { owners: Set<string>; run: () => Promise<Bytes>; result: Promise<Bytes> };
 type Bytes = Uint8Array<ArrayBuffer>;
 
 /** Keys of all blobs that a file may have. */
 export function blobKeysOf(id: string, contentType: string): string[] {
-  return TYPES.has(contentType) ? [id, ...THUMBNAIL_SIZES.map((size) => keyOf(id, size))] : [id];
+  return TYPES.has(contentType) ? [id, ...SIDES.map((side) => keyOf(id, side))] : [id];
 }
 
 /** The id of the file that has a blob of this key. */
 export function fileIdOf(key: string): string {
-  const size = THUMBNAIL_SIZES.find((each) => key.endsWith(`_${each}`));
-  return size === undefined ? key : key.slice(0, -`_${size}`.length);
+  const side = SIDES.find((each) => key.endsWith(`_${each}`));
+  return side === undefined ? key : key.slice(0, -`_${side}`.length);
 }
 
 /** Why there can be no thumbnails of a file; `undefined` if there can, by its type and size. */
@@ -110,7 +115,8 @@ export class Thumbnails {
     const content = await this.#blobs.get(file.id);
     if (content === undefined) throw new Fault("gone", "The content no longer exists");
     const bytes = await new Response(content).bytes();
-    const request: ThumbnailRequest = { bytes, maxSide, timeoutMs: this.#timeouts.renderMs };
+    const isFlat = maxSide === MODEL_IMAGE_SIDE;
+    const request: ThumbnailRequest = { bytes, maxSide, isFlat, timeoutMs: this.#timeouts.renderMs };
     const workingBytes = renderingBytes((file.width ?? 0) * (file.height ?? 0), bytes.length);
     const options = { transfer: [bytes.buffer], workingBytes };
     // The worker itself applies the timeout.
@@ -124,8 +130,8 @@ export class Thumbnails {
   }
 }
 
-function keyOf(id: string, size: ThumbnailSize): string {
-  return `${id}_${size}`;
+function keyOf(id: string, side: ImageSide): string {
+  return `${id}_${side}`;
 }
 
 function noThumbnail(detail: string): Fault {

@@ -44,6 +44,7 @@ export function messageCandidate(
     canTruncate: true,
     score: null,
     reason,
+    ...message.files.length === 0 ? {} : { files: message.files },
     source: { type: "message", id: message.id, roomId: message.roomId, at: message.createdAt },
   };
 }

@@ -5,10 +5,14 @@ import type { ModelMessage } from "@/ports/model.ts";
 import type { ScopeType } from "../schema.ts";
 import type { ContextAssembler } from "./assembler.ts";
 import { ITEM_TOKENS } from "./budget.ts";
+import { type ImageFiles, withImages } from "./run_images.ts";
 import { BUDGET, type ContextItem, PREFIX_SECTIONS } from "./schema.ts";
+
+type UserMessage = Extract<ModelMessage, { role: "user" }>;
 
 /** Tokens for what separates the parts of a message. */
 const MARGIN = 16;
+const BETWEEN = "\n\n";
 const OPENING: ModelMessage = {
   role: "user",
   text: "[Background] What was said before is not part of this conversation.",
@@ -18,8 +22,8 @@ const OPENING: ModelMessage = {
  * The stable prefix as one message for prompt caching, then the conversation, the background right before its last message: so
  * what comes before stays the same from run to run, and the model responds to the last message.
  */
-export function runContext(contexts: () => ContextAssembler): AssembleContext {
-  return async ({ actor, agent, run, situation, budgetTokens }) => {
+export function runContext(contexts: () => ContextAssembler, files: ImageFiles): AssembleContext {
+  return async ({ actor, agent, run, situation, budgetTokens, imageTokens }) => {
     const input = run.input === null ? [] : [run.input];
     const ownTokens = [situation, ...input]
       .reduce((sum, text) => sum + estimateTokens(text) + ITEM_TOKENS, MARGIN);
@@ -47,7 +51,7 @@ export function runContext(contexts: () => ContextAssembler): AssembleContext {
     const prefix = items.filter(({ section }) => PREFIX_SECTIONS.has(section)).map(({ text }) => text);
     const background = items.filter((item) => !PREFIX_SECTIONS.has(item.section) && !isConversation(item));
     const asked = [
-      ...items.filter(isConversation).map(({ role, text }) => ({ role, text })),
+      ...await withImages(files, { actor, imageTokens }, items.filter(isConversation)),
       ...input.map(userMessage),
     ];
     // Some models refuse a prompt that ends with a message of their own.
@@ -75,9 +79,22 @@ function merged(messages: readonly ModelMessage[]): ModelMessage[] {
   const result: ModelMessage[] = [];
   for (const message of messages) {
     const last = result.at(-1);
-    const isSame = last?.role === message.role && last.role !== "tool" && message.role !== "tool";
-    if (isSame) result[result.length - 1] = { role: message.role, text: `${last.text}\n\n${message.text}` };
-    else result.push(message);
+    if (last?.role === "user" && message.role === "user") {
+      result[result.length - 1] = joined(last, message);
+    } else if (last?.role === message.role && last.role !== "tool" && message.role !== "tool") {
+      result[result.length - 1] = { role: message.role, text: `${last.text}${BETWEEN}${message.text}` };
+    } else result.push(message);
   }
   return result;
+}
+
+function joined(one: UserMessage, other: UserMessage): UserMessage {
+  const start = one.text.length + BETWEEN.length;
+  const moved = (other.images ?? []).map((image) => ({ ...image, at: start + image.at }));
+  const images = [...one.images ?? [], ...moved];
+  return {
+    role: "user",
+    text: `${one.text}${BETWEEN}${other.text}`,
+    ...images.length === 0 ? {} : { images },
+  };
 }

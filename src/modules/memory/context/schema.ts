@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import { JsonObject } from "@/core/json.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
-import { MessageId } from "@/modules/message/mod.ts";
+import { MessageFile, MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
 export const BUDGET = { min: 256, max: 32_000, default: 4000 } as const;
@@ -75,6 +75,10 @@ const Item = z.object({
   truncated: z.boolean().describe("Whether only the beginning of the text fits"),
   score: z.number().nullable().describe("Relevance, if it was searched for"),
   reason: z.string().describe("Why it is part of the context"),
+  files: z.array(MessageFile).optional()
+    .describe(
+      "Files of the message, which its text only names; absent without any. `file.content` has what is in them",
+    ),
   source: Source.nullable().describe("Where it is from; null for instructions and tools"),
 }).meta({ id: "ContextItem" });
 export type ContextItem = z.output<typeof Item>;
