@@ -10,6 +10,12 @@ export type Endpoint = {
   handle(context: RequestContext, params: Record<string, string>): Promise<Response>;
 };
 
+/** One that is created at its first request: all of them take as long as the modules do, and most are never asked for. */
+export function lazyEndpoint({ method, path }: Pick<Endpoint, "method" | "path">, create: () => Endpoint): Endpoint {
+  let endpoint: Endpoint | undefined;
+  return { method, path, handle: (context, params) => (endpoint ??= create()).handle(context, params) };
+}
+
 /** Default limit of JSON bodies: the longest message fits even if all characters are escaped. */
 export const BODY_MAX_BYTES = 256 * 1024;
 

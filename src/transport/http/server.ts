@@ -21,7 +21,7 @@ import type { MemoryGuard } from "../shared/memory_guard.ts";
 import { WebClient } from "../web/page.ts";
 import { type CorsRules, createCors } from "./cors.ts";
 import { docsRedirect, docsRoutes } from "./docs.ts";
-import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
+import { BODY_MAX_BYTES, type Endpoint, lazyEndpoint } from "./endpoint.ts";
 import { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { homeRoute } from "./home.ts";
 import { createHttps, type HttpsRules } from "./https.ts";
@@ -110,9 +110,17 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const forms = new Map(routes.flatMap(({ form }) => form?.below === undefined ? [] : [[form.below, form] as const]));
   const app = mount([
     ...operations.map((operation) =>
-      operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies, unreadResponses })
+      lazyEndpoint(
+        operation.http,
+        () => operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies, unreadResponses }),
+      )
     ),
-    ...routes.map((route) => routeEndpoint(route, { ...shared, limits: deps.limits, unreadResponses, lasting })),
+    ...routes.map((route) =>
+      lazyEndpoint(
+        route,
+        () => routeEndpoint(route, { ...shared, limits: deps.limits, unreadResponses, lasting }),
+      )
+    ),
     docsRedirect,
   ], meters);
 
