@@ -38,6 +38,8 @@ import {
   Reactions,
   Reactor,
 } from "./schema.ts";
+import { threadOperations } from "./thread/api.ts";
+import type { ThreadService } from "./thread/service.ts";
 import type { MessageSender } from "./sender.ts";
 import type { MessageService } from "./service.ts";
 
@@ -54,13 +56,14 @@ type Deps = {
   pins: PinService;
   readState: ReadStateService;
   scheduled: ScheduledService;
+  threads: ThreadService;
   metrics: Metrics;
   rate: Rates;
   filter: MessageFilter;
 };
 
 export function messageApi(deps: Deps): ModuleApi {
-  const { reactions, pins, readState, scheduled } = deps;
+  const { reactions, pins, readState, scheduled, threads } = deps;
   return {
     tags: {
       messages: "Messages, threads, reactions, pins and scheduled messages.",
@@ -73,6 +76,7 @@ export function messageApi(deps: Deps): ModuleApi {
       ...pinOperations(pins),
       ...readStateOperations(readState),
       ...scheduledOperations(scheduled),
+      ...threadOperations(threads),
     ],
   };
 }

@@ -3,6 +3,7 @@ import { type Kysely, sql } from "kysely";
 import { inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { mentionRows } from "./presenter.ts";
+import { ThreadStore } from "./thread/store.ts";
 import type { MessageEditRow, MessageRow, MessageTables, ReactionRow } from "./store.ts";
 
 /** Where a message is, and what it shows. */
@@ -124,4 +125,5 @@ export async function addArchivedMessages(
   if (mentions.length > 0) await tx.insertMany("mention", mentions);
   if (reactions.length > 0) await tx.insertMany("reaction", reactions);
   if (edits.length > 0) await tx.insertMany("message_edit", edits);
+  await new ThreadStore(tx.db).addParticipantsOf(messages);
 }

@@ -140,6 +140,32 @@ const senderSizes: Migration = {
   },
 };
 
+/** The threads of a principal are listed without reading those of others. */
+const threadParticipants: Migration = {
+  name: "0008_thread_participants",
+  async up(db) {
+    await sql`create table thread_participant (
+      tenant_id text not null,
+      message_id text not null,
+      principal_id text not null,
+      active_at text not null,
+      constraint thread_participant_pk primary key (message_id, principal_id)
+    )`.execute(db);
+    await sql`create index thread_participant_active on thread_participant
+      (tenant_id, principal_id, active_at, message_id)`.execute(db);
+    const part = sql`select message.tenant_id, root.id as root_id, message.id, message.sender_id, message.created_at
+      from message inner join message as root on root.id = coalesce(message.thread_id, message.id)
+      where message.thread_id is not null or message.reply_count > 0`;
+    await sql`insert into thread_participant (tenant_id, message_id, principal_id, active_at)
+      select tenant_id, root_id, principal_id, max(created_at) from (
+        select tenant_id, root_id, sender_id as principal_id, created_at from (${part}) as written
+        union all
+        select part.tenant_id, part.root_id, mention.principal_id, part.created_at from (${part}) as part
+          inner join mention on mention.message_id = part.id where mention.principal_id <> '*'
+      ) as taking_part group by tenant_id, root_id, principal_id`.execute(db);
+  },
+};
+
 /** Append only. */
 export const migrations: readonly Migration[] = [
   baseline,
@@ -149,4 +175,5 @@ export const migrations: readonly Migration[] = [
   senders,
   listFilters,
   senderSizes,
+  threadParticipants,
 ];

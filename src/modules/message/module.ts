@@ -21,6 +21,7 @@ import { ReadStateService } from "./read_state/service.ts";
 import { EXPIRE_JOB, type RetentionDeps, RetentionService } from "./retention.ts";
 import { type RunMessages, ScheduledService, SEND_JOB } from "./scheduled/service.ts";
 import { MessageSender } from "./sender.ts";
+import { ThreadService } from "./thread/service.ts";
 import { MessageSearchable } from "./searchable.ts";
 import { MessageService } from "./service.ts";
 import { type EraseDerived, MessageTombstones } from "./tombstone.ts";
@@ -80,6 +81,7 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
   const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents });
   const reactions = new ReactionService({ store, clock, cursors, roomAccess, people });
   const pins = new PinService({ store, clock, roomAccess, people });
+  const threads = new ThreadService({ store, cursors, roomAccess, people, messages });
   const readState = new ReadStateService({ store, clock, roomAccess, notifications, unreads });
 
   return {
@@ -87,7 +89,7 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
     migrations,
     erases: messageErasure(tombstones, scheduled),
     search: new MessageSearchable({ store, present: (actor, rows) => messages.present(actor, rows) }),
-    ...messageApi({ sender, messages, reactions, pins, readState, scheduled, rate, metrics, filter }),
+    ...messageApi({ sender, messages, reactions, pins, readState, scheduled, threads, rate, metrics, filter }),
     resourceScopes: { scheduled_message: "message.read" },
     notificationKinds: {
       mention: "mentions",

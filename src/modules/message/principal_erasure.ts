@@ -31,6 +31,7 @@ export const messageErasure = (
   message_edit: { key: ["message_id", "version"], renames: ["editor_id"], keeps: { text: WRITTEN } },
   mention: { key: ["room_id", "principal_id", "seq"], deletes: ["principal_id"] },
   reaction: { key: ["message_id", "key", "principal_id"], renames: ["principal_id"] },
+  thread_participant: { key: ["message_id", "principal_id"], deletes: ["principal_id"] },
   scheduled_message: {
     key: ["id"],
     deletes: ["sender_id"],

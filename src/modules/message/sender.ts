@@ -19,6 +19,7 @@ import { notifyJob } from "./notifier.ts";
 import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
 import type { Mentions, Message, MessageSend } from "./schema.ts";
 import { reserveSeqs } from "./seq_reservation.ts";
+import { ThreadStore } from "./thread/store.ts";
 import { type MessageRow, MessageStore, type MessageTables, type ThreadCount } from "./store.ts";
 
 /** A message to send, now or later. */
@@ -239,10 +240,10 @@ export class MessageSender {
     ]);
     if (hasReplies) {
       const counts = await messages.recountThreads(rows);
+      await new ThreadStore(tx.db).addParticipantsOf(rows);
       await tx.append(numbered.map((one) => createdEvent(one, counts.get(one.row.id))));
     }
-    for (const { row, draft } of numbered) {
-      const { fileIds } = draft.item.input;
+    for (const { row, draft: { item: { input: { fileIds } } } } of numbered) {
       if (fileIds === undefined) continue;
       const target = { tenantId: row.tenant_id, owner: fileOwner(row.id), roomId: row.room_id, seq: row.seq };
       await this.#deps.files.attach(tx, target, fileIds);

@@ -30,6 +30,7 @@ import {
   type MessageVersion,
 } from "./schema.ts";
 import type { MessageTombstones } from "./tombstone.ts";
+import { ThreadStore } from "./thread/store.ts";
 import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables, type SeqRange } from "./store.ts";
 
 const PURGE_BATCH = 500;
@@ -196,6 +197,7 @@ export class MessageService {
       if (mentions !== undefined) {
         await messages.removeMentions(actor.tenantId, id);
         await messages.addMentions(mentionRows(row, mentions));
+        await new ThreadStore(tx.db).addParticipants(actor.tenantId, [id]);
         const job = mentionJob(actor, row, previousMentions, mentions);
         if (job !== undefined) await tx.enqueue(job);
       }

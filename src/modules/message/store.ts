@@ -71,11 +71,21 @@ export type ReactionRow = {
 /** The reply count of a thread's root message after a reply. */
 export type ThreadCount = { replyCount: number; lastReplyAt: string };
 
+/** Who takes part in a thread: wrote or is mentioned in the root or a reply. `message_id` is the root. */
+type ThreadParticipantRow = {
+  tenant_id: string;
+  message_id: string;
+  principal_id: string;
+  /** When the newest message was sent that the principal wrote or is mentioned in. */
+  active_at: string;
+};
+
 export type MessageTables = RoomTables & FileTables & {
   message: MessageRow;
   mention: MentionRow;
   message_edit: MessageEditRow;
   reaction: ReactionRow;
+  thread_participant: ThreadParticipantRow;
 };
 
 /** Pins of a room. */
@@ -360,13 +370,16 @@ export class MessageStore {
   /** Deletes some of what messages may have any number of; returns whether there may be more. */
   async removeDependents(tenantId: string, ids: readonly string[]): Promise<boolean> {
     const ofThese = sql<SqlBool>`${tenantIsUnindexed(tenantId)} and ${inList(this.#db, "message_id", ids)}`;
-    return await deleteSome(this.#db, "reaction", ofThese) || await deleteSome(this.#db, "message_edit", ofThese);
+    for (const table of ["reaction", "message_edit", "thread_participant"]) {
+      if (await deleteSome(this.#db, table, ofThese)) return true;
+    }
+    return false;
   }
 
   /** Deletes messages with their dependents; returns the number of deleted messages. */
   async remove(tenantId: string, ids: readonly string[]): Promise<number> {
     if (ids.length === 0) return 0;
-    for (const table of ["mention", "message_edit", "reaction"] as const) {
+    for (const table of ["mention", "message_edit", "reaction", "thread_participant"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where(inList(this.#db, "message_id", ids))
         .execute();
     }

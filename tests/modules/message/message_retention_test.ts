@@ -25,7 +25,10 @@ async function runMaintenance(gateway: Harness): Promise<void> {
 }
 
 /** Ids of the messages that have rows in a table. */
-async function messageIdsIn(gateway: Harness, table: "mention" | "reaction" | "message_edit"): Promise<string[]> {
+async function messageIdsIn(
+  gateway: Harness,
+  table: "mention" | "reaction" | "message_edit" | "thread_participant",
+): Promise<string[]> {
   const rows = await gateway.app.store.db.selectFrom(table).select("message_id").execute();
   return rows.map((row) => row.message_id);
 }
@@ -103,6 +106,7 @@ testOnEngines("messages older than the retention period are deleted with their d
   assert.deepEqual(await messageIdsIn(gateway, "mention"), [kept.id]);
   assert.deepEqual(await messageIdsIn(gateway, "reaction"), [kept.id]);
   assert.deepEqual(await messageIdsIn(gateway, "message_edit"), []);
+  assert.deepEqual(await messageIdsIn(gateway, "thread_participant"), []);
   const links = await gateway.app.store.db.selectFrom("file_link").select("room_id").execute();
   assert.deepEqual(links.map((row) => row.room_id), [elsewhere]);
   assertProblem(await alice.get(`${FILES}/${own}`), 404, "not_found");

@@ -361,6 +361,7 @@ testOnEngines("what a room may have any number of is purged in parts", async (en
   const rowsOf: Record<string, (n: number) => object> = {
     reaction: (n) => ({ tenant_id, message_id: message.id, key: "x", principal_id: `p${n}`, created_at: at }),
     message_edit: (n) => ({ tenant_id, message_id: message.id, version: n, text: "zero", editor_id: id, at }),
+    thread_participant: (n) => ({ tenant_id, message_id: message.id, principal_id: `p${n}`, active_at: at }),
     ban: (n) => ({ tenant_id, room_id: roomId, principal_id: `p${n}`, reason: null, created_by: id, created_at: at }),
     transfer_import_history: (n) => ({ tenant_id, container: roomId, name: `part ${n}` }),
     meeting_segment: (n) => ({

@@ -272,6 +272,7 @@ Deno.test("lines and items that do not fit are left out and reported, the others
     assert.equal(page.items[2].threadId, page.items[1].id);
     assert.equal(page.items[1].replyCount, 1);
     assert.deepEqual(page.items[2].mentions.principalIds, ["mattermost:ann"]);
+    assert.equal((await ann.get("/v1/threads")).body.items[0].root.id, page.items[1].id);
   });
 });
 
