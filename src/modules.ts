@@ -277,6 +277,7 @@ function addAgents(
 ) {
   const { ai, complete } = add(aiModule(platform, {
     identity,
+    files: file.files,
     roomAccess,
     operator: config.ai,
     allowHosts: config.settings.SVC_AI_ALLOW_HOSTS,

@@ -138,7 +138,7 @@ function modelOperations({ ai, completions }: Deps): Operation[] {
       name: "completion.create",
       summary: "Get a response of an AI model",
       description: "The same as a stream: `completion.stream`. What it costs is charged to the caller, " +
-        "or to the owner of the calling agent.",
+        "or to the owner of the calling agent. Images need the scope `file.read`.",
       access: { scope: "ai.write", tenant: "member" },
       http: { method: "POST", path: `${AI_PATH}/completions`, status: 200, bodyMaxBytes: COMPLETION_MAX_BYTES },
       callsOut: true,

@@ -3,6 +3,7 @@ import { type Actor, chargedId, chargedTo } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { Places } from "@/core/limit/slots.ts";
 import { ModelError, type ModelPart, type ModelToolCall } from "@/ports/model.ts";
+import { type ImageFiles, withImages } from "./completion_images.ts";
 import type { Completion, CompletionCreate } from "./schema.ts";
 import { type AiService, type AiStepEnd, MODEL_FAILURES } from "./service.ts";
 
@@ -18,11 +19,13 @@ export type Complete = (
 
 export class CompletionService {
   readonly #ai: AiService;
+  readonly #files: ImageFiles;
   readonly #draining = new AbortController();
   readonly #places = new Places("completions", RUNNING);
 
-  constructor(ai: AiService) {
+  constructor(ai: AiService, files: ImageFiles) {
     this.#ai = ai;
+    this.#files = files;
   }
 
   /** The whole response. */
@@ -51,7 +54,8 @@ export class CompletionService {
     using _place = this.#places.enter(chargedTo(actor));
     const all = signal === undefined ? this.#draining.signal : AbortSignal.any([this.#draining.signal, signal]);
     try {
-      return yield* this.#ai.step(charge, input, all);
+      const messages = await withImages(this.#files, actor, input.messages);
+      return yield* this.#ai.step(charge, { ...input, messages }, all);
     } catch (thrown) {
       throw thrown instanceof ModelError ? faultOf(thrown) : thrown;
     }

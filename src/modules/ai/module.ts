@@ -12,6 +12,7 @@ import { BudgetService } from "./budget_service.ts";
 import { BudgetStore } from "./budget_store.ts";
 import { Budgets, type TokenLimits } from "./budgets.ts";
 import { Catalog, keyContext } from "./catalog.ts";
+import type { ImageFiles } from "./completion_images.ts";
 import { type Complete, CompletionService } from "./completion_service.ts";
 import { migrations } from "./migrations.ts";
 import { erases } from "./principal_erasure.ts";
@@ -24,6 +25,7 @@ const USAGE_DAYS = 400;
 
 type Deps = {
   identity: IdentityService;
+  files: ImageFiles;
   /** The operator's provider of models. */
   operator: OperatorProvider | undefined;
   /** Private hosts that tenants may use as providers. */
@@ -40,13 +42,13 @@ export type AiModule = Module & { ai: AiService; complete: Complete };
 
 export function aiModule(
   { store, clock, models, outbound, metrics }: Platform,
-  { identity, roomAccess, operator, allowHosts, limits, onModelsChanged, secrets }: Deps,
+  { identity, files, roomAccess, operator, allowHosts, limits, onModelsChanged, secrets }: Deps,
 ): AiModule {
   const encryptor = new Encryptor(secrets, "ai provider");
   const catalog = new Catalog({ store, encryptor, operator, allowHosts });
   const budgets = new Budgets({ store, clock, limits });
   const ai = new AiService({ store, clock, models, metrics, catalog, budgets });
-  const completions = new CompletionService(ai);
+  const completions = new CompletionService(ai, files);
   return {
     name: "ai",
     migrations,

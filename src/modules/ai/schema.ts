@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { BaseVersion } from "@/core/patch.ts";
+import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -100,7 +101,13 @@ const Text = z.string().max(400_000).describe("Text of the message");
 const roleOf = <Name extends string>(name: Name) => z.literal(name).describe("Role of the author");
 const CompletionMessage = z.discriminatedUnion("role", [
   z.strictObject({ role: roleOf("system"), text: Text }).meta({ id: "AiSystemMessage" }),
-  z.strictObject({ role: roleOf("user"), text: Text }).meta({ id: "AiUserMessage" }),
+  z.strictObject({
+    role: roleOf("user"),
+    text: Text,
+    fileIds: FileIds.optional().describe(
+      "Images that the model sees after the text, of files that the caller may read",
+    ),
+  }).meta({ id: "AiUserMessage" }),
   z.strictObject({
     role: roleOf("assistant"),
     text: Text,

@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { completionRoute } from "@/modules/ai/completion_route.ts";
 import type { CompletionService } from "@/modules/ai/completion_service.ts";
-import { type Caller, type Harness, openGateway } from "../../harness.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway } from "../../harness.ts";
 import { ScriptedModels } from "../../scripted_models.ts";
 import { until } from "../../wait.ts";
-import { ok } from "../fixtures.ts";
+import { createCallers, ok } from "../fixtures.ts";
+import { upload } from "../file/file_harness.ts";
+import { JPEG } from "../file/file_images.ts";
 
 const AI = "/v1/collaboration/ai";
 const SETTINGS = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small input=1 output=2" };
@@ -30,6 +32,30 @@ Deno.test("completion.create returns text, calls of tools, usage and cost", asyn
   });
   assert.equal(models.calls[0]?.request.maxOutputTokens, 50);
   assert.equal(models.calls[0]?.request.tools?.[0]?.name, "weather");
+});
+
+Deno.test("completion.create shows the model images that the caller may read, and refuses other files", async () => {
+  const models = new ScriptedModels();
+  await using gateway = await openGateway(SETTINGS, { models });
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const image = ok(await upload(gateway, alice, { name: "photo" }, JPEG)).id;
+  const text = ok(await upload(gateway, alice, { name: "notes" }, "Nothing")).id;
+  const ask = (who: Caller, ...fileIds: string[]): Promise<ApiResponse> =>
+    who.post(`${AI}/completions`, { messages: [{ role: "user", text: "What is it?", fileIds }] });
+  ok(await ask(alice, image));
+  const [asked] = models.calls[0]?.request.messages ?? [];
+  assert.ok(asked?.role === "user");
+  assert.partialDeepStrictEqual(asked.images, [{ at: 11, name: "photo", contentType: "image/jpeg", width: 24 }]);
+  const weak = await gateway.as("alice", { scope: "ai.write" });
+  for (const [who, id] of [[alice, text], [alice, "missing"], [bob, image], [weak, image]] as const) {
+    const { status, body } = await ask(who, id);
+    assert.deepEqual([status, body.errors[0].pointer, body.errors[0].code], [
+      422,
+      "/messages/0/fileIds/0",
+      "not_found",
+    ]);
+  }
+  assert.equal(models.calls.length, 1);
 });
 
 Deno.test("completion.create fails by code, and never with a provider's words", async () => {
