@@ -9,6 +9,7 @@ import { type IdentityService, type PrincipalRow, resolvePrincipalId } from "@/m
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { isMuted, type RoomAccess, type RoomGrant } from "./room_access.ts";
+import { redactJoining } from "./former_member.ts";
 import { newRoomData, profileFields } from "./presenter.ts";
 import { ReadReceiptStore } from "./read_receipt_store.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
@@ -256,7 +257,7 @@ export class RoomMembers {
       owners = (await rooms.agentMembers(tenantId, id, owners)).filter((agentId) => !removed.has(agentId));
       for (const agentId of owners) removed.add(agentId);
     }
-    await rooms.removeMembers(tenantId, id, [...removed]);
+    const former = await rooms.removeMembers(tenantId, id, [...removed]);
     // A direct room belongs to a fixed set of members; without the key, they can create another one.
     if (kind === "direct") await rooms.update(tenantId, id, { direct_key: null });
     let memberCount = await rooms.recountMembers(tenantId, id) + removed.size;
@@ -285,6 +286,7 @@ export class RoomMembers {
         { ...left, stream: principalStream(removedId) },
       ];
     }));
+    await redactJoining(tx, former);
   }
 
   /** Throws if the principal is the only effective owner: disabled owners and agents do not count. */

@@ -106,7 +106,7 @@ function presentSharedRoom(row: RoomRow, epoch: string): SharedRoom {
 }
 
 type BriefRoom = Shortened<SharedRoom, (typeof LONG_FIELDS)[number]>;
-type NewRoomData = { room: BriefRoom["value"]; omitted: BriefRoom["omitted"] };
+export type NewRoomData = { room: BriefRoom["value"]; omitted: BriefRoom["omitted"] };
 
 /** The room in `room.created` and `member.joined`. */
 export function newRoomData(row: RoomRow, epoch: string): NewRoomData {

@@ -322,7 +322,7 @@ export const ROOM_EVENTS: readonly EventType[] = eventTypes("room.read", [
   {
     type: "member.joined",
     streams: ["room", "principal"],
-    summary: "A member was added (principal: with the room and the position to read from)",
+    summary: "A member was added (principal: with the room, while it is a member, and the position to read from)",
     data: memberData.extend({
       kind: PrincipalKind.optional(),
       handle: z.string().nullable().optional(),

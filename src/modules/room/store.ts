@@ -333,9 +333,9 @@ export class RoomStore {
       .where("room_id", "=", roomId).where("principal_id", "=", principalId).execute();
   }
 
-  async removeMembers(tenantId: string, roomId: string, principalIds: readonly string[]): Promise<void> {
-    await this.#db.deleteFrom("member").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
-      .where("principal_id", "in", principalIds).execute();
+  removeMembers(tenantId: string, roomId: string, principalIds: readonly string[]): Promise<MemberRow[]> {
+    return this.#db.deleteFrom("member").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("principal_id", "in", principalIds).returningAll().execute();
   }
 
   /** Ids of the members that are agents of these principals. */

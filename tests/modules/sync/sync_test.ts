@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../../harness.ts";
+import { testOnEngines } from "../../engines.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
 import { pause, until } from "../../wait.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
@@ -141,6 +142,33 @@ Deno.test("a member removed while waiting is notified, and receives nothing of t
   assert.deepEqual(back.rooms.map((room: Any) => room.id), [roomId]);
   assert.deepEqual(texts(back), []);
 });
+
+testOnEngines(
+  "members removed while they were away learn nothing of the room by an old position",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    const bot = await createCaller(gateway, "bot", { kind: "agent", owner: "bob" });
+    const cursors = [(await start(bob)).cursor, (await start(bot)).cursor];
+    const { id } = ok(
+      await alice.post("/v1/rooms", { name: "Hush", topic: "Hush", description: "Hush", memberIds: ["bob"] }),
+    );
+    gateway.clock.advance(90_000);
+    ok(await alice.put(`/v1/rooms/${id}/members/bot`, {}));
+    gateway.clock.advance(90_000);
+    ok(await alice.delete(`/v1/rooms/${id}/members/bob`));
+    for (const [at, caller] of [bob, bot].entries()) {
+      const { events } = ok(await since(caller, cursors[at]));
+      assert.deepEqual(events.map(({ type }: Any) => type).filter((type: string) => type.startsWith("member.")), [
+        "member.joined",
+        "member.left",
+      ]);
+      assert.ok(!JSON.stringify(events).includes("Hush"), JSON.stringify(events));
+    }
+    ok(await alice.put(`/v1/rooms/${id}/members/bob`, {}));
+    assert.equal(ok(await since(bob, cursors[0])).events.at(-2).data.room.name, "Hush");
+  },
+);
 
 Deno.test("an agent's sync ends where its owner's rights end", async () => {
   await using gateway = await openGateway();
