@@ -293,7 +293,7 @@ Deno.test("a path of many malformed escapes is decoded once", async () => {
   };
   Object.assign(globalThis, { decodeURI: counted(decodeURI), decodeURIComponent: counted(decodeURIComponent) });
   try {
-    const { code, status } = await problemOf(await call(`/v1/rooms/${"%FFa".repeat(14_500)}`));
+    const { code, status } = await problemOf(await call(`/v1/rooms/${"%FFa".repeat(1000)}`));
     assert.deepEqual([status, code, calls], [404, "route_not_found", 1]);
   } finally {
     Object.assign(globalThis, own);
@@ -334,6 +334,7 @@ Deno.test("a list header longer than 1,024 characters is rejected by name", asyn
   const { body: room } = await alice.post("/v1/rooms", { name: "Room" });
   const cases: [string, () => Promise<{ status: number; body: { detail: string } }>][] = [
     ["Accept", () => alice.get("/v1/rooms", { Accept: LONG })],
+    ["Accept", () => alice.get("/", { Accept: LONG })],
     ["If-None-Match", () => alice.get(`/v1/rooms/${room.id}`, { "If-None-Match": LONG })],
     ["Accept-Encoding", () => alice.get("/openapi.json", { "Accept-Encoding": LONG })],
     ["If-None-Match", () => alice.get("/openapi.json", { "If-None-Match": LONG })],
@@ -346,6 +347,13 @@ Deno.test("a list header longer than 1,024 characters is rejected by name", asyn
     const { status, body } = await send();
     assert.deepEqual([status, body.detail], [400, `${name} has ${LONG.length} characters; expected at most 1024`]);
   }
+});
+
+Deno.test("a path longer than 4,096 characters is not routed", async () => {
+  const { call } = createSampleGateway();
+  const detailOf = async (path: string): Promise<string | undefined> => (await problemOf(await call(path))).detail;
+  assert.match(await detailOf(`/v1/${"a/".repeat(2045)}ab`) ?? "", /see \/docs/);
+  assert.match(await detailOf(`/v1/${"a/".repeat(2045)}abc`) ?? "", /the path is longer than 4096 characters/);
 });
 
 Deno.test("only the end of a long X-Forwarded-For is read", () => {

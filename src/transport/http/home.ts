@@ -1,4 +1,5 @@
 // `/`: the client for browsers; other clients get the entry points.
+import { readListHeader } from "@/core/http/request.ts";
 import type { Route } from "@/core/http/route.ts";
 import { parseAcceptHeader } from "../shared/static_asset.ts";
 
@@ -37,7 +38,7 @@ export function homeRoute(
       },
     },
     async handle(request) {
-      return parseAcceptHeader(request.headers.get("Accept") ?? "").get("text/html") === true
+      return parseAcceptHeader(readListHeader(request.headers, "Accept") ?? "").get("text/html") === true
         ? await respondWithPage(request)
         : Response.json(index, { headers: { Vary: "Accept" } });
     },

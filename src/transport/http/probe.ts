@@ -20,11 +20,14 @@ type ProbeDeps = {
 const TAG = "operation";
 /** Rate of each address: a scrape takes milliseconds. */
 const METRICS_RATE: Rate = { perSecond: 2, burst: 20 };
+/** How long a check of readiness counts. Each writes, and anybody may ask for it. */
+const READINESS_MS = 100;
 
 /** `/health`, `/metrics` and `/v1/collaboration/ready`. */
 export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }: ProbeDeps): Route[] {
   const respondWithMetrics = createMetricsResponder(deps);
-  let running: Promise<Readiness> | undefined;
+  let readiness: Promise<Readiness> | undefined;
+  let isFreshUntil = Infinity;
   return [{
     name: "health.get",
     summary: "Check liveness",
@@ -72,8 +75,11 @@ export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }
       },
     },
     async handle() {
-      // Public, and each check writes: concurrent requests share one.
-      const { ready, checks } = await (running ??= checkReadiness().finally(() => running = undefined));
+      if (readiness === undefined || performance.now() >= isFreshUntil) {
+        isFreshUntil = Infinity;
+        readiness = checkReadiness().finally(() => isFreshUntil = performance.now() + READINESS_MS);
+      }
+      const { ready, checks } = await readiness;
       return Response.json({ ready, checks }, { status: ready ? 200 : 503 });
     },
   }];
