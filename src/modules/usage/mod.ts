@@ -1,6 +1,6 @@
 // Usage of the limits by a caller and its tenant, so that clients can warn before a limit is reached.
 import { z } from "@zod/zod";
-import { type Actor, isGuest } from "@/core/actor.ts";
+import { type Actor, isAdmin } from "@/core/actor.ts";
 import type { Module } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import type { Platform } from "@/ports/platform.ts";
@@ -20,7 +20,9 @@ const Usage = z.object({
   member: Shares.describe(
     "Usage of the caller and its agents, or for an agent, of its owner and all the owner's agents",
   ),
-  tenant: Shares.nullable().describe("Usage of the whole tenant; null for guests"),
+  tenant: Shares.nullable().describe(
+    "Usage of the whole tenant; null for all but admins, since it says how much others write",
+  ),
 }).meta({ id: "Usage" });
 
 type UsageShare = { bytes: number; limit: number | null };
@@ -42,7 +44,7 @@ export function usageModule({ writeBudget }: Platform, { stored }: Deps): Module
         async run({ actor }) {
           const [now, today] = [await stored(actor), await writeBudget.usageOf(actor)];
           const sharesOf = (who: "member" | "tenant") => ({ stored: now[who], writtenToday: roundBytes(today[who]) });
-          return { member: sharesOf("member"), tenant: isGuest(actor) ? null : sharesOf("tenant") };
+          return { member: sharesOf("member"), tenant: isAdmin(actor) ? sharesOf("tenant") : null };
         },
       }),
     ],
