@@ -1,5 +1,6 @@
 // The event log of both engines: reading streams, and trimming them from their old end.
 import { type Kysely, sql } from "kysely";
+import { nextSlice } from "@/core/caller.ts";
 import { iso } from "@/core/time/clock.ts";
 import type { StoredEvent, StreamPosition } from "@/core/event/event.ts";
 import { newSecret } from "@/core/id.ts";
@@ -89,6 +90,7 @@ export class SqlEventLog implements EventLog {
       });
       if (deleted === 0) return dropped;
       dropped += deleted;
+      await nextSlice();
     }
   }
 }

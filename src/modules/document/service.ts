@@ -1,6 +1,6 @@
 // Creates, imports, lists, reads, deletes and restores documents.
 import { isGuest } from "@/core/actor.ts";
-import { runInSlices } from "@/core/caller.ts";
+import { nextSlice, runInSlices } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { defineSignal } from "@/core/event/event.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
@@ -212,6 +212,7 @@ export class DocumentService {
         await this.#purge(tx, tenantId, found);
         return found;
       });
+      await nextSlice();
     }
   }
 

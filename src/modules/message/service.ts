@@ -1,7 +1,7 @@
 // Messages after sending: listed, read, edited with history, and deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
 import { withHops } from "@/core/agent_hops.ts";
-import { createYielder } from "@/core/caller.ts";
+import { createYielder, nextSlice } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
@@ -33,7 +33,8 @@ import type { MessageTombstones } from "./tombstone.ts";
 import { ThreadStore } from "./thread/store.ts";
 import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables, type SeqRange } from "./store.ts";
 
-const PURGE_BATCH = 500;
+/** Others wait for the commit of so many, which may be long. */
+const PURGE_BATCH = 200;
 /** Positions that are read at once for few messages: on SQLite in some milliseconds, on PostgreSQL in few round trips. */
 const STEP_POSITIONS = { sqlite: 5000, postgres: 50_000 };
 const THREAD_MAX = 200;
@@ -244,6 +245,7 @@ export class MessageService {
         const ids = (await messages.oldest(tenantId, roomId, PURGE_BATCH)).map(({ id }) => id);
         return await messages.removeDependents(tenantId, ids) || await messages.remove(tenantId, ids) > 0;
       });
+      await nextSlice();
     }
   }
 

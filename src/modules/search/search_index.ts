@@ -1,5 +1,5 @@
 // The search index for other modules: they put entries in the transaction that changes the resource.
-import { nextTick } from "@/core/time/clock.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { normalizeText } from "@/core/text/normalize.ts";
 import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
 import {
@@ -113,7 +113,7 @@ export class SearchIndex {
         await this.#follower?.remove(tx, tenantId, rows);
         return rows.length;
       });
-      while (await this.merge()) await nextTick();
+      do await nextSlice(); while (await this.merge());
     } while (removed > 0);
   }
 }

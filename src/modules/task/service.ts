@@ -1,5 +1,6 @@
 // Creates, lists, reads, updates, deletes and restores tasks.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
@@ -273,6 +274,7 @@ export class TaskService {
         if (found.length === 0) await tasks.removeRoom(tenantId, roomId);
         return found;
       });
+      await nextSlice();
     }
   }
 
