@@ -6,6 +6,7 @@ import { mintToken } from "@/token.ts";
 import { GatewayProcess } from "./e2e/target.ts";
 import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
+import { createTemporaryFolder } from "./temporary_folder.ts";
 import { eventually, pause, until } from "./wait.ts";
 
 /** A signal that follows another one sooner is its echo, by a wide margin. */
@@ -52,19 +53,15 @@ Deno.test("token signs what the gateway would take, and names the flag of what i
 });
 
 Deno.test(".env counts as other systems' editors write it", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-env-" });
-  try {
-    await Deno.writeTextFile(`${folder}/.env`, `\uFEFFSVC_JWT_ISSUER=here\r\nSVC_JWT_AUDIENCE="there"\r\n`);
-    const { stdout } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN, "token", "--sub", "alice"],
-      env: { SVC_JWT_SECRET: SECRET },
-      cwd: folder,
-    }).output();
-    const { iss, aud } = decodeJwt(new TextDecoder().decode(stdout).trim());
-    assert.deepEqual({ iss, aud }, { iss: "here", aud: "there" });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createTemporaryFolder();
+  await Deno.writeTextFile(`${folder.path}/.env`, `\uFEFFSVC_JWT_ISSUER=here\r\nSVC_JWT_AUDIENCE="there"\r\n`);
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN, "token", "--sub", "alice"],
+    env: { SVC_JWT_SECRET: SECRET },
+    cwd: folder.path,
+  }).output();
+  const { iss, aud } = decodeJwt(new TextDecoder().decode(stdout).trim());
+  assert.deepEqual({ iss, aud }, { iss: "here", aud: "there" });
 });
 
 Deno.test("a start on a port in use is refused by the names of the variables", async () => {

@@ -5,6 +5,7 @@ import { newId, newSecret } from "@/core/id.ts";
 import { limitsOf } from "@/config/limits.ts";
 import { openGateway, SECRET } from "./harness.ts";
 import { captureLog } from "./log_capture.ts";
+import { createTemporaryFolder } from "./temporary_folder.ts";
 import { createHubHarness, offsetsOn, TEST_LIMITS } from "./transport/ws_harness.ts";
 import { until } from "./wait.ts";
 
@@ -244,30 +245,25 @@ Deno.test("SVC_LIMIT_BODY_BYTES is the length of a body at most", async () => {
 });
 
 Deno.test("the stored development secret is created once, and a truncated one is not used", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-config-" });
-  const open = () => read({ SVC_JWT_SECRET: "", SVC_DATA_DIR: folder }).jwtSecret;
-  try {
-    const secret = open();
-    assert.equal(secret.length, 64);
-    assert.deepEqual(open(), secret);
-    assert.equal((Deno.statSync(`${folder}/jwt_secret`).mode ?? 0) & 0o777, 0o600);
-    for (const rest of ["", "abc"]) {
-      Deno.writeTextFileSync(`${folder}/jwt_secret`, rest);
-      assert.throws(open, (error) => error instanceof ConfigError && error.message.includes("jwt_secret"));
-    }
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+  await using folder = await createTemporaryFolder();
+  const open = () => read({ SVC_JWT_SECRET: "", SVC_DATA_DIR: folder.path }).jwtSecret;
+  const secret = open();
+  assert.equal(secret.length, 64);
+  assert.deepEqual(open(), secret);
+  assert.equal((Deno.statSync(`${folder.path}/jwt_secret`).mode ?? 0) & 0o777, 0o600);
+  for (const rest of ["", "abc"]) {
+    Deno.writeTextFileSync(`${folder.path}/jwt_secret`, rest);
+    assert.throws(open, (error) => error instanceof ConfigError && error.message.includes("jwt_secret"));
   }
 });
 
 Deno.test("a development secret that cannot be stored is refused by the name of the directory's variable", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    await Deno.symlink(`${folder}/nowhere/deeper`, `${folder}/data`);
-    assert.match(refusal({ SVC_JWT_SECRET: "", SVC_DATA_DIR: `${folder}/data` }), /^SVC_DATA_DIR: .*SVC_JWT_SECRET$/);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createTemporaryFolder();
+  await Deno.symlink(`${folder.path}/nowhere/deeper`, `${folder.path}/data`);
+  assert.match(
+    refusal({ SVC_JWT_SECRET: "", SVC_DATA_DIR: `${folder.path}/data` }),
+    /^SVC_DATA_DIR: .*SVC_JWT_SECRET$/,
+  );
 });
 
 Deno.test("a frame that asks for as many channels as a connection may have fits into a frame", () => {

@@ -7,6 +7,7 @@ import { s3Settings } from "./conformance/s3.ts";
 import { testOnPostgres } from "./engines.ts";
 import { openGateway } from "./harness.ts";
 import { captureLog } from "./log_capture.ts";
+import { createTemporaryFolder } from "./temporary_folder.ts";
 import { eventually } from "./wait.ts";
 
 Deno.test("a start with a data directory that cannot be written is refused, one that does not exist yet is not", async () => {
@@ -24,25 +25,21 @@ Deno.test("a start with a data directory that cannot be written is refused, one 
 });
 
 Deno.test("a start is refused at once with a database below a file, or one that another gateway has open", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const taken = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
-    await using _first = await openGateway(taken);
-    await assert.rejects(
-      openGateway(taken),
-      /^Error: SVC_DATABASE_URL: another gateway is using .*gateway\.db; stop it first/,
-    );
-    await assert.rejects(
-      restore(taken.SVC_DATABASE_URL, undefined, systemClock),
-      /^Error: SVC_DATABASE_URL: another gateway is using .*gateway\.db; stop it first/,
-    );
-    await assert.rejects(
-      openGateway({ ...taken, SVC_DATABASE_URL: `sqlite:${folder}/gateway.db/below.db` }),
-      /^Error: SVC_DATABASE_URL: the database cannot be used$/,
-    );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createTemporaryFolder();
+  const taken = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, SVC_DATA_DIR: folder.path };
+  await using _first = await openGateway(taken);
+  await assert.rejects(
+    openGateway(taken),
+    /^Error: SVC_DATABASE_URL: another gateway is using .*gateway\.db; stop it first/,
+  );
+  await assert.rejects(
+    restore(taken.SVC_DATABASE_URL, undefined, systemClock),
+    /^Error: SVC_DATABASE_URL: another gateway is using .*gateway\.db; stop it first/,
+  );
+  await assert.rejects(
+    openGateway({ ...taken, SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db/below.db` }),
+    /^Error: SVC_DATABASE_URL: the database cannot be used$/,
+  );
 });
 
 Deno.test("a start is refused at once where sslmode requires TLS of a PostgreSQL without it", async () => {
@@ -55,18 +52,14 @@ Deno.test("a start is refused at once where sslmode requires TLS of a PostgreSQL
 });
 
 Deno.test("PostgreSQL is reached at a Unix socket", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const fields = ["SFATAL", "C28000", "Mreached at its socket", "", ""].join("\0");
-    const reply = `E\0\0\0${String.fromCharCode(fields.length + 4)}${fields}`;
-    await using _server = replyToAll(Deno.listen({ transport: "unix", path: `${folder}/.s.PGSQL.5432` }), reply);
-    await assert.rejects(
-      openGateway({ SVC_DATABASE_URL: `postgres://gateway@${encodeURIComponent(folder)}/gateway` }),
-      (error: Error) => /^SVC_DATABASE_URL: /.test(error.message) && /reached at its socket/.test(String(error.cause)),
-    );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createTemporaryFolder();
+  const fields = ["SFATAL", "C28000", "Mreached at its socket", "", ""].join("\0");
+  const reply = `E\0\0\0${String.fromCharCode(fields.length + 4)}${fields}`;
+  await using _server = replyToAll(Deno.listen({ transport: "unix", path: `${folder.path}/.s.PGSQL.5432` }), reply);
+  await assert.rejects(
+    openGateway({ SVC_DATABASE_URL: `postgres://gateway@${encodeURIComponent(folder.path)}/gateway` }),
+    (error: Error) => /^SVC_DATABASE_URL: /.test(error.message) && /reached at its socket/.test(String(error.cause)),
+  );
 });
 
 Deno.test("a start says why its file store cannot be used, and does not depend on it", async () => {

@@ -4,6 +4,7 @@ import { parse } from "npm:yaml@2.9.1";
 import { z } from "@zod/zod";
 import { readConfig } from "@/config/config.ts";
 import { Metrics } from "@/core/metrics.ts";
+import { createTemporaryFolder } from "./temporary_folder.ts";
 import { slowTest } from "./tier.ts";
 
 const Compose = z.object({
@@ -146,15 +147,11 @@ function assertToolAccepts(
     name: `${service} accepts its configuration`,
     ignore: !isThere,
     fn: async () => {
-      const folder = await Deno.makeTempDir();
-      try {
-        for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${folder}/${name}`, text());
-        const command = new Deno.Command(tool, { args: [...args], cwd: folder, env: { PROXY_SITE: ":8080" } });
-        const { success, stdout, stderr } = await command.output();
-        assert.ok(success, new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr));
-      } finally {
-        await Deno.remove(folder, { recursive: true });
-      }
+      await using folder = await createTemporaryFolder();
+      for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${folder.path}/${name}`, text());
+      const command = new Deno.Command(tool, { args: [...args], cwd: folder.path, env: { PROXY_SITE: ":8080" } });
+      const { success, stdout, stderr } = await command.output();
+      assert.ok(success, new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr));
     },
   });
 }
@@ -285,21 +282,17 @@ Deno.test(memoryTest, async () => {
 });
 
 slowTest("`deno task compile` embeds everything in a binary", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-compile-" });
-  try {
-    const { tasks } = z.object({ tasks: z.object({ compile: z.object({ command: z.string() }) }) })
-      .parse(JSON.parse(file("deno.json")));
-    const command = tasks.compile.command.replace("--output dist/gateway", `--no-check --output ${folder}/gateway`);
-    // The runtime is that of the tests: what runs a binary would have to be downloaded.
-    const compile = new Deno.Command("deno", {
-      args: ["task", "--quiet", "--eval", command],
-      env: { DENORT_BIN: Deno.execPath() },
-      cwd: ROOT,
-    });
-    const { code, stderr } = await compile.output();
-    assert.equal(code, 0, new TextDecoder().decode(stderr));
-    assert.ok((await Deno.stat(`${folder}/gateway`)).size > (await Deno.stat(Deno.execPath())).size);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createTemporaryFolder();
+  const { tasks } = z.object({ tasks: z.object({ compile: z.object({ command: z.string() }) }) })
+    .parse(JSON.parse(file("deno.json")));
+  const command = tasks.compile.command.replace("--output dist/gateway", `--no-check --output ${folder.path}/gateway`);
+  // The runtime is that of the tests: what runs a binary would have to be downloaded.
+  const compile = new Deno.Command("deno", {
+    args: ["task", "--quiet", "--eval", command],
+    env: { DENORT_BIN: Deno.execPath() },
+    cwd: ROOT,
+  });
+  const { code, stderr } = await compile.output();
+  assert.equal(code, 0, new TextDecoder().decode(stderr));
+  assert.ok((await Deno.stat(`${folder.path}/gateway`)).size > (await Deno.stat(Deno.execPath())).size);
 });

@@ -1,4 +1,5 @@
 // One principal, one budget: how long others wait for their sends while one member with forty agents takes all it can get.
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { Gateway, SECRET } from "./gateway.ts";
 import { type AttackName, type AttackOptions, ATTACKS } from "./fairness_attack.ts";
 import { type Row, say } from "./report.ts";
@@ -22,8 +23,8 @@ const ATTACK = new URL("./fairness_attack.ts", import.meta.url).pathname;
 
 /** For each attack the p95 of others' sends, beside that of a calm time just before. */
 export async function fairness(attacks: readonly AttackName[] = ATTACKS): Promise<Row[]> {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-bench-fairness-" });
-  const database = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
+  await using folder = await createTemporaryFolder();
+  const database = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, SVC_DATA_DIR: folder.path };
   const order = { ...await prepare(database), modelPort: freePort() };
   const rows: Row[] = [];
   for (const name of attacks) {
@@ -79,7 +80,6 @@ export async function fairness(attacks: readonly AttackName[] = ATTACKS): Promis
     });
     await gateway.server.stop();
   }
-  await Deno.remove(folder, { recursive: true });
   return rows;
 }
 

@@ -1,6 +1,7 @@
 // `deno task bench hostile`: one stranger and one member with forty agents try everything at once against a gateway with its
 // limits on, while 200 others write and read; what these notice of it, beside calm times in the same run. HOSTILE_MINUTES sets how
 // long, HOSTILE_ATTACKS which (`free/busy,agenda`).
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import type { AttackReport, AttackRequest } from "./hostile_attack.ts";
 import type { ClientsReport, ClientsRequest } from "./honest_clients.ts";
 import { Gateway, SECRET } from "./gateway.ts";
@@ -22,11 +23,11 @@ const MINUTES = Number(Deno.env.get("HOSTILE_MINUTES") ?? 3);
 const ROUNDS = Math.max(1, Math.round(MINUTES * 60 / (CALM_SECONDS + ATTACK_SECONDS)));
 
 export async function hostile(): Promise<Row[]> {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-hostile-" });
+  await using folder = await createTemporaryFolder();
   const gateway = await Gateway.start({
     SVC_RATE_LIMIT: "on",
-    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
-    SVC_DATA_DIR: folder,
+    SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`,
+    SVC_DATA_DIR: folder.path,
     // All honest clients come from one address here.
     SVC_LIMIT_CONNECTIONS_PER_ADDRESS: "1000",
   });
@@ -36,7 +37,7 @@ export async function hostile(): Promise<Row[]> {
     const { base, members, order } = await prepare(gateway);
     await crowd.request({ kind: "open", base, members });
     await crowd.request({ kind: "run", seconds: 5, perSecond: PER_SECOND });
-    const [idleKib, bytes] = [gateway.server.residentKib(), await bytesIn(folder)];
+    const [idleKib, bytes] = [gateway.server.residentKib(), await bytesIn(folder.path)];
     let peakKib = idleKib;
     const sampler = setInterval(() => peakKib = Math.max(peakKib, gateway.server.residentKib()), 200);
     const calm: ClientsReport[] = [];
@@ -48,7 +49,7 @@ export async function hostile(): Promise<Row[]> {
       say(JSON.stringify({ calm: calm.at(-1), attacked: attacked.at(-1), attacks: await attack }, null, 1));
     }
     clearInterval(sampler);
-    const grown = await bytesIn(folder) - bytes;
+    const grown = await bytesIn(folder.path) - bytes;
     const resources = {
       idleMiB: Math.round(idleKib / 1024),
       peakMiB: Math.round(peakKib / 1024),
@@ -68,7 +69,6 @@ export async function hostile(): Promise<Row[]> {
     await crowd.stop();
     await attackers.stop();
     await gateway.server.stop();
-    await Deno.remove(folder, { recursive: true });
   }
 }
 

@@ -1,5 +1,6 @@
 // Durable sends: many clients over many rooms, beside raw batched inserts into the same engine with the same durability.
 import { DatabaseSync } from "node:sqlite";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { Gateway } from "./gateway.ts";
 import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";
@@ -76,8 +77,8 @@ export async function rawRate(commit: (rows: readonly RawRow[]) => void | Promis
 
 /** One table with a primary key, `synchronous=FULL` as the gateway has it. */
 async function sqliteRate(): Promise<number> {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-bench-raw-" });
-  const db = new DatabaseSync(`${folder}/raw.db`);
+  await using folder = await createTemporaryFolder();
+  const db = new DatabaseSync(`${folder.path}/raw.db`);
   db.exec(`pragma journal_mode=wal; pragma synchronous=full; ${RAW_TABLE}`);
   const insert = db.prepare("insert into message values (?, ?, ?, ?, ?)");
   const rate = await rawRate((rows) => {
@@ -86,6 +87,5 @@ async function sqliteRate(): Promise<number> {
     db.exec("commit");
   });
   db.close();
-  await Deno.remove(folder, { recursive: true });
   return rate;
 }

@@ -3,6 +3,7 @@ import { openStore } from "@/adapters/open.ts";
 import { ScanVectors } from "@/adapters/vectors/scan.ts";
 import { systemClock } from "@/core/time/clock.ts";
 import type { VectorSpace } from "@/ports/vectors.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { ClusteredVectors, recallOf } from "../vector_data.ts";
 import { median, type Row } from "./report.ts";
 
@@ -19,8 +20,8 @@ const BATCH = 1000;
 type Query = { vector: number[]; scopes: string[]; nearest: string[]; loopMs: number };
 
 export async function vectors(): Promise<Row[]> {
-  const folder = await Deno.makeTempDir();
-  const store = await openStore(`sqlite:${folder}/db`, systemClock);
+  await using folder = await createTemporaryFolder();
+  const store = await openStore(`sqlite:${folder.path}/db`, systemClock);
   const exact = new ScanVectors(store, { memoryBytes: MEMORY_BYTES });
   await store.migrate([{ name: "vector", migrations: exact.migrations }]);
   const data = new ClusteredVectors(DIMENSIONS, { clusters: 1000 });
@@ -41,7 +42,6 @@ export async function vectors(): Promise<Row[]> {
   const bits = await measure(new ScanVectors(store, { memoryBytes: MEMORY_BYTES, exactMax: COUNT / 2 }), queries);
   const cachedMib = exact.cachedBytes / 2 ** 20;
   await store.close();
-  await Deno.remove(folder, { recursive: true });
   const loop = queries.map(({ loopMs }) => loopMs);
   const size = `${COUNT} × ${DIMENSIONS}`;
   const time = (what: string, took: readonly number[], peer: string, theirs: number[]): Row => ({

@@ -7,6 +7,7 @@ import { streamKey } from "@/ports/store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { openGateway, TestClock } from "../harness.ts";
 import { assertProblem, createCallers, createRoom } from "../modules/fixtures.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { openMigratedStore } from "./store_backends.ts";
 
 const MIB = 1024 * 1024;
@@ -34,30 +35,29 @@ testOnPostgres("a database that was restored by its own tools resets every strea
 });
 
 Deno.test("a database that is replaced twice within a second is retained both times", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
-  const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
+  await using folder = await createTemporaryFolder();
+  const [url, copy, clock] = [`sqlite:${folder.path}/gateway.db`, `${folder.path}/copy.db`, new TestClock()];
   await (await openMigratedStore(url, clock)).close();
   await createBackup(url, copy);
   const kept = new Set([await restore(url, copy, clock), await restore(url, copy, clock)]);
   assert.equal(kept.size, 2);
   for (const path of kept) assert.ok((await Deno.stat(path ?? "")).isFile);
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("a restore that was killed before its last step is finished by the next start, and keeps the old database whole", async () => {
   const clock = new TestClock();
   for (const moved of [[], ["-wal"], ["-wal", ""]]) {
-    const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
-    const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
+    await using folder = await createTemporaryFolder();
+    const [path, copy] = [`${folder.path}/gateway.db`, `${folder.path}/copy.db`];
     const held = (at: string) => streamsOf(`sqlite:${at}`, clock);
     const store = await openMigratedStore(`sqlite:${path}`, clock);
     await store.write((tx) => tx.lock("acme", "room:1"));
     await createBackup(`sqlite:${path}`, copy);
     await store.write((tx) => tx.lock("acme", "room:2"));
     // As a gateway that was killed leaves it: with its last writes in the log only.
-    for (const end of ["", "-wal"]) await Deno.copyFile(`${path}${end}`, `${folder}/killed${end}`);
+    for (const end of ["", "-wal"]) await Deno.copyFile(`${path}${end}`, `${folder.path}/killed${end}`);
     await store.close();
-    for (const end of ["", "-wal"]) await Deno.rename(`${folder}/killed${end}`, `${path}${end}`);
+    for (const end of ["", "-wal"]) await Deno.rename(`${folder.path}/killed${end}`, `${path}${end}`);
     // What a restore has done when it is killed between any two of its steps.
     await Deno.copyFile(copy, `${path}.restored`);
     await Deno.utime(`${path}.restored`, clock.now() / 1000, clock.now() / 1000);
@@ -65,16 +65,15 @@ Deno.test("a restore that was killed before its last step is finished by the nex
     for (const end of moved) await Deno.rename(`${path}${end}`, `${old}${end}`);
 
     {
-      await using _gateway = await openGateway({ SVC_DATABASE_URL: `sqlite:${path}`, SVC_DATA_DIR: folder });
+      await using _gateway = await openGateway({ SVC_DATABASE_URL: `sqlite:${path}`, SVC_DATA_DIR: folder.path });
     }
     assert.deepEqual([await held(path), await held(old)], [["room:1"], ["room:1", "room:2"]], `${moved}`);
-    await Deno.remove(folder, { recursive: true });
   }
 });
 
 Deno.test("the log of a database that grew while a backup read it is cut, and neither it nor a backup keeps what was deleted", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
-  const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
+  await using folder = await createTemporaryFolder();
+  const [path, copy] = [`${folder.path}/gateway.db`, `${folder.path}/copy.db`];
   const store = await openMigratedStore(`sqlite:${path}`, new TestClock());
   const write = (statement: ReturnType<typeof sql>) => store.write((tx) => statement.execute(tx.db));
   const logSize = async (): Promise<number> => (await Deno.stat(`${path}-wal`)).size;
@@ -97,22 +96,20 @@ Deno.test("the log of a database that grew while a backup read it is cut, and ne
   await store.emptyLog();
   assert.deepEqual([await logSize(), (await Deno.readTextFile(path)).includes("forgotten")], [0, false]);
   await store.close();
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("a database in memory is neither backed up nor restored", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
-  const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
+  await using folder = await createTemporaryFolder();
+  const [url, copy, clock] = [`sqlite:${folder.path}/gateway.db`, `${folder.path}/copy.db`, new TestClock()];
   await (await openMigratedStore(url, clock)).close();
   await createBackup(url, copy);
-  await assert.rejects(createBackup("sqlite::memory:", `${folder}/other.db`), /in-memory/i);
+  await assert.rejects(createBackup("sqlite::memory:", `${folder.path}/other.db`), /in-memory/i);
   await assert.rejects(restore("sqlite::memory:", copy, clock), /in-memory/i);
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("a database stays in its place, with what it has, for as long as not all of it can be put aside", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
-  const [path, copy, clock] = [`${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
+  await using folder = await createTemporaryFolder();
+  const [path, copy, clock] = [`${folder.path}/gateway.db`, `${folder.path}/copy.db`, new TestClock()];
   const store = await openMigratedStore(`sqlite:${path}`, clock);
   await createBackup(`sqlite:${path}`, copy);
   await store.write((tx) => tx.lock("acme", "room:1"));
@@ -122,7 +119,6 @@ Deno.test("a database stays in its place, with what it has, for as long as not a
   const again = await openMigratedStore(`sqlite:${path}`, clock);
   assert.equal((await again.log.heads([{ tenantId: "acme", stream: "room:1" }])).size, 1);
   await again.close();
-  await Deno.remove(folder, { recursive: true });
 });
 
 /** Which streams of rooms a database has. */

@@ -5,6 +5,7 @@ import { DiskBlobs } from "@/adapters/blob/disk.ts";
 import { createOutbound } from "@/adapters/outbound/http.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { eventually, pause } from "../wait.ts";
 import { openS3Blobs, startS3Server } from "./s3.ts";
 
@@ -135,20 +136,19 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
 }
 
 Deno.test("what a process that died left unfinished is deleted a day later, also while its store runs", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
+  await using folder = await createTemporaryFolder();
   const { now } = Date;
   try {
-    const blobs = new DiskBlobs(folder);
+    const blobs = new DiskBlobs(folder.path);
     await blobs.put("first", chunksOf(randomBytes(10)));
-    await Deno.writeTextFile(`${folder}/incoming/left`, "half");
+    await Deno.writeTextFile(`${folder.path}/incoming/left`, "half");
     await blobs.put("second", chunksOf(randomBytes(10)));
-    assert.equal((await namesIn(`${folder}/incoming`)).length, 1);
+    assert.equal((await namesIn(`${folder.path}/incoming`)).length, 1);
     Date.now = () => now() + 25 * 3_600_000;
     await blobs.put("third", chunksOf(randomBytes(10)));
-    assert.deepEqual(await namesIn(`${folder}/incoming`), []);
+    assert.deepEqual(await namesIn(`${folder.path}/incoming`), []);
   } finally {
     Date.now = now;
-    await Deno.remove(folder, { recursive: true });
   }
 });
 
@@ -352,14 +352,13 @@ Deno.test("of an error of S3 that does not end only the start is read", async ()
 });
 
 Deno.test("a disk that could not be prepared is tried again", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
-  await Deno.writeTextFile(`${folder}/files`, "in the way");
-  const blobs = new DiskBlobs(`${folder}/files`);
+  await using folder = await createTemporaryFolder();
+  await Deno.writeTextFile(`${folder.path}/files`, "in the way");
+  const blobs = new DiskBlobs(`${folder.path}/files`);
   await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
-  await Deno.remove(`${folder}/files`);
+  await Deno.remove(`${folder.path}/files`);
   await blobs.put("x", chunksOf(new Uint8Array(1)));
   assert.equal((await bytesOf(await blobs.get("x"))).length, 1);
-  await Deno.remove(folder, { recursive: true });
 });
 
 function isUnavailable(error: unknown): boolean {
@@ -367,14 +366,16 @@ function isUnavailable(error: unknown): boolean {
 }
 
 Deno.test("part files that a dead process left are cleared, those of the living are not", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
-  await Deno.mkdir(`${folder}/incoming`);
-  for (const name of ["dead", "alive"]) await Deno.writeTextFile(`${folder}/incoming/${name}`, "x");
+  await using folder = await createTemporaryFolder();
+  await Deno.mkdir(`${folder.path}/incoming`);
+  for (const name of ["dead", "alive"]) await Deno.writeTextFile(`${folder.path}/incoming/${name}`, "x");
   const longAgo = new Date(Date.now() - 2 * 86_400_000);
-  await Deno.utime(`${folder}/incoming/dead`, longAgo, longAgo);
-  await new DiskBlobs(folder).put("key", chunksOf(new Uint8Array(1)));
-  assert.deepEqual((await namesIn(folder)).map((path) => path.slice(folder.length)), ["/ey/key", "/incoming/alive"]);
-  await Deno.remove(folder, { recursive: true });
+  await Deno.utime(`${folder.path}/incoming/dead`, longAgo, longAgo);
+  await new DiskBlobs(folder.path).put("key", chunksOf(new Uint8Array(1)));
+  assert.deepEqual((await namesIn(folder.path)).map((path) => path.slice(folder.path.length)), [
+    "/ey/key",
+    "/incoming/alive",
+  ]);
 });
 
 async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { openPostgresStore } from "@/adapters/store/postgres/store.ts";
 import { openSqliteStore } from "@/adapters/store/sqlite/store.ts";
 import { systemClock } from "@/core/time/clock.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { createTemporarySchema, type Notes, notes } from "./store_backends.ts";
 import type { SqlStore } from "@/adapters/store/sql_store.ts";
 import { postgresUrl } from "../tier.ts";
@@ -66,10 +67,9 @@ async function crashAndCheck(place: string, open: () => SqlStore<Notes>): Promis
 }
 
 Deno.test("sqlite file: a killed gateway has lost nothing it acknowledged", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-crash-" });
-  const place = `${folder}/gateway.db`;
+  await using folder = await createTemporaryFolder();
+  const place = `${folder.path}/gateway.db`;
   await crashAndCheck(place, () => openSqliteStore<Notes>(place, options));
-  await Deno.remove(folder, { recursive: true });
 });
 
 const url = postgresUrl;

@@ -8,6 +8,7 @@ import { systemClock } from "@/core/time/clock.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import type { Store } from "@/ports/store.ts";
 import { openGateway } from "../harness.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { type Notes, notes, postgresBackend, sqliteFile } from "./store_backends.ts";
 import { postgresUrl } from "../tier.ts";
 
@@ -114,15 +115,14 @@ Deno.test("a gateway has the tables of each of its modules, by names that start 
 });
 
 Deno.test("a database of which a module is newer is restored, and refused by the next start", async () => {
-  const folder = await Deno.makeTempDir();
-  const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
+  await using folder = await createTemporaryFolder();
+  const [path, copy] = [`${folder.path}/gateway.db`, `${folder.path}/copy.db`];
   const store = await openStore(`sqlite:${copy}`, systemClock);
   await migrateStore(store, [{ name: "room", migrations: [step([], "9999_newer")] }]);
   await store.close();
   await restore(`sqlite:${path}`, copy, systemClock);
   await assert.rejects(
-    openGateway({ SVC_DATABASE_URL: `sqlite:${path}`, SVC_DATA_DIR: folder }),
+    openGateway({ SVC_DATABASE_URL: `sqlite:${path}`, SVC_DATA_DIR: folder.path }),
     /^Error: SVC_DATABASE_URL: the database cannot be used/,
   );
-  await Deno.remove(folder, { recursive: true });
 });

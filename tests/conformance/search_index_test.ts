@@ -24,6 +24,7 @@ import { Reindexer } from "@/modules/search/reindexer.ts";
 import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { fillRoom, testSearch, waitForIndex } from "./search_engines.ts";
 import { allEnded, WAIT_MS } from "../wait.ts";
 import { completeSearch, createCallers, ok } from "../modules/fixtures.ts";
@@ -298,24 +299,20 @@ testSearch("a reindex that failed permanently does not prevent another", async (
 });
 
 Deno.test("search after a restart has all indexed messages and indexes the others", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-search-" });
-  try {
-    const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
-    let roomId = "";
-    {
-      await using gateway = await openGateway(environment);
-      const alice = await gateway.as("alice");
-      roomId = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
-      await alice.post("/v1/messages", { roomId, text: "persimmon before" });
-      assert.equal((await completeSearch(() => alice.get("/v1/search?q=persimmon"))).items.length, 1);
-      await alice.post("/v1/messages", { roomId, text: "persimmon unindexed" });
-    }
+  await using folder = await createTemporaryFolder();
+  const environment = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, SVC_DATA_DIR: folder.path };
+  let roomId = "";
+  {
     await using gateway = await openGateway(environment);
     const alice = await gateway.as("alice");
-    assert.equal((await completeSearch(() => alice.get("/v1/search?q=persimmon"))).items.length, 2);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+    roomId = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+    await alice.post("/v1/messages", { roomId, text: "persimmon before" });
+    assert.equal((await completeSearch(() => alice.get("/v1/search?q=persimmon"))).items.length, 1);
+    await alice.post("/v1/messages", { roomId, text: "persimmon unindexed" });
   }
+  await using gateway = await openGateway(environment);
+  const alice = await gateway.as("alice");
+  assert.equal((await completeSearch(() => alice.get("/v1/search?q=persimmon"))).items.length, 2);
 });
 
 Deno.test("indexing continues while messages arrive", async () => {

@@ -9,6 +9,7 @@ import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";
 import { captureLog } from "../log_capture.ts";
 import { recordQueries } from "../modules/query_log.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { blockThread, pause } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
@@ -49,22 +50,18 @@ for (const backend of [sqliteMemory, sqliteFile]) {
 }
 
 Deno.test("a database that was closed is one whole file, which only its owner reads", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const store = await openMigratedStore(`sqlite:${folder}/gateway.db`, systemClock);
-    await store.write((tx) => tx.emit(eventDraft("room:1")));
-    assert.ok(Deno.readDirSync(folder).some(({ name }) => name.endsWith("-wal")));
-    for (const { name } of Deno.readDirSync(folder)) {
-      assert.equal((Deno.statSync(`${folder}/${name}`).mode ?? 0) & 0o077, 0, name);
-    }
-    await store.close();
-    assert.deepEqual(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["gateway.db"]);
-    const again = await openMigratedStore(`sqlite:${folder}/gateway.db`, systemClock);
-    assert.equal((await again.log.position("acme", "room:1")).head, 1);
-    await again.close();
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+  await using folder = await createTemporaryFolder();
+  const store = await openMigratedStore(`sqlite:${folder.path}/gateway.db`, systemClock);
+  await store.write((tx) => tx.emit(eventDraft("room:1")));
+  assert.ok(Deno.readDirSync(folder.path).some(({ name }) => name.endsWith("-wal")));
+  for (const { name } of Deno.readDirSync(folder.path)) {
+    assert.equal((Deno.statSync(`${folder.path}/${name}`).mode ?? 0) & 0o077, 0, name);
   }
+  await store.close();
+  assert.deepEqual(Array.from(Deno.readDirSync(folder.path), ({ name }) => name), ["gateway.db"]);
+  const again = await openMigratedStore(`sqlite:${folder.path}/gateway.db`, systemClock);
+  assert.equal((await again.log.position("acme", "room:1")).head, 1);
+  await again.close();
 });
 
 Deno.test({
@@ -72,17 +69,16 @@ Deno.test({
   // Where the system reports them.
   ignore: Deno.build.os !== "linux",
   async fn() {
-    const folder = await Deno.makeTempDir();
-    const url = `sqlite:${folder}/gateway.db`;
+    await using folder = await createTemporaryFolder();
+    const url = `sqlite:${folder.path}/gateway.db`;
     const first = await openMigratedStore(url, systemClock);
-    const { ino } = await Deno.stat(`${folder}/gateway.db`);
+    const { ino } = await Deno.stat(`${folder.path}/gateway.db`);
     const isLocked = () => Deno.readTextFileSync("/proc/locks").includes(`:${ino} `);
     assert.ok(isLocked());
     const second = await openMigratedStore(url, systemClock);
     assert.ok(isLocked());
     await second.close();
     await first.close();
-    await Deno.remove(folder, { recursive: true });
   },
 });
 
@@ -97,7 +93,7 @@ Deno.test("a file that is not a database is refused by the name of its variable"
 });
 
 Deno.test("an older database logs each migration that it gets; a new one and a current one log none", async () => {
-  const folder = await Deno.makeTempDir();
+  await using folder = await createTemporaryFolder();
   const added: Migration = {
     name: "0002_added",
     async up(db) {
@@ -107,7 +103,7 @@ Deno.test("an older database logs each migration that it gets; a new one and a c
   const later = { name: "note", migrations: [...notes.migrations, added] };
   const said = (modules: readonly MigrationOwner[]) =>
     captureLog(["gateway", "store"], async () => {
-      const store = openSqliteStore<Notes>(`${folder}/gateway.db`, { clock: systemClock });
+      const store = openSqliteStore<Notes>(`${folder.path}/gateway.db`, { clock: systemClock });
       await store.migrate(modules);
       await store.close();
     });
@@ -115,7 +111,6 @@ Deno.test("an older database logs each migration that it gets; a new one and a c
   const [begun, ended, ...rest] = await said([later]);
   assert.deepEqual([begun?.properties.migration, typeof ended?.properties.ms, rest], ["note/0002_added", "number", []]);
   assert.deepEqual(await said([later]), []);
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test({

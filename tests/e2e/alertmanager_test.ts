@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { freePort } from "../free_port.ts";
 import { openGateway } from "../harness.ts";
 import { createCallers, createRoom, ok } from "../modules/fixtures.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { until } from "../wait.ts";
 
 const PROGRAM = "/usr/bin/prometheus-alertmanager";
@@ -23,11 +24,11 @@ Deno.test({
       (request) => gateway.app.fetch(request, "127.0.0.1"),
     );
     const url = `http://127.0.0.1:${server.addr.port}${path}`;
-    const folder = await Deno.makeTempDir({ prefix: "alertmanager-" });
+    await using folder = await createTemporaryFolder();
     const port = freePort();
     const own = `http://127.0.0.1:${port}`;
     await Deno.writeTextFile(
-      `${folder}/alertmanager.yml`,
+      `${folder.path}/alertmanager.yml`,
       JSON.stringify({
         route: { receiver: "room", group_by: ["alertname"], group_wait: "100ms", group_interval: "1s" },
         receivers: [{
@@ -39,8 +40,8 @@ Deno.test({
     );
     const process = new Deno.Command(PROGRAM, {
       args: [
-        `--config.file=${folder}/alertmanager.yml`,
-        `--storage.path=${folder}`,
+        `--config.file=${folder.path}/alertmanager.yml`,
+        `--storage.path=${folder.path}`,
         `--web.listen-address=127.0.0.1:${port}`,
         "--cluster.listen-address=",
       ],
@@ -86,7 +87,6 @@ Deno.test({
     } finally {
       process.kill("SIGTERM");
       await process.status;
-      await Deno.remove(folder, { recursive: true });
     }
   },
 });

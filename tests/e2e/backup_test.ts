@@ -1,20 +1,21 @@
 // Backup and restore as an operator does them: while people write, and so that nobody takes new events for those they know.
 import assert from "node:assert/strict";
 import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { until } from "../wait.ts";
 import { openTarget, type Target } from "./target.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
 Deno.test("a backup has what was acknowledged before it, and what comes after a restore is not taken for what was lost", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
+  await using folder = await createTemporaryFolder();
   await using target = await openTarget({
     isOwn: true,
-    environment: { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder },
+    environment: { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, SVC_DATA_DIR: folder.path },
   });
   const gateway = target.process;
   assert.ok(gateway);
-  const run = (...args: string[]) => runCommand(`sqlite:${folder}/gateway.db`, args);
+  const run = (...args: string[]) => runCommand(`sqlite:${folder.path}/gateway.db`, args);
   const token = await target.token({ sub: "alice" });
   const room = await target.call(token, "POST", "/v1/rooms", { name: "Kept" });
   const say = (text: string) => target.call(token, "POST", "/v1/messages", { roomId: room.id, text });
@@ -25,7 +26,7 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   const busy = (async () => {
     while (isBusy) await say("meanwhile");
   })();
-  const copy = `${folder}/copy.db`;
+  const copy = `${folder.path}/copy.db`;
   const made = await run("backup", copy);
   isBusy = false;
   await busy;
@@ -34,7 +35,10 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   const size = (await Deno.stat(copy)).size;
   assert.match((await run("backup", copy)).text, /copy\S* already exists; .*another/);
   assert.equal((await Deno.stat(copy)).size, size);
-  assert.match((await run("backup", `${folder}/none/copy.db`)).text, /directory \S*\/none does not exist; create it/);
+  assert.match(
+    (await run("backup", `${folder.path}/none/copy.db`)).text,
+    /directory \S*\/none does not exist; create it/,
+  );
 
   // More than the backup lacks, so that its line is as long again when this client comes back.
   for (let lost = 0; lost < 5; lost++) await say("lost");
@@ -42,8 +46,8 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   assert.ok(known.streamPosition);
   assert.match((await run("restore", copy)).text, /another gateway is using .*; stop it first/);
   await gateway.stop();
-  await Deno.writeTextFile(`${folder}/text`, "no database");
-  assert.match((await run("restore", `${folder}/text`)).text, /is not a backup of the gateway's database/);
+  await Deno.writeTextFile(`${folder.path}/text`, "no database");
+  assert.match((await run("restore", `${folder.path}/text`)).text, /is not a backup of the gateway's database/);
   const restored = await run("restore", copy);
   assert.equal(restored.code, 0, restored.text);
   assert.match(restored.text, /Restored; the previous database was moved to .*gateway\.db\.replaced-/);
@@ -57,7 +61,6 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   for (let next = 0; next < 500 && next < known.streamPosition.offset; next++) await say("new");
   const again = await subscribe(target, token, room.id, known.streamPosition);
   assert.deepEqual([again.wasRecovering, again.recovered], [true, false]);
-  await Deno.remove(folder, { recursive: true });
 });
 
 /** What a client receives when it subscribes, from a known position or without one. */

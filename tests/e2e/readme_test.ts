@@ -1,5 +1,6 @@
 // README's `chat.mjs`, `robo.mjs`, `poll.mjs` and requests of recipes, as they are pasted.
 import assert from "node:assert/strict";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { eventually, until } from "../wait.ts";
 import { type Target, testOfParts, uniqueName } from "./target.ts";
 
@@ -51,24 +52,20 @@ recipeTest("README's chat runs when pasted, and two people talk", async (target)
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const pasted = /```js\n(\/\/ .*chat\.mjs[^]*?)```/.exec(readme)?.[1];
   assert.ok(pasted !== undefined, "README has a chat.mjs");
-  const folder = await Deno.makeTempDir();
-  const file = `${folder}/chat.mjs`;
+  await using folder = await createTemporaryFolder();
+  const file = `${folder.path}/chat.mjs`;
   await Deno.writeTextFile(file, withPackages(pasted));
-  try {
-    const [alice, bob] = [uniqueName("alice"), uniqueName("bob")];
-    await using first = new Chat(file, target, await target.token({ sub: alice }), []);
-    const room = /room_[0-9a-f]+(?=\s)/;
-    await until(() => room.test(first.screen), "the chat shows its room");
-    const [roomId = ""] = room.exec(first.screen) ?? [];
-    await first.type("hello");
-    await first.shows(`${alice}: hello`);
-    await using second = new Chat(file, target, await target.token({ sub: bob }), [roomId]);
-    await second.shows(`${alice}: hello`);
-    await second.type("hi");
-    await first.shows(`${bob}: hi`);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const [alice, bob] = [uniqueName("alice"), uniqueName("bob")];
+  await using first = new Chat(file, target, await target.token({ sub: alice }), []);
+  const room = /room_[0-9a-f]+(?=\s)/;
+  await until(() => room.test(first.screen), "the chat shows its room");
+  const [roomId = ""] = room.exec(first.screen) ?? [];
+  await first.type("hello");
+  await first.shows(`${alice}: hello`);
+  await using second = new Chat(file, target, await target.token({ sub: bob }), [roomId]);
+  await second.shows(`${alice}: hello`);
+  await second.type("hi");
+  await first.shows(`${bob}: hi`);
 });
 
 recipeTest("README's agent runs when pasted: it responds to a mention, and its run is seen", async (target) => {
@@ -77,35 +74,31 @@ recipeTest("README's agent runs when pasted: it responds to a mention, and its r
     /```js\n(\/\/ [^\n]*robo\.mjs[^]*?)```[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```/.exec(readme) ?? [];
   const lines = pasted.trim().split("\n").filter((line) => line !== "" && !line.startsWith("//"));
   assert.ok(lines.length > 0 && lines.length <= 33, `about thirty lines: ${lines.length}`);
-  const folder = await Deno.makeTempDir();
-  const file = `${folder}/robo.mjs`;
+  await using folder = await createTemporaryFolder();
+  const file = `${folder.path}/robo.mjs`;
   await Deno.writeTextFile(file, withPackages(pasted));
-  try {
-    const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
-    const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
-    const [createAgent, createToken, addMember, ask, ...rest] = requestsOf(
-      `${start}${question}`.replaceAll("$ROOM", roomId),
-    );
-    assert.ok(createAgent && createToken && addMember && ask && rest.length === 0);
-    const send = ({ method, path, body }: PastedRequest) => target.call(token, method, path, body);
-    await send(createAgent);
-    const issued = await send(createToken);
-    await send(addMember);
-    await using agent = new Chat(file, target, issued.token, [roomId]);
-    await agent.shows("Ready");
-    const { id: questionId } = await send(ask);
-    const run = await eventually(async () => {
-      const { items } = await target.call(token, "GET", `/v1/collaboration/ai/runs?roomId=${roomId}`);
-      assert.equal(items[0]?.status, "succeeded");
-      return items[0];
-    });
-    assert.equal(run.triggerMessageId, questionId);
-    const answer = await target.call(token, "GET", `/v1/messages/${run.outputMessageId}`);
-    assert.deepEqual([answer.senderId, answer.text], ["robo", "there hello"]);
-    assert.deepEqual([answer.replyToId, answer.threadId], [questionId, null]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
+  const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
+  const [createAgent, createToken, addMember, ask, ...rest] = requestsOf(
+    `${start}${question}`.replaceAll("$ROOM", roomId),
+  );
+  assert.ok(createAgent && createToken && addMember && ask && rest.length === 0);
+  const send = ({ method, path, body }: PastedRequest) => target.call(token, method, path, body);
+  await send(createAgent);
+  const issued = await send(createToken);
+  await send(addMember);
+  await using agent = new Chat(file, target, issued.token, [roomId]);
+  await agent.shows("Ready");
+  const { id: questionId } = await send(ask);
+  const run = await eventually(async () => {
+    const { items } = await target.call(token, "GET", `/v1/collaboration/ai/runs?roomId=${roomId}`);
+    assert.equal(items[0]?.status, "succeeded");
+    return items[0];
+  });
+  assert.equal(run.triggerMessageId, questionId);
+  const answer = await target.call(token, "GET", `/v1/messages/${run.outputMessageId}`);
+  assert.deepEqual([answer.senderId, answer.text], ["robo", "there hello"]);
+  assert.deepEqual([answer.replyToId, answer.threadId], [questionId, null]);
 });
 
 recipeTest("README's plugin runs when pasted: it answers a command and counts votes", async (target) => {
@@ -115,41 +108,37 @@ recipeTest("README's plugin runs when pasted: it answers a command and counts vo
   assert.ok(pasted.trim().split("\n").length <= 45, "about forty lines");
   const [, manifest] = /'({"manifest":{[^]*?)' \|\n/.exec(readme.replaceAll("'$SCOPES'", SCOPES)) ?? [];
   assert.ok(manifest !== undefined, "README has a manifest");
-  const folder = await Deno.makeTempDir();
-  const file = `${folder}/poll.mjs`;
+  await using folder = await createTemporaryFolder();
+  const file = `${folder.path}/poll.mjs`;
   await Deno.writeTextFile(file, withPackages(pasted));
-  try {
-    const token = await target.token({ sub: uniqueName("admin"), role: "admin" });
-    const call = async (method: string, path: string, body: unknown = {}) => {
-      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-      const text = typeof body === "string" ? body : JSON.stringify(body);
-      const response = await fetch(`${target.baseUrl}${path}`, {
-        method,
-        headers,
-        body: method === "GET" || method === "DELETE" ? null : text,
-      });
-      const answer = await response.text();
-      assert.ok(response.ok, `${path}: ${answer}`);
-      return answer === "" ? undefined : JSON.parse(answer);
-    };
-    const plugins = "/v1/collaboration/plugins";
-    const { id: roomId } = await call("POST", "/v1/rooms", { name: "Polls" });
-    const installed = await call("POST", plugins, manifest);
-    await call("POST", `${plugins}/org.example.poll/grant`, `{"scopes":${SCOPES}}`);
-    await call("POST", `${plugins}/org.example.poll/enable`);
-    await call("PUT", `/v1/rooms/${roomId}/members/plugin:org.example.poll`);
-    await using plugin = new Chat(file, target, installed.token, []);
-    await plugin.shows("Ready");
-    const run = { roomId, text: "/poll Lunch?" };
-    const { response } = await call("POST", "/v1/collaboration/commands/run", run);
-    const message = await call("GET", `/v1/messages/${response.messageId}`);
-    assert.equal(message.text, "**Lunch?**");
-    await call("POST", `/v1/messages/${message.id}/elements/vote-Yes/action`);
-    assert.equal((await call("GET", `/v1/messages/${message.id}`)).text, "**Lunch?** Yes: 1, No: 0");
-    await call("DELETE", `${plugins}/org.example.poll`);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const token = await target.token({ sub: uniqueName("admin"), role: "admin" });
+  const call = async (method: string, path: string, body: unknown = {}) => {
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const response = await fetch(`${target.baseUrl}${path}`, {
+      method,
+      headers,
+      body: method === "GET" || method === "DELETE" ? null : text,
+    });
+    const answer = await response.text();
+    assert.ok(response.ok, `${path}: ${answer}`);
+    return answer === "" ? undefined : JSON.parse(answer);
+  };
+  const plugins = "/v1/collaboration/plugins";
+  const { id: roomId } = await call("POST", "/v1/rooms", { name: "Polls" });
+  const installed = await call("POST", plugins, manifest);
+  await call("POST", `${plugins}/org.example.poll/grant`, `{"scopes":${SCOPES}}`);
+  await call("POST", `${plugins}/org.example.poll/enable`);
+  await call("PUT", `/v1/rooms/${roomId}/members/plugin:org.example.poll`);
+  await using plugin = new Chat(file, target, installed.token, []);
+  await plugin.shows("Ready");
+  const run = { roomId, text: "/poll Lunch?" };
+  const { response } = await call("POST", "/v1/collaboration/commands/run", run);
+  const message = await call("GET", `/v1/messages/${response.messageId}`);
+  assert.equal(message.text, "**Lunch?**");
+  await call("POST", `/v1/messages/${message.id}/elements/vote-Yes/action`);
+  assert.equal((await call("GET", `/v1/messages/${message.id}`)).text, "**Lunch?** Yes: 1, No: 0");
+  await call("DELETE", `${plugins}/org.example.poll`);
 });
 
 recipeTest("README's script posts into a room, and its export comes in again", async (target) => {

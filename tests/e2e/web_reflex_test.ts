@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import type { Page } from "npm:playwright-core@1.65.1";
 import { browserTest, launchBrowser } from "../browser.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { allEnded, eventually, WAIT_MS } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
@@ -42,10 +43,10 @@ async function pastePicture(page: Page, into: string, name: string): Promise<voi
 }
 
 browserTest("what people are used to works as elsewhere", async (t) => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-reflex-" });
+  await using folder = await createTemporaryFolder();
   const environment = {
-    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
-    SVC_DATA_DIR: folder,
+    SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`,
+    SVC_DATA_DIR: folder.path,
     SVC_PUSH_CONTACT: "mailto:ops@example.com",
   };
   await using target = await openTarget({ isOwn: true, environment });
@@ -290,7 +291,7 @@ browserTest("what people are used to works as elsewhere", async (t) => {
         ids.push((await post(ada, "/v1/messages", { roomId: id, text: `Day ${day}` })).id);
       }
       const dateOf = (day: number): string => new Date(Date.UTC(2024, 0, 5 + 3 * day, 12)).toISOString();
-      using database = new DatabaseSync(`${folder}/gateway.db`, { timeout: WAIT_MS });
+      using database = new DatabaseSync(`${folder.path}/gateway.db`, { timeout: WAIT_MS });
       const update = database.prepare("update message set created_at = ? where id = ?");
       for (const [day, one] of ids.entries()) update.run(dateOf(day), one);
       await visit(page, `rooms/${id}`);
@@ -424,6 +425,5 @@ browserTest("what people are used to works as elsewhere", async (t) => {
   } finally {
     await browser.close();
     await target.process?.stop();
-    await Deno.remove(folder, { recursive: true });
   }
 });

@@ -17,6 +17,7 @@ import { TaskStore } from "@/modules/task/store.ts";
 import { DeliveryStore } from "@/modules/webhook/delivery/store.ts";
 import { setTableStatistics } from "@/ports/sql/sqlite_statistics.ts";
 import { openGateway } from "../harness.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { assertNoTenantScan, recordQueries } from "./query_log.ts";
 
 const IDS = Array.from({ length: 20 }, (_, n) => `id_${n}`);
@@ -99,10 +100,9 @@ Deno.test("a query for the rooms of a member does not read all rooms of the tena
 });
 
 Deno.test("statistics of a migration apply to connections that were open before it", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-test-" });
-  await using cleanup = new AsyncDisposableStack();
-  cleanup.defer(() => Deno.remove(folder, { recursive: true }));
-  await using gateway = await openGateway({ SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder });
+  await using folder = await createTemporaryFolder();
+  const database = `sqlite:${folder.path}/gateway.db`;
+  await using gateway = await openGateway({ SVC_DATABASE_URL: database, SVC_DATA_DIR: folder.path });
   const { store } = gateway.app;
   // Each time another list, since an explanation that was prepared before stays as it was.
   const findSegments = (ids: readonly string[]) =>

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { HOUR_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Harness, openGateway, SECRET } from "../harness.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { createRoom, ok } from "./fixtures.ts";
 
 const API = "/v1/collaboration";
@@ -61,8 +62,8 @@ async function listEncryptedColumns(): Promise<string[]> {
 testOnEngines(
   "what is stored encrypted is encrypted with the current secret an hour after a rotation",
   async (engine) => {
-    const folder = await Deno.makeTempDir();
-    const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder, ...engine };
+    await using folder = await createTemporaryFolder();
+    const environment = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, SVC_DATA_DIR: folder.path, ...engine };
     {
       await using gateway = await openGateway(environment);
       await storeSecrets(gateway);
@@ -84,6 +85,5 @@ testOnEngines(
     await using gateway = await openGateway({ ...environment, SVC_JWT_SECRET: NEXT });
     const lost = (await readSecrets(gateway)).filter(({ isReadable }) => !isReadable);
     assert.deepEqual(lost, []);
-    await Deno.remove(folder, { recursive: true });
   },
 );

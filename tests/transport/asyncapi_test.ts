@@ -6,6 +6,7 @@ import { DISCONNECT } from "@/transport/shared/disconnect.ts";
 import { ERRORS } from "@/transport/ws/protocol.ts";
 import { WS_LIMITS } from "@/transport/shared/socket_limits.ts";
 import { openGateway } from "../harness.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { slowTest } from "../tier.ts";
 
 const CHECK = `
@@ -23,26 +24,22 @@ slowTest("/asyncapi.json is valid for the AsyncAPI parser", async () => {
     // Its payloads take the parser ten times as long as the rest, and have their own test.
     message.payload = {};
   }
-  const folder = await Deno.makeTempDir();
-  try {
-    // In a separate process: the parser has more dependencies than the gateway.
-    await Deno.writeTextFile(`${folder}/check.ts`, CHECK);
-    const child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "--allow-all", "--quiet", "--no-lock", "--no-config", `${folder}/check.ts`],
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "null",
-    }).spawn();
-    const writer = child.stdin.getWriter();
-    await writer.write(
-      new TextEncoder().encode(JSON.stringify({ ...body, components: { ...body.components, schemas: {} } })),
-    );
-    await writer.close();
-    const { stdout } = await child.output();
-    assert.deepEqual(JSON.parse(new TextDecoder().decode(stdout)), { isValid: true, faults: [] });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createTemporaryFolder();
+  // In a separate process: the parser has more dependencies than the gateway.
+  await Deno.writeTextFile(`${folder.path}/check.ts`, CHECK);
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--allow-all", "--quiet", "--no-lock", "--no-config", `${folder.path}/check.ts`],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(
+    new TextEncoder().encode(JSON.stringify({ ...body, components: { ...body.components, schemas: {} } })),
+  );
+  await writer.close();
+  const { stdout } = await child.output();
+  assert.deepEqual(JSON.parse(new TextDecoder().decode(stdout)), { isValid: true, faults: [] });
 });
 
 Deno.test("/asyncapi.json has valid JSON Schemas as payloads, without dangling references", async () => {

@@ -7,6 +7,7 @@ import { GatewayProcess } from "../e2e/target.ts";
 import { freePort } from "../free_port.ts";
 import { type Caller, openGateway, SECRET, signToken } from "../harness.ts";
 import { createCallers, ok } from "../modules/fixtures.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { slowTest } from "../tier.ts";
 
 const actorOf = (principalId: string, ownerId: string | null = null, tenantId = "t") => ({
@@ -108,10 +109,10 @@ slowTest("many large requests of many callers at once do not fill the memory", a
 
 /** By how many bytes a new process grows while many send large bodies at once. */
 async function growByLargeBodies(): Promise<number> {
-  const folder = await Deno.makeTempDir({ prefix: "bodies-test-" });
+  await using folder = await createTemporaryFolder();
   const gateway = new GatewayProcess(freePort(), SECRET, {
-    SVC_DATA_DIR: folder,
-    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
+    SVC_DATA_DIR: folder.path,
+    SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`,
     SVC_RATE_LIMIT: "off",
   });
   const body = JSON.stringify({
@@ -141,6 +142,5 @@ async function growByLargeBodies(): Promise<number> {
     return await memoryBytes() - before;
   } finally {
     await gateway.stop("SIGKILL");
-    await Deno.remove(folder, { recursive: true });
   }
 }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
 import { serveGateway } from "../modules/http_server.ts";
+import { createTemporaryFolder } from "../temporary_folder.ts";
 import { slowTest } from "../tier.ts";
 
 const LOCK = new URL("../deno.lock", import.meta.url).pathname;
@@ -39,12 +40,12 @@ slowTest("the inspector's command line lists and calls tools, reads resources an
 });
 
 /** The inspector finds its own `package.json` only if there is one above the folder that it is run in. */
-async function makeFolder(): Promise<AsyncDisposable & { path: string }> {
-  const above = await Deno.makeTempDir();
-  await Deno.writeTextFile(`${above}/package.json`, "{}");
-  const path = `${above}/current`;
+async function makeFolder(): ReturnType<typeof createTemporaryFolder> {
+  const above = await createTemporaryFolder();
+  await Deno.writeTextFile(`${above.path}/package.json`, "{}");
+  const path = `${above.path}/current`;
   await Deno.mkdir(path);
-  return { path, [Symbol.asyncDispose]: () => Deno.remove(above, { recursive: true }) };
+  return { ...above, path };
 }
 
 /** What the inspector prints; throws what it says when it fails. */

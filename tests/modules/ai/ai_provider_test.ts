@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
 import { ScriptedModels } from "../../scripted_models.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { ok } from "../fixtures.ts";
 
 const AI = "/v1/collaboration/ai";
@@ -77,8 +78,8 @@ Deno.test("provider.put refuses private addresses unless the operator allows the
 
 Deno.test("keys survive a rotation of the gateway's secret, and end with the secret", async () => {
   const models = new ScriptedModels();
-  const folder = await Deno.makeTempDir();
-  const database = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db` };
+  await using folder = await createTemporaryFolder();
+  const database = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db` };
   const [first, second] = ["a".repeat(40), "b".repeat(40)];
   const tokenOf = async (settings: Record<string, string>, run: (admin: Caller) => Promise<unknown>) => {
     await using gateway = await openGateway({ ...database, ...settings }, { models });
@@ -92,7 +93,6 @@ Deno.test("keys survive a rotation of the gateway's secret, and end with the sec
   await tokenOf({ SVC_JWT_SECRET: second, SVC_JWT_SECRET_PREVIOUS: first }, complete);
   await tokenOf({ SVC_JWT_SECRET: second }, complete);
   assert.deepEqual(models.calls.map(({ endpoint }) => endpoint.apiKey), [KEY, undefined]);
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("provider.put is for admins, has a version and bounds", async () => {

@@ -8,6 +8,7 @@ import {
   openCalendarFixture,
   readStreamEvents,
 } from "./calendar_fixture.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { assertProblem } from "../fixtures.ts";
 
 const MINUTE = 60_000;
@@ -124,27 +125,21 @@ Deno.test("former members and disabled principals get no reminder", async () => 
 });
 
 Deno.test("reminders survive a restart, and those of past events are not sent", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db` };
-    {
-      await using fixture = await openCalendarFixture(environment);
-      await createTomorrow(fixture, { rrule: "FREQ=DAILY" });
-    }
-    await using gateway = await openGateway(environment);
-    gateway.clock.advance(3 * DAY + 20 * 60 * MINUTE);
-    await gateway.runJobs();
-    const sent = async () =>
-      (await readStreamEvents(gateway, "principal:bob", "calendar.event.reminder")).map(({ data }) =>
-        data.event.startAt
-      );
-    assert.deepEqual(await sent(), ["2026-03-05T08:00:00.000Z"]);
-    gateway.clock.advance(DAY);
-    await gateway.runJobs();
-    assert.deepEqual(await sent(), ["2026-03-05T08:00:00.000Z", "2026-03-06T08:00:00.000Z"]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+  await using folder = await createTemporaryFolder();
+  const environment = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db` };
+  {
+    await using fixture = await openCalendarFixture(environment);
+    await createTomorrow(fixture, { rrule: "FREQ=DAILY" });
   }
+  await using gateway = await openGateway(environment);
+  gateway.clock.advance(3 * DAY + 20 * 60 * MINUTE);
+  await gateway.runJobs();
+  const sent = async () =>
+    (await readStreamEvents(gateway, "principal:bob", "calendar.event.reminder")).map(({ data }) => data.event.startAt);
+  assert.deepEqual(await sent(), ["2026-03-05T08:00:00.000Z"]);
+  gateway.clock.advance(DAY);
+  await gateway.runJobs();
+  assert.deepEqual(await sent(), ["2026-03-05T08:00:00.000Z", "2026-03-06T08:00:00.000Z"]);
 });
 
 Deno.test("a reminder of an event many years ahead is sent, for a single event and a series", async () => {

@@ -4,6 +4,7 @@ import { MINUTE_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway, SECRET } from "../../harness.ts";
 import { captureLog } from "../../log_capture.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { allEnded, until } from "../../wait.ts";
 import { GIF } from "./file_images.ts";
 import { FILES, sha256, untilCreated, upload, uploadPicture } from "./file_harness.ts";
@@ -225,8 +226,8 @@ Deno.test("a forged link is refused with 404", async () => {
 });
 
 Deno.test("links signed with the previous secret are valid while it is configured", async () => {
-  const folder = await Deno.makeTempDir();
-  const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
+  await using folder = await createTemporaryFolder();
+  const environment = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, SVC_DATA_DIR: folder.path };
   const secrets = ["one", "two", "three"].map((name) => `${name} secret, 32 bytes or more of it`);
   const [one = "", two = "", three = ""] = secrets;
   let link: Link;
@@ -245,7 +246,6 @@ Deno.test("links signed with the previous secret are valid while it is configure
     await using gateway = await openGateway({ ...environment, ...keys });
     await assertFollows(gateway, link, 404, "not_found");
   }
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("other origins may embed linked content, and read it if the tenant allows them", async () => {

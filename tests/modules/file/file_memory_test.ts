@@ -5,6 +5,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { SECRET, signToken } from "../../harness.ts";
 import { GatewayProcess } from "../../e2e/target.ts";
 import { freePort } from "../../free_port.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { slowTest } from "../../tier.ts";
 import { eventually } from "../../wait.ts";
 import { FILES, listFiles } from "./file_harness.ts";
@@ -21,10 +22,10 @@ const GROWTH_MAX = 64 * MIB;
 const WARM_GROWTH_MAX = 160 * MIB;
 
 slowTest("10 MB files go up and down by the dozen without staying in memory", async (t) => {
-  const folder = await Deno.makeTempDir({ prefix: "files-test-" });
+  await using folder = await createTemporaryFolder();
   const gateway = new GatewayProcess(freePort(), SECRET, {
-    SVC_DATA_DIR: folder,
-    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
+    SVC_DATA_DIR: folder.path,
+    SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`,
     SVC_RATE_LIMIT: "off",
   });
   const token = await signToken({ now: () => Date.now() }, "alice");
@@ -80,9 +81,9 @@ slowTest("10 MB files go up and down by the dozen without staying in memory", as
     });
 
     await t.step("a sender cut off in the middle leaves nothing behind", async () => {
-      const stored = (await listFiles(`${folder}/files`)).length;
+      const stored = (await listFiles(`${folder.path}/files`)).length;
       for (let round = 0; round < 5; round++) await cutOff(gateway.port, token, 5 * MIB);
-      await eventually(async () => assert.equal((await listFiles(`${folder}/files`)).length, stored));
+      await eventually(async () => assert.equal((await listFiles(`${folder.path}/files`)).length, stored));
       const response = await fetch(`${gateway.url}${FILES}?limit=200`, { headers });
       assert.equal((await response.json()).items.length, stored);
     });
@@ -95,7 +96,6 @@ slowTest("10 MB files go up and down by the dozen without staying in memory", as
     });
   } finally {
     await gateway.stop();
-    await Deno.remove(folder, { recursive: true });
   }
 });
 

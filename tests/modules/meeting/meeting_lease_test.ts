@@ -4,6 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config/config.ts";
 import { Harness, SECRET, TestClock } from "../../harness.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { until } from "../../wait.ts";
 import { MeetingFixture, openMeetingFixture, PATH } from "./meeting_fixture.ts";
 import { ok } from "../room/room_fixture.ts";
@@ -59,46 +60,42 @@ Deno.test("heartbeats renew a participation indefinitely", async () => {
 });
 
 Deno.test("a participation that expired while the gateway was down is published once after the restart", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "gateway-meeting-" });
+  await using folder = await createTemporaryFolder();
   const clock = new TestClock();
   const settings: Record<string, string> = {
-    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
-    SVC_DATA_DIR: folder,
+    SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`,
+    SVC_DATA_DIR: folder.path,
     SVC_JWT_SECRET: SECRET,
     SVC_RATE_LIMIT: "off",
   };
   const config = readConfig({ get: (name) => settings[name], readFile: Deno.readTextFileSync });
   const open = async () => new Harness(await createApp(config, { clock }), clock);
-  try {
-    let roomId = "";
-    let meetingId = "";
-    {
-      await using gateway = await open();
-      const owner = await gateway.as("owner");
-      roomId = ok(await owner.post("/v1/rooms", { name: "Night shift" }), 201).id;
-      meetingId = ok(await owner.post(PATH, { roomId }), 201).id;
-      ok(await owner.post(`${PATH}/${meetingId}/join`, { deviceId: "laptop" }));
-      ok(await owner.post(`${PATH}/${meetingId}/join`, { deviceId: "phone" }));
-    }
-    clock.advance(60_000);
-    for (let start = 0; start < 2; start++) {
-      await using gateway = await open();
-      await gateway.runJobs();
-      const fixture = new MeetingFixture(gateway, roomId, new Map([["owner", await gateway.as("owner")]]));
-      assert.deepEqual((await fixture.summarizeEvents()).slice(3), [
-        "participant_left 1 expired",
-        "participant_left 0 expired",
-      ]);
-    }
-    clock.advance(30_000);
+  let roomId = "";
+  let meetingId = "";
+  {
+    await using gateway = await open();
+    const owner = await gateway.as("owner");
+    roomId = ok(await owner.post("/v1/rooms", { name: "Night shift" }), 201).id;
+    meetingId = ok(await owner.post(PATH, { roomId }), 201).id;
+    ok(await owner.post(`${PATH}/${meetingId}/join`, { deviceId: "laptop" }));
+    ok(await owner.post(`${PATH}/${meetingId}/join`, { deviceId: "phone" }));
+  }
+  clock.advance(60_000);
+  for (let start = 0; start < 2; start++) {
     await using gateway = await open();
     await gateway.runJobs();
     const fixture = new MeetingFixture(gateway, roomId, new Map([["owner", await gateway.as("owner")]]));
-    assert.equal((await fixture.summarizeEvents()).at(-1), "ended 0 empty");
-    assert.equal((await fixture.read({ id: meetingId })).state, "ended");
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+    assert.deepEqual((await fixture.summarizeEvents()).slice(3), [
+      "participant_left 1 expired",
+      "participant_left 0 expired",
+    ]);
   }
+  clock.advance(30_000);
+  await using gateway = await open();
+  await gateway.runJobs();
+  const fixture = new MeetingFixture(gateway, roomId, new Map([["owner", await gateway.as("owner")]]));
+  assert.equal((await fixture.summarizeEvents()).at(-1), "ended 0 empty");
+  assert.equal((await fixture.read({ id: meetingId })).state, "ended");
 });
 
 Deno.test("a meeting without participants ends after 300 s, one that all left after 30 s", async () => {

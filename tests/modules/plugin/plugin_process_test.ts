@@ -4,6 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import { ProcessTransport } from "@/modules/plugin/process_transport.ts";
 import type { ActivePlugin } from "@/modules/plugin/registry.ts";
 import { openGateway } from "../../harness.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { slowTest } from "../../tier.ts";
 import { eventually, pause } from "../../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
@@ -179,19 +180,15 @@ Deno.test("README's plugin that the gateway runs responds when pasted", async ()
   const readme = await Deno.readTextFile(new URL("../../../README.md", import.meta.url));
   const [, code = "", program = ""] =
     /\*\*A plugin that the gateway runs\*\*[^]*?```js\n([^]*?)```[^]*?deno eval '([^']*)'/.exec(readme) ?? [];
-  const folder = await Deno.makeTempDir();
-  try {
-    await Deno.writeTextFile(`${folder}/dice.js`, code);
-    const written = await new Deno.Command(Deno.execPath(), { args: ["eval", program], cwd: folder }).output();
-    const { manifest } = JSON.parse(new TextDecoder().decode(written.stdout));
-    await using gateway = await openGateway();
-    const admin = await gateway.as("admin", { role: "admin" });
-    const { alice } = await createCallers(gateway, "alice");
-    const roomId = await createRoom(alice, []);
-    await installPlugin(admin, manifest, [[alice, roomId]]);
-    const { response } = ok(await alice.post("/v1/collaboration/commands/run", { roomId, text: "/roll" }));
-    assert.match(ok(await alice.get(`/v1/messages/${response.messageId}`)).text, /^🎲 [1-6]$/u);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createTemporaryFolder();
+  await Deno.writeTextFile(`${folder.path}/dice.js`, code);
+  const written = await new Deno.Command(Deno.execPath(), { args: ["eval", program], cwd: folder.path }).output();
+  const { manifest } = JSON.parse(new TextDecoder().decode(written.stdout));
+  await using gateway = await openGateway();
+  const admin = await gateway.as("admin", { role: "admin" });
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  await installPlugin(admin, manifest, [[alice, roomId]]);
+  const { response } = ok(await alice.post("/v1/collaboration/commands/run", { roomId, text: "/roll" }));
+  assert.match(ok(await alice.get(`/v1/messages/${response.messageId}`)).text, /^🎲 [1-6]$/u);
 });

@@ -5,6 +5,7 @@ import { sql } from "kysely";
 import { JobRunner } from "@/adapters/job/runner.ts";
 import { HOUR_MS } from "@/core/time/clock.ts";
 import { type Harness, openGateway } from "../../harness.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { listFiles } from "../file/file_harness.ts";
 import { recordQueries } from "../query_log.ts";
 import { slowTest } from "../../tier.ts";
@@ -328,32 +329,28 @@ Deno.test("an import whose transactions are run twice, as the store may, counts 
 });
 
 slowTest("a gateway that stops leaves a running import to the next, however often", async () => {
-  const folder = await Deno.makeTempDir();
-  const environment = { SVC_DATA_DIR: folder, SVC_DATABASE_URL: `sqlite:${folder}/gateway.db` };
-  try {
-    let id = "";
-    let stops = 0;
-    let last = { state: "", messages: 0 };
-    for (; last.state !== "done"; stops++) {
-      await using gateway = await openGateway(environment);
-      const boss = await gateway.as("boss", { role: "owner" });
-      if (id === "") id = await uploadArchive(gateway, boss, "slack", slackArchive());
-      const before = last.messages;
-      // Each start gets through a batch or two.
-      while (last.state !== "done" && last.messages <= before) {
-        await pause(1);
-        const { body } = await boss.get(`${IMPORTS}/${id}`);
-        assert.ok(["queued", "running", "done"].includes(body.state), JSON.stringify(body));
-        last = { state: body.state, messages: body.progress.added.messages };
-      }
-    }
-    assert.ok(stops > 1, "it was stopped");
+  await using folder = await createTemporaryFolder();
+  const environment = { SVC_DATA_DIR: folder.path, SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db` };
+  let id = "";
+  let stops = 0;
+  let last = { state: "", messages: 0 };
+  for (; last.state !== "done"; stops++) {
     await using gateway = await openGateway(environment);
-    const { body } = await (await gateway.as("boss", { role: "owner" })).get(`${IMPORTS}/${id}`);
-    assert.deepEqual([body.progress.added.rooms, body.progress.present], [3, 0]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+    const boss = await gateway.as("boss", { role: "owner" });
+    if (id === "") id = await uploadArchive(gateway, boss, "slack", slackArchive());
+    const before = last.messages;
+    // Each start gets through a batch or two.
+    while (last.state !== "done" && last.messages <= before) {
+      await pause(1);
+      const { body } = await boss.get(`${IMPORTS}/${id}`);
+      assert.ok(["queued", "running", "done"].includes(body.state), JSON.stringify(body));
+      last = { state: body.state, messages: body.progress.added.messages };
+    }
   }
+  assert.ok(stops > 1, "it was stopped");
+  await using gateway = await openGateway(environment);
+  const { body } = await (await gateway.as("boss", { role: "owner" })).get(`${IMPORTS}/${id}`);
+  assert.deepEqual([body.progress.added.rooms, body.progress.present], [3, 0]);
 });
 
 Deno.test("names, topics and descriptions that are too long are cut, and the report says which", async () => {

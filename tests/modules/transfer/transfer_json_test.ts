@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { JsonItemParser, type Layout, type ParsedItem } from "@/modules/transfer/format/json_items.ts";
 import { cpuTimeMs, measureReferenceMs } from "../../cpu_time.ts";
 import { openGateway } from "../../harness.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { until } from "../../wait.ts";
 import { slowTest } from "../../tier.ts";
 import {
@@ -187,25 +188,21 @@ slowTest("values without end in one line or item cost the thread that serves oth
 });
 
 Deno.test("an import whose gateway stops ends its worker, and the next continues", async () => {
-  const folder = await Deno.makeTempDir();
-  const environment = { SVC_DATA_DIR: folder, SVC_DATABASE_URL: `sqlite:${folder}/gateway.db` };
-  try {
-    let url = "";
-    {
-      await using gateway = await openGateway(environment);
-      const boss = await gateway.as("boss", { role: "owner" });
-      const junk = Array.from({ length: 100_000 }, () => ({ type: "mystery" }));
-      url = `${IMPORTS}/${await uploadArchive(gateway, boss, "gateway", toArchive([HEADER, ...junk, END]))}`;
-      let seen: Any;
-      await until(async () => (seen = (await boss.get(url)).body).progress.done > 0);
-      assert.equal(seen.state, "running");
-    }
-    // What it left open would be named by now.
+  await using folder = await createTemporaryFolder();
+  const environment = { SVC_DATA_DIR: folder.path, SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db` };
+  let url = "";
+  {
     await using gateway = await openGateway(environment);
-    await gateway.runJobs();
-    const { body } = await (await gateway.as("boss", { role: "owner" })).get(url);
-    assert.deepEqual([body.state, skipCounts(body)], ["done", { unknown_type: 100_000 }]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+    const boss = await gateway.as("boss", { role: "owner" });
+    const junk = Array.from({ length: 100_000 }, () => ({ type: "mystery" }));
+    url = `${IMPORTS}/${await uploadArchive(gateway, boss, "gateway", toArchive([HEADER, ...junk, END]))}`;
+    let seen: Any;
+    await until(async () => (seen = (await boss.get(url)).body).progress.done > 0);
+    assert.equal(seen.state, "running");
   }
+  // What it left open would be named by now.
+  await using gateway = await openGateway(environment);
+  await gateway.runJobs();
+  const { body } = await (await gateway.as("boss", { role: "owner" })).get(url);
+  assert.deepEqual([body.state, skipCounts(body)], ["done", { unknown_type: 100_000 }]);
 });

@@ -4,6 +4,7 @@ import { Webhook } from "npm:standardwebhooks@1.1.1";
 import { HOUR_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
 import type { Caller, Harness } from "../../harness.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { until } from "../../wait.ts";
 import { assertProblem, createCallers, createRoom, ok } from "../fixtures.ts";
 import { ALLOW, installPlugin, manifestOf, PluginServer, refuseOrMask } from "../plugin/plugin_fixture.ts";
@@ -284,8 +285,8 @@ Deno.test("README's slash command runs when pasted: it verifies the caller, and 
   const readme = await Deno.readTextFile(new URL("../../../README.md", import.meta.url));
   const pasted = /```js\n(\/\/ [^\n]*deploy\.mjs[^]*?)```/.exec(readme)?.[1];
   assert.ok(pasted !== undefined, "README has a deploy.mjs");
-  const folder = await Deno.makeTempDir();
-  await Deno.writeTextFile(`${folder}/deploy.mjs`, pasted);
+  await using folder = await createTemporaryFolder();
+  await Deno.writeTextFile(`${folder.path}/deploy.mjs`, pasted);
   const served: { gateway?: Harness } = {};
   await using front = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
@@ -300,7 +301,7 @@ Deno.test("README's slash command runs when pasted: it verifies the caller, and 
   const input = { roomId, name: "deploy", description: "Deploy", displayName: "CI", url: "http://127.0.0.1/" };
   const { id, secret } = ok(await alice.post(PATH, input));
   const program = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-lock", "--allow-all", `${folder}/deploy.mjs`],
+    args: ["run", "--quiet", "--no-lock", "--allow-all", `${folder.path}/deploy.mjs`],
     env: { SECRET: secret, PORT: "0" },
     stdout: "piped",
     stderr: "inherit",
@@ -324,6 +325,5 @@ Deno.test("README's slash command runs when pasted: it verifies the caller, and 
   } finally {
     program.kill("SIGKILL");
     await program.status;
-    await Deno.remove(folder, { recursive: true });
   }
 });

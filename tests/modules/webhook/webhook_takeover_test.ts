@@ -2,6 +2,7 @@
 // announced.
 import assert from "node:assert/strict";
 import { testOnEngines } from "../../engines.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { until } from "../../wait.ts";
 import { createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { createWebhook, Endpoint, openWithEndpoints, WEBHOOKS } from "./webhook_fixture.ts";
@@ -9,8 +10,8 @@ import { createWebhook, Endpoint, openWithEndpoints, WEBHOOKS } from "./webhook_
 testOnEngines(
   "a node that drains begins no further deliveries; the next node repeats only what was cut off",
   async (environment) => {
-    const folder = await Deno.makeTempDir();
-    const settings = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, ...environment };
+    await using folder = await createTemporaryFolder();
+    const settings = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, ...environment };
     // Nodes of one PostgreSQL run beside each other; SQLite has one node after the other.
     const isShared = environment["SVC_DATABASE_URL"] !== undefined;
     await using endpoint = new Endpoint();
@@ -52,7 +53,6 @@ testOnEngines(
       assert.equal(new Set(ids).size, 4);
     } finally {
       held.resolve();
-      await Deno.remove(folder, { recursive: true });
     }
   },
 );

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { until } from "../../wait.ts";
 import { slowTest } from "../../tier.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
@@ -163,35 +164,31 @@ Deno.test("a clock that was ahead while an earlier step back was dealt with hold
 testOnEngines(
   "a clock set back holds up no webhook that was left alone, or was leased, before a start",
   async (engine) => {
-    const folder = await Deno.makeTempDir();
-    const settings = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, ...engine };
-    try {
-      await using endpoint = new Endpoint();
-      {
-        await using gateway = await openWithEndpoints(settings);
-        const { alice } = await createCallers(gateway, "alice");
-        const roomId = await createRoom(alice, []);
-        await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
-        const ahead = new Date(gateway.clock.now() + DAY_MS).toISOString();
-        await gateway.app.store.write(async (tx) => {
-          await sql`update webhook set lease_owner = 'gone', lease_until = ${ahead}`.execute(tx.db);
-          await sql`update webhook_cursor set paused_until = ${ahead}`.execute(tx.db);
-        });
-        await sendMessage(alice, roomId, "one");
-      }
+    await using folder = await createTemporaryFolder();
+    const settings = { SVC_DATABASE_URL: `sqlite:${folder.path}/gateway.db`, ...engine };
+    await using endpoint = new Endpoint();
+    {
       await using gateway = await openWithEndpoints(settings);
-      // Until the first look has seen them.
-      await until(async () => {
-        const { rows } = await sql`select stream from webhook_cursor where paused_until > ${
-          new Date(gateway.clock.now() + MINUTE_MS).toISOString()
-        }`.execute(gateway.app.store.db);
-        return rows.length === 0;
+      const { alice } = await createCallers(gateway, "alice");
+      const roomId = await createRoom(alice, []);
+      await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
+      const ahead = new Date(gateway.clock.now() + DAY_MS).toISOString();
+      await gateway.app.store.write(async (tx) => {
+        await sql`update webhook set lease_owner = 'gone', lease_until = ${ahead}`.execute(tx.db);
+        await sql`update webhook_cursor set paused_until = ${ahead}`.execute(tx.db);
       });
-      gateway.clock.advance(MINUTE_MS);
-      await until(() => endpoint.texts.length === 1);
-    } finally {
-      await Deno.remove(folder, { recursive: true });
+      await sendMessage(alice, roomId, "one");
     }
+    await using gateway = await openWithEndpoints(settings);
+    // Until the first look has seen them.
+    await until(async () => {
+      const { rows } = await sql`select stream from webhook_cursor where paused_until > ${
+        new Date(gateway.clock.now() + MINUTE_MS).toISOString()
+      }`.execute(gateway.app.store.db);
+      return rows.length === 0;
+    });
+    gateway.clock.advance(MINUTE_MS);
+    await until(() => endpoint.texts.length === 1);
   },
 );
 
