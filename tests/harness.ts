@@ -71,7 +71,9 @@ export async function signToken(clock: Clock, sub: string, claims: Claims = {}):
 // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
 export type ApiResponse = { status: number; headers: Headers; body: any };
 
-/** Calls the gateway as one principal. */
+type RequestOptions = Omit<RequestInit, "headers"> & { headers?: Record<string, string> };
+
+/** Calls the gateway as one principal: with bytes, a text that is JSON, or what becomes JSON. */
 export class Caller {
   readonly #harness: Harness;
   readonly #token: string | undefined;
@@ -106,17 +108,23 @@ export class Caller {
   }
 
   call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<ApiResponse> {
-    return this.#harness.send(
-      new Request(`http://gateway.test${path}`, {
-        method,
-        headers: {
-          ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-          ...headers,
-        },
-        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      }),
-    );
+    if (body === undefined) return this.#harness.send(this.request(path, { method, headers }));
+    const isBinary = body instanceof Uint8Array || body instanceof ReadableStream;
+    const type = isBinary ? "application/octet-stream" : "application/json";
+    const encoded = isBinary || typeof body === "string" ? body as BodyInit : JSON.stringify(body);
+    const request = { method, headers: { "content-type": type, ...headers }, body: encoded };
+    return this.#harness.send(this.request(path, request));
+  }
+
+  /** The response as it is, such as a stream. */
+  async open(path: string, init?: RequestOptions): Promise<Response> {
+    return await this.#harness.app.fetch(this.request(path, init), "127.0.0.1");
+  }
+
+  /** A request with the token of the caller. */
+  request(path: string, { headers, ...init }: RequestOptions = {}): Request {
+    const credential = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
+    return new Request(`http://gateway.test${path}`, { ...init, headers: { ...credential, ...headers } });
   }
 }
 

@@ -104,7 +104,7 @@ async function createJobs(gateway: Harness): Promise<void> {
   ok(await alice.post(`${API}/meetings`, { roomId }));
   const { id: directId } = ok(await alice.post("/v1/rooms", { kind: "direct", memberIds: ["bob"] }));
   ok(await alice.post(`${API}/meetings`, { roomId: directId }));
-  await createDocuments(gateway, alice, roomId);
+  await createDocuments(alice, roomId);
   ok(await bob.patch(`${API}/me`, { displayName: "Bobby" }));
   const { id: tokenId, token } = ok(await bob.post(`${API}/tokens`, { name: "feeds", scopes: ["*"] }));
   ok(await gateway.withToken(token).post(`${API}/calendar/feeds`, { name: "Ends with its token" }));
@@ -130,12 +130,8 @@ async function createJobs(gateway: Harness): Promise<void> {
   assert.equal(ok(await alice.get(`${API}/exports/${exportId}`)).state, "done");
   const owner = await gateway.as("owner", { role: "owner" });
   const { id: importId } = ok(await owner.post(`${API}/imports`, { kind: "gateway" }));
-  const archive = await gateway.app.fetch(
-    new Request(`http://gateway.test${API}/exports/${exportId}/content`, { headers: bearer(alice) }),
-    "127.0.0.1",
-  );
-  const request = { method: "PUT", headers: bearer(owner), body: await archive.bytes() };
-  ok(await gateway.send(new Request(`http://gateway.test${API}/imports/${importId}/content`, request)));
+  const archive = await alice.open(`${API}/exports/${exportId}/content`);
+  ok(await owner.put(`${API}/imports/${importId}/content`, await archive.bytes()));
   await gateway.runJobs();
   await createCallers(gateway, "dora");
   ok(await alice.put(`/v1/rooms/${roomId}/members/dora`));
@@ -182,16 +178,11 @@ async function createVectorsAndRuns(gateway: Harness, alice: Caller, admin: Call
 }
 
 /** One that is edited as an editor does, and one that is deleted. */
-async function createDocuments(gateway: Harness, alice: Caller, roomId: string): Promise<void> {
+async function createDocuments(alice: Caller, roomId: string): Promise<void> {
   const { id } = ok(await alice.post(`${API}/documents`, { roomId, title: "Live" }));
   const doc = new Y.Doc();
   doc.getText("content").insert(0, "written elsewhere");
-  const request = {
-    method: "POST",
-    headers: bearer(alice),
-    body: Y.encodeStateAsUpdate(doc) as Uint8Array<ArrayBuffer>,
-  };
-  ok(await gateway.send(new Request(`http://gateway.test${API}/documents/${id}/yjs`, request)));
+  ok(await alice.post(`${API}/documents/${id}/yjs`, Y.encodeStateAsUpdate(doc)));
   const shared = ok(await alice.post(`${API}/documents`, { title: "Shared", text: "x" }));
   ok(await alice.post(`${API}/documents/${shared.id}/comments`, { text: "to find" }));
   ok(await alice.put(`${API}/documents/${shared.id}/access/bob`, { role: "reader" }));
@@ -199,10 +190,6 @@ async function createDocuments(gateway: Harness, alice: Caller, roomId: string):
   ok(await alice.delete(`${API}/documents/${dropped.id}`));
   // More than is indexed at once.
   ok(await alice.post(`${API}/documents`, { roomId, title: "Long", text: "some words ".repeat(4000) }));
-}
-
-function bearer(who: Caller): Record<string, string> {
-  return { authorization: `Bearer ${who.token}` };
 }
 
 const ICS = [

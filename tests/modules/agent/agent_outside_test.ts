@@ -26,11 +26,8 @@ async function openRoom(gateway: Harness): Promise<{ alice: Caller; robo: Caller
 }
 
 /** What a stream of a run says, from its beginning. */
-async function streamed(gateway: Harness, { token }: Caller, id: string): Promise<string[]> {
-  const request = new Request(`http://gateway.test${RUNS}/${id}/stream`, {
-    headers: { authorization: `Bearer ${token}` },
-  });
-  const text = await (await gateway.app.fetch(request, "127.0.0.1")).text();
+async function streamed(who: Caller, id: string): Promise<string[]> {
+  const text = await (await who.open(`${RUNS}/${id}/stream`)).text();
   const parts = text.matchAll(/^data: (\{.*)$/gm).map(([, json]) => JSON.parse(json ?? ""));
   return [...parts].map(({ type, delta, toolName, output }) => delta ?? toolName ?? output ?? type);
 }
@@ -65,7 +62,7 @@ testOnEngines("a bot streams its text, reports steps, and finishes with one mess
   ]);
   // Who comes late sees the whole of it.
   const step = (...all: string[]) => ["start-step", "text-start", ...all, "finish-step"];
-  assert.deepEqual(await streamed(gateway, alice, run.id), [
+  assert.deepEqual(await streamed(alice, run.id), [
     "start",
     ...step("Let me see", "text-end", "weather", "Snow"),
     ...step("It snows", "text-end"),
@@ -107,7 +104,7 @@ testOnEngines("what a bot said is seen by who comes late, also if its run was ca
   assert.deepEqual(ok(await robo.get(`${RUNS}/${run.id}`)).error, { code: "cancelled", detail: "Too slow" });
   assert.equal(ok(await alice.get(`${RUNS}?roomId=${roomId}`)).items[0].error.detail, "Too slow");
   const parts = ["start", "start-step", "text-start", "Half of it", "text-end", "abort", "finish"];
-  assert.deepEqual(await streamed(gateway, alice, run.id), parts);
+  assert.deepEqual(await streamed(alice, run.id), parts);
 });
 
 testOnEngines("of a bot's text that is too long for a message, the whole is in a file", async (environment) => {

@@ -57,11 +57,8 @@ async function watch({ gateway }: Pick<AgentFixture, "gateway">, who: Caller, ru
 }
 
 /** Opens the stream of a run. What arrives is appended to `text`. */
-async function openStream({ gateway }: AgentFixture, who: Caller, runId: string) {
-  const response = await gateway.app.fetch(
-    new Request(`http://gateway.test${RUNS}/${runId}/stream`, { headers: { authorization: `Bearer ${who.token}` } }),
-    "127.0.0.1",
-  );
+async function openStream(who: Caller, runId: string) {
+  const response = await who.open(`${RUNS}/${runId}/stream`);
   const stream = { status: response.status, text: "", ended: Promise.resolve() };
   stream.ended = (async () => {
     for await (const chunk of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
@@ -80,7 +77,7 @@ testOnEngines("who is removed from the room receives nothing more of its runs", 
   await fixture.mention(alice, "Go");
   const { id } = await fixture.settled("running");
   const watchers = [await watch(fixture, alice, id), await watch(fixture, bob, id)];
-  const [stays, leaves] = [await openStream(fixture, alice, id), await openStream(fixture, bob, id)];
+  const [stays, leaves] = [await openStream(alice, id), await openStream(bob, id)];
   await eventually(() => assert.match(leaves.text, /Before/));
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
   gate.resolve();
@@ -113,7 +110,7 @@ testOnEngines("who loses a room that a run has read receives nothing more of the
     const answer = await askAboutBoard(fixture, roomId);
     const { id } = await fixture.settled("running", n + 1);
     const [own, other] = [await watch(fixture, alice, id), await watch(fixture, bob, id)];
-    const [stays, leaves] = [await openStream(fixture, alice, id), await openStream(fixture, bob, id)];
+    const [stays, leaves] = [await openStream(alice, id), await openStream(bob, id)];
     await eventually(() => assert.match(leaves.text, /It is/));
     ok(await lose());
     // A change of the room itself ends all subscriptions; who still sees it subscribes again.
@@ -165,7 +162,7 @@ Deno.test("a stream ends with the token that opened it", async () => {
   const { alice, bob, gateway } = fixture;
   await fixture.mention(alice, "Go");
   const { id } = await fixture.settled("running");
-  const leaves = await openStream(fixture, bob, id);
+  const leaves = await openStream(bob, id);
   await eventually(() => assert.match(leaves.text, /Before/));
   const admin = await gateway.as("root", { role: "admin" });
   ok(await admin.delete("/v1/collaboration/principals/bob"));
@@ -196,7 +193,7 @@ testOnEngines("texts of a run are for those who can see all that it read", async
     ]);
   assert.match(await seen(bob), /The secret is swordfish.*title.*swordfish/);
   assert.doesNotMatch(await seen(carol), /swordfish/);
-  assert.equal((await openStream(fixture, carol, id)).status, 403);
+  assert.equal((await openStream(carol, id)).status, 403);
   const refused = await watch(fixture, carol, id);
   assert.ok(refused.error);
   refused.close();

@@ -19,19 +19,12 @@ type Received = { id: string; part: Part };
 
 /** Reads the stream of a run until it ends or `isEnough`. */
 async function readStream(
-  { gateway, alice }: AgentFixture,
+  { alice }: AgentFixture,
   runId: string,
   { lastEventId, isEnough = () => false }: { lastEventId?: string; isEnough?: (received: Received[]) => boolean } = {},
 ): Promise<Received[]> {
-  const response = await gateway.app.fetch(
-    new Request(`http://gateway.test/v1/collaboration/ai/runs/${runId}/stream`, {
-      headers: {
-        authorization: `Bearer ${alice.token}`,
-        ...lastEventId === undefined ? {} : { "last-event-id": lastEventId },
-      },
-    }),
-    "127.0.0.1",
-  );
+  const headers: Record<string, string> = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
+  const response = await alice.open(`/v1/collaboration/ai/runs/${runId}/stream`, { headers });
   assert.equal(response.headers.get("x-vercel-ai-ui-message-stream"), "v1");
   const received: Received[] = [];
   let text = "";
@@ -249,10 +242,8 @@ Deno.test("a tenant whose streams nobody reads leaves some of a node to the othe
     return ok(await who.post("/v1/collaboration/ai/runs", { agentId: askedId, roomId, input: "Hi" })).id;
   };
   const left = new AbortController();
-  const open = async ({ token }: Caller, runId: string): Promise<number> => {
-    const url = `http://gateway.test/v1/collaboration/ai/runs/${runId}/stream`;
-    const headers = { authorization: `Bearer ${token}` };
-    const response = await gateway.app.fetch(new Request(url, { headers, signal: left.signal }), "127.0.0.1");
+  const open = async (who: Caller, runId: string): Promise<number> => {
+    const response = await who.open(`/v1/collaboration/ai/runs/${runId}/stream`, { signal: left.signal });
     unread.push(response);
     return response.status;
   };

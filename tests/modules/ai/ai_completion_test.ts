@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { completionRoute } from "@/modules/ai/completion_route.ts";
 import type { CompletionService } from "@/modules/ai/completion_service.ts";
-import { type ApiResponse, type Caller, type Harness, openGateway } from "../../harness.ts";
+import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
 import { ScriptedModels } from "../../scripted_models.ts";
 import { until } from "../../wait.ts";
 import { createCallers, ok } from "../fixtures.ts";
@@ -97,14 +97,9 @@ Deno.test("completion.create takes no Idempotency-Key: no transaction waits for 
   assert.equal(models.calls.length, 2);
 });
 
-async function openStream(gateway: Harness, caller: Caller, signal?: AbortSignal): Promise<Response> {
-  const request = new Request(`http://gateway.test${AI}/completions/stream`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${caller.token}`, "content-type": "application/json" },
-    body: JSON.stringify(HELLO),
-    signal: signal ?? null,
-  });
-  return await gateway.app.fetch(request, "127.0.0.1");
+function openStream(caller: Caller, signal: AbortSignal | null = null): Promise<Response> {
+  const headers = { "content-type": "application/json" };
+  return caller.open(`${AI}/completions/stream`, { method: "POST", headers, body: JSON.stringify(HELLO), signal });
 }
 
 const eventsIn = (text: string) => text.trim().split("\n\n").map((event) => JSON.parse(event.replace(/^data: /, "")));
@@ -114,7 +109,7 @@ Deno.test("completion.stream sends each part as an event, then the end", async (
   const signature = { model: "small", text: "c2lnbmVk" };
   const models = new ScriptedModels(() => ({ parts: ["Hi ", "you", { ...call, signature }] }));
   await using gateway = await openGateway(SETTINGS, { models });
-  const response = await openStream(gateway, await gateway.as("member"));
+  const response = await openStream(await gateway.as("member"));
   assert.equal(response.headers.get("content-type"), "text/event-stream");
   const events = eventsIn(await response.text());
   assert.deepEqual(events.slice(0, 2), [{ kind: "text", text: "Hi " }, { kind: "text", text: "you" }]);
@@ -127,11 +122,11 @@ Deno.test("completion.stream fails with a status before the first part, and with
   const models = new ScriptedModels(() => ({ error: "bad_key" }));
   await using gateway = await openGateway(SETTINGS, { models });
   const member = await gateway.as("member");
-  const refused = await openStream(gateway, member);
+  const refused = await openStream(member);
   assert.equal(refused.status, 502);
   await refused.body?.cancel();
   models.script = () => ({ parts: ["Hi"], error: "stream_broken" });
-  const broken = eventsIn(await (await openStream(gateway, member)).text());
+  const broken = eventsIn(await (await openStream(member)).text());
   assert.deepEqual(broken.map(({ kind, code }) => [kind, code]), [["text", undefined], ["error", "unavailable"]]);
 });
 
@@ -140,7 +135,7 @@ Deno.test("a client that leaves ends the call, and is charged for what it receiv
   const models = new ScriptedModels(() => ({ parts: ["Hi", () => left, "you"] }));
   await using gateway = await openGateway(SETTINGS, { models });
   const member = await gateway.as("member");
-  const response = await openStream(gateway, member);
+  const response = await openStream(member);
   const reader = response.body?.getReader();
   await reader?.read();
   const cancelled = reader?.cancel();

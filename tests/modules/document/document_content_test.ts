@@ -329,12 +329,7 @@ Deno.test("Yjs updates are read and merged, with text only", async () => {
   );
 
   const vector = Y.encodeStateVector(copy).toBase64({ alphabet: "base64url" });
-  const response = await fixture.gateway.app.fetch(
-    new Request(`http://gateway.test${path}?vector=${encodeURIComponent(vector)}`, {
-      headers: { authorization: `Bearer ${member.token}` },
-    }),
-    "127.0.0.1",
-  );
+  const response = await member.open(`${path}?vector=${encodeURIComponent(vector)}`);
   Y.applyUpdate(copy, new Uint8Array(await response.arrayBuffer()));
   assert.equal(copy.getText("content").toString(), "# shared text");
 

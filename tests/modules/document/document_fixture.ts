@@ -22,14 +22,7 @@ export class DocumentFixture extends RoomFixture {
 
   /** Merges a Yjs update. */
   mergeUpdate(id: string, update: Uint8Array, who = "member"): Promise<ApiResponse> {
-    return this.gateway.send(
-      new Request(`http://gateway.test${PATH}/${id}/yjs`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${this.as(who).token}`, "content-type": "application/octet-stream" },
-        // The type allows shared buffers, which tests do not use.
-        body: update as Uint8Array<ArrayBuffer>,
-      }),
-    );
+    return this.as(who).post(`${PATH}/${id}/yjs`, update);
   }
 
   /** The document events of the room so far. */

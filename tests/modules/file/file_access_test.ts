@@ -235,15 +235,10 @@ testOnEngines(
     const rich = ok(await alice.post(documents, { roomId, title: "Rich", kind: "rich", text: text(image) }));
     const plain = ok(await alice.post(documents, { roomId, title: "Plain", text: "" }));
     // Live edits, which are committed together later. Bob has not uploaded the other files that he names.
-    const edit = async ({ token }: Caller, text: string): Promise<void> => {
+    const edit = async (who: Caller, text: string): Promise<void> => {
       const doc = new Y.Doc();
       doc.getText("content").insert(0, text);
-      const live = new Request(`http://gateway.test${documents}/${plain.id}/yjs`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${token}`, "content-type": "application/octet-stream" },
-        body: Y.encodeStateAsUpdate(doc) as Uint8Array<ArrayBuffer>,
-      });
-      ok(await gateway.send(live));
+      ok(await who.post(`${documents}/${plain.id}/yjs`, Y.encodeStateAsUpdate(doc)));
     };
     await edit(alice, "by Alice");
     await edit(bob, `${text(linked)} ${text(secret)} ${text(hidden)}`);

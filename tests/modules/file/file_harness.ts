@@ -32,13 +32,8 @@ export function upload(
 ): Promise<ApiResponse> {
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
   const length = bytes instanceof Uint8Array ? { "content-length": String(bytes.length) } : {};
-  return gateway.send(
-    new Request(`http://gateway.test${FILES}?${new URLSearchParams(query)}`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${who.token}`, ...length, ...headers },
-      body: bytes,
-    }),
-  );
+  const request = { method: "POST", headers: { ...length, ...headers }, body: bytes };
+  return gateway.send(who.request(`${FILES}?${new URLSearchParams(query)}`, request));
 }
 
 /** A form with these parts, in this order. */
@@ -66,10 +61,7 @@ export async function download(
   method = "GET",
   query = "",
 ): Promise<{ status: number; headers: Headers; bytes: Uint8Array }> {
-  const request = new Request(`http://gateway.test${FILES}/${id}/content${query}`, {
-    method,
-    headers: { authorization: `Bearer ${who.token}`, ...headers },
-  });
+  const request = who.request(`${FILES}/${id}/content${query}`, { method, headers });
   const response = await gateway.app.fetch(request, "127.0.0.1");
   return { status: response.status, headers: response.headers, bytes: await response.bytes() };
 }

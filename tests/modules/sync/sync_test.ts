@@ -104,12 +104,8 @@ Deno.test("an aborted request, or a gateway that stops, ends the wait", async ()
   const { bob } = await createCallers(gateway, "bob");
   const { cursor } = await start(bob);
   const leaving = new AbortController();
-  const abandoned = gateway.send(
-    new Request(`http://gateway.test/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&wait=30`, {
-      headers: { authorization: `Bearer ${bob.token}` },
-      signal: leaving.signal,
-    }),
-  );
+  const path = `/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&wait=30`;
+  const abandoned = gateway.send(bob.request(path, { signal: leaving.signal }));
   const waiting = since(bob, cursor, 30);
   await pause(50);
   leaving.abort();

@@ -52,7 +52,7 @@ async function openSource(environment: Record<string, string>): Promise<{ source
 async function exportRoom(gateway: Harness, who: Caller, roomId: string): Promise<Any[]> {
   const { id } = ok(await who.post(EXPORTS, { kind: "room", roomId }));
   await gateway.runJobs();
-  return recordsOfType(await (await downloadExport(gateway, who, id)).text(), "agent");
+  return recordsOfType(await (await downloadExport(who, id)).text(), "agent");
 }
 
 /** Another gateway on the engine of the test. */

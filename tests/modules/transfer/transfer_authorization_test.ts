@@ -35,7 +35,7 @@ Deno.test("an archive gives no principal more rights than who requested the impo
     const agents = [agent("a1", "a2"), agent("a2", "a1"), agent("a3", "a3"), agent("a4", "nobody"), agent("a5", "zoe")];
     const people = [principal("mallory", { role: "owner" }), principal("zoe")];
     const archive = toArchive([HEADER, ...agents, ...people, END]);
-    assert.equal((await putArchive(gateway, admin, made.id, archive)).status, 202);
+    assert.equal((await putArchive(admin, made.id, archive)).status, 202);
     await gateway.runJobs();
     assert.equal(ok(await owner.get("/v1/collaboration/principals/mallory")).role, "admin");
     const lines = recordsOfType(await exportTenant(gateway, owner), "principal").filter(({ kind }) => kind === "agent");
@@ -328,7 +328,7 @@ Deno.test("long messages do not wait for others until they fill the memory", asy
       ...Array.from({ length: 20 }, (_, n) => message("room_a", `msg_${n}`, { edits, version: 2 })),
       END,
     ];
-    await uploadArchive(gateway, boss, "gateway", toArchive(lines));
+    await uploadArchive(boss, "gateway", toArchive(lines));
     const { store } = gateway.app;
     const write = store.write;
     let messages: number[] = [];
@@ -359,7 +359,7 @@ Deno.test("a post with many replies waits in the table without being there with 
         post: { team: "t", channel: "c", user: "ann", message: text, create_at: 1000, props: { x: text }, replies },
       },
     ];
-    const id = await uploadArchive(gateway, boss, "mattermost", toArchive(lines));
+    const id = await uploadArchive(boss, "mattermost", toArchive(lines));
     await crashAfterWrites(gateway, 5);
     const rows: Any[] = await gateway.app.store.db.selectFrom("transfer_line" as never).selectAll().execute();
     assert.equal(rows.length, 601);
@@ -374,7 +374,7 @@ Deno.test("a post with many replies waits in the table without being there with 
 Deno.test("an import notices that it is cancelled also where an archive has nothing to import", async () => {
   await withOwner(async (gateway, boss) => {
     const junk = Array.from({ length: 150_000 }, () => ({ type: "mystery" }));
-    const id = await uploadArchive(gateway, boss, "gateway", toArchive([HEADER, ...junk, END]));
+    const id = await uploadArchive(boss, "gateway", toArchive([HEADER, ...junk, END]));
     const running = gateway.runJobs();
     let body: Any;
     do {
@@ -399,7 +399,7 @@ Deno.test("earlier revisions may be left out of an export, and a later import co
     const made = ok(await ann.post(EXPORTS, { kind: "room", roomId, revisions: false }));
     assert.equal(made.revisions, false);
     await gateway.runJobs();
-    const out = await (await downloadExport(gateway, ann, made.id)).text();
+    const out = await (await downloadExport(ann, made.id)).text();
     assert.deepEqual([recordsOfType(out, "revision"), parseRecords(out).at(-1).counts.revisions], [[], 0]);
     const whole = await exportTenant(gateway, boss);
     await withOwner(async (empty, newBoss) => {
@@ -441,7 +441,7 @@ Deno.test("an export of a room names its creator, who may have left", async () =
     ok(await ann.delete(`/v1/rooms/${roomId}/members/me`));
     const { id } = ok(await bob.post(EXPORTS, { kind: "room", roomId }));
     await gateway.runJobs();
-    const out = await (await downloadExport(gateway, bob, id)).text();
+    const out = await (await downloadExport(bob, id)).text();
     assert.deepEqual(recordsOfType(out, "principal").map((one) => one.id).sort(), ["ann", "bob"]);
   });
 });
@@ -539,7 +539,7 @@ Deno.test("an export of a room names the owners of the agents in it", async () =
     ok(await ann.delete(`/v1/rooms/${roomId}/members/bob`));
     const { id } = ok(await ann.post(EXPORTS, { kind: "room", roomId }));
     await gateway.runJobs();
-    const out = await (await downloadExport(gateway, ann, id)).text();
+    const out = await (await downloadExport(ann, id)).text();
     const names = recordsOfType(out, "principal").map((one) => one.id);
     assert.ok(names.indexOf("bob") >= 0 && names.indexOf("bob") < names.indexOf("bot"), names.join());
   });

@@ -247,7 +247,7 @@ Deno.test("an export of a room holds what the room shows to who asks, and files 
     const lines = async (ask: Any): Promise<Any[]> => {
       const { id } = ok(await ann.post(EXPORTS, ask));
       await gateway.runJobs();
-      return parseRecords(await (await downloadExport(gateway, ann, id)).text());
+      return parseRecords(await (await downloadExport(ann, id)).text());
     };
     const all = await lines({ kind: "room", roomId });
     const ids = (type: string) => all.filter((line) => line.type === type).map(({ id }) => id);
@@ -344,7 +344,7 @@ slowTest("an import of documents and files that crashes at every turn ends as on
     let crashes = 0;
     for (let isDone = false; !isDone; crashes++) {
       await withOwner(async (broken, newBoss) => {
-        const id = await uploadArchive(broken, newBoss, "gateway", out);
+        const id = await uploadArchive(newBoss, "gateway", out);
         await crashAfterWrites(broken, 2 + 3 * crashes);
         isDone = (await newBoss.get(`${IMPORTS}/${id}`)).body.state === "done";
         await broken.runJobs();
@@ -433,7 +433,7 @@ Deno.test("pictures of principals go along, to those who have changed nothing of
     });
     const none = ok(await boss.post(EXPORTS, { kind: "tenant", files: false })).id;
     await gateway.runJobs();
-    assert.ok(!(await (await downloadExport(gateway, boss, none)).text()).includes('"type":"picture"'));
+    assert.ok(!(await (await downloadExport(boss, none)).text()).includes('"type":"picture"'));
   });
 });
 
@@ -478,11 +478,11 @@ Deno.test("an aborted download leaves nothing open", async () => {
     const { boss } = await createContent(gateway);
     const { id } = ok(await boss.post(EXPORTS, { kind: "tenant" }));
     await gateway.runJobs();
-    const response = await downloadExport(gateway, boss, id);
+    const response = await downloadExport(boss, id);
     const reader = response.body?.getReader();
     assert.ok(((await reader?.read())?.value?.length ?? 0) > 0);
     await reader?.cancel();
-    assert.equal((await downloadExport(gateway, boss, id).then((whole) => whole.text())).split("\n").length > 10, true);
+    assert.equal((await downloadExport(boss, id).then((whole) => whole.text())).split("\n").length > 10, true);
   });
 });
 
@@ -515,7 +515,7 @@ Deno.test("an import that was only asleep while it stored a file takes nothing f
     const { boss, files } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
     await withOwner(async (empty, newBoss) => {
-      const id = await uploadArchive(empty, newBoss, "gateway", out);
+      const id = await uploadArchive(newBoss, "gateway", out);
       const { store } = empty.app;
       const write = store.write;
       const { promise: awake, resolve: wake } = Promise.withResolvers<void>();

@@ -104,7 +104,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
     });
     await withGateway(async (gateway) => {
       const boss = await gateway.as("boss", { role: "owner" });
-      const id = await uploadArchive(gateway, boss, kind, archive);
+      const id = await uploadArchive(boss, kind, archive);
       await crashAfterWrites(gateway, 18);
       const { body: broken } = await boss.get(`${IMPORTS}/${id}`);
       assert.equal(broken.state, "running");
@@ -131,7 +131,7 @@ async function countMoreDeaths({ app: { store } }: Harness): Promise<void> {
 Deno.test("an import whose process always ends with it fails, and another may be created", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
-    const id = await uploadArchive(gateway, boss, "mattermost", mattermostArchive());
+    const id = await uploadArchive(boss, "mattermost", mattermostArchive());
     for (let n = 0; n < 2; n++) await crashAfterWrites(gateway, 4);
     assert.equal((await boss.post(IMPORTS, { kind: "slack" })).body.code, "already_running");
     await countMoreDeaths(gateway);
@@ -166,7 +166,7 @@ Deno.test("an export that crashes before its end starts over, and leaves one fil
     await boss.post("/v1/rooms", { name: "Room" });
     await crashAfterWrites(gateway, 4, () => boss.post(EXPORTS, { kind: "tenant" }));
     const { body: { items: [made] } } = await boss.get(EXPORTS);
-    const conflict = await downloadExport(gateway, boss, made.id);
+    const conflict = await downloadExport(boss, made.id);
     assert.equal(conflict.status, 409, "it is running, whatever there is on disk");
     await conflict.body?.cancel();
     await gateway.runJobs();
@@ -183,10 +183,10 @@ Deno.test("a finished export exists for 72 hours, and then its file is deleted",
     gateway.clock.advance(72 * HOUR_MS - 1000);
     await gateway.runJobs();
     const boss = await gateway.as("boss", { role: "owner" });
-    const kept = await downloadExport(gateway, boss, made.id);
+    const kept = await downloadExport(boss, made.id);
     assert.deepEqual([kept.status, (await kept.text()).split("\n")[0]?.includes('"export"')], [200, true]);
     gateway.clock.advance(1000);
-    const late = await downloadExport(gateway, boss, made.id);
+    const late = await downloadExport(boss, made.id);
     assert.deepEqual([late.status, (await late.json()).code], [410, "gone"], "also before the job has come by");
     await gateway.runJobs();
     assert.deepEqual([(await boss.get(`${EXPORTS}/${made.id}`)).body.state, await listFiles(gateway.folder)], [
@@ -210,7 +210,7 @@ Deno.test("the last three finished exports of a principal are retained", async (
       "admin done",
     ]);
     assert.equal((await listFiles(gateway.folder)).length, 4);
-    const gone = await downloadExport(gateway, boss, body.items[4].id);
+    const gone = await downloadExport(boss, body.items[4].id);
     assert.deepEqual([gone.status, (await gone.json()).code], [410, "gone"]);
   });
 });
@@ -221,14 +221,14 @@ Deno.test("an import that waits for its archive for a day is cancelled, and no l
     const { body: made } = await early.post(IMPORTS, { kind: "slack" });
     // An upload that was cut off with the machine: its content is on disk, its import does not know.
     const back = failWritesAfter(gateway, 1);
-    assert.equal((await putArchive(gateway, early, made.id, "cut off")).status, 500);
+    assert.equal((await putArchive(early, made.id, "cut off")).status, 500);
     back();
     gateway.clock.advance(24 * HOUR_MS);
     await gateway.runJobs();
     const boss = await gateway.as("boss", { role: "owner" });
     assert.equal((await boss.get(`${IMPORTS}/${made.id}`)).body.state, "cancelled");
     assert.deepEqual(await listFiles(gateway.folder), []);
-    assert.equal((await putArchive(gateway, boss, made.id, "late")).status, 409);
+    assert.equal((await putArchive(boss, made.id, "late")).status, 409);
     assert.equal((await boss.post(IMPORTS, { kind: "slack" })).status, 201);
   });
 });
@@ -238,10 +238,10 @@ Deno.test("of two uploads for one import the one that began last counts, and the
     const boss = await gateway.as("boss", { role: "owner" });
     const { body: made } = await boss.post(IMPORTS, { kind: "mattermost" });
     const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>>();
-    const slow = putArchive(gateway, boss, made.id, readable);
+    const slow = putArchive(boss, made.id, readable);
     const writer = writable.getWriter();
     await writer.write(new TextEncoder().encode("half of "));
-    assert.equal((await putArchive(gateway, boss, made.id, mattermostArchive())).status, 202);
+    assert.equal((await putArchive(boss, made.id, mattermostArchive())).status, 202);
     await writer.close();
     assert.equal((await slow).status, 409);
     await gateway.runJobs();
@@ -254,7 +254,7 @@ Deno.test("a cancelled import stops where it is and leaves what was imported; im
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", mattermostArchive()]] as const) {
-      const id = await uploadArchive(gateway, boss, kind, archive);
+      const id = await uploadArchive(boss, kind, archive);
       let cancelled: number | undefined;
       const back = afterFirstMessages(gateway, async () => {
         cancelled = (await boss.post(`${IMPORTS}/${id}/cancel`)).status;
@@ -282,7 +282,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
       );
     });
     await withOwner(async (gateway, boss) => {
-      const id = await uploadArchive(gateway, boss, kind, archive);
+      const id = await uploadArchive(boss, kind, archive);
       const { store } = gateway.app;
       const { promise: awake, resolve: wake } = Promise.withResolvers<void>();
       let isAsleep = false;
@@ -337,7 +337,7 @@ slowTest("a gateway that stops leaves a running import to the next, however ofte
   for (; last.state !== "done"; stops++) {
     await using gateway = await openGateway(environment);
     const boss = await gateway.as("boss", { role: "owner" });
-    if (id === "") id = await uploadArchive(gateway, boss, "slack", slackArchive());
+    if (id === "") id = await uploadArchive(boss, "slack", slackArchive());
     const before = last.messages;
     // Each start gets through a batch or two.
     while (last.state !== "done" && last.messages <= before) {

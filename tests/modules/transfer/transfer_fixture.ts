@@ -27,31 +27,19 @@ export function withOwner(
 
 /** Asks for an import and uploads its archive; it has not run yet. */
 export async function uploadArchive(
-  gateway: Harness,
   boss: Caller,
   kind: string,
   archive: Uint8Array<ArrayBuffer> | string,
 ): Promise<string> {
   const { status, body } = await boss.post(IMPORTS, { kind });
   assert.equal(status, 201, JSON.stringify(body));
-  const sent = await putArchive(gateway, boss, body.id, archive);
+  const sent = await putArchive(boss, body.id, archive);
   assert.equal(sent.status, 202, JSON.stringify(sent.body));
   return body.id;
 }
 
-export async function putArchive(
-  gateway: Harness,
-  boss: Caller,
-  id: string,
-  archive: BodyInit,
-): Promise<ApiResponse> {
-  return await gateway.send(
-    new Request(`http://gateway.test${IMPORTS}/${id}/content`, {
-      method: "PUT",
-      headers: { authorization: `Bearer ${boss.token}`, "content-type": "application/octet-stream" },
-      body: archive,
-    }),
-  );
+export function putArchive(boss: Caller, id: string, archive: BodyInit): Promise<ApiResponse> {
+  return boss.put(`${IMPORTS}/${id}/content`, archive, { "content-type": "application/octet-stream" });
 }
 
 /** Imports an archive; returns the finished import. */
@@ -61,23 +49,21 @@ export async function importArchive(
   kind: string,
   archive: Uint8Array<ArrayBuffer> | string,
 ): Promise<ApiResponse["body"]> {
-  const id = await uploadArchive(gateway, boss, kind, archive);
+  const id = await uploadArchive(boss, kind, archive);
   await gateway.runJobs();
   return (await boss.get(`${IMPORTS}/${id}`)).body;
 }
 
 /** A finished export's answer. */
-export function downloadExport(gateway: Harness, boss: Caller, id: string, query = ""): Promise<Response> {
-  const headers = { authorization: `Bearer ${boss.token}` };
-  const request = new Request(`http://gateway.test${EXPORTS}/${id}/content${query}`, { headers });
-  return Promise.resolve(gateway.app.fetch(request, "127.0.0.1"));
+export function downloadExport(boss: Caller, id: string, query = ""): Promise<Response> {
+  return boss.open(`${EXPORTS}/${id}/content${query}`);
 }
 
 export async function exportTenant(gateway: Harness, boss: Caller): Promise<string> {
   const { status, body } = await boss.post(EXPORTS, { kind: "tenant" });
   assert.equal(status, 202, JSON.stringify(body));
   await gateway.runJobs();
-  const content = await downloadExport(gateway, boss, body.id);
+  const content = await downloadExport(boss, body.id);
   assert.equal(content.status, 200);
   return await content.text();
 }
@@ -233,7 +219,7 @@ export async function assertSurvivesCrashes(archive: string, moreThan: number): 
   for (let isDone = false; !isDone; crashes++) {
     await withGateway(async (broken) => {
       const boss = await broken.as("boss", { role: "owner" });
-      const importId = await uploadArchive(broken, boss, "gateway", archive);
+      const importId = await uploadArchive(boss, "gateway", archive);
       await crashAfterWrites(broken, 2 + CRASH_STEP * crashes);
       isDone = (await boss.get(`${IMPORTS}/${importId}`)).body.state === "done";
       await broken.runJobs();

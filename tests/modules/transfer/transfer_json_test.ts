@@ -195,7 +195,7 @@ Deno.test("an import whose gateway stops ends its worker, and the next continues
     await using gateway = await openGateway(environment);
     const boss = await gateway.as("boss", { role: "owner" });
     const junk = Array.from({ length: 100_000 }, () => ({ type: "mystery" }));
-    url = `${IMPORTS}/${await uploadArchive(gateway, boss, "gateway", toArchive([HEADER, ...junk, END]))}`;
+    url = `${IMPORTS}/${await uploadArchive(boss, "gateway", toArchive([HEADER, ...junk, END]))}`;
     let seen: Any;
     await until(async () => (seen = (await boss.get(url)).body).progress.done > 0);
     assert.equal(seen.state, "running");

@@ -65,7 +65,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   await gateway.runJobs();
   const done = ok(await alice.get(`${EXPORTS}/${id}`));
   assert.deepEqual([done.kind, done.state, done.counts.messages, done.counts.tasks], ["principal", "done", 2, 1]);
-  const lines = parseRecords(await (await downloadExport(gateway, alice, id)).text()) as Line[];
+  const lines = parseRecords(await (await downloadExport(alice, id)).text()) as Line[];
   const of = (type: string): Line[] => lines.filter((line) => line.type === type);
   assert.deepEqual([lines[0]?.type, lines.at(-1)?.type], ["export", "end"]);
   assert.deepEqual(of("message").map(({ text, roomName }) => [text, roomName]).sort(), [
@@ -89,7 +89,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   const text = JSON.stringify(lines);
   for (const secret of [token, "Bob's", "Words of Bob", "Text of Bob", "👎"]) assert.ok(!text.includes(secret), secret);
 
-  const page = await downloadExport(gateway, alice, id, "?format=html");
+  const page = await downloadExport(alice, id, "?format=html");
   assert.deepEqual([page.headers.get("content-type"), page.headers.get("content-security-policy")], [
     "text/html; charset=utf-8",
     "sandbox",
@@ -103,7 +103,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   assert.match(shown, /default-src 'none'/);
   const whole = ok(await admin.post(EXPORTS, { kind: "tenant" })).id;
   await gateway.runJobs();
-  assert.equal((await downloadExport(gateway, admin, whole, "?format=html")).status, 422);
+  assert.equal((await downloadExport(admin, whole, "?format=html")).status, 422);
 
   const [notification] = ok(await alice.get(`${API}/notifications?kinds=export_ready`)).items;
   assert.deepEqual(notification.resource, { type: "export", id });

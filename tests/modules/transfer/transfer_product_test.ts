@@ -235,10 +235,7 @@ Deno.test("files of a Mattermost zip are attached to their posts, and pictures t
     ]);
     assert.deepEqual(shown, [["the report\nabsent.txt", ["report.txt"]], ["", ["only.txt"]], ["in reply", ["x.txt"]]]);
     const { id } = body.items[0].files[0];
-    const request = new Request(`http://gateway.test${FILES}/${id}/content`, {
-      headers: { authorization: `Bearer ${boss.token}` },
-    });
-    assert.equal(await (await gateway.app.fetch(request, "127.0.0.1")).text(), "the content");
+    assert.equal(await (await boss.open(`${FILES}/${id}/content`)).text(), "the content");
 
     const again = await importArchive(gateway, boss, "mattermost", archive);
     assert.equal(again.state, "done");
@@ -281,7 +278,7 @@ Deno.test("an import continues after the file store was unavailable for minutes"
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const lines = mattermostLines(mattermostUser("ann"), mattermostPost("ann", "hello"));
-    const id = await uploadArchive(gateway, boss, "mattermost", createZip({ "import.jsonl": lines }));
+    const id = await uploadArchive(boss, "mattermost", createZip({ "import.jsonl": lines }));
     isDown = true;
     for (let minute = 0; minute < 7; minute++) {
       await gateway.runJobs();

@@ -55,7 +55,7 @@ testOnPostgres(
   "an import that ends while it is cancelled has ended, or was cancelled, for everybody",
   async (engine) => {
     await withOwner(async (gateway, boss) => {
-      const id = await uploadArchive(gateway, boss, "gateway", '{"type":"export","version":1}\n{"type":"end"}\n');
+      const id = await uploadArchive(boss, "gateway", '{"type":"export","version":1}\n{"type":"end"}\n');
       const cancelled = runDuringWrite(
         gateway,
         ({ type, data }) => type === "import.updated" && data.import.state === "done",
@@ -75,7 +75,7 @@ testOnPostgres("who joins a room while an import lets members in is counted", as
     const lines = parseRecords(await exportTenant(gateway, boss));
     const at = lines.findIndex(({ type }) => type === "member");
     lines.splice(at, 0, { ...lines[at], principalId: "cyd", role: "member" });
-    await uploadArchive(gateway, boss, "gateway", toArchive(lines));
+    await uploadArchive(boss, "gateway", toArchive(lines));
     const joined = runDuringWrite(
       gateway,
       ({ type, data }) => type === "member.joined" && data.principalId === "cyd",
@@ -95,7 +95,7 @@ testOnPostgres("an import that is cancelled while it sets lines aside leaves non
       { type: "channel", channel: { team: "t", name: "c", type: "O" } },
       { type: "post", post: { team: "t", channel: "c", user: "ann", message: "hi", create_at: 1_700_000_000_000 } },
     ];
-    const id = await uploadArchive(gateway, boss, "mattermost", toArchive(lines));
+    const id = await uploadArchive(boss, "mattermost", toArchive(lines));
     const { store } = gateway.app;
     const write = store.write;
     const outside = AsyncLocalStorage.snapshot();

@@ -224,7 +224,7 @@ Deno.test("an export of a room has its tasks, and names none of another", async 
     assertProblem(await boss.post(EXPORTS, { kind: "room", roomId }), 404, "not_found");
     const { id: exportId } = ok(await ann.post(EXPORTS, { kind: "room", roomId }));
     await gateway.runJobs();
-    const out = await (await downloadExport(gateway, ann, exportId)).text();
+    const out = await (await downloadExport(ann, exportId)).text();
     const { counts } = parseRecords(out).at(-1);
     assert.deepEqual([counts.tasks, counts.relations], [6, 2]);
     assert.ok(!out.includes(far.id) && !out.includes(otherId));

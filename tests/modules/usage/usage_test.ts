@@ -230,9 +230,9 @@ Deno.test("an archive counts while it is stored, for the principal that imports 
   const boss = await gateway.as("boss", { role: "owner" });
   const stored = async (): Promise<number> => ok(await boss.get(USAGE)).member.stored.bytes;
   const { id } = ok(await boss.post("/v1/collaboration/imports", { kind: "gateway" }));
-  assertRefused(await putArchive(gateway, boss, id, "x".repeat(200_000)), "quota_exceeded", /100000 bytes/);
+  assertRefused(await putArchive(boss, id, "x".repeat(200_000)), "quota_exceeded", /100000 bytes/);
   assert.equal(await stored(), 0);
-  assert.equal((await putArchive(gateway, boss, id, `${"x".repeat(50_000)}\n`)).status, 202);
+  assert.equal((await putArchive(boss, id, `${"x".repeat(50_000)}\n`)).status, 202);
   assert.equal(await stored(), 50_001);
   await gateway.runJobs();
   assert.equal(await stored(), 0);
