@@ -130,14 +130,8 @@ export class MessageFilters implements MessageFilter {
     } catch (thrown) {
       if (!(thrown instanceof Fault)) throw thrown;
       if (hook.failure === "open") return undefined;
-      throw new Fault(
-        "plugin_unavailable",
-        `Messages of this room are checked by ${plugin.manifest.name}, which is not available`,
-        {
-          cause: thrown,
-          retryAfterMs: 5000,
-        },
-      );
+      const detail = `Messages of this room are checked by ${plugin.manifest.name}, which is not available`;
+      throw new Fault("plugin_unavailable", detail, { cause: thrown, retryAfterMs: 5000 });
     }
   }
 }

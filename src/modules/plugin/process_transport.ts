@@ -7,7 +7,7 @@ import { isLongerThan } from "@/core/text/text.ts";
 import { MINUTE_MS } from "@/core/time/clock.ts";
 import { streamKey } from "@/ports/store.ts";
 import type { ActivePlugin } from "./registry.ts";
-import { type Call, parseResponse, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";
+import { type Call, parseResponse, type PluginResponse, type PluginTransport, responseTo } from "./transport.ts";
 
 const PROCESSES_MAX = 8;
 const HEAP_MIB = 64;
@@ -41,7 +41,7 @@ await import(Deno.args[0]);`;
 
 const log = logOf("plugin");
 
-type Pending = { kind: Call["kind"]; resolve: (response: PluginResponse) => void; reject: (error: unknown) => void };
+type Pending = Pick<Call, "kind"> & Omit<PromiseWithResolvers<PluginResponse>, "promise">;
 
 /** Whether the gateway may start plugins. */
 export function mayStartProcesses(): boolean {
@@ -62,7 +62,8 @@ export class ProcessTransport {
   readonly call: PluginTransport = async (plugin, call) => {
     const child = this.#processOf(plugin);
     try {
-      return await child.call({ ...call, timeoutMs: Math.min(call.timeoutMs, this.#responseMs) });
+      const timeout = AbortSignal.timeout(Math.min(call.timeoutMs, this.#responseMs));
+      return await child.call({ ...call, signal: AbortSignal.any([call.signal, timeout]) });
     } catch (thrown) {
       // What does not respond may loop: it would keep a processor busy.
       if (isFault(thrown, "plugin_timeout")) child.stop();
@@ -156,24 +157,17 @@ class PluginProcess {
     return this.#pending.size === 0;
   }
 
-  async call({ id, kind, data, timeoutMs, signal }: Call): Promise<PluginResponse> {
+  async call({ id, kind, data, signal }: Call): Promise<PluginResponse> {
     clearTimeout(this.#idle);
     this.#signal("SIGCONT");
-    const waiting = Promise.withResolvers<PluginResponse>();
-    // It may fail while the call is still being written, before anything waits for it.
-    waiting.promise.catch(() => {});
-    this.#pending.set(id, { kind, ...waiting });
-    const onAbort = (): void => waiting.reject(timedOut());
-    const timer = setTimeout(onAbort, timeoutMs);
-    signal.addEventListener("abort", onAbort, { once: true });
+    const { promise, resolve, reject } = responseTo({ signal });
+    this.#pending.set(id, { kind, resolve, reject });
     try {
       const line = new TextEncoder().encode(`${JSON.stringify({ id, call: kind, data })}\n`);
       // A process that does not read keeps the write waiting, but not the call; one that ended rejects it.
-      this.#input.write(line).catch(() => waiting.reject(new Fault("plugin_failed", "The plugin has ended")));
-      return await waiting.promise;
+      this.#input.write(line).catch(() => reject(new Fault("plugin_failed", "The plugin has ended")));
+      return await promise;
     } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", onAbort);
       this.#pending.delete(id);
       if (this.#pending.size === 0 && !this.#isOver) this.#pause();
     }

@@ -8,7 +8,7 @@ import { failureOf, logOf } from "@/core/log.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { Manifest } from "./schema.ts";
-import { type PluginRow, PluginStore, type PluginTables } from "./store.ts";
+import { grantedScopes, type PluginRow, PluginStore, type PluginTables } from "./store.ts";
 
 /** Sent after each change of a plugin or a filter; the id is the plugin's. */
 export const pluginsChanged = defineSignal("plugin");
@@ -17,6 +17,8 @@ export const pluginsChanged = defineSignal("plugin");
 const STALE_MS = 30_000;
 /** The same while the bus may lack such a signal. */
 const STALE_UNCERTAIN_MS = 1000;
+
+const PRINCIPAL_PREFIX = "plugin:";
 
 const log = logOf("plugin");
 
@@ -142,12 +144,17 @@ function activePlugin(row: PluginRow): ActivePlugin {
     principalId: principalOf(row.id),
     manifest: JSON.parse(row.manifest_json),
     isEnabled: row.state === "enabled",
-    scopes: new Set(row.granted_scopes.split(" ").filter((scope) => scope !== "")),
+    scopes: new Set(grantedScopes(row)),
     createdBy: row.created_by,
     row,
   };
 }
 
 export function principalOf(pluginId: string): string {
-  return `plugin:${pluginId}`;
+  return `${PRINCIPAL_PREFIX}${pluginId}`;
+}
+
+/** The plugin that has this principal; `undefined` if it is none of a plugin. */
+export function pluginOf(principalId: string): string | undefined {
+  return principalId.startsWith(PRINCIPAL_PREFIX) ? principalId.slice(PRINCIPAL_PREFIX.length) : undefined;
 }

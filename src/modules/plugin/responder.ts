@@ -2,7 +2,7 @@
 import { notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Filtered, Interactions } from "@/modules/command/mod.ts";
-import { principalOf } from "./registry.ts";
+import { pluginOf } from "./registry.ts";
 import type { Decision, PluginRespond } from "./schema.ts";
 import type { SocketTransport } from "./socket_transport.ts";
 
@@ -21,8 +21,8 @@ export class PluginResponder {
   async respond(context: Context, { id, response }: PluginRespond, filtered: Filtered | undefined): Promise<void> {
     const { interactions, socket } = this.#deps;
     const { tenantId, principalId } = context.actor;
-    const pluginId = principalId.slice(principalOf("").length);
-    if (principalOf(pluginId) !== principalId) throw notFound("call of the caller");
+    const pluginId = pluginOf(principalId);
+    if (pluginId === undefined) throw notFound("call of the caller");
     // What nobody waits for is dropped.
     if (isDecision(response)) return socket.decide(tenantId, pluginId, id, response);
     await interactions.respond(context, { id, response }, filtered);

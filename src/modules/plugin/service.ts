@@ -17,9 +17,9 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";
 import { encryptionContext } from "./http_transport.ts";
 import { mayStartProcesses } from "./process_transport.ts";
-import { type PluginRegistry, pluginsChanged, principalOf } from "./registry.ts";
+import { pluginOf, type PluginRegistry, pluginsChanged, principalOf } from "./registry.ts";
 import { type Manifest, type Plugin, type PluginGrant, PLUGINS_MAX, type PluginUpdate } from "./schema.ts";
-import { type PluginRow, PluginStore, type PluginTables } from "./store.ts";
+import { grantedScopes, type PluginRow, PluginStore, type PluginTables } from "./store.ts";
 
 /** A stream without events: its lock serializes changes of the plugins of a tenant. */
 const CHANGES_LOCK = "plugin:changes";
@@ -61,11 +61,11 @@ export class PluginService {
   /** What a plugin may know of itself; `undefined` for other callers. */
   async own(actor: Actor): Promise<{ manifest: Manifest; scopes: string[]; config: FormValues } | undefined> {
     const { tenantId, principalId } = actor;
-    const id = principalId.slice(principalOf("").length);
-    if (principalOf(id) !== principalId) return undefined;
+    const id = pluginOf(principalId);
+    if (id === undefined) return undefined;
     const row = await new PluginStore(this.#deps.store.db).find(tenantId, id);
     if (row === undefined) return undefined;
-    const scopes = scopesOf(row.granted_scopes);
+    const scopes = grantedScopes(row);
     // Any admin may create tokens of the plugin. One with less than the plugin has is not for its secrets.
     assertHasScopes(actor, scopes);
     return { manifest: manifestOf(row), scopes, config: this.#configOf(row) };
@@ -112,7 +112,7 @@ export class PluginService {
   update(context: Context, { id, manifest, config, version }: PluginUpdate): Promise<Plugin> {
     if (manifest !== undefined) this.#assertUsable(manifest);
     return this.#change(context, id, (row) => {
-      assertHasScopes(context.actor, scopesOf(row.granted_scopes));
+      assertHasScopes(context.actor, grantedScopes(row));
       assertVersion("plugin", row.version, version);
       const before = manifestOf(row);
       const after = manifest ?? before;
@@ -128,9 +128,8 @@ export class PluginService {
       }
       if (manifest === undefined) return { row: set };
       // What it no longer asks for, it no longer has.
-      set.granted_scopes = scopesOf(row.granted_scopes).filter((scope) => after.scopes.includes(scope)).join(" ");
-      if (row.state !== "disabled") set.state = missingScopes(set).length > 0 ? "paused" : "enabled";
-      return { row: set, event: "plugin.upgraded" };
+      set.granted_scopes = grantedScopes(row).filter((scope) => after.scopes.includes(scope)).join(" ");
+      return { row: withState(set), event: "plugin.upgraded" };
     });
   }
 
@@ -144,8 +143,7 @@ export class PluginService {
         }
       }
       assertHasScopes(context.actor, scopes);
-      const set: PluginRow = { ...row, granted_scopes: [...new Set(scopes)].join(" ") };
-      if (row.state !== "disabled") set.state = missingScopes(set).length > 0 ? "paused" : "enabled";
+      const set = withState({ ...row, granted_scopes: [...new Set(scopes)].join(" ") });
       if (set.state === row.state) return { row: set };
       return { row: set, event: set.state === "enabled" ? "plugin.enabled" : "plugin.disabled" };
     });
@@ -155,15 +153,11 @@ export class PluginService {
     return this.#change(context, id, (row) => {
       const missing = missingScopes(row);
       if (missing.length > 0) throw new Fault("grant_missing", `Grant ${missing.join(", ")} first`);
-      assertHasScopes(context.actor, scopesOf(row.granted_scopes));
-      const absent = manifestOf(row).configSchema.filter(({ required, name }) =>
-        required && !(name in this.#configOf(row))
-      );
+      assertHasScopes(context.actor, grantedScopes(row));
+      const config = this.#configOf(row);
+      const absent = manifestOf(row).configSchema.filter(({ required, name }) => required && !(name in config));
       if (absent.length > 0) {
-        throw new Fault(
-          "conflict",
-          `Configure ${absent.map(({ name }) => name).join(", ")} first`,
-        );
+        throw new Fault("conflict", `Configure ${absent.map(({ name }) => name).join(", ")} first`);
       }
       // Also where it is: the delivery of its events may have ended.
       const enabled = { row: { ...row, state: "enabled" as const } };
@@ -208,7 +202,7 @@ export class PluginService {
       const set = { ...row, version: row.version + 1, updated_at: iso(clock.now()) };
       await plugins.update(set);
       const { name: displayName } = manifestOf(set);
-      const service = { displayName, scopes: scopesOf(set.granted_scopes), isEnabled: set.state === "enabled" };
+      const service = { displayName, scopes: grantedScopes(set), isEnabled: set.state === "enabled" };
       await principals.change(tx, tenantId, principalOf(id), service, actor);
       await this.#putWebhook(tx, set);
       if (event !== undefined) await this.#emit(tx, actor, set, event);
@@ -230,8 +224,6 @@ export class PluginService {
       ? undefined
       : this.#deps.encryptor.decrypt(row.secret_encrypted, encryptionContext("secret", tenantId, id));
     if (url === undefined || secret === undefined) return;
-    const isEnabled = row.state === "enabled";
-    const scopes = scopesOf(row.granted_scopes);
     await this.#deps.webhooks.put(tx, {
       tenantId,
       principalId: principalOf(id),
@@ -240,8 +232,8 @@ export class PluginService {
       url,
       secret,
       events,
-      scopes,
-      isEnabled,
+      scopes: grantedScopes(row),
+      isEnabled: row.state === "enabled",
     });
   }
 
@@ -271,7 +263,7 @@ export class PluginService {
       principalId: principalOf(row.id),
       manifest: manifestOf(row),
       state: row.state,
-      grantedScopes: scopesOf(row.granted_scopes),
+      grantedScopes: grantedScopes(row),
       missingScopes: missingScopes(row),
       configured: Object.keys(this.#configOf(row)),
       createdBy: row.created_by,
@@ -298,11 +290,13 @@ function assertHasScopes(actor: Actor, scopes: readonly string[]): void {
   if (missing !== undefined) throw new Fault("scope_missing", `The caller's token lacks the scope ${missing}`);
 }
 
-function scopesOf(scopes: string): string[] {
-  return scopes.split(" ").filter((scope) => scope !== "");
+/** A plugin is paused while it lacks a scope that it asks for. */
+function withState(row: PluginRow): PluginRow {
+  if (row.state === "disabled") return row;
+  return { ...row, state: missingScopes(row).length > 0 ? "paused" : "enabled" };
 }
 
 function missingScopes(row: PluginRow): string[] {
-  const granted = new Set(scopesOf(row.granted_scopes));
+  const granted = new Set(grantedScopes(row));
   return manifestOf(row).scopes.filter((scope) => !granted.has(scope));
 }

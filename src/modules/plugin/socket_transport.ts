@@ -6,18 +6,14 @@ import type { Bus, BusSubscription } from "@/ports/bus.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { ActivePlugin } from "./registry.ts";
 import type { Decision } from "./schema.ts";
-import { type Call, checkResponse, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";
+import { type Call, checkResponse, type PluginResponse, type PluginTransport, responseTo } from "./transport.ts";
 
 /** How long a call waits for its response; later ones are events. */
 const EARLY_MS = 3000;
 
 type Deps = { store: Store<unknown>; clock: Clock; bus: Bus; timeoutFactor: number };
-type Pending = {
-  kind: Call["kind"];
-  plugin: string;
-  respond: (response: PluginResponse) => void;
-  fail: (error: unknown) => void;
-};
+/** `topic`: where its plugin responds. */
+type Pending = Pick<Call, "kind"> & Omit<PromiseWithResolvers<PluginResponse>, "promise"> & { topic: string };
 
 export class SocketTransport {
   readonly #deps: Deps;
@@ -32,26 +28,21 @@ export class SocketTransport {
 
   readonly call: PluginTransport = async (plugin, call) => {
     const { tenantId, id: pluginId } = plugin;
-    const key = replyTopic(tenantId, pluginId);
-    await this.#listen(key);
-    const waiting = Promise.withResolvers<PluginResponse>();
-    // It may fail while the call is still being written, before anything waits for it.
-    waiting.promise.catch(() => {});
-    this.#pending.set(call.id, { kind: call.kind, plugin: key, respond: waiting.resolve, fail: waiting.reject });
-    const isFilter = call.kind === "message.before_send";
-    const timer = setTimeout(
-      () => isFilter ? waiting.reject(timedOut()) : waiting.resolve({ kind: "accepted" }),
-      isFilter ? call.timeoutMs : Math.min(EARLY_MS * this.#deps.timeoutFactor, call.timeoutMs),
-    );
-    const onAbort = (): void => waiting.reject(timedOut());
-    call.signal.addEventListener("abort", onAbort, { once: true });
+    const topic = replyTopic(tenantId, pluginId);
+    await this.#listen(topic);
+    const { promise, resolve, reject } = responseTo(call);
+    this.#pending.set(call.id, { kind: call.kind, topic, resolve, reject });
+    let early: ReturnType<typeof setTimeout> | undefined;
     try {
-      if (isFilter) this.#publish(plugin, call);
-      else await this.#emit(plugin, call);
-      return await waiting.promise;
+      if (call.kind === "message.before_send") this.#publish(plugin, call);
+      else {
+        const earlyMs = Math.min(EARLY_MS * this.#deps.timeoutFactor, call.timeoutMs);
+        early = setTimeout(() => resolve({ kind: "accepted" }), earlyMs);
+        await this.#emit(plugin, call);
+      }
+      return await promise;
     } finally {
-      clearTimeout(timer);
-      call.signal.removeEventListener("abort", onAbort);
+      clearTimeout(early);
       this.#pending.delete(call.id);
     }
   };
@@ -109,11 +100,11 @@ export class SocketTransport {
     const { callId, response } = JSON.parse(json) as { callId: string; response: unknown };
     const pending = this.#pending.get(callId);
     // A plugin responds to its own calls only.
-    if (pending === undefined || pending.plugin !== topic) return;
+    if (pending === undefined || pending.topic !== topic) return;
     try {
-      pending.respond(checkResponse(pending.kind, response));
+      pending.resolve(checkResponse(pending.kind, response));
     } catch (thrown) {
-      pending.fail(thrown);
+      pending.reject(thrown);
     }
   }
 }

@@ -24,6 +24,10 @@ type FilterRow = {
 };
 export type PluginTables = { plugin: PluginRow; plugin_filter: FilterRow };
 
+export function grantedScopes({ granted_scopes: text }: Pick<PluginRow, "granted_scopes">): string[] {
+  return text.split(" ").filter((scope) => scope !== "");
+}
+
 export class PluginStore {
   readonly #db: Kysely<PluginTables>;
 

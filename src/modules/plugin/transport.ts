@@ -19,6 +19,14 @@ export type Call = {
 /** Sends a call to a plugin, and resolves to its response; `accepted` if that follows. Rejects with a Fault. */
 export type PluginTransport = (plugin: ActivePlugin, call: Call) => Promise<PluginResponse>;
 
+/** The response to wait for. It fails when the call is over, also before anything waits for it. */
+export function responseTo({ signal }: Pick<Call, "signal">): PromiseWithResolvers<PluginResponse> {
+  const response = Promise.withResolvers<PluginResponse>();
+  response.promise.catch(() => {}); // whatever waits for it later receives it
+  signal.addEventListener("abort", () => response.reject(timedOut()), { once: true });
+  return response;
+}
+
 const DEPTH_MAX = 16;
 const VALUES_MAX = 5000;
 

@@ -108,12 +108,8 @@ class SkillImporter implements SectionImporter {
       const [isNew] = await history.filterNew([part], (one) => [one]);
       if (isNew === undefined) return;
       await this.#context.createPlaceholders(tx, [createdBy]);
-      const outcome = await this.#writer.add(tx, {
-        tenantId,
-        principalId: createdBy,
-        chargedId: createdBy,
-        isAdmin: true,
-      }, skill);
+      const author = { tenantId, principalId: createdBy, chargedId: createdBy, isAdmin: true };
+      const outcome = await this.#writer.add(tx, author, skill);
       await history.record([part]);
       if (outcome === "limit_reached") report.skip("too_many_skills", where);
       else if (outcome === "added") report.count("skills", 1);

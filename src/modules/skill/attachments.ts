@@ -6,7 +6,7 @@ import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { ScheduleTakeover } from "@/modules/agent/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
-import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { ATTACHMENTS_MAX, type Skill, type SkillDetach } from "./schema.ts";
 import { SkillStore, type SkillTables, type Subject } from "./store.ts";
 
@@ -17,6 +17,9 @@ type Deps = {
   identity: IdentityService;
   takeover: Pick<ScheduleTakeover, "take">;
 };
+
+/** The agent or room that a skill is attached to. */
+type Attachee = Pick<SkillDetach, "kind" | "subjectId">;
 
 export class SkillAttachments {
   readonly #deps: Deps;
@@ -49,7 +52,7 @@ export class SkillAttachments {
         attached_by: principalId,
         attached_at: iso(clock.now()),
       });
-      await this.#onChange(tx, context.actor, of);
+      await this.#takeOverSchedule(tx, context.actor, of);
     });
   }
 
@@ -58,7 +61,7 @@ export class SkillAttachments {
       await this.#assertMayAttach(tx, context, of);
       const isAttached = await new SkillStore(tx.db).detach(context.actor.tenantId, subjectOf(of), name);
       if (!isAttached) throw notFound("attachment of the skill");
-      await this.#onChange(tx, context.actor, of);
+      await this.#takeOverSchedule(tx, context.actor, of);
     });
   }
 
@@ -107,33 +110,22 @@ export class SkillAttachments {
   }
 
   /** Skills of an agent are part of its instructions; those of a room are what its moderators say there. */
-  async #onChange(
-    tx: AnyTransaction,
-    actor: Actor,
-    { kind, subjectId }: Pick<SkillDetach, "kind" | "subjectId">,
-  ): Promise<void> {
+  async #takeOverSchedule(tx: AnyTransaction, actor: Actor, { kind, subjectId }: Attachee): Promise<void> {
     if (kind === "agent") await this.#deps.takeover.take(tx, actor, subjectId);
   }
 
   /** The owner of an agent and admins decide about the agent, moderators about their room. */
-  async #assertMayAttach(
-    tx: AnyTransaction,
-    context: Context,
-    { kind, subjectId }: Pick<SkillDetach, "kind" | "subjectId">,
-  ): Promise<void> {
-    const { roomAccess } = this.#deps;
+  async #assertMayAttach(tx: AnyTransaction, context: Context, { kind, subjectId }: Attachee): Promise<void> {
+    const { roomAccess, identity } = this.#deps;
+    const { actor } = context;
     if (kind === "room") return void await roomAccess.requireForUpdate(tx, context, subjectId);
-    await this.#assertMayManage(tx.db, context.actor, subjectId);
-  }
-
-  async #assertMayManage(db: AnyDatabase, actor: Actor, agentId: string): Promise<void> {
-    const found = (await this.#deps.identity.findEnabledFor(actor, [agentId], db)).get(agentId);
+    const found = (await identity.findEnabledFor(actor, [subjectId], tx.db)).get(subjectId);
     if (found?.kind !== "agent") throw notFound("agent");
     if (found.owner_id === actor.principalId || isAdmin(actor)) return;
     throw new Fault("forbidden", "Skills of an agent are attached by its owner or an admin");
   }
 }
 
-function subjectOf({ kind, subjectId }: Pick<SkillDetach, "kind" | "subjectId">): Subject {
+function subjectOf({ kind, subjectId }: Attachee): Subject {
   return { kind, subject_id: subjectId };
 }

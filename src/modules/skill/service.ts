@@ -46,13 +46,9 @@ export class SkillService {
     const { problems, warnings, skill } = await examine(input);
     if (skill === undefined) {
       const [first] = problems;
-      throw new Fault(
-        "skill_invalid",
-        first === undefined ? "The files are not a skill" : `${first.path}: ${first.detail}`,
-        {
-          errors: problems.map(({ path, detail }) => ({ pointer: `/${path}`, code: "skill_invalid", detail })),
-        },
-      );
+      const detail = first === undefined ? "The files are not a skill" : `${first.path}: ${first.detail}`;
+      const errors = problems.map(({ path, detail }) => ({ pointer: `/${path}`, code: "skill_invalid", detail }));
+      throw new Fault("skill_invalid", detail, { errors });
     }
     const { name } = skill.frontmatter;
     return await store.write(async (tx) => {

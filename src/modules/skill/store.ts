@@ -140,20 +140,18 @@ export class SkillStore {
   }
 
   async remove(tenantId: string, name: string): Promise<void> {
-    await this.#db.deleteFrom("skill_attachment").where("tenant_id", "=", tenantId).where("skill_name", "=", name)
-      .execute();
-    await this.#db.deleteFrom("skill_file").where("tenant_id", "=", tenantId).where("skill_name", "=", name).execute();
-    await this.#db.deleteFrom("skill_version").where("tenant_id", "=", tenantId).where("skill_name", "=", name)
-      .execute();
+    for (const table of ["skill_attachment", "skill_file", "skill_version"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("skill_name", "=", name).execute();
+    }
     await this.#db.deleteFrom("skill").where("tenant_id", "=", tenantId).where("name", "=", name).execute();
   }
 
   /** Removes a version that is not attached. */
   async removeVersion(tenantId: string, name: string, digest: string): Promise<void> {
-    await this.#db.deleteFrom("skill_file").where("tenant_id", "=", tenantId).where("skill_name", "=", name)
-      .where("digest", "=", digest).execute();
-    await this.#db.deleteFrom("skill_version").where("tenant_id", "=", tenantId).where("skill_name", "=", name)
-      .where("digest", "=", digest).execute();
+    for (const table of ["skill_file", "skill_version"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("skill_name", "=", name)
+        .where("digest", "=", digest).execute();
+    }
   }
 
   attachments(tenantId: string, name: string): Promise<SkillAttachmentRow[]> {

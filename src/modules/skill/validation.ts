@@ -44,42 +44,39 @@ export async function examine(input: SkillImport): Promise<Examined> {
 export async function examineFiles({ files, directory, problems: found }: SourceFiles): Promise<Examined> {
   const problems = [...found, ...sourceProblems(files)];
   const warnings: Problem[] = [];
+  const refused = (name: string | null): Examined => ({
+    name,
+    problems: problems.slice(0, PROBLEMS_MAX),
+    warnings,
+    skill: undefined,
+  });
   if (files.size > FILES_MAX) problems.push({ path: "", detail: `expected at most ${FILES_MAX} files` });
   const manifest = files.get(MANIFEST);
   if (manifest === undefined) {
     // An archive that cannot be read has no files to miss.
     if (problems.length === 0) problems.push({ path: MANIFEST, detail: "SKILL.md is missing" });
-    return { name: null, problems: problems.slice(0, PROBLEMS_MAX), warnings, skill: undefined };
+    return refused(null);
   }
   if (manifest.length > BODY_MAX_BYTES) {
     problems.push({ path: MANIFEST, detail: `expected at most ${BODY_MAX_BYTES} bytes` });
-    return { name: null, problems: problems.slice(0, PROBLEMS_MAX), warnings, skill: undefined };
+    return refused(null);
   }
   const name = directory ?? nameIn(manifest);
   // Paths that it cannot have would only be named twice.
   const checked = problems.length === 0 ? Object.fromEntries(files) : { [MANIFEST]: manifest };
   const entry = await entryOf(name ?? "skill", checked);
   if ("problems" in entry) problems.push(...entry.problems.map((detail) => ({ path: MANIFEST, detail })));
-  if ("problems" in entry || problems.length > 0) {
-    return { name, problems: problems.slice(0, PROBLEMS_MAX), warnings, skill: undefined };
-  }
+  if ("problems" in entry || problems.length > 0) return refused(name);
   const { frontmatter } = entry;
   for (const field of Object.keys(frontmatter)) {
     if (!KNOWN_FIELDS.has(field)) warnings.push({ path: MANIFEST, detail: `unknown field ${field.slice(0, 64)}` });
   }
   if (new TextDecoder().decode(manifest).split("\n").length > BODY_LINES_ADVISED) {
-    warnings.push({
-      path: MANIFEST,
-      detail: `more than ${BODY_LINES_ADVISED} lines; move parts to files of their own`,
-    });
+    const detail = `more than ${BODY_LINES_ADVISED} lines; move parts to files of their own`;
+    warnings.push({ path: MANIFEST, detail });
   }
-  const digest = digestOf(files);
-  return {
-    name,
-    problems,
-    warnings: warnings.slice(0, PROBLEMS_MAX),
-    skill: { frontmatter: stored(frontmatter), digest, files },
-  };
+  const skill = { frontmatter: stored(frontmatter), digest: digestOf(files), files };
+  return { name, problems, warnings: warnings.slice(0, PROBLEMS_MAX), skill };
 }
 
 /** The frontmatter of a valid skill, or what is wrong. The library is large, so it is loaded when it is needed first. */

@@ -1,13 +1,13 @@
 // Webhooks as clients see them.
 import type { Webhook, WebhookDelivery } from "./schema.ts";
-import type { DeliveryRow, WebhookRow } from "./tables.ts";
+import { type DeliveryRow, roomIdsOf, type WebhookRow } from "./tables.ts";
 
 /** `roomIds`: those of its rooms that the caller may see; absent for its creator, who chose them. */
 export function presentWebhook(
   row: WebhookRow,
   { parkedCount, now, roomIds }: { parkedCount: number; now: number; roomIds?: ReadonlySet<string> },
 ): Webhook {
-  const chosen: string[] | null = row.room_ids_json === null ? null : JSON.parse(row.room_ids_json);
+  const chosen = roomIdsOf(row);
   const isOverlapping = row.previous_until !== null && Date.parse(row.previous_until) > now;
   return {
     id: row.id,

@@ -27,7 +27,7 @@ import {
 } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 import { WebhookStore } from "./store.ts";
-import { FRESH, newWebhookRow, type WebhookRow, type WebhookTables } from "./tables.ts";
+import { FRESH, newWebhookRow, roomIdsOf, type WebhookRow, type WebhookTables } from "./tables.ts";
 
 /** A stream without events: its lock serializes changes of the webhooks of a tenant, so that limits hold. */
 const CHANGES_LOCK = "webhook:changes";
@@ -119,8 +119,7 @@ export class WebhookService {
       const found = await webhooks.find(actor.tenantId, id);
       const row = this.#requireUpdatable(actor, found, input);
       assertVersion("webhook", row.version, version);
-      const before: string[] | null = row.room_ids_json === null ? null : JSON.parse(row.room_ids_json);
-      const roomIds = input.roomIds === undefined ? before : distinct(input.roomIds);
+      const roomIds = input.roomIds === undefined ? roomIdsOf(row) : distinct(input.roomIds);
       if (input.roomIds !== undefined) {
         await assertMayFollow(tx, roomAccess, context, roomIds);
         await assertWithinLimits(tx, row, roomIds);
@@ -207,7 +206,7 @@ export class WebhookService {
   ): Promise<(row: WebhookRow) => Webhook> {
     const parked = await new WebhookStore(db).countParked(actor.tenantId, rows.map(({ id }) => id));
     const others = rows.filter((row) => row.creator_id !== actor.principalId);
-    const rooms = others.flatMap((row): string[] => row.room_ids_json === null ? [] : JSON.parse(row.room_ids_json));
+    const rooms = others.flatMap((row) => roomIdsOf(row) ?? []);
     const visible = rooms.length === 0
       ? new Set<string>()
       : new Set((await this.#deps.roomAccess.findMany(actor, rooms, db)).keys());
@@ -246,10 +245,7 @@ async function assertWithinLimits(
     throw new Fault("limit_reached", `A person with their agents has at most ${WEBHOOKS_PER_OWNER} webhooks`);
   }
   if (roomIds === null) return;
-  const named = others.map(({ charged_id: ownerId, room_ids_json: json }) => ({
-    ownerId,
-    roomIds: new Set<string>(json === null ? [] : JSON.parse(json)),
-  }));
+  const named = others.map((other) => ({ ownerId: other.charged_id, roomIds: new Set(roomIdsOf(other)) }));
   for (const roomId of roomIds) {
     const naming = named.filter((other) => other.roomIds.has(roomId));
     if (naming.length >= WEBHOOKS_PER_ROOM) {

@@ -38,6 +38,11 @@ export type WebhookRow = {
   updated_at: string;
 };
 
+/** The rooms that a webhook names; null: all of its creator. */
+export function roomIdsOf({ room_ids_json: json }: Pick<WebhookRow, "room_ids_json">): string[] | null {
+  return json === null ? null : JSON.parse(json);
+}
+
 export type CursorRow = {
   tenant_id: string;
   webhook_id: string;

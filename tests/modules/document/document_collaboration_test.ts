@@ -15,11 +15,8 @@ import { connectNode } from "../postgres_node.ts";
 
 Deno.test("two editors and a REST editor see each other's changes, and the store has them all", async () => {
   await using fixture = await EditorFixture.open("start\n");
-  const { documents, server, id, token } = fixture;
-  const [alice, bob] = await allEnded([
-    server.openSyncedEditor(id, token("owner")),
-    server.openSyncedEditor(id, token("member")),
-  ]);
+  const { documents, id } = fixture;
+  const [alice, bob] = await fixture.openEditors("owner", "member");
   assert.equal(alice.text, "start\n");
   alice.insert(0, "A");
   bob.insert(bob.text.length, "B");
@@ -51,11 +48,8 @@ Deno.test("an update is acknowledged when it is stored, and not when it is rejec
 
 Deno.test("a text never grows past its limit in a live editor", async () => {
   await using fixture = await EditorFixture.open("x".repeat(1024 * 1024 - 10));
-  const { documents, server, id, token } = fixture;
-  const [alice, bob] = await allEnded([
-    server.openSyncedEditor(id, token("member")),
-    server.openSyncedEditor(id, token("owner")),
-  ]);
+  const { documents, id } = fixture;
+  const [alice, bob] = await fixture.openEditors("member", "owner");
   alice.insert(0, "12345");
   await alice.waitUntilSaved();
   alice.remove(0, 5);
@@ -71,11 +65,8 @@ Deno.test("a text never grows past its limit in a live editor", async () => {
 
 Deno.test("live edits are committed to one revision and one event after a pause", async () => {
   await using fixture = await EditorFixture.open("");
-  const { documents, server, id, token } = fixture;
-  const [alice, bob] = await allEnded([
-    server.openSyncedEditor(id, token("member")),
-    server.openSyncedEditor(id, token("owner")),
-  ]);
+  const { documents, id } = fixture;
+  const [alice, bob] = await fixture.openEditors("member", "owner");
   for (const char of "hello world") alice.insert(alice.text.length, char);
   await alice.waitUntilSaved();
   bob.insert(0, "> ");
@@ -169,11 +160,8 @@ Deno.test("observers are read-only; outsiders and invalid tokens are refused", a
 
 Deno.test("a removed member is disconnected at once and receives nothing more", async () => {
   await using fixture = await EditorFixture.open("start\n");
-  const { documents, server, id, token } = fixture;
-  const [alice, bob] = await allEnded([
-    server.openSyncedEditor(id, token("owner")),
-    server.openSyncedEditor(id, token("member")),
-  ]);
+  const { documents, id } = fixture;
+  const [alice, bob] = await fixture.openEditors("owner", "member");
   const removed = await documents.as("owner").delete(`/v1/rooms/${documents.roomId}/members/member`);
   assert.equal(removed.status, 204);
   alice.insert(0, "after ");
@@ -187,11 +175,8 @@ Deno.test("a removed member is disconnected at once and receives nothing more", 
 
 Deno.test("changed access applies to open editors: lock, unlock, role, archive", async () => {
   await using fixture = await EditorFixture.open("text");
-  const { documents, server, id, token } = fixture;
-  const [owner, member] = await allEnded([
-    server.openSyncedEditor(id, token("owner")),
-    server.openSyncedEditor(id, token("member")),
-  ]);
+  const { documents, id } = fixture;
+  const [owner, member] = await fixture.openEditors("owner", "member");
   const scope = (expected: string) => until(() => member.scopes.at(-1) === expected, `the member is ${expected}`);
   await documents.as("owner").patch(`${PATH}/${id}`, { locked: true });
   await scope("readonly");
@@ -246,10 +231,7 @@ Deno.test("losing the tenant role that allows browsing a public room disconnects
 Deno.test("an open document that is moved follows the access of its new room", async () => {
   await using fixture = await EditorFixture.open("text");
   const { documents, server, id, token } = fixture;
-  const [owner, observer] = await allEnded([
-    server.openSyncedEditor(id, token("owner")),
-    server.openSyncedEditor(id, token("observer")),
-  ]);
+  const [owner, observer] = await fixture.openEditors("owner", "observer");
   const { body: other } = await documents.as("owner").post("/v1/rooms", { name: "Other", memberIds: ["member"] });
   await documents.as("owner").patch(`${PATH}/${id}`, { roomId: other.id });
   await until(() => observer.authFailures.length > 0, "who is not in the new room is out");
@@ -333,11 +315,7 @@ Deno.test("an editor stays connected if its newer token is verified at a later a
 
 Deno.test("editors receive the awareness of each other", async () => {
   await using fixture = await EditorFixture.open("text");
-  const { server, id, token } = fixture;
-  const [alice, bob] = await allEnded([
-    server.openSyncedEditor(id, token("owner")),
-    server.openSyncedEditor(id, token("observer")),
-  ]);
+  const [alice, bob] = await fixture.openEditors("owner", "observer");
   alice.provider.setAwarenessField("user", { name: "Alice" });
   bob.provider.setAwarenessField("user", { name: "Bob" });
   await until(
@@ -447,11 +425,8 @@ Deno.test("an editor over its write budget reconnects and loses nothing of what 
     SVC_RATE_LIMIT: "on",
     SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE: "100000",
   });
-  const { documents, server, id, token } = fixture;
-  const [alice, bob] = await allEnded([
-    server.openSyncedEditor(id, token("member")),
-    server.openSyncedEditor(id, token("owner")),
-  ]);
+  const { documents, id } = fixture;
+  const [alice, bob] = await fixture.openEditors("member", "owner");
   const block = "x".repeat(10_000);
   for (let n = 0; n < 100 && alice.closeCodes.length === 0; n++) {
     alice.insert(alice.text.length, block);
@@ -509,11 +484,8 @@ testOnPostgres(
   "an update in flight when its editor loses write access is rejected and reaches no editor",
   async (environment) => {
     await using fixture = await EditorFixture.open("start", environment);
-    const { documents, server, id, token } = fixture;
-    const [owner, member] = await allEnded([
-      server.openSyncedEditor(id, token("owner")),
-      server.openSyncedEditor(id, token("member")),
-    ]);
+    const { documents, id } = fixture;
+    const [owner, member] = await fixture.openEditors("owner", "member");
     const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const holding = documents.gateway.app.store.write(async (tx) => {
       await tx.lock("default", `room:${documents.roomId}`);
@@ -600,11 +572,8 @@ testOnPostgres(
   "a reader who was removed through another node receives no edit after that, also before this node is notified",
   async (environment) => {
     await using fixture = await EditorFixture.open("start", environment);
-    const { documents, server, id, token } = fixture;
-    const [owner, member] = await allEnded([
-      server.openSyncedEditor(id, token("owner")),
-      server.openSyncedEditor(id, token("member")),
-    ]);
+    const { documents } = fixture;
+    const [owner, member] = await fixture.openEditors("owner", "member");
     owner.insert(0, "before ");
     await until(() => member.text === "before start", "both are connected");
     const room = `room:${documents.roomId}`;
@@ -624,13 +593,10 @@ testOnPostgres(
   "a reader whom a private document is no longer shared with receives no edit after that, also before this node is notified",
   async (environment) => {
     await using fixture = await EditorFixture.open("", environment);
-    const { documents, server, token } = fixture;
+    const { documents } = fixture;
     const { id } = ok(await documents.as("owner").post(PATH, { title: "Mine", text: "start" }));
     ok(await documents.as("owner").put(`${PATH}/${id}/access/member`, { role: "reader" }));
-    const [owner, member] = await allEnded([
-      server.openSyncedEditor(id, token("owner")),
-      server.openSyncedEditor(id, token("member")),
-    ]);
+    const [owner, member] = await fixture.openEditors("owner", "member");
     owner.insert(0, "before ");
     await until(() => member.text === "before start", "both are connected");
     await using node = connectNode(environment);

@@ -5,7 +5,7 @@ import * as Y from "yjs";
 import { EditorAccess } from "@/modules/document/collaboration/editor_access.ts";
 import { countSockets } from "../../counted_sockets.ts";
 import type { Harness } from "../../harness.ts";
-import { pause, until } from "../../wait.ts";
+import { allEnded, pause, until } from "../../wait.ts";
 import { DocumentFixture } from "./document_fixture.ts";
 
 type EditorOptions = {
@@ -249,6 +249,11 @@ export class EditorFixture {
 
   /** Token of a principal of the fixture. */
   readonly token = (name: string): string => this.documents.as(name).token;
+
+  /** Editors of these principals that are in sync. */
+  openEditors<Names extends readonly string[]>(...names: Names): Promise<{ [At in keyof Names]: Editor }> {
+    return allEnded(names.map((name) => this.server.openSyncedEditor(this.id, this.token(name)))) as never; // as many
+  }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.server[Symbol.asyncDispose]();

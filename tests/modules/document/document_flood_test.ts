@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { testOnEngines } from "../../engines.ts";
-import { allEnded, until } from "../../wait.ts";
+import { until } from "../../wait.ts";
 import { discardFrames, type EditorConnection } from "@/modules/document/collaboration/editor_connection.ts";
 import { parseFrame } from "@/modules/document/collaboration/editor_frame.ts";
 import { EditorFixture, encodeFrame, FRAME_TYPE, RawEditor, waitBriefly } from "./document_editor.ts";
@@ -88,10 +88,7 @@ Deno.test("of what a client sent before it left, updates are handled, and of one
 Deno.test("an editor cannot overwrite the awareness of another", async () => {
   await using fixture = await EditorFixture.open("text");
   const { server, id, token } = fixture;
-  const [alice, bob] = await allEnded([
-    server.openSyncedEditor(id, token("owner")),
-    server.openSyncedEditor(id, token("member")),
-  ]);
+  const [alice, bob] = await fixture.openEditors("owner", "member");
   bob.provider.setAwarenessField("user", { name: "Bob" });
   await until(() => alice.awarenessNames.includes("Bob"), "Bob is seen");
   const mask = await RawEditor.connect(server.url, id, token("observer"));

@@ -5,7 +5,7 @@ import type { Metrics } from "@/core/metrics.ts";
 import type { Slots } from "@/core/limit/slots.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { Secrets } from "../secrets.ts";
-import type { DeliveryRow, WebhookRow, WebhookTables } from "../tables.ts";
+import { type DeliveryRow, FRESH, type WebhookRow, type WebhookTables } from "../tables.ts";
 import type { Payload } from "./payload.ts";
 import type { Attempt, WebhookSender } from "./sender.ts";
 import { DeliveryStore } from "./store.ts";
@@ -93,7 +93,7 @@ export class WebhookLease {
     using slot = await slots.acquire([tenantId, streamKey(tenantId, chargedId)]);
     const leftMs = this.#until - clock.now();
     // More than its length: the clock was set back, and the lease as stored is cut to its length.
-    if (leftMs < RENEW_BELOW_MS || leftMs > LEASE_MS) await this.commit(() => Promise.resolve(true));
+    if (leftMs < RENEW_BELOW_MS || leftMs > LEASE_MS) await this.commit();
     if (this.isOver) return undefined;
     const signing = secrets.of(this.#row, clock.now());
     if (signing === undefined) {
@@ -128,18 +128,14 @@ export class WebhookLease {
    * Stores what was done, together with `work`, and renews the lease; false if the lease was lost, or `work` says so. What is
    * not committed when the process ends is delivered again, with the same ids.
    */
-  async commit(
-    work: (deliveries: DeliveryStore) => Promise<boolean>,
-  ): Promise<boolean> {
+  async commit(work: (deliveries: DeliveryStore) => Promise<boolean | void> = async () => {}): Promise<boolean> {
     const { store, clock } = this.#deps;
     const attempts = this.#attempts;
     this.#attempts = [];
     const count = this.#count;
     this.#count += attempts.length;
     const until = clock.now() + LEASE_MS;
-    const recovered = this.#hasDelivered && this.#row.failures > 0
-      ? { failures: 0, failing_since: null, next_attempt_at: null, last_error: null }
-      : {};
+    const recovered = this.#hasDelivered && this.#row.failures > 0 ? FRESH : {};
     const result = await store.write(async (tx) => {
       const deliveries = new DeliveryStore(tx.db);
       const row = await deliveries.renew(this.#row, this.owner, {
@@ -150,7 +146,7 @@ export class WebhookLease {
       if (row === undefined) return undefined;
       await deliveries.addDeliveries(attempts, count);
       // What a former address got is delivered again, to the one that the webhook has now.
-      return { row, isDone: row.url === this.#row.url && await work(deliveries) };
+      return { row, isDone: row.url === this.#row.url && await work(deliveries) !== false };
     });
     if (result === undefined) {
       this.end({ kind: "ended" });

@@ -13,7 +13,7 @@ import { DeliveryStore } from "./store.ts";
 export const DISABLED_NOTIFICATION = "webhook_disabled";
 const log = logOf("webhook");
 
-type Deps = { store: Store<WebhookTables>; clock: Clock; notify: Notify; random?: () => number };
+type Deps = { store: Store<WebhookTables>; clock: Clock; notify: Notify };
 
 export class WebhookReleaser {
   readonly #deps: Deps;
@@ -25,7 +25,7 @@ export class WebhookReleaser {
   /** Frees the webhook, and stores when its endpoint is tried again, or that it is disabled. */
   async release(lease: WebhookLease): Promise<void> {
     const { store, clock, notify } = this.#deps;
-    await lease.commit(() => Promise.resolve(true));
+    await lease.commit();
     const { row, verdict } = lease;
     const set = this.#columnsFor(row, verdict);
     await store.write(async (tx) => {
@@ -63,7 +63,7 @@ export class WebhookReleaser {
     const since = row.failing_since ?? iso(now);
     const failing = { failures: row.failures + 1, failing_since: since, last_error: verdict.error };
     if (now - Date.parse(since) >= FAILING_MAX_MS) return { ...failing, ...disabled, disabled_reason: "failing" };
-    const wait = waitAfter(failing.failures, verdict.retryAfterMs, this.#deps.random ?? Math.random);
+    const wait = waitAfter(failing.failures, verdict.retryAfterMs);
     return { ...failing, next_attempt_at: iso(now + wait) };
   }
 }

@@ -10,9 +10,9 @@ export const EVENT_TRIES = 3;
 export const EVENT_WAITS_MS = [250, 1000] as const;
 
 /** The wait after so many failures in a row; with jitter, so that endpoints of one host are not called together. */
-export function waitAfter(failures: number, retryAfterMs: number | undefined, random: () => number): number {
+export function waitAfter(failures: number, retryAfterMs: number | undefined): number {
   const longest = WAITS_MS.at(-1) ?? 0;
-  const wait = (WAITS_MS[failures - 1] ?? longest) * (1 - JITTER + 2 * JITTER * random());
+  const wait = (WAITS_MS[failures - 1] ?? longest) * (1 - JITTER + 2 * JITTER * Math.random());
   return Math.round(Math.min(longest, Math.max(wait, retryAfterMs ?? 0)));
 }
 

@@ -135,12 +135,20 @@ export class DeliveryRun {
     return await this.#deliver(this.#payloadOf(event), event, () => this.#reload(event));
   }
 
-  /** An event as it is now; `undefined` if it was trimmed, or is hidden from the creator of the webhook: the next round says why. */
-  async #reload({ tenantId, stream, epoch, seq }: StoredEvent): Promise<Payload | undefined> {
+  /** An event as it is now, or why it cannot be delivered. */
+  async #read(
+    { tenantId, stream, epoch, seq }: Position & Pick<StoredEvent, "tenantId" | "stream">,
+  ): Promise<StoredEvent | "trimmed" | "not_visible"> {
     const [event] = await this.#deps.store.log.read(tenantId, stream, seq - 1, 1);
+    if (event === undefined || event.seq !== seq || event.epoch !== epoch) return "trimmed";
     const view = await this.#deps.reader.viewOf(this.#lease.row, roomIdOf(stream));
-    const isThere = event !== undefined && event.seq === seq && event.epoch === epoch;
-    return isThere && view !== undefined && !isHiddenFrom(event, view) ? this.#payloadOf(event) : undefined;
+    return view === undefined || isHiddenFrom(event, view) ? "not_visible" : event;
+  }
+
+  /** The same as it is delivered; `undefined` if it cannot be: the next round says why. */
+  async #reload(event: StoredEvent): Promise<Payload | undefined> {
+    const now = await this.#read(event);
+    return typeof now === "string" ? undefined : this.#payloadOf(now);
   }
 
   #payloadOf(event: StoredEvent): Payload {
@@ -186,31 +194,20 @@ export class DeliveryRun {
 
   /** Delivers a parked event again. */
   async #replay(parked: ParkedRow): Promise<void> {
-    const { tenant_id, stream, epoch, seq } = parked;
-    const [event] = await this.#deps.store.log.read(tenant_id, stream, seq - 1, 1);
-    const view = await this.#deps.reader.viewOf(this.#lease.row, roomIdOf(stream));
-    const isMissing = event === undefined || event.seq !== seq || event.epoch !== epoch;
-    if (isMissing || view === undefined || isHiddenFrom(event, view)) {
-      const error = isMissing ? "trimmed" : "not_visible";
-      await this.#storeParked({ ...parked, state: "parked", http_status: null, error });
-      return;
+    const event = await this.#read({ ...parked, tenantId: parked.tenant_id });
+    if (typeof event === "string") {
+      return await this.#storeParked({ ...parked, state: "parked", http_status: null, error: event });
     }
     const attempt = await this.#lease.attempt(this.#payloadOf(event), event, 1, () => this.#reload(event));
     if (attempt === undefined) return;
     if (attempt.outcome === "delivered") {
-      await this.#lease.commit(async (deliveries) => {
-        await deliveries.unpark(parked);
-        return true;
-      });
+      await this.#lease.commit((deliveries) => deliveries.unpark(parked));
     } else await this.#storeParked({ ...parked, state: "parked", http_status: attempt.httpStatus, error: null });
   }
 
   async #storeParked(row: ParkedRow): Promise<void> {
     const parked = { ...row, parked_at: iso(this.#deps.clock.now()) };
-    await this.#lease.commit(async (deliveries) => {
-      await deliveries.park(parked);
-      return true;
-    });
+    await this.#lease.commit((deliveries) => deliveries.park(parked));
   }
 
   /** Parks an event and moves beyond it, together. */
