@@ -14,7 +14,6 @@ import {
   recordsOfType,
   skipCounts,
   toArchive,
-  withGateway,
 } from "./transfer/transfer_fixture.ts";
 import { assertProblem, completeSearch, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
@@ -126,24 +125,19 @@ testOnEngines("a new module's resources are exported and imported by its section
   assert.deepEqual([same.state, same.progress.added.bookmarks], ["done", 0]);
   assert.deepEqual(await titles(alice, roomId), ["Release notes"]);
 
-  await withGateway(
-    async (target) => {
-      const boss = await target.as("boss", { role: "owner" });
-      const invalid = { ...records[0], id: "bookmark_2", url: "no address" };
-      const elsewhere = { ...records[0], id: "bookmark_3", roomId: "room_elsewhere" };
-      const position = parseRecords(archive).findIndex(({ type }) => type === "bookmark");
-      const changed = toArchive(parseRecords(archive).toSpliced(position, 0, invalid, elsewhere));
-      const done = await importArchive(target, boss, "gateway", changed);
-      assert.equal(done.progress.added.bookmarks, 2);
-      assert.deepEqual(skipCounts(done), { invalid_record: 1, unknown_room: 1 });
-      const imported = await target.as("alice");
-      assert.deepEqual(await titles(imported, roomId), ["Release notes", "Old news"]);
-      assert.deepEqual(await found(imported, "news"), ["Old news"]);
-      assert.deepEqual(recordsOfType(await exportTenant(target, boss), "bookmark"), records);
-    },
-    {},
-    TOY,
-  );
+  await using target = await openGateway({}, TOY);
+  const boss = await target.as("boss", { role: "owner" });
+  const invalid = { ...records[0], id: "bookmark_2", url: "no address" };
+  const elsewhere = { ...records[0], id: "bookmark_3", roomId: "room_elsewhere" };
+  const position = parseRecords(archive).findIndex(({ type }) => type === "bookmark");
+  const changed = toArchive(parseRecords(archive).toSpliced(position, 0, invalid, elsewhere));
+  const done = await importArchive(target, boss, "gateway", changed);
+  assert.equal(done.progress.added.bookmarks, 2);
+  assert.deepEqual(skipCounts(done), { invalid_record: 1, unknown_room: 1 });
+  const imported = await target.as("alice");
+  assert.deepEqual(await titles(imported, roomId), ["Release notes", "Old news"]);
+  assert.deepEqual(await found(imported, "news"), ["Old news"]);
+  assert.deepEqual(recordsOfType(await exportTenant(target, boss), "bookmark"), records);
 });
 
 Deno.test("a new module is called over /ws, and its events arrive there", async () => {

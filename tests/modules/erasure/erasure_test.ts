@@ -11,7 +11,7 @@ import { storeErasure } from "@/ports/store_erasure.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Harness, openGateway } from "../../harness.ts";
 import { openResourceGateway } from "../../resource_fixture.ts";
-import { exportTenant, importArchive, withOwner } from "../transfer/transfer_fixture.ts";
+import { exportTenant, importArchive } from "../transfer/transfer_fixture.ts";
 import { createZip } from "../transfer/transfer_zip.ts";
 import { assertProblem, createCaller, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
 import {
@@ -541,111 +541,111 @@ testOnEngines(
 );
 
 testOnEngines("an import restores nothing of a person who was erased since the export", async (environment) => {
-  await withOwner(async (gateway, boss) => {
-    ok(await boss.get("/v1/collaboration/me"));
-    await createCaller(gateway, ZOE, { name: "Zq Persona" });
-    const bob = await createCaller(gateway, "bob");
-    const zoe = await gateway.as(ZOE);
-    const roomId = await createRoom(bob, [ZOE]);
-    const { id: messageId } = await sendMessage(zoe, roomId, WRITTEN);
-    const reply = { threadId: messageId, mentions: { principalIds: [ZOE] } };
-    await sendMessage(bob, roomId, "stays", reply);
-    const { id: taskId } = ok(await bob.post("/v1/collaboration/tasks", { roomId, title: "Do", assigneeIds: [ZOE] }));
-    for (const assigneeIds of [["bob"], [ZOE]]) {
-      ok(await bob.patch(`/v1/collaboration/tasks/${taskId}`, { assigneeIds }));
-    }
-    const documents = "/v1/collaboration/documents";
-    ok(await zoe.post(documents, { title: PRIVATE, text: PRIVATE }));
-    const { id: documentId } = ok(await bob.post(documents, { roomId, title: "Plan", text: "One" }));
-    ok(await zoe.post(`${documents}/${documentId}/comments`, { text: WRITTEN }));
-    const scope = { type: "principal", id: ZOE };
-    ok(await zoe.post("/v1/collaboration/memory/items", { scope, text: WRITTEN }));
-    const archive = await exportTenant(gateway, boss);
-    ok(await boss.post(ERASURES, { principalId: ZOE, mode: "delete_content", confirm: ZOE }));
-    gateway.clock.advance(7 * DAY_MS + 1000);
-    await gateway.runJobs();
-    gateway.clock.advance(1000);
-    const importAll = async (): Promise<unknown> => {
-      const { state, report } = await importArchive(gateway, await gateway.as("boss"), "gateway", archive);
-      return [state, report.map(({ code, count }: { code: string; count: number }) => [code, count])];
-    };
-    assert.deepEqual(await importAll(), ["done", [["principal_erased", 5]]]);
-    assert.deepEqual(await findTexts(gateway, [ZOE, "Zq Persona"]), {});
+  await using gateway = await openGateway(environment);
+  const boss = await gateway.as("boss", { role: "owner" });
+  ok(await boss.get("/v1/collaboration/me"));
+  await createCaller(gateway, ZOE, { name: "Zq Persona" });
+  const bob = await createCaller(gateway, "bob");
+  const zoe = await gateway.as(ZOE);
+  const roomId = await createRoom(bob, [ZOE]);
+  const { id: messageId } = await sendMessage(zoe, roomId, WRITTEN);
+  const reply = { threadId: messageId, mentions: { principalIds: [ZOE] } };
+  await sendMessage(bob, roomId, "stays", reply);
+  const { id: taskId } = ok(await bob.post("/v1/collaboration/tasks", { roomId, title: "Do", assigneeIds: [ZOE] }));
+  for (const assigneeIds of [["bob"], [ZOE]]) {
+    ok(await bob.patch(`/v1/collaboration/tasks/${taskId}`, { assigneeIds }));
+  }
+  const documents = "/v1/collaboration/documents";
+  ok(await zoe.post(documents, { title: PRIVATE, text: PRIVATE }));
+  const { id: documentId } = ok(await bob.post(documents, { roomId, title: "Plan", text: "One" }));
+  ok(await zoe.post(`${documents}/${documentId}/comments`, { text: WRITTEN }));
+  const scope = { type: "principal", id: ZOE };
+  ok(await zoe.post("/v1/collaboration/memory/items", { scope, text: WRITTEN }));
+  const archive = await exportTenant(gateway, boss);
+  ok(await boss.post(ERASURES, { principalId: ZOE, mode: "delete_content", confirm: ZOE }));
+  gateway.clock.advance(7 * DAY_MS + 1000);
+  await gateway.runJobs();
+  gateway.clock.advance(1000);
+  const importAll = async (): Promise<unknown> => {
+    const { state, report } = await importArchive(gateway, await gateway.as("boss"), "gateway", archive);
+    return [state, report.map(({ code, count }: { code: string; count: number }) => [code, count])];
+  };
+  assert.deepEqual(await importAll(), ["done", [["principal_erased", 5]]]);
+  assert.deepEqual(await findTexts(gateway, [ZOE, "Zq Persona"]), {});
 
-    // Nor where all of the room is imported again.
-    const other = await gateway.as("bob", { role: "admin" });
-    ok(await other.delete(`/v1/rooms/${roomId}?purge=true`));
-    await gateway.runJobs();
-    assert.equal((await importAll() as unknown[])[0], "done");
-    assert.deepEqual(await findTexts(gateway, [ZOE, "Zq Persona", WRITTEN]), {});
-    const { items } = ok(await other.get(`/v1/messages?roomId=${roomId}`));
-    assert.deepEqual(items.map(({ senderId, text }: { senderId: string; text: string }) => [senderId, text]), [
-      ["erased-0", null],
-      ["bob", "stays"],
-    ]);
-    assert.deepEqual(ok(await other.get(`/v1/collaboration/tasks/${taskId}`)).assigneeIds, ["erased-0"]);
+  // Nor where all of the room is imported again.
+  const other = await gateway.as("bob", { role: "admin" });
+  ok(await other.delete(`/v1/rooms/${roomId}?purge=true`));
+  await gateway.runJobs();
+  assert.equal((await importAll() as unknown[])[0], "done");
+  assert.deepEqual(await findTexts(gateway, [ZOE, "Zq Persona", WRITTEN]), {});
+  const { items } = ok(await other.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual(items.map(({ senderId, text }: { senderId: string; text: string }) => [senderId, text]), [
+    ["erased-0", null],
+    ["bob", "stays"],
+  ]);
+  assert.deepEqual(ok(await other.get(`/v1/collaboration/tasks/${taskId}`)).assigneeIds, ["erased-0"]);
 
-    // Nor does somebody new with the same id get it.
-    const fresh = await gateway.as(ZOE);
-    ok(await fresh.get("/v1/rooms"));
-    assert.deepEqual(await importAll(), ["done", [["principal_erased", 5]]]);
-    assert.deepEqual(ok(await fresh.get("/v1/rooms")).items, []);
-  }, environment);
+  // Nor does somebody new with the same id get it.
+  const fresh = await gateway.as(ZOE);
+  ok(await fresh.get("/v1/rooms"));
+  assert.deepEqual(await importAll(), ["done", [["principal_erased", 5]]]);
+  assert.deepEqual(ok(await fresh.get("/v1/rooms")).items, []);
 });
 
 testOnEngines("nor does an import of another product that has no record of the person", async (environment) => {
-  await withOwner(async (gateway, boss) => {
-    const line = (type: string, value: unknown) => JSON.stringify({ type, [type]: value });
-    const post = (user: string, message: string, more = {}) =>
-      line("post", { team: "t", channel: "c", user, message, create_at: 1_600_000_000_000, ...more });
-    const mattermost = (...posts: string[]) =>
-      [
-        JSON.stringify({ type: "version", version: 1 }),
-        line("channel", { team: "t", name: "c", display_name: "C", type: "O" }),
-        ...posts,
-      ].join("\n");
-    const slack = (users: unknown[]) =>
-      createZip({
-        "users.json": JSON.stringify(users),
-        "channels.json": JSON.stringify([{ id: "C1", name: "all", members: ["U1"], creator: "U1" }]),
-        "all/2020-01-01.json": JSON.stringify([{
-          type: "message",
-          user: "U1",
-          text: WRITTEN,
-          ts: "1577836800.000100",
-        }]),
-      });
-    const zoe = line("user", { username: "zoe", teams: [{ name: "t", channels: [{ name: "c" }] }] });
-    const importAll = async (isComplete: boolean): Promise<void> => {
-      const as = await gateway.as("boss");
-      const archive = slack(isComplete ? [{ id: "U1", name: "zoe" }] : []);
-      assert.equal((await importArchive(gateway, as, "slack", archive)).state, "done");
-      const reactions = [{ user: "zoe", emoji_name: "smile", create_at: 1_600_000_001_000 }];
-      const posts = [post("zoe", WRITTEN), post("bob", "stays", { reactions })];
-      const lines = mattermost(...isComplete ? [zoe] : [], ...posts);
-      assert.equal((await importArchive(gateway, as, "mattermost", lines)).state, "done");
-    };
-    ok(await boss.get("/v1/collaboration/me"));
-    await importAll(true);
-    for (const id of ["slack:U1", "mattermost:zoe"]) {
-      ok(await (await gateway.as("boss")).post(ERASURES, { principalId: id, mode: "delete_content", confirm: id }));
-      gateway.clock.advance(7 * DAY_MS + 1000);
-      await gateway.runJobs();
-      gateway.clock.advance(1000);
-    }
-    for (const { id } of ok(await (await gateway.as("boss")).get("/v1/rooms?member=any")).items) {
-      ok(await (await gateway.as("boss")).delete(`/v1/rooms/${id}?purge=true`));
-    }
+  await using gateway = await openGateway(environment);
+  const boss = await gateway.as("boss", { role: "owner" });
+  const line = (type: string, value: unknown) => JSON.stringify({ type, [type]: value });
+  const post = (user: string, message: string, more = {}) =>
+    line("post", { team: "t", channel: "c", user, message, create_at: 1_600_000_000_000, ...more });
+  const mattermost = (...posts: string[]) =>
+    [
+      JSON.stringify({ type: "version", version: 1 }),
+      line("channel", { team: "t", name: "c", display_name: "C", type: "O" }),
+      ...posts,
+    ].join("\n");
+  const slack = (users: unknown[]) =>
+    createZip({
+      "users.json": JSON.stringify(users),
+      "channels.json": JSON.stringify([{ id: "C1", name: "all", members: ["U1"], creator: "U1" }]),
+      "all/2020-01-01.json": JSON.stringify([{
+        type: "message",
+        user: "U1",
+        text: WRITTEN,
+        ts: "1577836800.000100",
+      }]),
+    });
+  const zoe = line("user", { username: "zoe", teams: [{ name: "t", channels: [{ name: "c" }] }] });
+  const importAll = async (isComplete: boolean): Promise<void> => {
+    const as = await gateway.as("boss");
+    const archive = slack(isComplete ? [{ id: "U1", name: "zoe" }] : []);
+    assert.equal((await importArchive(gateway, as, "slack", archive)).state, "done");
+    const reactions = [{ user: "zoe", emoji_name: "smile", create_at: 1_600_000_001_000 }];
+    const posts = [post("zoe", WRITTEN), post("bob", "stays", { reactions })];
+    const lines = mattermost(...isComplete ? [zoe] : [], ...posts);
+    assert.equal((await importArchive(gateway, as, "mattermost", lines)).state, "done");
+  };
+  ok(await boss.get("/v1/collaboration/me"));
+  await importAll(true);
+  for (const id of ["slack:U1", "mattermost:zoe"]) {
+    ok(await (await gateway.as("boss")).post(ERASURES, { principalId: id, mode: "delete_content", confirm: id }));
+    gateway.clock.advance(7 * DAY_MS + 1000);
     await gateway.runJobs();
-    await importAll(false);
-    assert.deepEqual(await findTexts(gateway, ["slack:U1", "mattermost:zoe", WRITTEN]), {});
-    const messages = await gateway.app.store.db.selectFrom("message").select(["sender_id", "text"]).execute();
-    assert.deepEqual(messages.map(({ sender_id, text }) => `${sender_id} ${text}`).sort(), [
-      "erased-0 null",
-      "erased-0 null",
-      "mattermost:bob stays",
-    ]);
-  }, environment);
+    gateway.clock.advance(1000);
+  }
+  for (const { id } of ok(await (await gateway.as("boss")).get("/v1/rooms?member=any")).items) {
+    ok(await (await gateway.as("boss")).delete(`/v1/rooms/${id}?purge=true`));
+  }
+  await gateway.runJobs();
+  await importAll(false);
+  assert.deepEqual(await findTexts(gateway, ["slack:U1", "mattermost:zoe", WRITTEN]), {});
+  const messages = await gateway.app.store.db.selectFrom("message").select(["sender_id", "text"]).execute();
+  assert.deepEqual(messages.map(({ sender_id, text }) => `${sender_id} ${text}`).sort(), [
+    "erased-0 null",
+    "erased-0 null",
+    "mattermost:bob stays",
+  ]);
 });
 
 testOnEngines("the rows of every table are read by a key that is unique in the tenant", async (environment) => {

@@ -9,8 +9,7 @@ import { AgentFixture } from "../agent/agent_fixture.ts";
 import { assertProblem, createRoom, ok } from "../fixtures.ts";
 import {
   type Any,
-  downloadExport,
-  EXPORTS,
+  exportRoom,
   exportTenant,
   importArchive,
   parseRecords,
@@ -49,10 +48,8 @@ async function openSource(environment: Record<string, string>): Promise<{ source
   return { source, boss };
 }
 
-async function exportRoom(gateway: Harness, who: Caller, roomId: string): Promise<Any[]> {
-  const { id } = ok(await who.post(EXPORTS, { kind: "room", roomId }));
-  await gateway.runJobs();
-  return recordsOfType(await (await downloadExport(who, id)).text(), "agent");
+async function exportAgents(gateway: Harness, who: Caller, roomId: string): Promise<Any[]> {
+  return recordsOfType(await exportRoom(gateway, who, roomId), "agent");
 }
 
 /** Another gateway on the engine of the test. */
@@ -199,7 +196,7 @@ Deno.test("the export of a room has its agents, with what its requester may know
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, { role: "owner" }));
   const seenBy = async (who: Caller) =>
     Object.fromEntries(
-      (await exportRoom(gateway, who, roomId)).map((
+      (await exportAgents(gateway, who, roomId)).map((
         { id, instructions, schedule: at, tools },
       ) => [id, [instructions, at?.roomId ?? null, tools.length]]),
     );

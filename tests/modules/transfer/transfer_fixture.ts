@@ -9,22 +9,6 @@ export const IMPORTS = "/v1/collaboration/imports";
 export const EXPORTS = "/v1/collaboration/exports";
 export const LEASE_MS = 61_000;
 
-export async function withGateway(
-  work: (gateway: Harness) => Promise<void>,
-  ...options: Parameters<typeof openGateway>
-): Promise<void> {
-  await using gateway = await openGateway(...options);
-  await work(gateway);
-}
-
-/** The same with its owner. */
-export function withOwner(
-  work: (gateway: Harness, owner: Caller) => Promise<void>,
-  ...options: Parameters<typeof openGateway>
-): Promise<void> {
-  return withGateway(async (gateway) => await work(gateway, await gateway.as("boss", { role: "owner" })), ...options);
-}
-
 /** Asks for an import and uploads its archive; it has not run yet. */
 export async function uploadArchive(
   boss: Caller,
@@ -54,16 +38,41 @@ export async function importArchive(
   return (await boss.get(`${IMPORTS}/${id}`)).body;
 }
 
+/** The same of an archive of which nothing is left out. */
+export async function importWhole(...of: Parameters<typeof importArchive>): Promise<ApiResponse["body"]> {
+  const done = await importArchive(...of);
+  assert.deepEqual([done.state, done.report], ["done", []], JSON.stringify(done));
+  return done;
+}
+
+/** Imports an archive of which all is there already. */
+export async function importAgain(...of: Parameters<typeof importArchive>): Promise<void> {
+  assertNothingAdded(await importWhole(...of));
+}
+
+export function assertNothingAdded({ progress: { added } }: Any): void {
+  assert.ok(Object.values(added).every((count) => count === 0), JSON.stringify(added));
+}
+
 /** A finished export's answer. */
 export function downloadExport(boss: Caller, id: string, query = ""): Promise<Response> {
   return boss.open(`${EXPORTS}/${id}/content${query}`);
 }
 
-export async function exportTenant(gateway: Harness, boss: Caller): Promise<string> {
-  const { status, body } = await boss.post(EXPORTS, { kind: "tenant" });
+export function exportTenant(gateway: Harness, boss: Caller): Promise<string> {
+  return exportArchive(gateway, boss, { kind: "tenant" });
+}
+
+export function exportRoom(gateway: Harness, who: Caller, roomId: string): Promise<string> {
+  return exportArchive(gateway, who, { kind: "room", roomId });
+}
+
+/** Exports what an input says; returns the archive. */
+export async function exportArchive(gateway: Harness, who: Caller, input: Any): Promise<string> {
+  const { status, body } = await who.post(EXPORTS, input);
   assert.equal(status, 202, JSON.stringify(body));
   await gateway.runJobs();
-  const content = await downloadExport(boss, body.id);
+  const content = await downloadExport(who, body.id);
   assert.equal(content.status, 200);
   return await content.text();
 }
@@ -208,25 +217,21 @@ export const CRASH_STEP = isQuick ? 3 : 1;
 
 /** Imports an archive with the power lost after one write, two, three … until it completes: the result is the same as without. */
 export async function assertSurvivesCrashes(archive: string, moreThan: number): Promise<void> {
-  let whole: unknown;
-  let end: string[] = [];
-  await withGateway(async (empty) => {
-    const boss = await empty.as("boss", { role: "owner" });
-    whole = summarizeImport(await importArchive(empty, boss, "gateway", archive));
-    end = comparableRecords(await exportTenant(empty, boss));
-  });
+  await using empty = await openGateway();
+  const owner = await empty.as("boss", { role: "owner" });
+  const whole = summarizeImport(await importArchive(empty, owner, "gateway", archive));
+  const end = comparableRecords(await exportTenant(empty, owner));
   let crashes = 0;
   for (let isDone = false; !isDone; crashes++) {
-    await withGateway(async (broken) => {
-      const boss = await broken.as("boss", { role: "owner" });
-      const importId = await uploadArchive(boss, "gateway", archive);
-      await crashAfterWrites(broken, 2 + CRASH_STEP * crashes);
-      isDone = (await boss.get(`${IMPORTS}/${importId}`)).body.state === "done";
-      await broken.runJobs();
-      const after = await broken.as("boss", { role: "owner" });
-      assert.deepEqual(summarizeImport((await after.get(`${IMPORTS}/${importId}`)).body), whole);
-      assert.deepEqual(comparableRecords(await exportTenant(broken, after)), end);
-    });
+    await using broken = await openGateway();
+    const boss = await broken.as("boss", { role: "owner" });
+    const importId = await uploadArchive(boss, "gateway", archive);
+    await crashAfterWrites(broken, 2 + CRASH_STEP * crashes);
+    isDone = (await boss.get(`${IMPORTS}/${importId}`)).body.state === "done";
+    await broken.runJobs();
+    const after = await broken.as("boss", { role: "owner" });
+    assert.deepEqual(summarizeImport((await after.get(`${IMPORTS}/${importId}`)).body), whole);
+    assert.deepEqual(comparableRecords(await exportTenant(broken, after)), end);
   }
   assert.ok(crashes * CRASH_STEP > moreThan, `${crashes} places to crash`);
 }
@@ -235,18 +240,17 @@ export async function assertSurvivesCrashes(archive: string, moreThan: number): 
 export async function assertIdempotent(archive: string, roomId: string): Promise<void> {
   const results: unknown[] = [];
   for (const isTwice of [false, true]) {
-    await withGateway(async (empty) => {
-      const boss = await empty.as("boss", { role: "owner" });
-      const back = isTwice ? runWritesTwice(empty) : undefined;
-      const done = await importArchive(empty, boss, "gateway", archive);
-      back?.();
-      const told = await readRoomEvents(await empty.as("ann"), roomId);
-      results.push([
-        summarizeImport(done),
-        comparableRecords(await exportTenant(empty, boss)),
-        told.map(({ type }) => type),
-      ]);
-    });
+    await using empty = await openGateway();
+    const boss = await empty.as("boss", { role: "owner" });
+    const back = isTwice ? runWritesTwice(empty) : undefined;
+    const done = await importArchive(empty, boss, "gateway", archive);
+    back?.();
+    const told = await readRoomEvents(await empty.as("ann"), roomId);
+    results.push([
+      summarizeImport(done),
+      comparableRecords(await exportTenant(empty, boss)),
+      told.map(({ type }) => type),
+    ]);
   }
   assert.deepEqual(results[1], results[0]);
 }

@@ -7,15 +7,7 @@ import { openGateway } from "../../harness.ts";
 import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { until } from "../../wait.ts";
 import { slowTest } from "../../tier.ts";
-import {
-  type Any,
-  importArchive,
-  IMPORTS,
-  skipCounts,
-  toArchive,
-  uploadArchive,
-  withOwner,
-} from "./transfer_fixture.ts";
+import { type Any, importArchive, IMPORTS, skipCounts, toArchive, uploadArchive } from "./transfer_fixture.ts";
 import { END, HEADER, message, room } from "./transfer_records.ts";
 import { createZip } from "./transfer_zip.ts";
 
@@ -96,26 +88,26 @@ Deno.test("lines come apart however they are cut into chunks, and each that is t
 });
 
 Deno.test("lines of an archive that exceed a limit are reported by their numbers, and the others are imported", async () => {
-  await withOwner(async (gateway, boss) => {
-    const archive = [
-      ...[HEADER, ROOM].map((line) => JSON.stringify(line)),
-      withJson(MESSAGE, "reactions", arrayOf("{}", LINE_BYTES - 10_000)),
-      withJson(MESSAGE, "metadata", `{"a":${"[".repeat(40)}${"]".repeat(40)}}`),
-      "{broken",
-      JSON.stringify({ ...MESSAGE, text: "half \ud83d" }),
-      withJson(MESSAGE, "text", `"${"x".repeat(LINE_BYTES)}"`),
-      JSON.stringify(MESSAGE),
-      JSON.stringify(END),
-    ].join("\n");
-    const done = await importArchive(gateway, boss, "gateway", archive);
-    assert.deepEqual([done.state, done.progress.added.messages], ["done", 1]);
-    assert.deepEqual(Object.fromEntries(done.report.map(({ code, examples }: Any) => [code, examples])), {
-      too_many_values: ["line 3: more than 200000"],
-      invalid_json: ["line 4: nested deeper than 32", "line 5: not JSON"],
-      invalid_text: ["line 6: /text"],
-      line_too_long: [`line 7: more than ${LINE_BYTES} bytes`],
-      unknown_author: ["ann"],
-    });
+  await using gateway = await openGateway();
+  const boss = await gateway.as("boss", { role: "owner" });
+  const archive = [
+    ...[HEADER, ROOM].map((line) => JSON.stringify(line)),
+    withJson(MESSAGE, "reactions", arrayOf("{}", LINE_BYTES - 10_000)),
+    withJson(MESSAGE, "metadata", `{"a":${"[".repeat(40)}${"]".repeat(40)}}`),
+    "{broken",
+    JSON.stringify({ ...MESSAGE, text: "half \ud83d" }),
+    withJson(MESSAGE, "text", `"${"x".repeat(LINE_BYTES)}"`),
+    JSON.stringify(MESSAGE),
+    JSON.stringify(END),
+  ].join("\n");
+  const done = await importArchive(gateway, boss, "gateway", archive);
+  assert.deepEqual([done.state, done.progress.added.messages], ["done", 1]);
+  assert.deepEqual(Object.fromEntries(done.report.map(({ code, examples }: Any) => [code, examples])), {
+    too_many_values: ["line 3: more than 200000"],
+    invalid_json: ["line 4: nested deeper than 32", "line 5: not JSON"],
+    invalid_text: ["line 6: /text"],
+    line_too_long: [`line 7: more than ${LINE_BYTES} bytes`],
+    unknown_author: ["ann"],
   });
 });
 
@@ -141,50 +133,50 @@ Deno.test("a Mattermost zip whose lines go to the worker in chunks is imported l
   const plain = toArchive(lines);
   assert.ok(plain.length > 3 * CHUNK_BYTES, `${plain.length}`);
   for (const archive of [plain, createZip({ "import.jsonl": plain, "data/picture.png": "-" })]) {
-    await withOwner(async (gateway, boss) => {
-      const done = await importArchive(gateway, boss, "mattermost", archive);
-      assert.deepEqual([done.state, done.progress.added.messages, skipCounts(done)], ["done", 2000, {
-        invalid_record: 1,
-      }]);
-      assert.match(done.report[0].examples[0], /^line 1004: /);
-      const ann = await gateway.as("mattermost:ann");
-      const { items: [room] } = (await ann.get("/v1/rooms?member=me")).body;
-      const { items } = (await ann.get(`/v1/messages?roomId=${room.id}&limit=200`)).body;
-      const texts = items.map(({ text }: Any) => text).sort();
-      assert.deepEqual(texts, posts.slice(-200).map(({ post }) => post.message).sort());
-    });
+    await using gateway = await openGateway();
+    const boss = await gateway.as("boss", { role: "owner" });
+    const done = await importArchive(gateway, boss, "mattermost", archive);
+    assert.deepEqual([done.state, done.progress.added.messages, skipCounts(done)], ["done", 2000, {
+      invalid_record: 1,
+    }]);
+    assert.match(done.report[0].examples[0], /^line 1004: /);
+    const ann = await gateway.as("mattermost:ann");
+    const { items: [room] } = (await ann.get("/v1/rooms?member=me")).body;
+    const { items } = (await ann.get(`/v1/messages?roomId=${room.id}&limit=200`)).body;
+    const texts = items.map(({ text }: Any) => text).sort();
+    assert.deepEqual(texts, posts.slice(-200).map(({ post }) => post.message).sort());
   }
 });
 
 slowTest("values without end in one line or item cost the thread that serves others little", async () => {
-  await withOwner(async (gateway, boss) => {
-    const affordable = await measureReferenceMs();
-    const spent = async (kind: string, archive: Uint8Array<ArrayBuffer> | string): Promise<Any> => {
-      const before = cpuTimeMs();
-      const done = await importArchive(gateway, boss, kind, archive);
-      const ms = cpuTimeMs() - before;
-      assert.ok(ms < 20 * affordable, `${kind}: ${ms} ms of work, ${affordable} are affordable`);
-      assert.equal(done.state, "done", JSON.stringify(done.failure));
-      return skipCounts(done);
-    };
-    const zeros = `["\\u0041",${arrayOf("0", LINE_BYTES - 10_000).slice(1)}`;
-    const line = withJson(MESSAGE, "reactions", arrayOf("{}", LINE_BYTES - 10_000));
-    const rest = [HEADER, ROOM, END].map((one) => JSON.stringify(one));
-    assert.deepEqual(await spent("gateway", [...rest.slice(0, 2), line, rest[2]].join("\n")), { too_many_values: 1 });
-    const posts = [
-      JSON.stringify({ type: "version", version: 1 }),
-      `{"type":"post","post":{"replies":${arrayOf("{}", LINE_BYTES - 10_000)}}}`,
-      `{"type":"post","post":{"props":${zeros}}}`,
-    ];
-    assert.deepEqual(await spent("mattermost", posts.join("\n")), { too_many_values: 2 });
-    // Zeros alone would pack so well that the archive is refused as a bomb.
-    const numbers = JSON.stringify(Array.from({ length: 400_000 }, () => Math.random()));
-    const slack = createZip({
-      "users.json": `[{"id":"U1","name":["\\u0041",${numbers.slice(1)}}]`,
-      "channels.json": `[{"id":"C1","name":"one","members":[${numbers},${numbers}]}]`,
-    });
-    assert.deepEqual(await spent("slack", slack), { too_many_values: 1, line_too_long: 1 });
+  await using gateway = await openGateway();
+  const boss = await gateway.as("boss", { role: "owner" });
+  const affordable = await measureReferenceMs();
+  const spent = async (kind: string, archive: Uint8Array<ArrayBuffer> | string): Promise<Any> => {
+    const before = cpuTimeMs();
+    const done = await importArchive(gateway, boss, kind, archive);
+    const ms = cpuTimeMs() - before;
+    assert.ok(ms < 20 * affordable, `${kind}: ${ms} ms of work, ${affordable} are affordable`);
+    assert.equal(done.state, "done", JSON.stringify(done.failure));
+    return skipCounts(done);
+  };
+  const zeros = `["\\u0041",${arrayOf("0", LINE_BYTES - 10_000).slice(1)}`;
+  const line = withJson(MESSAGE, "reactions", arrayOf("{}", LINE_BYTES - 10_000));
+  const rest = [HEADER, ROOM, END].map((one) => JSON.stringify(one));
+  assert.deepEqual(await spent("gateway", [...rest.slice(0, 2), line, rest[2]].join("\n")), { too_many_values: 1 });
+  const posts = [
+    JSON.stringify({ type: "version", version: 1 }),
+    `{"type":"post","post":{"replies":${arrayOf("{}", LINE_BYTES - 10_000)}}}`,
+    `{"type":"post","post":{"props":${zeros}}}`,
+  ];
+  assert.deepEqual(await spent("mattermost", posts.join("\n")), { too_many_values: 2 });
+  // Zeros alone would pack so well that the archive is refused as a bomb.
+  const numbers = JSON.stringify(Array.from({ length: 400_000 }, () => Math.random()));
+  const slack = createZip({
+    "users.json": `[{"id":"U1","name":["\\u0041",${numbers.slice(1)}}]`,
+    "channels.json": `[{"id":"C1","name":"one","members":[${numbers},${numbers}]}]`,
   });
+  assert.deepEqual(await spent("slack", slack), { too_many_values: 1, line_too_long: 1 });
 });
 
 Deno.test("an import whose gateway stops ends its worker, and the next continues", async () => {

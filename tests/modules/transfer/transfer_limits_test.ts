@@ -18,10 +18,11 @@ import { Report } from "@/modules/transfer/import/report.ts";
 import { SlackMarkup } from "@/modules/webhook/mod.ts";
 import { splitText } from "@/modules/transfer/import/split_text.ts";
 import * as taskLines from "@/modules/task/archive/records.ts";
+import { openGateway } from "../../harness.ts";
 import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../../cpu_time.ts";
 import { slowTest } from "../../tier.ts";
 import { createRoom, sendMessage } from "../fixtures.ts";
-import { type Any, exportTenant, importArchive, skipCounts, withOwner } from "./transfer_fixture.ts";
+import { type Any, exportTenant, importArchive, skipCounts } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
 const LINES = { ...gatewayLines, ...documentLines, ...taskLines, ...meetingLines, ...calendarLines };
@@ -65,45 +66,45 @@ Deno.test("a line reports one item that does not fit, however many of them there
 });
 
 slowTest("items that do not fit, as many as a line may have, cost the thread that serves others little", async () => {
-  await withOwner(async (gateway, boss) => {
-    const bad = Array(MANY).fill(0);
-    const lines = (...all: Any[]): string => all.map((line) => JSON.stringify(line)).join("\n");
-    const post = { team: "t", channel: "c", user: "ann", message: "a", create_at: 1 };
-    const archives: [string, string | Uint8Array<ArrayBuffer>][] = [
-      [
-        "gateway",
-        lines({ type: "export", version: 1 }, { type: "message", reactions: bad }, {
-          type: "message",
-          metadata: Object.fromEntries(bad.map((_, n) => [n, 0])),
-          edits: bad.slice(0, 1000),
-        }, { type: "end" }).replaceAll(/":0,/g, '":1e999,'),
-      ],
-      [
-        "mattermost",
-        lines(
-          { type: "version", version: 1 },
-          { type: "post", post: { ...post, replies: bad } },
-          { type: "user", user: { username: "ann", teams: bad } },
-        ),
-      ],
-      ["slack", createZip({ "users.json": "[]", "channels.json": lines([{ id: "C", members: numbers(MANY) }]) })],
-    ];
-    for (const [kind, archive] of archives) {
-      const tries: string[] = [];
-      // Other load of the machine makes some work dearer: the cheapest of three counts, each beside its own reference.
-      for (let isCheap = false; !isCheap;) {
-        const affordable = await measureReferenceMs();
-        const before = cpuTimeMs();
-        const done = await importArchive(gateway, boss, kind, archive);
-        const ms = cpuTimeMs() - before;
-        assert.equal(done.state, "done", JSON.stringify(done.failure));
-        assert.deepEqual(skipCounts(done), { invalid_record: kind === "slack" ? 1 : 2 });
-        isCheap = ms < 10 * affordable;
-        tries.push(`${ms} ms of work, ${affordable} are affordable`);
-        assert.ok(isCheap || tries.length < 3, `${kind}: ${tries.join("; ")}`);
-      }
+  await using gateway = await openGateway();
+  const boss = await gateway.as("boss", { role: "owner" });
+  const bad = Array(MANY).fill(0);
+  const lines = (...all: Any[]): string => all.map((line) => JSON.stringify(line)).join("\n");
+  const post = { team: "t", channel: "c", user: "ann", message: "a", create_at: 1 };
+  const archives: [string, string | Uint8Array<ArrayBuffer>][] = [
+    [
+      "gateway",
+      lines({ type: "export", version: 1 }, { type: "message", reactions: bad }, {
+        type: "message",
+        metadata: Object.fromEntries(bad.map((_, n) => [n, 0])),
+        edits: bad.slice(0, 1000),
+      }, { type: "end" }).replaceAll(/":0,/g, '":1e999,'),
+    ],
+    [
+      "mattermost",
+      lines(
+        { type: "version", version: 1 },
+        { type: "post", post: { ...post, replies: bad } },
+        { type: "user", user: { username: "ann", teams: bad } },
+      ),
+    ],
+    ["slack", createZip({ "users.json": "[]", "channels.json": lines([{ id: "C", members: numbers(MANY) }]) })],
+  ];
+  for (const [kind, archive] of archives) {
+    const tries: string[] = [];
+    // Other load of the machine makes some work dearer: the cheapest of three counts, each beside its own reference.
+    for (let isCheap = false; !isCheap;) {
+      const affordable = await measureReferenceMs();
+      const before = cpuTimeMs();
+      const done = await importArchive(gateway, boss, kind, archive);
+      const ms = cpuTimeMs() - before;
+      assert.equal(done.state, "done", JSON.stringify(done.failure));
+      assert.deepEqual(skipCounts(done), { invalid_record: kind === "slack" ? 1 : 2 });
+      isCheap = ms < 10 * affordable;
+      tries.push(`${ms} ms of work, ${affordable} are affordable`);
+      assert.ok(isCheap || tries.length < 3, `${kind}: ${tries.join("; ")}`);
     }
-  });
+  }
 });
 
 /** What a reader hands on to be written, of which no more than two members of a room are. */
@@ -222,37 +223,37 @@ function numbers(count: number): number[] {
 }
 
 Deno.test("an export gives others their turn after every part of a room", async () => {
-  await withOwner(async (gateway, owner) => {
-    const roomId = await createRoom(owner, []);
-    const { id } = await sendMessage(owner, roomId, "one of many");
-    const { db } = gateway.app.store;
-    const row = await db.selectFrom("message").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
-    const rows = Array.from(
-      { length: 2500 },
-      (_, n) => ({ ...row, id: `${id}${n}`, seq: 100 + n, client_message_id: null }),
-    );
-    await gateway.app.store.write((tx) => tx.insertMany("message", rows));
-    const { now } = performance;
-    const { run } = SqliteConnection.prototype;
-    let [ticks, isOver, passed] = [0, false, 0];
-    const pages: number[] = [];
-    const count = (): void => {
-      ticks++;
-      if (!isOver) setImmediate(count);
-    };
-    // To look at the time takes as long as a slice: whatever asks whether its slice is over has to pause.
-    performance.now = () => now.call(performance) + (passed += 5);
-    SqliteConnection.prototype.run = function (...call) {
-      if (call[0].startsWith('select * from "message"')) pages.push(ticks);
-      return run.apply(this, call);
-    };
-    try {
-      setImmediate(count);
-      await exportTenant(gateway, owner);
-    } finally {
-      [isOver, performance.now, SqliteConnection.prototype.run] = [true, now, run];
-    }
-    assert.ok(pages.length >= 6);
-    assert.equal(new Set(pages).size, pages.length, "a tick reads one page");
-  });
+  await using gateway = await openGateway();
+  const owner = await gateway.as("boss", { role: "owner" });
+  const roomId = await createRoom(owner, []);
+  const { id } = await sendMessage(owner, roomId, "one of many");
+  const { db } = gateway.app.store;
+  const row = await db.selectFrom("message").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+  const rows = Array.from(
+    { length: 2500 },
+    (_, n) => ({ ...row, id: `${id}${n}`, seq: 100 + n, client_message_id: null }),
+  );
+  await gateway.app.store.write((tx) => tx.insertMany("message", rows));
+  const { now } = performance;
+  const { run } = SqliteConnection.prototype;
+  let [ticks, isOver, passed] = [0, false, 0];
+  const pages: number[] = [];
+  const count = (): void => {
+    ticks++;
+    if (!isOver) setImmediate(count);
+  };
+  // To look at the time takes as long as a slice: whatever asks whether its slice is over has to pause.
+  performance.now = () => now.call(performance) + (passed += 5);
+  SqliteConnection.prototype.run = function (...call) {
+    if (call[0].startsWith('select * from "message"')) pages.push(ticks);
+    return run.apply(this, call);
+  };
+  try {
+    setImmediate(count);
+    await exportTenant(gateway, owner);
+  } finally {
+    [isOver, performance.now, SqliteConnection.prototype.run] = [true, now, run];
+  }
+  assert.ok(pages.length >= 6);
+  assert.equal(new Set(pages).size, pages.length, "a tick reads one page");
 });

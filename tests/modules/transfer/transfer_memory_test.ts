@@ -5,8 +5,7 @@ import { openGateway } from "../../harness.ts";
 import { createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { foundTexts, inRoom, ITEMS, listedTexts, myTexts, remember } from "../memory/memory_fixture.ts";
 import {
-  downloadExport,
-  EXPORTS,
+  exportRoom,
   exportTenant,
   importArchive,
   parseRecords,
@@ -49,9 +48,7 @@ testOnEngines("facts are exported and imported with their sources, scopes and re
   );
   assert.equal(parseRecords(archive).at(-1).counts.facts, 6);
   // Of a room alone, without what is elsewhere.
-  const { id } = ok(await alice.post(EXPORTS, { kind: "room", roomId }));
-  await source.runJobs();
-  const ofRoom = await (await downloadExport(alice, id)).text();
+  const ofRoom = await exportRoom(source, alice, roomId);
   assert.equal(recordsOfType(ofRoom, "memory").length, 3);
   assert.equal((await importArchive(source, boss, "gateway", archive)).progress.added.facts, 0);
 
@@ -109,8 +106,6 @@ Deno.test("the export of a room has no facts about history that is hidden from w
   const after = await sendMessage(alice, roomId, "after");
   await remember(alice, inRoom(roomId), "About before", { sourceMessageIds: [before.id] });
   await remember(alice, inRoom(roomId), "About both", { sourceMessageIds: [before.id, after.id] });
-  const { id } = ok(await bob.post(EXPORTS, { kind: "room", roomId }));
-  await gateway.runJobs();
-  const records = recordsOfType(await (await downloadExport(bob, id)).text(), "memory");
+  const records = recordsOfType(await exportRoom(gateway, bob, roomId), "memory");
   assert.deepEqual(records.map(({ text, sources }) => [text, sources.length]), [["About both", 1]]);
 });
