@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { freePort } from "../free_port.ts";
 import { openGateway } from "../harness.ts";
-import { createCallers, createRoom, ok } from "../modules/fixtures.ts";
+import { createCallers, createRoom, ok, readTexts } from "../modules/fixtures.ts";
 import { createTemporaryFolder } from "../temporary_folder.ts";
 import { until } from "../wait.ts";
 
@@ -66,8 +66,7 @@ Deno.test({
         });
         assert.equal(response.status, 200, await response.text());
       };
-      const texts = async (): Promise<string[]> =>
-        ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: { text: string }) => text);
+      const texts = () => readTexts(alice, roomId);
       const isPosted = (part: string) => until(async () => (await texts()).some((text) => text.includes(part)), part);
       await send({});
       await isPosted("**[FIRING: 1]** DiskFull\n- **DiskFull** (firing): Disk of db1 is full");

@@ -66,6 +66,12 @@ export async function sendMessage(
   return ok(await who.post("/v1/messages", { roomId, text, ...more }));
 }
 
+/** The texts of a room's messages, in their order. */
+export async function readTexts(who: Caller, roomId: string): Promise<string[]> {
+  const { items } = ok(await who.get(`/v1/messages?roomId=${roomId}`));
+  return items.map(({ text }: { text: string }) => text);
+}
+
 /** The last search that is asked again. */
 let repeating: Promise<unknown> = Promise.resolve();
 

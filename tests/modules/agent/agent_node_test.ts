@@ -10,7 +10,7 @@ import { type Harness, openGateway } from "../../harness.ts";
 import { ScriptedModels } from "../../scripted_models.ts";
 import { eventually, until } from "../../wait.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { createCaller, ok, sendMessage } from "../fixtures.ts";
+import { createCaller, ok, readTexts, sendMessage } from "../fixtures.ts";
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
@@ -88,7 +88,7 @@ testOnPostgres("a node that stops gives its run to another one, which continues 
     assert.deepEqual([run.status, run.attempt], ["succeeded", 1]);
   });
   const alice = await other.as("alice");
-  const texts = ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: Body) => text);
+  const texts = await readTexts(alice, roomId);
   assert.deepEqual(texts, ["Go", "All of it"]);
   assert.equal(ok(await alice.get(`/v1/collaboration/tasks?roomId=${roomId}`)).items.length, 1);
   assert.equal(models.calls.length, 1);
@@ -195,7 +195,7 @@ for (const isIdempotent of [false, true]) {
     });
     assert.equal(run.steps[1].status, isIdempotent ? "succeeded" : "outcome_unknown");
     assert.deepEqual(keys, isIdempotent ? [`${run.id}.1`, `${run.id}.1`] : [`${run.id}.1`]);
-    const texts = ok(await reader.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: Body) => text);
+    const texts = await readTexts(reader, roomId);
     assert.match(texts.at(-1), isIdempotent ? /Result: sent/ : /Result: The outcome of this call is unknown/);
   });
 }

@@ -13,6 +13,7 @@ import {
   createRoom,
   ok,
   readRoomEvents,
+  readTexts,
   sendMessage,
 } from "../fixtures.ts";
 
@@ -145,8 +146,7 @@ testOnEngines("a bot that is silent for two minutes expires, and its text is pos
     const { status, error } = ok(await robo.get(`${RUNS}/${run.id}`));
     assert.deepEqual([status, error?.code], ["expired", "expired"]);
   });
-  const { items } = ok(await robo.get(`/v1/messages?roomId=${roomId}`));
-  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["Half of it, and"]);
+  assert.deepEqual(await readTexts(robo, roomId), ["Half of it, and"]);
 });
 
 Deno.test("watchers of a run receive its text over /ws; outsiders may not watch", async () => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { DAY_MS } from "@/core/time/clock.ts";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { assertProblem, createRoom, ok } from "../fixtures.ts";
+import { assertProblem, createRoom, ok, readTexts } from "../fixtures.ts";
 import { connectNode, untilLockWait } from "../postgres_node.ts";
 
 testOnEngines("a schedule starts a run at each of its times, once, on behalf of who set it", async (environment) => {
@@ -100,10 +100,7 @@ testOnEngines("an agent sends what it scheduled when its run is past its retenti
   fixture.answer(({ number }) => number === 1 ? callTools(["message_send", { roomId, text: "Renew it", sendAt }]) : "");
   await fixture.mention(bob, "Remind us in four months");
   const { id } = await fixture.settled();
-  const texts = async (): Promise<string[]> => {
-    const { items } = ok(await (await gateway.as("alice")).get(`/v1/messages?roomId=${roomId}`));
-    return items.map(({ text }: { text: string }) => text);
-  };
+  const texts = async (): Promise<string[]> => readTexts(await gateway.as("alice"), roomId);
   gateway.clock.advance(2 * DAY_MS);
   await gateway.app.runMaintenance();
   gateway.clock.advance(117 * DAY_MS);

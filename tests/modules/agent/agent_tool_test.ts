@@ -4,7 +4,7 @@ import { testOnEngines } from "../../engines.ts";
 import { eventually, until } from "../../wait.ts";
 import type { Caller } from "../../harness.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
-import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
+import { assertProblem, createRoom, ok, readRoomEvents, readTexts, sendMessage } from "../fixtures.ts";
 
 const APPROVALS = "/v1/collaboration/ai/approvals";
 const TOOLS = { tools: ["task.*", "message.*", "room.list", "search.query", "document.*", "event.*"] };
@@ -486,8 +486,7 @@ testOnEngines("in a direct room the next message is the reply to a question", as
     await sendMessage(alice, roomId, text);
     await gateway.runJobs();
   };
-  const texts = async () =>
-    ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: { text: string }) => text);
+  const texts = () => readTexts(alice, roomId);
   await say("Please close it");
   await eventually(async () => assert.equal((await texts()).at(-1), "Which one?"));
   await say("The second");

@@ -5,7 +5,7 @@ import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { FIELDS, ScriptedCommands } from "./command_fixture.ts";
 import { until } from "../../wait.ts";
-import { assertProblem, createCaller, createCallers, createRoom, ok } from "../fixtures.ts";
+import { assertProblem, createCaller, createCallers, createRoom, ok, readTexts } from "../fixtures.ts";
 
 const COMMANDS = "/v1/collaboration/commands";
 const INTERACTIONS = "/v1/collaboration/interactions";
@@ -228,8 +228,7 @@ testOnEngines("a repeat waits for the first call, and calls again if that one wa
   wakeUp();
   // It was not dead, only slow: it returns what was delivered, and delivers nothing more.
   assert.deepEqual(ok(await silent), again);
-  const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
-  assert.deepEqual(items.map(({ text }: { text: string }) => text).toSorted(), ["Again", id].toSorted());
+  assert.deepEqual((await readTexts(alice, roomId)).toSorted(), ["Again", id].toSorted());
 });
 
 Deno.test("a command that fails or says nothing is an error of the command, and can be run again", async () => {

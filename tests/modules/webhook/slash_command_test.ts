@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
 import { HOUR_MS, MINUTE_MS } from "@/core/time/clock.ts";
 import { testOnEngines } from "../../engines.ts";
-import type { Caller, Harness } from "../../harness.ts";
+import type { Harness } from "../../harness.ts";
 import { createTemporaryFolder } from "../../temporary_folder.ts";
 import { until } from "../../wait.ts";
-import { assertProblem, createCallers, createRoom, ok } from "../fixtures.ts";
+import { assertProblem, createCallers, createRoom, ok, readTexts } from "../fixtures.ts";
 import { ALLOW, installPlugin, manifestOf, PluginServer, refuseOrMask } from "../plugin/plugin_fixture.ts";
 import { openWithEndpoints } from "./webhook_fixture.ts";
 
@@ -120,11 +120,6 @@ async function responsesOf({ app }: Harness, principalId: string): Promise<any[]
     .reverse();
 }
 
-async function textsOf(who: Caller, roomId: string): Promise<string[]> {
-  const { items } = ok(await who.get(`/v1/messages?roomId=${roomId}`));
-  return items.map(({ text }: { text: string }) => text);
-}
-
 testOnEngines("an endpoint responds later at its response_url: five times within 15 minutes", async (environment) => {
   await using fixture = await openFixture(environment);
   const { gateway, bob, roomId, command, calls, run, respond } = fixture;
@@ -158,7 +153,7 @@ testOnEngines("an endpoint responds later at its response_url: five times within
   ok(await run());
   gateway.clock.advance(15 * MINUTE_MS);
   assert.equal((await respond(calls[1], { text: "too late" })).status, 410);
-  assert.deepEqual(await textsOf(bob, roomId), ["api is out"]);
+  assert.deepEqual(await readTexts(bob, roomId), ["api is out"]);
 });
 
 Deno.test("a response_url is of one call, and ends with the command and the rights of its responsible", async () => {
@@ -197,7 +192,7 @@ testOnEngines("a caller who left the room gets no further responses of its comma
   assert.equal(status, 502, JSON.stringify(body));
   assert.equal((await respond(calls[0], { text: "secret" })).status, 410);
   assert.equal((await respond(calls[1], { text: "for all", response_type: "in_channel" })).status, 200);
-  assert.deepEqual(await textsOf(alice, roomId), ["for all"]);
+  assert.deepEqual(await readTexts(alice, roomId), ["for all"]);
   assert.doesNotMatch(JSON.stringify(await responsesOf(gateway, "bob")), /secret/);
   assert.equal((await bob.get(`/v1/messages?roomId=${roomId}`)).status, 404);
 });
@@ -221,8 +216,7 @@ testOnEngines("a filter of the room decides on what an endpoint responds, at onc
   ok(await run());
   endpoint.answer = () => Response.json(inChannel("forbidden"));
   assertProblem(await run(), 502, "command_failed");
-  const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
-  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["later ****", "at once ****"]);
+  assert.deepEqual(await readTexts(alice, roomId), ["later ****", "at once ****"]);
 });
 
 Deno.test("an endpoint may respond at its response_url before it returns from the call", async () => {
@@ -234,7 +228,7 @@ Deno.test("an endpoint may respond at its response_url before it returns from th
   };
   const { response } = ok(await run());
   assert.deepEqual([response.kind, response.text], ["ephemeral", "for you"]);
-  assert.deepEqual(await textsOf(bob, roomId), ["in the room"]);
+  assert.deepEqual(await readTexts(bob, roomId), ["in the room"]);
   assert.equal((await responsesOf(gateway, "bob")).length, 1);
 });
 
@@ -315,12 +309,12 @@ Deno.test("README's slash command runs when pasted: it verifies the caller, and 
     assert.equal(forged.status, 401);
     await forged.body?.cancel();
     ok(await bob.post("/v1/collaboration/commands/run", { roomId, text: "/deploy api v2" }));
-    await until(async () => (await textsOf(bob, roomId)).length === 1);
-    assert.deepEqual(await textsOf(bob, roomId), ["bob deployed **api v2**"]);
+    await until(async () => (await readTexts(bob, roomId)).length === 1);
+    assert.deepEqual(await readTexts(bob, roomId), ["bob deployed **api v2**"]);
     // Both secrets sign: a program with the previous one still works.
     ok(await alice.post(`${PATH}/${id}/rotate`));
     ok(await bob.post("/v1/collaboration/commands/run", { roomId, text: "/deploy web" }));
-    await until(async () => (await textsOf(bob, roomId)).length === 2);
+    await until(async () => (await readTexts(bob, roomId)).length === 2);
     await output.cancel();
   } finally {
     program.kill("SIGKILL");
