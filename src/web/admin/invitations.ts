@@ -1,7 +1,7 @@
 // Invitations: an address to share for each.
 import type { VNode } from "preact";
 import { addressOf, call, listAll, post } from "../core/api.ts";
-import { count, fullTimeOf } from "../core/format.ts";
+import { count, DAY_SECONDS, fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { nameOf } from "../core/people.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
@@ -12,7 +12,6 @@ import { showOnce } from "../part/shown_once.ts";
 type Invitation = { id: string; name: string; role: string; usesLeft: number; createdBy: string; expiresAt: string };
 
 const PATH = "v1/collaboration/invitations";
-const DAY_SECONDS = 86_400;
 
 export function Invitations(): VNode {
   const { items, read, act } = useList(() => listAll<Invitation>(PATH));

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { call, post } from "../core/api.ts";
-import { dateText, localInputOf } from "../core/format.ts";
+import { dateText, HOUR_MS, localInputOf, MINUTE_MS } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { nameOf, readMembers } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
@@ -22,7 +22,6 @@ type Details = Pick<EventDetail, "title" | "location" | "description"> & { rrule
 type Attendees = EventDetail["attendees"];
 type Invitee = { id: string; displayName: string };
 
-const HOUR_MS = 3_600_000;
 /** Of a new event, unless it is for whole days. */
 const DEFAULT_REMINDERS: Reminders = [{ minutesBefore: 10 }];
 /** Browsers offer years of six digits otherwise. */
@@ -121,7 +120,7 @@ function Times(initial: { start: string; minutes: number }): VNode {
     <div class="pair"><label>Start <input type="datetime-local" name="start" required max=${LATEST} value=${start}
       onInput=${(event: Event) => valueOf(event) === "" || set({ start: valueOf(event), minutes })} /></label>
       <label>End <input type="datetime-local" name="end" required min=${start} max=${LATEST}
-        value=${localInputOf(new Date(Date.parse(start) + minutes * 60_000))} onInput=${(event: Event) =>
+        value=${localInputOf(new Date(Date.parse(start) + minutes * MINUTE_MS))} onInput=${(event: Event) =>
           valueOf(event) === "" || set({ start, minutes: minutesBetween(start, valueOf(event)) })} /></label></div>
   `;
 }
@@ -324,7 +323,7 @@ function minutesOf({ startAt, endAt }: EventDetail): number {
 }
 
 function minutesBetween(start: string, end: string): number {
-  return Math.round((Date.parse(end) - Date.parse(start)) / 60_000);
+  return Math.round((Date.parse(end) - Date.parse(start)) / MINUTE_MS);
 }
 
 /** What a field has now. */

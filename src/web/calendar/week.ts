@@ -1,7 +1,7 @@
 // The grid of a week: a column a day, events beside each other where they overlap.
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { colorOf, dateText, hourOf, timeOf } from "../core/format.ts";
+import { colorOf, dateText, hourOf, MINUTE_MS, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { locale } from "../core/preferences.ts";
 import { route } from "../core/route.ts";
@@ -21,7 +21,6 @@ const ALL_DAY_PX = 24;
 const FIRST_HOUR_SHOWN = 7;
 const MINUTES_MIN = 30;
 const DAY_MINUTES = 24 * 60;
-const MINUTE_MS = 60_000;
 const STEP_MINUTES = 15;
 /** A shorter way is a click. */
 const DRAG_PX = 5;

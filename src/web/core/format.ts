@@ -1,7 +1,10 @@
 // Times, sizes and names as people read them.
 import { hour, locale, preferences } from "./preferences.ts";
 
-const DAY_MS = 86_400_000;
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_SECONDS = 86_400;
+const DAY_MS = 24 * HOUR_MS;
 const time = new Intl.DateTimeFormat(locale, { ...hour, minute: "2-digit" });
 const weekday = new Intl.DateTimeFormat(locale, { weekday: "long" });
 const day = new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric", month: "short" });
@@ -74,7 +77,7 @@ export function isSameDay(a: string, b: string): boolean {
 
 /** The value of a `datetime-local` input, in local time. */
 export function localInputOf(at: Date): string {
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+  return new Date(at.getTime() - at.getTimezoneOffset() * MINUTE_MS).toISOString().slice(0, 16);
 }
 
 /** First letters of a name, for its picture. */

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 import { call as send, get, post } from "../core/api.ts";
-import { count, dateOf, timeOf } from "../core/format.ts";
+import { count, dateOf, MINUTE_MS, timeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
@@ -15,8 +15,6 @@ import type { Call } from "./call.ts";
 import { type Meeting, PATH, type Recording } from "./meetings.ts";
 
 type Segment = { id: string; startMs: number; speakerId: string; text: string };
-
-const MINUTE_MS = 60_000;
 
 /** One that was requested, and has not ended. */
 export function isOpen(recording: Recording | null | undefined): recording is Recording {

@@ -1,7 +1,7 @@
 // What the caller saved: messages with their reminders, until they are done.
 import type { VNode } from "preact";
 import { call, get } from "../core/api.ts";
-import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
+import { fullTimeOf, localInputOf, MINUTE_MS, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { useLive } from "../core/live.ts";
 import { attempt, notify } from "../core/notice.ts";
@@ -19,7 +19,6 @@ import { lineOf } from "./quotes.ts";
 type Saved = { messageId: string; state: "open" | "done"; remindAt: string | null; message: Message };
 type SavedPage = Page<Saved> & { senders: Person[] };
 
-const MINUTE_MS = 60_000;
 const MORNING_HOUR = 9;
 
 const pathOf = (id: string): string => `v1/messages/${encodeURIComponent(id)}/saved`;

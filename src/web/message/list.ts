@@ -1,7 +1,7 @@
 // The list of messages: a window on the timeline. It stays at the end while one is there, and in place while older ones are added.
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { dayOf, isSameDay } from "../core/format.ts";
+import { dayOf, isSameDay, MINUTE_MS } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { connection, generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
@@ -19,7 +19,7 @@ import { UnsentRow } from "./unsent_row.ts";
 
 const NEAR_END_PX = 80;
 const READ_AHEAD_PX = 800;
-const SAME_SENDER_MS = 5 * 60_000;
+const SAME_SENDER_MS = 5 * MINUTE_MS;
 
 export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?: string; jumpTo?: string }): VNode {
   const timeline = timelineOf(room.id, threadId);

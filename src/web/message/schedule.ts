@@ -1,7 +1,7 @@
 // Messages that are sent at a later time.
 import type { VNode } from "preact";
 import { call, createId, get, post } from "../core/api.ts";
-import { fullTimeOf, localInputOf } from "../core/format.ts";
+import { fullTimeOf, HOUR_MS, localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { notify } from "../core/notice.ts";
 import type { Page, Room, ScheduledMessage } from "../core/resources.ts";
@@ -9,8 +9,6 @@ import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../pa
 import { useList } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
 import type { Taken } from "./editing.ts";
-
-const HOUR_MS = 3_600_000;
 
 /** Asks for a time; `take` returns what is to be sent and empties the composer. */
 export function openSchedule(room: Room, take: () => Taken | undefined): void {

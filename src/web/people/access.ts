@@ -1,7 +1,7 @@
 // What acts for the caller: sessions and tokens, and applications that were allowed to. And what is notified.
 import type { VNode } from "preact";
 import { call, get, listAll, post } from "../core/api.ts";
-import { fullTimeOf } from "../core/format.ts";
+import { DAY_SECONDS, fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
 import { useList } from "../part/list.ts";
@@ -16,7 +16,6 @@ type Application = Used & { clientName: string; clientHost: string | null };
 const TOKENS = "v1/collaboration/tokens";
 const APPLICATIONS = "v1/collaboration/oauth/applications";
 const PUSH = "v1/collaboration/push-subscriptions";
-const DAY_SECONDS = 86_400;
 
 export function Tokens(): VNode {
   const { items: tokens, read } = useList(() => listAll<Token>(TOKENS));
