@@ -89,13 +89,10 @@ function providerOperations({ providers }: Deps): Operation[] {
       access: MANAGE,
       http: { method: "DELETE", path: `${AI_PATH}/providers/:id`, status: 204 },
       input: ProviderRef,
-      output: z.null(),
+      output: z.void(),
       faults: ["not_found"],
       example: { id: "main" },
-      async run(context, { id }) {
-        await providers.delete(context, id);
-        return null;
-      },
+      run: (context, { id }) => providers.delete(context, id),
     }),
     defineOperation({
       name: "provider.test",

@@ -51,13 +51,10 @@ export function mcpApi(servers: ServerService): ModuleApi {
         access: MANAGE,
         http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
         input: McpServerRef,
-        output: z.null(),
+        output: z.void(),
         faults: ["not_found"],
         example: { id: "wiki" },
-        async run(context, { id }) {
-          await servers.delete(context, id);
-          return null;
-        },
+        run: (context, { id }) => servers.delete(context, id),
       }),
       defineOperation({
         name: "mcp_server.test",

@@ -136,13 +136,10 @@ export function memoryApi({ memories, reader, extractor, isSearchEnabled }: Deps
         access: { ...write, archived: true },
         http: { method: "DELETE", path: `${ITEMS}/:id`, status: 204 },
         input: MemoryRef,
-        output: z.null(),
+        output: z.void(),
         faults: ["not_found", "legal_hold"],
         example: { id: FACT },
-        async run(context, { id }) {
-          await memories.forget(context, id);
-          return null;
-        },
+        run: (context, { id }) => memories.forget(context, id),
       }),
       defineOperation({
         name: "memory.history",

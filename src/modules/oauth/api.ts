@@ -71,13 +71,10 @@ export function oauthApi(consents: ConsentService): ModuleApi {
         access: MANAGE,
         http: { method: "DELETE", path: `${PATH}/applications/:id`, status: 204 },
         input: OauthApplicationRef,
-        output: z.null(),
+        output: z.void(),
         faults: ["not_found"],
         example: { id: exampleId("tok") },
-        async run({ actor }, { id }) {
-          await consents.revoke(actor, id);
-          return null;
-        },
+        run: ({ actor }, { id }) => consents.revoke(actor, id),
       }),
     ],
   };

@@ -113,13 +113,10 @@ function webhookOperations(webhooks: WebhookService): Operation[] {
       access: MANAGE,
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
       input: WebhookRef,
-      output: z.null(),
+      output: z.void(),
       faults: ["not_found"],
       example: { id: WEBHOOK },
-      async run(context, { id }) {
-        await webhooks.delete(context, id);
-        return null;
-      },
+      run: (context, { id }) => webhooks.delete(context, id),
     }),
     defineOperation({
       name: "webhook.rotate",

@@ -57,7 +57,10 @@ for (const { what, kind, code, write } of REFUSED) {
     const { id } = await fixture.create("start", { kind });
     await using server = new EditorServer(fixture.gateway);
     const token = (name: string): string => fixture.as(name).token;
-    const [hostile, other] = await fixture.openEditors("member", "owner");
+    const [hostile, other] = await allEnded([
+      server.openSyncedEditor(id, token("member")),
+      server.openSyncedEditor(id, token("owner")),
+    ]);
     const before = Y.encodeStateAsUpdate(other.doc);
     write(hostile);
     await until(() => hostile.closeReasons.length > 0, "it is disconnected");

@@ -102,38 +102,25 @@ export class MattermostReader {
   async #record(record: Record<string, unknown> & { type: string }, line: number): Promise<void> {
     const { report } = this.#importer;
     const where = `line ${line}`;
-    const fit = <Schema extends z.ZodType>(schema: Schema): z.output<Schema> | undefined =>
-      parseRecord(schema, record[record.type], where, report);
+    const take = async <Schema extends z.ZodType>(schema: Schema, work: (content: z.output<Schema>) => unknown) => {
+      const content = parseRecord(schema, record[record.type], where, report);
+      if (content !== undefined) await work(content);
+    };
     switch (record.type) {
       case "version":
       case "team":
         return;
-      case "channel": {
-        const channel = fit(Channel);
-        if (channel !== undefined) this.#channel(channel);
-        return;
-      }
-      case "direct_channel": {
-        const direct = fit(Direct);
-        if (direct !== undefined) this.#direct(direct.members, direct.header);
-        return;
-      }
-      case "user": {
-        const user = fit(User);
-        if (user !== undefined) await this.#user(user);
-        return;
-      }
-      case "bot": {
-        const bot = fit(Bot);
-        if (bot !== undefined) await this.#bot(bot);
-        return;
-      }
+      case "channel":
+        return await take(Channel, (channel) => this.#channel(channel));
+      case "direct_channel":
+        return await take(Direct, ({ members, header }) => this.#direct(members, header));
+      case "user":
+        return await take(User, (user) => this.#user(user));
+      case "bot":
+        return await take(Bot, (bot) => this.#bot(bot));
       case "post":
-      case "direct_post": {
-        const post = fit(Post);
-        if (post !== undefined) await this.#post(post, line);
-        return;
-      }
+      case "direct_post":
+        return await take(Post, (post) => this.#post(post, line));
       default:
         report.skip("unknown_type", `${where}: ${record.type}`);
     }

@@ -282,13 +282,8 @@ export class Importer implements ImportRun {
     const { tenant_id: tenantId } = this.#row;
     const messages = new MessageArchiveStore(tx.db);
     const memberCount = before + added.length;
-    const joined = (draft: SourceMember): EventDraft =>
-      roomEvent({ tenantId }, row.id, "member.joined", {
-        roomId: row.id,
-        principalId: draft.principalId,
-        role: draft.role,
-        memberCount,
-      });
+    const joined = ({ principalId, role }: SourceMember, more = {}): EventDraft =>
+      roomEvent({ tenantId }, row.id, "member.joined", { roomId: row.id, principalId, role, memberCount, ...more });
     const members = await Promise.all(added.map(async (draft): Promise<MemberRow> => ({
       tenant_id: tenantId,
       room_id: row.id,
@@ -304,22 +299,14 @@ export class Importer implements ImportRun {
       published_version: 0,
       ...DEFAULT_MEMBER_SETTINGS,
     })));
-    const events = await tx.emit(...added.map(joined));
+    const events = await tx.emit(...added.map((draft) => joined(draft)));
     const lastReadSeq = events.at(-1)?.seq ?? 0;
     await addMembers(tx, members.map((member) => ({ ...member, last_read_seq: lastReadSeq })));
     const room = newRoomData({ ...row, member_count: memberCount }, events[0]?.epoch ?? "");
-    await tx.emit(...added.map((draft): EventDraft => {
-      const event = joined(draft);
-      const data = {
-        roomId: row.id,
-        principalId: draft.principalId,
-        role: draft.role,
-        memberCount,
-        ...room,
-        lastReadSeq,
-      };
-      return { ...event, stream: principalStream(draft.principalId), data };
-    }));
+    await tx.emit(...added.map((draft): EventDraft => ({
+      ...joined(draft, { ...room, lastReadSeq }),
+      stream: principalStream(draft.principalId),
+    })));
     await rooms.update(tenantId, row.id, { member_count: memberCount });
   }
 

@@ -97,13 +97,10 @@ export function hookApi(hooks: HookService, receiver: HookReceiver): ModuleApi {
         access: MANAGE,
         http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
         input: HookRef,
-        output: z.null(),
+        output: z.void(),
         faults: ["not_found", "room_archived"],
         example: { id: HOOK },
-        async run(context, { id }) {
-          await hooks.delete(context, id);
-          return null;
-        },
+        run: (context, { id }) => hooks.delete(context, id),
       }),
     ],
   };

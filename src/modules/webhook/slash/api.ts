@@ -98,13 +98,10 @@ export function slashCommandApi(commands: SlashCommandService, late: LateRespons
         access: MANAGE,
         http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
         input: SlashCommandRef,
-        output: z.null(),
+        output: z.void(),
         faults: ["not_found", "room_archived"],
         example: { id: SLASH },
-        async run(context, { id }) {
-          await commands.delete(context, id);
-          return null;
-        },
+        run: (context, { id }) => commands.delete(context, id),
       }),
     ],
   };
