@@ -22,11 +22,9 @@ export type Disconnect = {
     | undefined;
 };
 
-type Metric = Disconnect["metric"];
-const reconnectable = (code: number, reason: string, meaning: string, metric?: Metric): Disconnect =>
-  createDisconnect(code, reason, meaning, true, metric);
-const permanent = (code: number, reason: string, meaning: string, metric?: Metric): Disconnect =>
-  createDisconnect(code, reason, meaning, false, metric);
+type Create = (code: number, reason: string, meaning: string, metric?: Disconnect["metric"]) => Disconnect;
+const reconnectable: Create = (code, reason, meaning, metric) => ({ code, reason, meaning, reconnect: true, metric });
+const permanent: Create = (code, reason, meaning, metric) => ({ code, reason, meaning, reconnect: false, metric });
 
 /** Clients reconnect after 3000–3499 and 4000–4499, but not after 3500–3999 and 1009. */
 export const DISCONNECT = {
@@ -112,14 +110,4 @@ export function isPlainReason(reason: string): boolean {
   } catch {
     return true;
   }
-}
-
-function createDisconnect(
-  code: number,
-  reason: string,
-  meaning: string,
-  reconnect: boolean,
-  metric: Metric,
-): Disconnect {
-  return { code, reason, meaning, reconnect, metric };
 }
