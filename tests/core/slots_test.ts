@@ -1,7 +1,8 @@
 // A queue whose owners take turns: one who fills its part delays others by one piece of work each, and refuses nobody.
 import assert from "node:assert/strict";
-import { FairQueue, Places, Slots } from "@/core/limit/slots.ts";
+import { FairQueue, Places, type Slot, Slots } from "@/core/limit/slots.ts";
 import { Fault } from "@/core/fault.ts";
+import { pause } from "../wait.ts";
 
 /** A queue whose work ends when the test says so. */
 class Rig {
@@ -153,4 +154,55 @@ Deno.test("those who have nothing find more places, so that a few who fill them 
   slots.assertPlace(["fourth", "ivy"]);
   await Promise.all(waiting.map(async (slot) => (await slot)[Symbol.dispose]()));
   assert.equal(slots.load(), 0);
+});
+
+/** Work of six slots that began, as `tenant/owner`, and what ends each of them. */
+class Work {
+  readonly #slots = new Slots({ total: 6, perKey: [4, 2] });
+  readonly begun: string[] = [];
+  readonly #running: { name: string; slot: Slot }[] = [];
+
+  request(...names: string[]): void {
+    for (const name of names) {
+      void this.#slots.acquire([name.slice(0, name.indexOf("/")), name]).then((slot) => {
+        this.begun.push(name);
+        this.#running.push({ name, slot });
+      });
+    }
+  }
+
+  /** Ends the oldest work of an owner; what begins next is in `begun`. */
+  async end(name: string): Promise<void> {
+    const at = this.#running.findIndex((one) => one.name === name);
+    this.#running.splice(at, 1)[0]?.slot[Symbol.dispose]();
+    await pause(0);
+  }
+}
+
+Deno.test("an owner has its part of the slots of a tenant, and a tenant its part of those of the node", async () => {
+  const work = new Work();
+  work.request("a/one", "a/one", "a/one", "a/two", "b/one", "b/one", "b/one", "b/two");
+  await pause(0);
+  assert.deepEqual(work.begun, ["a/one", "a/one", "a/two", "b/one", "b/one", "b/two"]);
+  await work.end("a/two");
+  assert.equal(work.begun.length, 6, "those who wait have all that they may have");
+  await work.end("a/one");
+  await work.end("b/one");
+  assert.deepEqual(work.begun.slice(6), ["a/one", "b/one"]);
+});
+
+Deno.test("who has fewest slots is next, in a tenant and in its owners", async () => {
+  const work = new Work();
+  work.request("a/one", "a/one", "a/two", "a/two", "b/one", "b/one");
+  work.request("a/one", "a/two", "b/two", "a/three", "c/one");
+  await pause(0);
+  assert.equal(work.begun.length, 6);
+  await work.end("a/one");
+  assert.equal(work.begun.at(-1), "c/one");
+  await work.end("c/one");
+  assert.equal(work.begun.at(-1), "b/two");
+  await work.end("a/two");
+  assert.equal(work.begun.at(-1), "a/three");
+  await work.end("a/two");
+  assert.equal(work.begun.at(-1), "a/two");
 });

@@ -1,6 +1,5 @@
 // What one owner of webhooks leaves to the others of its tenant: calls at once, and how many webhooks there may be.
 import assert from "node:assert/strict";
-import { type Slot, Slots } from "@/core/limit/slots.ts";
 import { iso } from "@/core/time/clock.ts";
 import { DeliveryStore } from "@/modules/webhook/delivery/store.ts";
 import { WebhookStore } from "@/modules/webhook/store.ts";
@@ -25,57 +24,6 @@ const ROW: Parameters<typeof newWebhookRow>[0] = {
   disabled_reason: null,
   secret_encrypted: "",
 };
-
-/** Calls that began, as `tenant/owner`, and what ends each of them. */
-class Calls {
-  readonly #slots = new Slots({ total: 6, perKey: [4, 2] });
-  readonly begun: string[] = [];
-  readonly #running: { name: string; slot: Slot }[] = [];
-
-  request(...names: string[]): void {
-    for (const name of names) {
-      void this.#slots.acquire([name.slice(0, name.indexOf("/")), name]).then((slot) => {
-        this.begun.push(name);
-        this.#running.push({ name, slot });
-      });
-    }
-  }
-
-  /** Ends the oldest call of an owner; what begins next is in `begun`. */
-  async end(name: string): Promise<void> {
-    const at = this.#running.findIndex((call) => call.name === name);
-    this.#running.splice(at, 1)[0]?.slot[Symbol.dispose]();
-    await pause(0);
-  }
-}
-
-Deno.test("an owner has its part of the calls of a tenant, and a tenant its part of those of the node", async () => {
-  const calls = new Calls();
-  calls.request("a/one", "a/one", "a/one", "a/two", "b/one", "b/one", "b/one", "b/two");
-  await pause(0);
-  assert.deepEqual(calls.begun, ["a/one", "a/one", "a/two", "b/one", "b/one", "b/two"]);
-  await calls.end("a/two");
-  assert.equal(calls.begun.length, 6, "those who wait have all that they may have");
-  await calls.end("a/one");
-  await calls.end("b/one");
-  assert.deepEqual(calls.begun.slice(6), ["a/one", "b/one"]);
-});
-
-Deno.test("who has fewest calls is next, in a tenant and in its owners", async () => {
-  const calls = new Calls();
-  calls.request("a/one", "a/one", "a/two", "a/two", "b/one", "b/one");
-  calls.request("a/one", "a/two", "b/two", "a/three", "c/one");
-  await pause(0);
-  assert.equal(calls.begun.length, 6);
-  await calls.end("a/one");
-  assert.equal(calls.begun.at(-1), "c/one");
-  await calls.end("c/one");
-  assert.equal(calls.begun.at(-1), "b/two");
-  await calls.end("a/two");
-  assert.equal(calls.begun.at(-1), "a/three");
-  await calls.end("a/two");
-  assert.equal(calls.begun.at(-1), "a/two");
-});
 
 Deno.test("slow webhooks of one member leave calls for those of the others", async () => {
   await using gateway = await openWithEndpoints();
