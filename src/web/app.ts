@@ -52,6 +52,10 @@ function Workspace(): VNode {
   }, []);
   // Again when events were missed for good: everything is read again.
   useEffect(() => connect(setRooms), [generation.value]);
+  useEffect(() => {
+    // Without it there is no mark until the next change.
+    import("./message/thread_unread.ts").then(({ readUnreadThreads }) => readUnreadThreads()).catch(() => undefined);
+  }, [generation.value]);
   const [place, id] = route.value.path;
   const title = openRoom.value !== undefined
     ? roomName(openRoom.value)

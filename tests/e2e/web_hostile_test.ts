@@ -98,6 +98,7 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
       `documents/${richId}`,
       `documents/${deepId}`,
       "inbox",
+      "threads",
       "later",
       "search?q=hacked",
       "people",

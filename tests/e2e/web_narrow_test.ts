@@ -49,6 +49,7 @@ browserTest("every page fits a narrow screen", async () => {
     ["", "Room "],
     [`search?q=${LONG}`, "Page "],
     ["inbox", "mentioned you"],
+    ["threads", "1 reply"],
     ["tasks", "Task "],
     [`tasks/${task.id}`, "Assignees"],
     ["documents", "Page "],

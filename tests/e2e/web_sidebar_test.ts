@@ -181,6 +181,26 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await untilGone(page.locator(".sidebar .room.unread", { hasText: "Garden" }));
     });
 
+    const threadsUnread = page.locator(".sidebar .places a", { hasText: "Threads" }).getByRole("img", {
+      name: "unread",
+    });
+
+    await t.step("threads are listed and replied to in place, and are marked while replies are unread", async () => {
+      await visit(page, "threads");
+      const thread = page.locator(".threads > li", { hasText: "The question" });
+      await thread.getByRole("button", { name: "Reply", exact: true }).click();
+      await thread.locator("textarea:focus").fill("From the list");
+      await post("/v1/messages", { roomId: plans.id, text: "Meanwhile", threadId: question.id });
+      await thread.getByText("Meanwhile").waitFor();
+      await threadsUnread.waitFor();
+      await thread.locator("textarea:focus").press("Enter");
+      await thread.locator(".message:not(.unsent)", { hasText: "From the list" }).waitFor();
+      await page.keyboard.press("Escape");
+      await thread.locator("button:focus", { hasText: "Reply" }).waitFor();
+      await page.getByRole("main").getByRole("link", { name: "Unread" }).click();
+      await thread.getByText("1 new").waitFor();
+    });
+
     await t.step("all rooms are marked as read at once, if a person wants that", async () => {
       await post("/v1/messages", { roomId: plans.id, text: "@ada look", parseMentions: true });
       await room("Plans").locator(".badge").waitFor();
@@ -198,6 +218,7 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
       await page.getByRole("dialog").getByRole("button", { name: "Mark as read" }).click();
       await eventually(async () => assert.equal(await page.locator(".sidebar .room.unread").count(), 0));
       await untilGone(readAll);
+      await untilGone(threadsUnread);
       assert.deepEqual(await unreadRooms(target, ada), []);
       await eventually(async () => assert.equal(await page.title(), "Search"));
     });

@@ -13,6 +13,7 @@ const PAGE_MAX = 200;
 
 export const notifications = signal<readonly Notification[] | undefined>(undefined);
 export const unreadCount = signal(0);
+export const hasUnreadThreads = signal(false);
 /** Whether there are older ones than those that are shown. */
 export const hasOlder = signal(false);
 let wanted = SHOWN;

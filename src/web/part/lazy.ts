@@ -14,6 +14,7 @@ type Load = () => Promise<{ default: ComponentType<ViewProps> }>;
 const VIEWS: Readonly<Record<string, Load>> = {
   search: () => import("../search/page.ts"),
   inbox: () => import("../notification/page.ts"),
+  threads: () => import("../message/threads.ts"),
   later: () => import("../message/later.ts"),
   people: () => import("../people/page.ts"),
   profile: () => import("../people/profile.ts"),

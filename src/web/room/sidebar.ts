@@ -11,7 +11,7 @@ import { online } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
 import { isAdmin, isGuest, mayAdministrate, me, myId } from "../core/session.ts";
 import { hasDraft } from "../message/editing.ts";
-import { unreadCount } from "../notification/inbox_state.ts";
+import { hasUnreadThreads, unreadCount } from "../notification/inbox_state.ts";
 import { Avatar } from "../part/avatar.ts";
 import { confirmThen, dialog } from "../part/dialog.ts";
 import { Icon, type IconName } from "../part/icon.ts";
@@ -24,6 +24,8 @@ const FILTER_FROM = 15;
 
 /** Rooms of a section, besides the unread ones: the sections below it stay in reach. */
 const SHOWN_MAX = 25;
+
+const unreadDot = (): VNode => html`<i class="dot" role="img" aria-label="unread"></i>`;
 
 const filter = signal("");
 
@@ -75,6 +77,7 @@ export function Sidebar(): VNode {
       <div class="places">
         <${Place} to="search" icon="search" label="Search" />
         <${Place} to="inbox" icon="bell" label="Inbox" badge=${unreadCount.value} />
+        <${Place} to="threads" icon="thread" label="Threads" isMarked=${hasUnreadThreads.value} />
         <${Place} to="later" icon="bookmark" label="Later" />
         <${Place} to="tasks" icon="task" label="Tasks" />
         <${Place} to="documents" icon="document" label="Documents" />
@@ -139,12 +142,20 @@ function onFilterKey({ key, isComposing }: KeyboardEvent): void {
 }
 
 function Place(
-  { to, icon, label, badge = 0 }: { to: string; icon: IconName; label: string; badge?: number },
+  { to, icon, label, badge = 0, isMarked }: {
+    to: string;
+    icon: IconName;
+    label: string;
+    badge?: number;
+    isMarked?: boolean;
+  },
 ): VNode | null {
   const isOpen = route.value.path[0] === to;
   if (!isView(to)) return null;
   return html`<a href=${`#/${to}`} class=${classes(isOpen && "open")} aria-current=${isOpen ? "page" : undefined}>
-    <${Icon} name=${icon} /><span>${label}</span>${badge > 0 ? html`<b class="badge">${badge}</b>` : null}</a>`;
+    <${Icon} name=${icon} /><span>${label}</span>${
+    badge > 0 ? html`<b class="badge">${badge}</b>` : isMarked ? unreadDot() : null
+  }</a>`;
 }
 
 function Section({ title, rooms }: { title: string; rooms: readonly Room[] }): VNode | null {
@@ -177,7 +188,7 @@ function RoomLink({ room }: { room: Room }): VNode {
       ${badge > 0 && !isMuted(room)
         ? html`<b class="badge" aria-label=${`${badge} unread`}>${badge > 99 ? "99+" : badge}</b>`
         : isUnread
-        ? html`<i class="dot" aria-label="unread"></i>`
+        ? unreadDot()
         : null}
       ${!isOpen && hasDraft(room.id)
         ? html`<span class="draft" role="img" aria-label="draft" title="Draft"><${Icon} name="edit" /></span>`
