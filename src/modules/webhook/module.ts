@@ -120,7 +120,16 @@ function createWebhooks(
   const roomEvents = (): EventType[] =>
     modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")));
   const webhooks = new WebhookService({ store, clock, cursors, outbound, roomAccess, secrets, roomEvents, wake });
-  const deliveries = new WebhookDeliveryService({ store, clock, cursors, secrets, sender, roomEvents, wake });
+  const deliveries = new WebhookDeliveryService({
+    store,
+    clock,
+    cursors,
+    roomAccess,
+    secrets,
+    sender,
+    roomEvents,
+    wake,
+  });
   return {
     ...webhookApi({ webhooks, deliveries }),
     encrypted: secrets.columnsOf("webhook"),

@@ -319,7 +319,7 @@ testOnEngines(
 Deno.test("webhook_cursor.put repeats events with the same ids, or leaves some out", async () => {
   await using gateway = await openWithEndpoints();
   await using endpoint = new Endpoint();
-  const { alice } = await createCallers(gateway, "alice");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const roomId = await createRoom(alice, []);
   const { id } = await createWebhook(alice, endpoint.url, { roomIds: [roomId], events: ["message.created"] });
   const messages = [];
@@ -340,7 +340,12 @@ Deno.test("webhook_cursor.put repeats events with the same ids, or leaves some o
   await until(() => endpoint.accepted.length === 5);
   assert.equal(endpoint.texts.at(-1), "three");
   assertProblem(await put(10_000), 422, "validation_failed");
-  assertProblem(await put(0, "room:other"), 404, "not_found");
+  const missing = await put(0, "room:other");
+  assertProblem(missing, 404, "not_found");
+  // A creator who has left the room learns no position of it.
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, { role: "owner" }));
+  ok(await bob.delete(`/v1/rooms/${roomId}/members/alice`));
+  assert.equal((await put(10_000)).body.detail, missing.body.detail);
 });
 
 testOnEngines("a trimmed log is announced, never skipped in silence", async (settings) => {

@@ -1,10 +1,11 @@
 // What the creator of a webhook sees and does of its deliveries: attempts, parked events, replays, positions, tests.
 import { type Clock, iso } from "@/core/time/clock.ts";
-import type { EventType } from "@/core/event/event.ts";
+import { type EventType, roomOfStream } from "@/core/event/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { requireDirectable, requireOwn } from "../access.ts";
 import { presentDelivery } from "../presenter.ts";
@@ -28,6 +29,7 @@ type Deps = {
   store: Store<WebhookTables>;
   clock: Clock;
   cursors: Cursors;
+  roomAccess: Pick<RoomAccess, "find">;
   secrets: Secrets;
   sender: WebhookSender;
   /** Types of events of rooms, complete once everything is built. */
@@ -96,9 +98,11 @@ export class WebhookDeliveryService {
   /** Moves a position: backward to deliver events again, or forward to leave some out. */
   async putCursor(context: Context, { id, stream, seq }: CursorPut): Promise<WebhookCursor> {
     const { tenantId } = context.actor;
+    // The newest position of a room that the creator has left would reveal how much happens there.
+    const grant = await this.#deps.roomAccess.find(context.actor, roomOfStream(stream) ?? "");
     return await this.#change(context, id, async (webhooks) => {
       const cursor = await webhooks.cursor(tenantId, id, stream);
-      const position = await webhooks.position(tenantId, stream);
+      const position = grant && await webhooks.position(tenantId, stream);
       if (cursor === undefined || position === undefined) throw notFound("stream that this webhook delivers");
       if (seq > position.head) {
         throw Fault.forField("/seq", "out_of_range", `expected at most ${position.head}, the newest event`);
