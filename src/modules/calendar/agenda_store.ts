@@ -3,7 +3,7 @@ import { type Kysely, sql } from "kysely";
 import { compareText } from "@/core/text/text.ts";
 import { MAX_DATE } from "@/core/time/clock.ts";
 import { queryInChunks } from "@/core/page.ts";
-import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { inSubquery, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { CalendarTables, EventRow } from "./store.ts";
 
 const SUMMARY_COLUMNS = [
@@ -141,13 +141,14 @@ export class AgendaStore {
       .where("calendar_event.from_at", "<", to).where(endsAt, ">=", from);
   }
 
-  /** The same that one of these principals attends. The cross join makes SQLite start with the attendees; the events are read by id. */
+  /** The same that one of these principals attends, each looked up by its id. */
   #attended(tenantId: string, { from, to }: TimeRange, principalIds: readonly string[]) {
-    return this.#db.selectFrom("calendar_attendee").crossJoin("calendar_event").select(SUMMARY_COLUMNS).distinct()
+    const attended = this.#db.selectFrom("calendar_attendee").select("calendar_attendee.event_id")
       .where("calendar_attendee.tenant_id", "=", tenantId).where("calendar_attendee.principal_id", "in", principalIds)
-      .whereRef("calendar_event.id", "=", "calendar_attendee.event_id")
-      .where(tenantIsUnindexed(tenantId, "calendar_event.tenant_id"))
       .where("calendar_attendee.from_at", "<", to).where("calendar_attendee.ends_at", ">=", from);
+    return this.#db.selectFrom("calendar_event").select(SUMMARY_COLUMNS)
+      .where(inSubquery(this.#db, "calendar_event.id", attended))
+      .where(tenantIsUnindexed(tenantId, "calendar_event.tenant_id"));
   }
 }
 
