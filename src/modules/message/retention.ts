@@ -17,8 +17,8 @@ import { daysOf, type RetentionRoom, RetentionStore } from "./retention_store.ts
 
 export const EXPIRE_JOB = "message.expire";
 
-/** Messages deleted in one transaction, which blocks sends to the room, and the pause before the next. */
-const BATCH = 500;
+/** Messages deleted in one transaction, for whose commit others wait, and the pause before the next. */
+const BATCH = 200;
 const PAUSE_MS = 100;
 const ROOMS_PER_PAGE = 500;
 

@@ -10,7 +10,7 @@ import { assertProblem, createCallers, createRoom, ok, readRoomEvents, search, s
 
 /** Longer than the pause between batches. */
 const REST_MS = 1000;
-const BATCH = 500;
+const BATCH = 200;
 
 /** The same callers with new tokens, some days later. */
 async function advanceDays(gateway: Harness, days: number): Promise<{ alice: Caller; bob: Caller }> {
