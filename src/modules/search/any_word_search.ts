@@ -1,4 +1,5 @@
 // Candidates for a question in plain words: each word is looked up by itself, and rare words count more than frequent ones.
+import { createYielder } from "@/core/caller.ts";
 import type { AnyWordMatcher, Term } from "./any_word_matcher.ts";
 import type { CandidateLoader } from "./candidate_loader.ts";
 import type { Tokens } from "./index_store.ts";
@@ -36,7 +37,9 @@ export async function findByAnyWord(
   const startedAt = performance.now();
   let isComplete = true;
   const found = new Map<string, { candidate: Candidate; terms: Set<Term>; weight: number }>();
+  const yieldIfDue = createYielder();
   const lookUp = async (...terms: readonly Term[]): Promise<number | undefined> => {
+    await yieldIfDue();
     assertInTime();
     isComplete &&= performance.now() - startedAt <= LOOKUP_MS;
     if (!isComplete) return undefined;

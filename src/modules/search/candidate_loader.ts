@@ -1,6 +1,6 @@
 // Loads candidates as the caller may see them now, and matches their current texts.
 import type { Actor } from "@/core/actor.ts";
-import { runInSlices, type Steps } from "@/core/caller.ts";
+import { createYielder, runInSlices, type Steps } from "@/core/caller.ts";
 import { inChunks } from "@/core/page.ts";
 import type { LoadedResource, Searchable, SearchFields } from "@/core/searchable.ts";
 import type { Candidate } from "./store.ts";
@@ -43,6 +43,7 @@ export class CandidateLoader {
     scoreOf: (fields: SearchFields, candidate: Candidate) => Steps<number | undefined>,
   ): Promise<Hit[]> {
     const hits: Hit[] = [];
+    const yieldIfDue = createYielder(this.#pause);
     for (const batch of inChunks(candidates, LOAD_MAX)) {
       const resourceOf = await this.load(batch);
       const matching = function* (): Steps {
@@ -54,6 +55,7 @@ export class CandidateLoader {
         }
       };
       await runInSlices(matching(), this.#pause);
+      await yieldIfDue();
     }
     return hits;
   }

@@ -1,7 +1,7 @@
 // Search: finds candidates that the caller may read, matches their current text, ranks them and returns a page.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, withTimeout } from "@/core/time/clock.ts";
-import { nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
+import { createYielder, nextSlice, runInSlices, type Steps } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Cursors } from "@/core/page.ts";
 import { type Searchable, sourceAt } from "@/core/searchable.ts";
@@ -205,7 +205,9 @@ export class SearchService {
     };
     const highlights = await runInSlices(highlighting(), pause);
     const items: SearchResult[] = [];
+    const yieldIfDue = createYielder(pause);
     for (const [at, { hit, resource }] of shown.entries()) {
+      await yieldIfDue();
       const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;
       const source = around === 0 ? undefined : this.#sources.get(hit.kind);
       const context = await source?.context?.(actor, resource.item, around, hiddenUpTo);

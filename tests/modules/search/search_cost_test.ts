@@ -120,6 +120,33 @@ testSearch("indexing and searching long texts yields the thread to other callers
   });
 });
 
+Deno.test("others have their turn between the words of a question, and between the contexts of its results", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const words = ["anchor", "harbor", "vessel", "tiller", "rudder", "lantern", "compass", "mooring"];
+  await fillRoom(gateway, alice, Array.from({ length: 12 }, () => words.join(" ")));
+  await waitForIndex(alice);
+  /** How often others had their turn, on a machine so slow that each step takes a slice. */
+  const turnsOf = async (query: string, limit = 12): Promise<number> => {
+    const now = performance.now.bind(performance);
+    let [passedMs, turns, isOver] = [0, 0, false];
+    const count = (): void => void (isOver || (turns++, setImmediate(count)));
+    performance.now = () => now() + (passedMs += 4);
+    try {
+      setImmediate(count);
+      assert.equal(ok(await alice.get(`/v1/search?q=${query}&context=1&limit=${limit}`)).items.length, limit);
+    } finally {
+      isOver = true;
+      performance.now = now;
+    }
+    return turns;
+  };
+  const least = await turnsOf("anchor");
+  assert.ok(await turnsOf(words.join("+")) >= least + words.length - 1);
+  // Of each result its text is matched, and its context read.
+  assert.ok(await turnsOf("anchor", 1) <= least - 2 * 11);
+});
+
 Deno.test("SQLite counts documents, and looks up a frequent word with a filter that few match, in slices", async () => {
   await using gateway = await openGateway();
   const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
