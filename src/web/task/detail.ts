@@ -179,11 +179,9 @@ function Side({ task, onSave, onRead }: {
       <label>Priority <select value=${task.priority} onChange=${(event: Event) =>
         void onSave({ priority: (event.target as HTMLSelectElement).value })}>
       ${PRIORITIES.map((value) => html`<option key=${value}>${value}</option>`)}</select></label>
-      <label>Due <input type="datetime-local" value=${task.dueAt === null ? "" : localInputOf(new Date(task.dueAt))}
-      onChange=${(event: Event) => {
-        const { value } = event.target as HTMLInputElement;
-        void onSave({ dueAt: value === "" ? null : new Date(value).toISOString() });
-      }} /></label>
+      <${TimeField} label="Start" value=${task.startAt} onSave=${(startAt: string | null) =>
+        void onSave({ startAt })} />
+      <${TimeField} label="Due" value=${task.dueAt} onSave=${(dueAt: string | null) => void onSave({ dueAt })} />
       <${Repeats} task=${task} onSave=${onSave} />
       <label>Labels <${Saved} label="Labels" value=${task.labels.join(", ")} placeholder="bug, design" onSave=${(
         text: string,
@@ -199,6 +197,20 @@ function Side({ task, onSave, onRead }: {
         ? null
         : html`, from <a href=${`#/rooms/${task.roomId}?message=${task.sourceMessageId}`} onClick=${closeDialog}>a message</a>`}</p>
     </div>
+  `;
+}
+
+function TimeField({ label, value, onSave }: {
+  label: string;
+  value: string | null;
+  onSave: (at: string | null) => void;
+}): VNode {
+  return html`
+    <label>${label} <input type="datetime-local" value=${value === null ? "" : localInputOf(new Date(value))}
+      onChange=${(event: Event) => {
+        const { value } = event.target as HTMLInputElement;
+        onSave(value === "" ? null : new Date(value).toISOString());
+      }} /></label>
   `;
 }
 

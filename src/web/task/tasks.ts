@@ -19,6 +19,7 @@ export type Task = {
   assigneeIds: string[];
   labels: string[];
   parentId: string | null;
+  startAt: string | null;
   dueAt: string | null;
   recurrence: { rrule: string } | null;
   sourceMessageId: string | null;
