@@ -5,7 +5,7 @@ import { packageFile, PACKAGES } from "@/transport/web/packages.ts";
 import { staticImportsOf, toBrowserScript } from "@/transport/web/script.ts";
 import { parseEmoji } from "@/core/text/emoji_list.ts";
 import { ruleInWords } from "@/web/calendar/rule.ts";
-import { findEmoji } from "@/web/message/emoji_grid.ts";
+import { findEmoji, toned } from "@/web/message/emoji_grid.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const WEB = new URL("../../src/web/", import.meta.url);
@@ -147,9 +147,12 @@ Deno.test("emoji are found by the names of the server and by everyday words", ()
       ["smile", "😄", "smile"],
       ["kiwi", "🥝", "kiwifruit"],
       ["smi", "😃", "smiley"],
+      ["flag-at", "🇦🇹", "flag-at"],
+      ["cote d ivoire", "🇨🇮", "flag_cote_d_ivoire"],
     ] as const
   ) assert.deepEqual(first(typed), { emoji, name }, typed);
   assert.equal(first("")?.emoji, "👍");
+  assert.deepEqual(["👍", "☝️", "👩‍💻", "🎉", "🇦🇹"].map((one) => toned(one, "🏽")), ["👍🏽", "☝🏽", "👩🏽‍💻", "🎉", "🇦🇹"]);
   assert.deepEqual(findEmoji("nothing has this name"), []);
   // An everyday word hides no name. They are short.
   for (const [emoji, names] of parseEmoji()) {

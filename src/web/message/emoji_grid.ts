@@ -18,7 +18,41 @@ const COLUMNS = 8;
 /** The others follow once the grid is scrolled. */
 const SHOWN_AT_ONCE = 160;
 
+const TONE_KEY = "gateway.emoji.tone";
+const TONES = ["", "🏻", "🏼", "🏽", "🏾", "🏿"];
+const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"];
+/** Of browsers that know such sets; the others offer neither flags of countries nor skin tones. */
+const FLAG = setOf("RGI_Emoji_Flag_Sequence");
+const ONE_EMOJI = setOf("RGI_Emoji");
+const TONED = /(\p{Emoji_Modifier_Base})\u{fe0f}?/u;
+
 const all = orderedEmoji();
+
+/** What matches a text that is one of a set of Unicode, if the browser knows it. */
+function setOf(name: string): RegExp | undefined {
+  try {
+    return new RegExp(`^\\p{${name}}$`, "v");
+  } catch {
+    return undefined;
+  }
+}
+
+/** By their names as elsewhere, such as `flag-at`, and in the language of the names of all others. */
+function flags(): [emoji: string, names: string[]][] {
+  const names = new Intl.DisplayNames("en", { type: "region" });
+  const codes = LETTERS.flatMap((first) => LETTERS.map((second) => first + second));
+  return codes.flatMap((code): [string, string[]][] => {
+    const emoji = String.fromCodePoint(...[...code].map((letter) => 0x1f1a5 + letter.charCodeAt(0)));
+    const name = names.of(code)?.normalize("NFD").replaceAll(/\p{M}/gu, "").toLowerCase().replaceAll(/\W+/g, "_");
+    return FLAG?.test(emoji) ? [[emoji, [`flag-${code.toLowerCase()}`, `flag_${name}`]]] : [];
+  });
+}
+
+/** The emoji in a skin tone, if it has some. */
+export function toned(emoji: string, tone: string): string {
+  const other = emoji.replace(TONED, `$1${tone}`);
+  return tone !== "" && ONE_EMOJI?.test(other) ? other : emoji;
+}
 
 /** Common ones first. */
 function orderedEmoji(): [emoji: string, names: string[]][] {
@@ -28,7 +62,7 @@ function orderedEmoji(): [emoji: string, names: string[]][] {
     rest.delete(emoji);
     return [emoji, [...names, ...words]];
   });
-  return [...common, ...rest];
+  return [...common, ...rest, ...flags()];
 }
 
 /** Emoji with a name that is this, then those with one that begins so, then those with one that has a word that does. */
@@ -49,19 +83,22 @@ export default function Grid({ onPick }: { onPick: (emoji: string) => void }): V
   const box = useRef<HTMLInputElement>(null);
   // It was not there yet when the pop-up opened.
   useEffect(() => box.current?.focus(), []);
-  const found = findEmoji(typed);
+  const [tone, setTone] = useState(sessionStorage.getItem(TONE_KEY) ?? "");
+  const found = findEmoji(typed).map(({ emoji, name }) => ({ emoji: toned(emoji, tone), name }));
   /** Up and down move by a row, and between the field and the first one. */
   function onKey(event: KeyboardEvent): void {
     const step = { ArrowDown: COLUMNS, ArrowUp: -COLUMNS }[event.key];
     if (step === undefined) return;
-    event.preventDefault();
     event.stopPropagation();
+    if (event.target instanceof HTMLSelectElement) return;
+    event.preventDefault();
     const all = [...(event.currentTarget as HTMLElement).querySelectorAll("button")];
     const at = all.indexOf(event.target as HTMLButtonElement);
     (at < 0 ? all[0] : all[at + step] ?? (step < 0 ? box.current : undefined))?.focus();
   }
   return html`
     <div class="emoji" onKeyDown=${onKey}>
+      <div class="find">
       <input ref=${box} type="search" placeholder="Find an emoji" aria-label="Find an emoji" value=${typed}
         onInput=${(event: InputEvent) => setTyped((event.target as HTMLInputElement).value)}
         onKeyDown=${(event: KeyboardEvent) => {
@@ -70,6 +107,12 @@ export default function Grid({ onPick }: { onPick: (emoji: string) => void }): V
           event.preventDefault();
           onPick(first.emoji);
         }} />
+      <select aria-label="Skin tone" value=${tone} onChange=${({ target }: Event) => {
+        const { value } = target as HTMLSelectElement;
+        sessionStorage.setItem(TONE_KEY, value);
+        setTone(value);
+      }}>${TONES.map((one) => html`<option key=${one} value=${one}>${toned("✋", one)}</option>`)}</select>
+      </div>
       ${found.length === 0 ? html`<p class="dim">No emoji has this name.</p>` : null}
       <div class="grid" onScroll=${() => setWhole(true)}>${found.slice(0, isWhole ? undefined : SHOWN_AT_ONCE).map((
         { emoji, name },
