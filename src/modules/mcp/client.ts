@@ -188,6 +188,7 @@ function textOf(part: CallToolResult["content"][number]): string {
     case "resource_link":
       return `${part.title ?? part.name}: ${part.uri}`;
     default:
-      return `(${part.type})`;
+      // A model that reads nothing of it describes what it expects.
+      return `(${part.type}, not shown)`;
   }
 }

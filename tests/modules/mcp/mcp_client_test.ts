@@ -119,7 +119,7 @@ Deno.test("a tool's texts, resources, links and structured results reach the mod
     [content({ type: "resource", resource: { uri: "repo://x/a.md", text: "# A" } }), "repo://x/a.md:\n# A"],
     [content({ type: "resource", resource: { uri: "repo://x/a.png", blob: "AAAA" } }), "(resource repo://x/a.png)"],
     [content({ type: "resource_link", uri: "repo://x/b.md", name: "b.md" }), "b.md: repo://x/b.md"],
-    [content({ type: "image", mimeType: "image/png", data: "AAAA" }), "(image)"],
+    [content({ type: "image", mimeType: "image/png", data: "AAAA" }), "(image, not shown)"],
     [{ content: [], structuredContent: { degrees: 21 } }, '{"degrees":21}'],
     [{ ...content({ type: "text", text: "21 degrees" }), structuredContent: { degrees: 21 } }, "21 degrees"],
     [content(), ""],
