@@ -11,7 +11,7 @@
 // 6. `RunEnding` commits the last step, the message and the end of the run together.
 export { agentModule } from "./module.ts";
 export type { AgentModule } from "./module.ts";
-export type { AssembleContext } from "./run/context.ts";
+export type { AssembleContext, RunContext } from "./run/context.ts";
 export { systemText } from "./run/context.ts";
 export type { ScheduleTakeover } from "./run/takeover.ts";
 export { type AgentTool, type ToolCall, ToolFailed, type ToolSource } from "./tool/tool.ts";

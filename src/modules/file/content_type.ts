@@ -40,6 +40,11 @@ const CONTAINER_FORMATS: Readonly<Record<string, RegExp>> = {
   "video/matroska": /^(audio|video)\/webm$/,
 };
 
+/** Whether contents of this type are text. */
+export function isTextual(contentType: string): boolean {
+  return TEXTUAL.test(contentType);
+}
+
 let loading: Promise<typeof import("file-type")> | undefined;
 
 /** What a zip file says of its kind may be a bomb. */

@@ -1,6 +1,6 @@
 // Images of files as models take them: few, small, upright JPEGs that were decoded before, without what cameras write into them.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, isFault } from "@/core/fault.ts";
 import type { ModelImage } from "@/ports/model.ts";
 import { imageTokens } from "@/ports/model_images.ts";
 import { MODEL_IMAGE_SIDE, thumbnailObstacle } from "./image/thumbnails.ts";
@@ -9,7 +9,6 @@ import type { FileService } from "./service.ts";
 
 /** Of one request; its images are in memory several times over. */
 const BYTES_MAX = 3 * 1024 * 1024;
-
 /** After this time no further one is begun, since a run waits for them. Those that are late are there for its next step. */
 const LOAD_MS = 15_000;
 const LATE = "it could not be prepared in time";
@@ -35,7 +34,7 @@ export async function imagesForModel(
   let [tokensLeft, bytesLeft] = [tokensMax, BYTES_MAX];
   const deadline = performance.now() + LOAD_MS;
   for (const id of new Set(ids)) {
-    const file = await readable(files, actor, id);
+    const file = await findReadable(files, actor, id);
     if (file === undefined || !file.contentType.startsWith("image/")) continue;
     const { name } = file;
     const size = scaled(file);
@@ -58,11 +57,16 @@ function obstacleOf(file: StoredFile, tokensMax: number): string | undefined {
   return thumbnailObstacle(file) === undefined ? undefined : "its kind is unknown, or it is too large";
 }
 
-async function readable(files: Files, actor: Actor, id: string): Promise<StoredFile | undefined> {
+/** `undefined` for a file that was deleted, or that the actor may not read now. */
+export async function findReadable(
+  files: Pick<FileService, "read">,
+  actor: Actor,
+  id: string,
+): Promise<StoredFile | undefined> {
   try {
     return await files.read(actor, id);
   } catch (thrown) {
-    if (thrown instanceof Fault && (thrown.code === "not_found" || thrown.code === "gone")) return undefined;
+    if (isFault(thrown, "not_found") || isFault(thrown, "gone")) return undefined;
     throw thrown;
   }
 }

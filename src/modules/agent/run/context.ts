@@ -16,17 +16,19 @@ type ContextRequest = {
   situation: string;
   /** Tokens that the context may have at most. */
   budgetTokens: number;
-  /** Tokens that images may have besides; 0: the model takes none. */
-  imageTokens: number;
+  /** Tokens that files of messages may have besides, and whether the model takes images. */
+  files: { tokens: number; images: boolean };
 };
 
-/** Returns the messages of the prompt, the stable ones first. */
-export type AssembleContext = (request: ContextRequest) => Promise<readonly ModelMessage[]>;
+/** The messages of the prompt, the stable ones first, and how many tokens of them are files. */
+export type RunContext = { messages: readonly ModelMessage[]; fileTokens: number };
 
-/** Calls operations as the actor of a run. */
+export type AssembleContext = (request: ContextRequest) => Promise<RunContext>;
+
 /** What an operation is called for: a request, or a run, before which as many agents came. */
 export type CallCause = { requestId: string; agentHops?: number };
 
+/** Calls operations as the actor of a run. */
 export type CallOperation = {
   /** The result is the operation's output. Within a transaction, `preparation` is what `prepare` returned before it. */
   (

@@ -10,7 +10,6 @@ import type { Operation } from "@/core/operation.ts";
 import { type AiService, MODEL_FAILURES, type Used } from "@/modules/ai/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { ModelError, type ModelStepEnd } from "@/ports/model.ts";
-import { imagesTokens } from "@/ports/model_images.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
@@ -32,9 +31,9 @@ const ATTEMPTS_MAX = 6;
 /** Share of a model's context for what it reads at first; the rest is for tools and responses. */
 const CONTEXT_SHARE = 0.5;
 const CONTEXT_MAX_TOKENS = 32_000;
-/** The same of its images, besides. */
-const IMAGES_SHARE = 0.25;
-const IMAGES_MAX_TOKENS = 16_000;
+/** The same of files, besides. */
+const FILES_SHARE = 0.25;
+const FILES_MAX_TOKENS = 16_000;
 const QUESTION_DELETED: RunFailure = { code: "not_found", detail: "The message that asked was deleted" };
 /** What follows a text that the model did not end by itself, and why there is none if it said nothing. */
 const CUTS: Readonly<Partial<Record<ModelStepEnd["reason"], { note: string; failure: string }>>> = {
@@ -203,11 +202,11 @@ export class RunExecutor {
     const askerIds = askersOf(run);
     const askers = await identity.findEnabled(run.tenant_id, askerIds);
     const situation = situationText(run, [...askers.values()], clock.now());
-    const imageTokens = images ? Math.floor(Math.min(IMAGES_MAX_TOKENS, contextTokens * IMAGES_SHARE)) : 0;
-    const context = await assembleContext({ actor, agent, run, situation, budgetTokens, imageTokens });
+    const files = { images, tokens: Math.floor(Math.min(FILES_MAX_TOKENS, contextTokens * FILES_SHARE)) };
+    const context = await assembleContext({ actor, agent, run, situation, budgetTokens, files });
     const [askerId = chargedId(actor)] = askerIds;
-    const readTokens = budgetTokens + imagesTokens(context);
-    const maxOutputTokens = Math.min(agent.max_output_tokens, Math.max(1, contextTokens - readTokens));
+    const leftTokens = contextTokens - budgetTokens - context.fileTokens;
+    const maxOutputTokens = Math.min(agent.max_output_tokens, Math.max(1, leftTokens));
     const tools = toolbox.modelTools;
     return {
       charge: {
@@ -222,7 +221,7 @@ export class RunExecutor {
         agentTokensPerDay: agent.tokens_per_day === null ? undefined : Number(agent.tokens_per_day),
       },
       model: id,
-      messages: promptOf(context, steps, tools, contextTokens - maxOutputTokens),
+      messages: promptOf(context.messages, steps, tools, contextTokens - maxOutputTokens),
       tools,
       maxOutputTokens,
     };

@@ -5,7 +5,7 @@ import type { ModelMessage } from "@/ports/model.ts";
 import type { ScopeType } from "../schema.ts";
 import type { ContextAssembler } from "./assembler.ts";
 import { ITEM_TOKENS } from "./budget.ts";
-import { type ImageFiles, withImages } from "./run_images.ts";
+import { type ModelFiles, withFiles } from "./run_files.ts";
 import { BUDGET, type ContextItem, PREFIX_SECTIONS } from "./schema.ts";
 
 type UserMessage = Extract<ModelMessage, { role: "user" }>;
@@ -22,8 +22,8 @@ const OPENING: ModelMessage = {
  * The stable prefix as one message for prompt caching, then the conversation, the background right before its last message: so
  * what comes before stays the same from run to run, and the model responds to the last message.
  */
-export function runContext(contexts: () => ContextAssembler, files: ImageFiles): AssembleContext {
-  return async ({ actor, agent, run, situation, budgetTokens, imageTokens }) => {
+export function runContext(contexts: () => ContextAssembler, source: ModelFiles): AssembleContext {
+  return async ({ actor, agent, run, situation, budgetTokens, files }) => {
     const input = run.input === null ? [] : [run.input];
     const ownTokens = [situation, ...input]
       .reduce((sum, text) => sum + estimateTokens(text) + ITEM_TOKENS, MARGIN);
@@ -50,23 +50,20 @@ export function runContext(contexts: () => ContextAssembler, files: ImageFiles):
       section === "thread" || !isInThread && section === "room" && source?.type === "message";
     const prefix = items.filter(({ section }) => PREFIX_SECTIONS.has(section)).map(({ text }) => text);
     const background = items.filter((item) => !PREFIX_SECTIONS.has(item.section) && !isConversation(item));
-    const asked = [
-      ...await withImages(files, { actor, imageTokens }, items.filter(isConversation)),
-      ...input.map(userMessage),
-    ];
+    const conversation = await withFiles(source, { actor, files }, items.filter(isConversation));
+    const asked = [...conversation.messages, ...input.map(userMessage)];
     // Some models refuse a prompt that ends with a message of their own.
     const last = asked.at(-1)?.role === "user" ? asked.slice(-1) : [];
     // Templates of many models refuse a conversation that begins with a message of theirs.
     const opening = asked[0]?.role === "assistant" ? [OPENING] : [];
-    return [
-      { role: "system", text: prefix.join("\n\n"), isCacheable: true },
-      ...merged([
-        ...opening,
-        ...asked.slice(0, asked.length - last.length),
-        ...[...background.map(({ text }) => text), situation].map(userMessage),
-        ...last,
-      ]),
-    ];
+    const messages = merged([
+      ...opening,
+      ...asked.slice(0, asked.length - last.length),
+      ...[...background.map(({ text }) => text), situation].map(userMessage),
+      ...last,
+    ]);
+    const { fileTokens } = conversation;
+    return { messages: [{ role: "system", text: prefix.join("\n\n"), isCacheable: true }, ...messages], fileTokens };
   };
 }
 

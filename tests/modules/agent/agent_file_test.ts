@@ -1,6 +1,7 @@
-// Images that agents see: those of the message that asks and of the newest before it, as all who asked may read them at that moment.
+// Images and texts that agents read: of the message that asks and of the newest before it, as all who asked may at that moment.
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { estimateTokens } from "@/core/text/tokens.ts";
 import type { ModelImage, ModelMessage } from "@/ports/model.ts";
 import { testOnEngines } from "../../engines.ts";
 import type { Caller } from "../../harness.ts";
@@ -37,7 +38,8 @@ testOnEngines("an agent sees the images of the message that asks, and none of th
   ];
   await fixture.mention(bob, "What is wrong here?", { fileIds });
   const run = await fixture.settled();
-  const said = "[bob] What is wrong here?\n(file: photo.jpg)\n(file: notes.txt)\n(file: film.gif)";
+  const said = "[bob] What is wrong here?\n(file: photo.jpg)\n(file: notes.txt)\n(file: film.gif)\n" +
+    "[Content of the file notes.txt]\nNothing\n[End of the file notes.txt]";
   assert.deepEqual(shownIn(fixture), [[said, "photo.jpg"], [said, "film.gif"]]);
   // Each step reads them again: what is stored of a run names the message only.
   assert.deepEqual(models.calls.map(({ request }) => imagesOf(request.messages).length), [2, 2]);
@@ -103,4 +105,30 @@ Deno.test("an agent sees no images for those whose tokens may not read files", a
   await fixture.mention(weak, "And now?");
   await fixture.settled("succeeded", 2);
   assert.deepEqual(imagesOf(fixture.models.calls.at(-1)?.request.messages), []);
+});
+
+Deno.test("an agent reads the beginning of text files, and nothing of other ones", async () => {
+  await using fixture = await AgentFixture.open(() => "Well", { environment: { SVC_AI_MODEL: "tiny context=4000" } });
+  const { bob, gateway } = fixture;
+  const row = "one,two,three\n";
+  const uploads = [
+    upload(gateway, bob, { name: "table.csv" }, row.repeat(10_000), { "content-type": "text/csv" }),
+    upload(gateway, bob, { name: "late.md" }, "# Late"),
+    upload(gateway, bob, { name: "wide.txt" }, new Uint8Array([0xff, 0xfe, 0x41, 0])),
+    upload(gateway, bob, { name: "binary" }, new Uint8Array([1, 2, 3])),
+  ];
+  const fileIds = (await Promise.all(uploads)).map((response) => ok(response).id);
+  await fixture.mention(bob, "What do they say?", { fileIds });
+  await fixture.settled();
+  const { request } = fixture.models.calls[0] ?? {};
+  const text = request?.messages.findLast((message) => message.role === "user")?.text ?? "";
+  assert.match(
+    text,
+    /\n\[Content of the file table\.csv\]\none,two,three\none,[^\[]*… \(cut\)\n\[End of the file table\.csv\]/,
+  );
+  const tokens = estimateTokens(text);
+  assert.ok(tokens > 1000 && tokens < 1300, `${tokens} tokens`);
+  assert.doesNotMatch(text, /Content of the file (?:wide|binary)/);
+  // What the files take is missing for the response.
+  assert.ok((request?.maxOutputTokens ?? Infinity) <= 1000);
 });
