@@ -87,44 +87,40 @@ browserTest("a page of another origin shows pictures and films by links, also wh
   const origin = `http://127.0.0.1:${server.addr.port}`;
   await using target = await openTarget({ isOwn: true, environment: { SVC_CORS_ALLOW_ORIGINS: origin } });
   const token = await target.createPrincipal({ sub: uniqueName("ada") });
-  const browser = await launchBrowser();
-  try {
-    const page = await openPage(browser);
-    await page.goto(`${origin}/`);
-    const png: string = await page.evaluate(`(() => {
+  await using browser = await launchBrowser();
+  const page = await openPage(browser);
+  await page.goto(`${origin}/`);
+  const png: string = await page.evaluate(`(() => {
         const canvas = Object.assign(document.createElement("canvas"), { width: 400, height: 200 });
         canvas.getContext("2d").fillRect(10, 10, 50, 50);
         return canvas.toDataURL("image/png").split(",")[1];
       })()`);
-    const picture = await upload(target, token, "picture.png", Uint8Array.fromBase64(png));
-    const film = await upload(target, token, "film.wav", wave());
-    const link = async (id: string, more = {}): Promise<string> => {
-      const { items } = await target.call(token, "POST", `${FILES}/links`, { ids: [id], ...more });
-      return target.baseUrl + items[0].url;
-    };
-    const ranges: string[] = [];
-    const filmUrl = await link(film);
-    page.on("response", (response) => {
-      const range = response.headers()["content-range"];
-      if (response.url() === filmUrl && range !== undefined) ranges.push(`${response.status()} ${range}`);
-    });
-    const urls = [await link(picture), await link(picture, { thumbnail: 64 }), filmUrl];
-    const shown: { sizes: number[]; duration: number; at: number } = await page.evaluate(
-      `(${SHOW})(${JSON.stringify(urls)})`,
-    );
-    assert.deepEqual(shown.sizes, [400, 64]);
-    assert.equal(shown.duration, SECONDS);
-    assert.ok(shown.at >= 1100, `${shown.at}`);
-    // The browser reports a response beside what the page says.
-    await eventually(() => {
-      const starts = ranges.map((range) => Number(/^206 bytes (\d+)-/.exec(range)?.[1]));
-      assert.ok(starts.some((start) => start > RATE * 2 * 1000), `wound forward: ${ranges}`);
-    });
-    // Saved under its name, though the page is of another origin.
-    const saving = page.waitForEvent("download");
-    await page.evaluate(`location.href = ${JSON.stringify(await link(picture, { download: true }))}`);
-    assert.equal((await saving).suggestedFilename(), "picture.png");
-  } finally {
-    await browser.close();
-  }
+  const picture = await upload(target, token, "picture.png", Uint8Array.fromBase64(png));
+  const film = await upload(target, token, "film.wav", wave());
+  const link = async (id: string, more = {}): Promise<string> => {
+    const { items } = await target.call(token, "POST", `${FILES}/links`, { ids: [id], ...more });
+    return target.baseUrl + items[0].url;
+  };
+  const ranges: string[] = [];
+  const filmUrl = await link(film);
+  page.on("response", (response) => {
+    const range = response.headers()["content-range"];
+    if (response.url() === filmUrl && range !== undefined) ranges.push(`${response.status()} ${range}`);
+  });
+  const urls = [await link(picture), await link(picture, { thumbnail: 64 }), filmUrl];
+  const shown: { sizes: number[]; duration: number; at: number } = await page.evaluate(
+    `(${SHOW})(${JSON.stringify(urls)})`,
+  );
+  assert.deepEqual(shown.sizes, [400, 64]);
+  assert.equal(shown.duration, SECONDS);
+  assert.ok(shown.at >= 1100, `${shown.at}`);
+  // The browser reports a response beside what the page says.
+  await eventually(() => {
+    const starts = ranges.map((range) => Number(/^206 bytes (\d+)-/.exec(range)?.[1]));
+    assert.ok(starts.some((start) => start > RATE * 2 * 1000), `wound forward: ${ranges}`);
+  });
+  // Saved under its name, though the page is of another origin.
+  const saving = page.waitForEvent("download");
+  await page.evaluate(`location.href = ${JSON.stringify(await link(picture, { download: true }))}`);
+  assert.equal((await saving).suggestedFilename(), "picture.png");
 });

@@ -77,87 +77,83 @@ browserTest("hostile texts stay text, and no screen has serious accessibility fi
   await post(`/v1/collaboration/documents/${documentId}/comments`, { text: TEXTS[1] });
   const start = { dateTime: `${new Date().toISOString().slice(0, 10)}T12:00:00`, timeZone: "UTC" };
   await post("/v1/collaboration/calendar/events", { roomId, title: NAME, location: NAME, start });
-  const browser = await launchBrowser();
-  try {
-    const page = await signIn(browser, target, token);
-    const requested: string[] = [];
-    page.on("request", (request) => {
-      if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(target.baseUrl)) {
-        requested.push(request.url());
-      }
-    });
-    const places = [
-      "",
-      `rooms/${roomId}`,
-      `rooms/${roomId}?pane=members`,
-      `rooms/${roomId}/tasks`,
-      `rooms/${roomId}/documents`,
-      `rooms/${roomId}/calendar`,
-      `rooms/${roomId}/call`,
-      `documents/${documentId}`,
-      `documents/${richId}`,
-      `documents/${deepId}`,
-      "inbox",
-      "threads",
-      "later",
-      "search?q=hacked",
-      "people",
-      "profile",
-      "calendar",
-      "tasks",
-      `tasks/${taskId}`,
-      "documents",
-      "admin",
-      "admin/people",
-      "admin/invitations",
-      "admin/agents",
-      "admin/skills",
-      "admin/plugins",
-      "admin/webhooks",
-      "admin/jobs",
-      "admin/transfers",
-      "admin/connections",
-      "admin/audit",
-      "admin/erasures",
-      "admin/groups",
-      "admin/holds",
-      "admin/api",
-      (await authorizationAddress(target, NAME)).replace(/^.*#\//, ""),
-    ];
-    for (const place of places) {
-      await t.step(`#/${place.slice(0, 60)}`, async () => {
-        await visit(page, place);
-        await page.locator("main", { hasNotText: "Loading…" }).waitFor();
-        if (place.endsWith(deepId)) await page.locator(".cm-line").waitFor();
-        if (place.endsWith(richId)) await page.getByRole("toolbar", { name: "Formatting" }).waitFor();
-        assert.equal(await page.evaluate("globalThis.hacked"), undefined);
-        assert.equal(
-          await page.evaluate("document.querySelectorAll('main script, main iframe, main [onerror]').length"),
-          0,
-        );
-        await assertNoReports(page);
-        await page.emulateMedia({ colorScheme: "light" });
-        const find = await loadAxe(page);
-        // A part of a place may be read later than its rest.
-        await eventually(async () => assert.deepEqual(await find(), [], "light"));
-        // Of all rules only this one is about colors.
-        await page.emulateMedia({ colorScheme: "dark" });
-        assert.deepEqual(await find({ runOnly: ["color-contrast"] }), [], "dark");
-      });
+  await using browser = await launchBrowser();
+  const page = await signIn(browser, target, token);
+  const requested: string[] = [];
+  page.on("request", (request) => {
+    if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(target.baseUrl)) {
+      requested.push(request.url());
     }
-    await visit(page, `rooms/${roomId}`);
-    await t.step("an address reads as it is, and blocks have space between them", async () => {
-      const text = page.locator(".text", { hasText: "beside" });
-      assert.equal(await text.getByRole("link").textContent(), "https://examelp.com/moc.live");
-      for (const block of ["blockquote", ".code"]) {
-        const margin = await page.evaluate(`getComputedStyle(document.querySelector(".text * + ${block}")).marginTop`);
-        assert.equal(margin, "5px", block);
-      }
+  });
+  const places = [
+    "",
+    `rooms/${roomId}`,
+    `rooms/${roomId}?pane=members`,
+    `rooms/${roomId}/tasks`,
+    `rooms/${roomId}/documents`,
+    `rooms/${roomId}/calendar`,
+    `rooms/${roomId}/call`,
+    `documents/${documentId}`,
+    `documents/${richId}`,
+    `documents/${deepId}`,
+    "inbox",
+    "threads",
+    "later",
+    "search?q=hacked",
+    "people",
+    "profile",
+    "calendar",
+    "tasks",
+    `tasks/${taskId}`,
+    "documents",
+    "admin",
+    "admin/people",
+    "admin/invitations",
+    "admin/agents",
+    "admin/skills",
+    "admin/plugins",
+    "admin/webhooks",
+    "admin/jobs",
+    "admin/transfers",
+    "admin/connections",
+    "admin/audit",
+    "admin/erasures",
+    "admin/groups",
+    "admin/holds",
+    "admin/api",
+    (await authorizationAddress(target, NAME)).replace(/^.*#\//, ""),
+  ];
+  for (const place of places) {
+    await t.step(`#/${place.slice(0, 60)}`, async () => {
+      await visit(page, place);
+      await page.locator("main", { hasNotText: "Loading…" }).waitFor();
+      if (place.endsWith(deepId)) await page.locator(".cm-line").waitFor();
+      if (place.endsWith(richId)) await page.getByRole("toolbar", { name: "Formatting" }).waitFor();
+      assert.equal(await page.evaluate("globalThis.hacked"), undefined);
+      assert.equal(
+        await page.evaluate("document.querySelectorAll('main script, main iframe, main [onerror]').length"),
+        0,
+      );
+      await assertNoReports(page);
+      await page.emulateMedia({ colorScheme: "light" });
+      const find = await loadAxe(page);
+      // A part of a place may be read later than its rest.
+      await eventually(async () => assert.deepEqual(await find(), [], "light"));
+      // Of all rules only this one is about colors.
+      await page.emulateMedia({ colorScheme: "dark" });
+      assert.deepEqual(await find({ runOnly: ["color-contrast"] }), [], "dark");
     });
-    assert.deepEqual(requested, [], "nothing is loaded from other hosts");
-  } finally {
-    await browser.close();
   }
+  await visit(page, `rooms/${roomId}`);
+  await t.step("an address reads as it is, and blocks have space between them", async () => {
+    const text = page.locator(".text", { hasText: "beside" });
+    assert.equal(await text.getByRole("link").textContent(), "https://examelp.com/moc.live");
+    for (const block of ["blockquote", ".code"]) {
+      const margin = await page.evaluate(`getComputedStyle(document.querySelector(".text * + ${block}")).marginTop`);
+      assert.equal(margin, "5px", block);
+    }
+  });
+  assert.deepEqual(requested, [], "nothing is loaded from other hosts");
 });
 
 type Finding = { id: string; impact: string; nodes: { html: string }[] };

@@ -85,36 +85,32 @@ browserTest("every page fits a narrow screen", async () => {
     [`rooms/${roomId}/calendar`, "New event"],
     [`rooms/${roomId}/call`, "Join"],
   ];
-  const browser = await launchBrowser();
-  try {
-    const page = await signIn(browser, target, ada);
-    for (const width of WIDTHS) {
-      await page.setViewportSize({ width, height: 780 });
-      for (const [place, shown] of pages) {
-        await visit(page, place);
-        const root = page.locator(place === "" ? ".sidebar" : /^tasks\/./.test(place) ? "dialog" : "main");
-        const seen = root.getByText(shown).locator("visible=true").first();
-        await eventually(async () => assert.ok(await seen.isVisible(), `/${place} at ${width}`));
-        await eventually(async () => assert.deepEqual(await page.evaluate(BEYOND), [], `/${place} at ${width}`));
-      }
+  await using browser = await launchBrowser();
+  const page = await signIn(browser, target, ada);
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 780 });
+    for (const [place, shown] of pages) {
+      await visit(page, place);
+      const root = page.locator(place === "" ? ".sidebar" : /^tasks\/./.test(place) ? "dialog" : "main");
+      const seen = root.getByText(shown).locator("visible=true").first();
+      await eventually(async () => assert.ok(await seen.isVisible(), `/${place} at ${width}`));
+      await eventually(async () => assert.deepEqual(await page.evaluate(BEYOND), [], `/${place} at ${width}`));
     }
-    await visit(page, `rooms/${roomId}`);
-    await page.getByRole("button", { name: /^Open .+\.png$/ }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Download" }).waitFor();
-    const beyond = "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('dialog'))";
-    assert.equal(await page.evaluate(beyond), 0, "a picture with a long name");
-    await page.keyboard.press("Escape");
-    // A screen that is touched, on which a field that has the focus opens a keyboard.
-    const device = await page.context().newCDPSession(page);
-    await device.send("Emulation.setTouchEmulationEnabled", { enabled: true });
-    assert.equal(await page.evaluate("matchMedia('(pointer: coarse)').matches"), true);
-    for (const [pane, focused] of [["pane=members", ".page-head h1"], [`thread=${id}`, `.chat [data-id="${id}"]`]]) {
-      await visit(page, `rooms/${roomId}?${pane}`);
-      await page.locator(".pane").getByRole("button", { name: "Close" }).click();
-      await page.locator(`${focused}:focus`).waitFor();
-    }
-    await assertNoReports(page);
-  } finally {
-    await browser.close();
   }
+  await visit(page, `rooms/${roomId}`);
+  await page.getByRole("button", { name: /^Open .+\.png$/ }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Download" }).waitFor();
+  const beyond = "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('dialog'))";
+  assert.equal(await page.evaluate(beyond), 0, "a picture with a long name");
+  await page.keyboard.press("Escape");
+  // A screen that is touched, on which a field that has the focus opens a keyboard.
+  const device = await page.context().newCDPSession(page);
+  await device.send("Emulation.setTouchEmulationEnabled", { enabled: true });
+  assert.equal(await page.evaluate("matchMedia('(pointer: coarse)').matches"), true);
+  for (const [pane, focused] of [["pane=members", ".page-head h1"], [`thread=${id}`, `.chat [data-id="${id}"]`]]) {
+    await visit(page, `rooms/${roomId}?${pane}`);
+    await page.locator(".pane").getByRole("button", { name: "Close" }).click();
+    await page.locator(`${focused}:focus`).waitFor();
+  }
+  await assertNoReports(page);
 });
