@@ -4,8 +4,9 @@ import { setImmediate } from "node:timers";
 import { measureCpu } from "@/core/caller.ts";
 import type { ChannelKind } from "@/core/event/channel.ts";
 import { CpuBudget } from "@/core/limit/cpu_budget.ts";
-import type { Operation } from "@/core/operation.ts";
-import { createHubHarness, sendCommand, TEST_LIMITS } from "./ws_harness.ts";
+import { NOTHING_PREPARED, type Operation, Outcome } from "@/core/operation.ts";
+import type { HubDeps } from "@/transport/ws/hub.ts";
+import { createHubHarness, sendCommand, TENANT, TEST_LIMITS } from "./ws_harness.ts";
 import { until } from "../wait.ts";
 
 Deno.test("subscriptions are charged to their caller, and refused while it owes too much; those of others are not", async () => {
@@ -96,6 +97,22 @@ Deno.test("calls of operations that do not exist are charged to their caller, si
   assert.ok(lookups <= 91, `${lookups} lookups`);
   assert.equal(refused.length, count - (lookups - 1));
   assert.equal((await sendCommand(bob, 3, { rpc: { method: "room.lits", data: {} } })).error.code, 104);
+  await hub.drain();
+});
+
+Deno.test("encoding the reply of a call is charged to its caller, also if it is too long for a socket", async () => {
+  const time = { now: 1000 };
+  const text = "x".repeat(TEST_LIMITS.outboxMaxBytes);
+  const dispatch: HubDeps["dispatch"] = Object.assign(
+    () => Promise.resolve(new Outcome({ text, toJSON: () => (time.now += 50, { text }) })),
+    { prepare: () => Promise.resolve(NOTHING_PREPARED) },
+  );
+  const cpu = new CpuBudget({ percent: 10, now: () => time.now });
+  const { hub, connect } = createHubHarness({ dispatch, cpu, limits: TEST_LIMITS });
+  const alice = await connect("alice");
+  const { error } = await sendCommand(alice, 2, { rpc: { method: "test.echo", data: {} } });
+  assert.equal(error.code, 413);
+  assert.equal(cpu.accountOf({ tenantId: TENANT, ownerId: null, principalId: "alice", kind: "human" }).consumedMs, 50);
   await hub.drain();
 });
 

@@ -159,7 +159,7 @@ export class CommandHandler {
       infoJson: JSON.stringify(connection.info()),
       principalIds,
     });
-    await this.#reply(connection, id, "publish", "{}");
+    await this.#reply(connection, id, "publish", () => "{}");
   }
 
   #head(type: string, actor: Actor): Record<string, unknown> {
@@ -179,7 +179,8 @@ export class CommandHandler {
     const result = method === "presence"
       ? { presence: Object.fromEntries(visible.map((info) => [info.client, info])) }
       : { num_clients: visible.length, num_users: new Set(visible.map((info) => info.user)).size };
-    await this.#reply(connection, id, method, JSON.stringify(result), () => this.#authorize(connection, body.channel));
+    const recheck = () => this.#authorize(connection, body.channel);
+    await this.#reply(connection, id, method, () => JSON.stringify(result), recheck);
   }
 
   /** The clients of principals that the caller may see. */
@@ -206,7 +207,7 @@ export class CommandHandler {
     if (!isDurable) throw new ProtocolError(ERRORS.notAvailable);
     const page = await this.#deps.history.read(actor.tenantId, body, view);
     const recheck = subscription?.isServerSide === true ? undefined : () => this.#authorize(connection, body.channel);
-    await this.#reply(connection, id, "history", page, recheck);
+    await this.#reply(connection, id, "history", () => page, recheck);
   }
 
   /**
@@ -226,7 +227,7 @@ export class CommandHandler {
     if (actor === undefined) throw new ProtocolError(ERRORS.unauthorized);
     // Dispatch charges the caller for all others.
     if (operation === undefined) return await this.#onAccount(connection, () => this.#refuseRpc(body.method));
-    const { output, json } = await this.#deps.dispatch(operation, {
+    const outcome = await this.#deps.dispatch(operation, {
       actor,
       input: body.data,
       requestId: requestIdOf(connection, id),
@@ -234,7 +235,9 @@ export class CommandHandler {
       client: connection.meta,
       signal: connection.signal,
     });
-    await this.#reply(connection, id, "rpc", output === undefined || output === null ? "{}" : `{"data":${json}}`);
+    const { output } = outcome;
+    const encode = (): string => output === undefined || output === null ? "{}" : `{"data":${outcome.json}}`;
+    await this.#reply(connection, id, "rpc", encode);
   }
 
   #refuseRpc(method: string): Promise<never> {
@@ -243,18 +246,22 @@ export class CommandHandler {
   }
 
   /**
-   * Replies once the outbox has capacity, which pushes may have filled meanwhile. `recheck` is called last, and throws if
-   * access was lost.
+   * Replies once the outbox has capacity, which pushes may have filled meanwhile. The caller is charged for `encode`, which takes as
+   * long for a long response as to read it. `recheck` is called last, and throws if access was lost.
    */
   async #reply(
     connection: Connection,
     id: number,
     method: string,
-    body: string,
+    encode: () => string,
     recheck?: () => Promise<unknown>,
   ): Promise<void> {
-    const text = encodeReply(id, method, body);
-    const bytes = Buffer.byteLength(text);
+    const account = connection.actor && this.#deps.cpu?.accountOf(connection.actor);
+    const write = (): [text: string, bytes: number] => {
+      const text = encodeReply(id, method, encode());
+      return [text, Buffer.byteLength(text)];
+    };
+    const [text, bytes] = account === undefined ? write() : account.measure(write);
     if (bytes > this.#deps.outboxMaxBytes) {
       const detail =
         `The operation succeeded, but its response of ${bytes} bytes is too long for a WebSocket; read it over ` +
