@@ -26,23 +26,27 @@ function shownIn({ models }: AgentFixture): [text: string, name: string][] {
 }
 
 testOnEngines("an agent sees the images of the message that asks, and none of their metadata", async (environment) => {
-  await using fixture = await AgentFixture.open(
-    ({ number }) => number === 1 ? callTools(["room_read", {}]) : "A red square",
-    { environment, agent: { tools: ["room.read"] } },
-  );
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: { tools: ["room.read"] } });
   const { bob, gateway, models } = fixture;
+  fixture.answer(async ({ number }) => {
+    if (number > 1) return "A red square";
+    ok(await bob.delete(`${FILES}/${fileIds.at(-1)}`));
+    return callTools(["room_read", {}]);
+  });
   const fileIds = [
     await uploadImage(fixture, bob, "photo.jpg", jpegWithMetadata(JPEG, 6)),
     ok(await upload(gateway, bob, { name: "notes.txt" }, "Nothing")).id,
     await uploadImage(fixture, bob, "film.gif", GIF),
+    await uploadImage(fixture, bob, "deleted meanwhile"),
   ];
   await fixture.mention(bob, "What is wrong here?", { fileIds });
   const run = await fixture.settled();
-  const said = "[bob] What is wrong here?\n(file: photo.jpg)\n(file: notes.txt)\n(file: film.gif)\n" +
+  const said =
+    "[bob] What is wrong here?\n(file: photo.jpg)\n(file: notes.txt)\n(file: film.gif)\n(file: deleted meanwhile)\n" +
     "[Content of the file notes.txt]\nNothing\n[End of the file notes.txt]";
   assert.deepEqual(shownIn(fixture), [[said, "photo.jpg"], [said, "film.gif"]]);
   // Each step reads them again: what is stored of a run names the message only.
-  assert.deepEqual(models.calls.map(({ request }) => imagesOf(request.messages).length), [2, 2]);
+  assert.deepEqual(models.calls.map(({ request }) => imagesOf(request.messages).length), [3, 2]);
   for (const { contentType, base64 } of imagesOf(models.calls[0]?.request.messages)) {
     const bytes = Buffer.from(base64, "base64");
     assert.deepEqual([contentType, bytes.subarray(0, 2).toString("hex")], ["image/jpeg", "ffd8"]);

@@ -36,18 +36,26 @@ Deno.test("completion.create returns text, calls of tools, usage and cost", asyn
 
 Deno.test("completion.create shows the model images that the caller may read, and refuses other files", async () => {
   const models = new ScriptedModels();
-  await using gateway = await openGateway(SETTINGS, { models });
+  await using gateway = await openGateway({ ...SETTINGS, SVC_AI_MODEL: "small, blind images=0" }, { models });
   const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const image = ok(await upload(gateway, alice, { name: "photo" }, JPEG)).id;
-  const text = ok(await upload(gateway, alice, { name: "notes" }, "Nothing")).id;
+  const notes = ok(await upload(gateway, alice, { name: "notes" }, "Nothing")).id;
   const ask = (who: Caller, ...fileIds: string[]): Promise<ApiResponse> =>
     who.post(`${AI}/completions`, { messages: [{ role: "user", text: "What is it?", fileIds }] });
   ok(await ask(alice, image));
   const [asked] = models.calls[0]?.request.messages ?? [];
   assert.ok(asked?.role === "user");
   assert.partialDeepStrictEqual(asked.images, [{ at: 11, name: "photo", contentType: "image/jpeg", width: 24 }]);
+  ok(
+    await alice.post(`${AI}/completions`, {
+      model: "blind",
+      messages: [{ role: "user", text: "What is it?", fileIds: [image] }],
+    }),
+  );
+  const text = "What is it?\n(the image photo is not shown: the model does not take it)";
+  assert.deepEqual(models.calls[1]?.request.messages, [{ role: "user", text }]);
   const weak = await gateway.as("alice", { scope: "ai.write" });
-  for (const [who, id] of [[alice, text], [alice, "missing"], [bob, image], [weak, image]] as const) {
+  for (const [who, id] of [[alice, notes], [alice, "missing"], [bob, image], [weak, image]] as const) {
     const { status, body } = await ask(who, id);
     assert.deepEqual([status, body.errors[0].pointer, body.errors[0].code], [
       422,
@@ -55,7 +63,7 @@ Deno.test("completion.create shows the model images that the caller may read, an
       "not_found",
     ]);
   }
-  assert.equal(models.calls.length, 1);
+  assert.equal(models.calls.length, 2);
 });
 
 Deno.test("completion.create fails by code, and never with a provider's words", async () => {
