@@ -9,6 +9,7 @@ import { Cursors } from "@/core/page.ts";
 import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
 import { SearchIndexer } from "@/modules/search/indexer.ts";
 import { SearchIndex } from "@/modules/search/mod.ts";
+import type { SearchResponse } from "@/modules/search/schema.ts";
 import { SearchService } from "@/modules/search/service.ts";
 import { IndexedMessageStore } from "@/modules/message/indexed_message_store.ts";
 import { messageStream } from "@/modules/message/searchable.ts";
@@ -52,6 +53,7 @@ function registerNotes(gateway: Harness): {
   notes: NoteSearchable;
   index: SearchIndex;
   note: (id: string, title: string, more: Partial<SearchEntry>) => SearchEntry;
+  search: (who: string, query: string) => Promise<SearchResponse>;
   find: (who: string, query: string) => Promise<string[]>;
 } {
   const { store } = gateway.app;
@@ -69,9 +71,20 @@ function registerNotes(gateway: Harness): {
       isAvailable: () => Promise.resolve(false),
     },
   });
+  const search = (who: string, query: string): Promise<SearchResponse> =>
+    service.search(memberOf("default", who), {
+      query,
+      filters: { types: ["note"] },
+      mode: "keyword",
+      sort: "relevance",
+      context: 0,
+      include: [],
+      limit: 20,
+    });
   return {
     notes,
     index,
+    search,
     note(id, title, more) {
       notes.rows.set(id, { id, title });
       return {
@@ -86,15 +99,7 @@ function registerNotes(gateway: Harness): {
       };
     },
     async find(who, query) {
-      const answer = await service.search(memberOf("default", who), {
-        query,
-        filters: { types: ["note"] },
-        mode: "keyword",
-        sort: "relevance",
-        context: 0,
-        include: [],
-        limit: 20,
-      });
+      const answer = await search(who, query);
       return answer.items.map((item) => (item as unknown as { note: { id: string } }).note.id);
     },
   };
@@ -272,6 +277,29 @@ Deno.test("no write of a reindex or a purge merges much of the SQLite index, and
   assert.ok(largest < 40, `${largest} rows`);
   const { rows } = await sql`select 1 from search_terms limit 1`.execute(gateway.app.store.db);
   assert.equal(rows.length, 0);
+});
+
+Deno.test("search ranks what it has read when its time ends, and says that this is not all", async () => {
+  await using gateway = await openGateway();
+  const { index, note, notes, find, search } = registerNotes(gateway);
+  const one = (n: number) => note(`${1000 + n}`, `leaf ${n}`, { principalId: "alice" });
+  for (const part of [0, 150]) await index.put(...Array.from({ length: 150 }, (_, n) => one(part + n)));
+  const load = notes.load.bind(notes);
+  const { now } = performance;
+  let [late, loads] = [0, 0];
+  performance.now = () => now.call(performance) + late;
+  try {
+    assert.equal((await find("alice", "leaf")).length, 20);
+    notes.load = (...call) => {
+      // The second part takes until the end of the time.
+      if (++loads === 2) late = 1800;
+      return load(...call);
+    };
+    const { degradedReason, totalEstimate } = await search("alice", "leaf");
+    assert.deepEqual([degradedReason, totalEstimate], ["index_incomplete", 200]);
+  } finally {
+    performance.now = now;
+  }
 });
 
 testSearch("search finds resources with times of any year", async (gateway) => {

@@ -14,12 +14,20 @@ export class CandidateLoader {
   readonly #actor: Actor;
   readonly #sources: ReadonlyMap<string, Searchable>;
   readonly #pause: () => Promise<void>;
+  readonly #isLate: () => boolean;
+  /** False once time ended the matching: later candidates were not looked at. */
+  isComplete = true;
 
-  /** `pause` resolves when the next slice may run. */
-  constructor(actor: Actor, sources: ReadonlyMap<string, Searchable>, pause: () => Promise<void>) {
+  /** `pause` resolves when the next slice may run; once `isLate`, what matches so far is enough. */
+  constructor(
+    actor: Actor,
+    sources: ReadonlyMap<string, Searchable>,
+    { pause, isLate }: { pause: () => Promise<void>; isLate: () => boolean },
+  ) {
     this.#actor = actor;
     this.#sources = sources;
     this.#pause = pause;
+    this.#isLate = isLate;
   }
 
   /** Whether the index may find resources of these kinds that the actor may not see. */
@@ -37,7 +45,7 @@ export class CandidateLoader {
     return candidates.filter((candidate) => !hidden.has(candidate));
   }
 
-  /** Those candidates whose current text has a score. */
+  /** Those candidates whose current text has a score; the first of them if time ends it. */
   async match(
     candidates: readonly Candidate[],
     scoreOf: (fields: SearchFields, candidate: Candidate) => Steps<number | undefined>,
@@ -45,6 +53,8 @@ export class CandidateLoader {
     const hits: Hit[] = [];
     const yieldIfDue = createYielder(this.#pause);
     for (const batch of inChunks(candidates, LOAD_MAX)) {
+      if (hits.length > 0 && this.#isLate()) this.isComplete = false;
+      if (!this.isComplete) break;
       const resourceOf = await this.load(batch);
       const matching = function* (): Steps {
         for (const candidate of batch) {

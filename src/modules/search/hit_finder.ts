@@ -65,7 +65,7 @@ export class HitFinder {
       hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
       from = candidates.at(-1);
       isComplete = found.isComplete;
-      isMore = isComplete && candidates.length === step;
+      isMore = isComplete && loader.isComplete && candidates.length === step;
     }
     // How many were read for these depends on hidden ones.
     if (loader.hides(filter.kinds)) return { hits, total: Math.min(hits.length, wanted), isComplete };
@@ -120,7 +120,7 @@ export class HitFinder {
       hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
       from = candidates.at(-1);
       isComplete = found.isComplete;
-      isMore = isComplete && candidates.length === RANKED_MAX;
+      isMore = isComplete && loader.isComplete && candidates.length === RANKED_MAX;
     }
     const isMany = isMore && !matcher.hasExclusions && !loader.hides(filter.kinds);
     return { hits, total: isMany ? RANKED_MAX : Math.min(hits.length, RANKED_MAX), isComplete };

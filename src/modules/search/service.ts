@@ -32,6 +32,8 @@ import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
 const TIMEOUT_MS = 2000;
 /** The index is asked for no longer than this: what was found until then is to be loaded and ranked. */
 const INDEX_MS = 1500;
+/** What matches until then is ranked: the rest of the time is to present it. */
+const MATCH_MS = 1750;
 /** Maximum time that a search spends on indexing recent messages. */
 const CATCH_UP_MS = 800;
 /** More events than this cannot be indexed in that time; the response is then `degraded` without an attempt. */
@@ -142,14 +144,16 @@ export class SearchService {
 
     const isCaughtUp = await this.#catchUp(viewer, filter, () => performance.now() - startedAt > CATCH_UP_MS);
     const { find, reason } = await vectors ?? {};
-    const loader = new CandidateLoader(actor, this.#sourcesAt(request.at), pause);
+    const isLate = (): boolean => performance.now() - startedAt > MATCH_MS;
+    const loader = new CandidateLoader(actor, this.#sourcesAt(request.at), { pause, isLate });
     const leftMs = (): number => startedAt + INDEX_MS - performance.now();
     const search = { viewer, filter, keywords, matcher, loader, after, assertInTime, leftMs, pause };
     const { hits, total, isComplete = true }: Found = keywords.termCount === 0
       ? { hits: [], total: 0 }
       : await (await this.#finder(search, request)).find(request, find);
     // This one first, since the caller can do something about it: search again.
-    const degradedReason = isCaughtUp && isComplete ? reasonFor(request.mode, reason) : "index_incomplete";
+    const isWhole = isCaughtUp && isComplete && loader.isComplete;
+    const degradedReason = isWhole ? reasonFor(request.mode, reason) : "index_incomplete";
 
     const key = (hit: Hit) => request.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
     const page = cursors.page(hits, limit, bind, key, (hit) => hit);
