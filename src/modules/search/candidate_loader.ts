@@ -15,7 +15,7 @@ export class CandidateLoader {
   readonly #sources: ReadonlyMap<string, Searchable>;
   readonly #pause: () => Promise<void>;
   readonly #isLate: () => boolean;
-  /** False once time ended the matching: later candidates were not looked at. */
+  /** False once time ended the matching: later candidates were not read. */
   isComplete = true;
 
   /** `pause` resolves when the next slice may run; once `isLate`, what matches so far is enough. */

@@ -1,7 +1,7 @@
 // Reindexing of a tenant: a job that indexes all resources again in batches, while search remains available.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, delay, iso } from "@/core/time/clock.ts";
+import { type Clock, delay, iso, nextTick } from "@/core/time/clock.ts";
 import { principalEvent } from "@/core/event/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -65,8 +65,9 @@ export class Reindexer {
   /** Continues where an earlier attempt ended. */
   async #run(tenantId: string, id: string): Promise<void> {
     while (await this.#step(tenantId, id)) {
+      await delay(REST_MS);
       // Before so much waits that a write merges it.
-      do await delay(REST_MS); while (await this.#deps.index.merge());
+      while (await this.#deps.index.merge()) await nextTick();
     }
   }
 
