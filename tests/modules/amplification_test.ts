@@ -54,6 +54,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "message.mark_unread",
   "unread.read_all",
   "scheduled_message.cancel",
+  "thread.follow",
+  "thread.unfollow",
   "saved_message.put",
   "saved_message.remove",
   "message.delete",

@@ -23,6 +23,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "unread.read_all": "as read.put",
   "room_settings.update": "as read.put",
   "scheduled_message.cancel": "is of the caller's own",
+  "thread.follow": "is of the caller's own",
+  "thread.unfollow": "is of the caller's own",
   "saved_message.put": "is of the caller's own",
   "saved_message.remove": "is of the caller's own",
   "job.retry": "is of no room",

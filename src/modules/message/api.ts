@@ -39,6 +39,7 @@ import {
   Reactor,
 } from "./schema.ts";
 import { threadOperations } from "./thread/api.ts";
+import { THREAD_EVENTS } from "./thread/schema.ts";
 import type { ThreadService } from "./thread/service.ts";
 import type { MessageSender } from "./sender.ts";
 import type { MessageService } from "./service.ts";
@@ -69,7 +70,7 @@ export function messageApi(deps: Deps): ModuleApi {
       messages: "Messages, threads, reactions, pins and scheduled messages.",
       unreads: "Unread counts of all rooms.",
     },
-    events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READ_STATE_EVENTS, ...SCHEDULED_EVENTS],
+    events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READ_STATE_EVENTS, ...SCHEDULED_EVENTS, ...THREAD_EVENTS],
     operations: [
       ...messageOperations(deps),
       ...reactionOperations(reactions),

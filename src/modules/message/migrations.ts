@@ -166,6 +166,17 @@ const threadParticipants: Migration = {
   },
 };
 
+/** Who follows a thread without taking part, or takes part and does not follow it. */
+const threadFollowing: Migration = {
+  name: "0009_thread_following",
+  async up(db) {
+    await sql`alter table thread_participant add column following integer`.execute(db);
+    await sql`drop index thread_participant_active`.execute(db);
+    await sql`create index thread_participant_active on thread_participant
+      (tenant_id, principal_id, active_at, message_id, following)`.execute(db);
+  },
+};
+
 /** Append only. */
 export const migrations: readonly Migration[] = [
   baseline,
@@ -176,4 +187,5 @@ export const migrations: readonly Migration[] = [
   listFilters,
   senderSizes,
   threadParticipants,
+  threadFollowing,
 ];

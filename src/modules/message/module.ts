@@ -81,7 +81,7 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
   const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents });
   const reactions = new ReactionService({ store, clock, cursors, roomAccess, people });
   const pins = new PinService({ store, clock, roomAccess, people });
-  const threads = new ThreadService({ store, cursors, roomAccess, people, messages });
+  const threads = new ThreadService({ store, clock, cursors, roomAccess, people, messages });
   const readState = new ReadStateService({ store, clock, roomAccess, notifications, unreads });
 
   return {

@@ -20,6 +20,7 @@ import {
 } from "@/modules/room/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { Mentions, type Message } from "./schema.ts";
+import { ThreadStore } from "./thread/store.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 export const NOTIFY_JOB = "message.notify";
@@ -154,8 +155,9 @@ export class MessageNotifier {
   /** Recipients by id, each with the most important reason. */
   async #recipients(row: MessageRow, mentioned: Mentions | undefined): Promise<Map<string, Kind>> {
     if (mentioned !== undefined) return new Map(mentioned.principalIds.map((id) => [id, "mention"]));
-    const messages = new MessageStore(this.#deps.store.db);
-    const rooms = new RoomStore(this.#deps.store.db);
+    const { store } = this.#deps;
+    const messages = new MessageStore(store.db);
+    const rooms = new RoomStore(store.db);
     const kinds = new Map<string, Kind>();
     const room = await rooms.find(row.tenant_id, row.room_id);
     if (room?.kind === "direct") {
@@ -164,11 +166,17 @@ export class MessageNotifier {
     if (row.thread_id !== null) {
       const authors = await messages.threadAuthors(row.tenant_id, row.thread_id, row.seq);
       for (const id of authors) kinds.set(id, "reply");
+      for (
+        const { principal_id: id, following } of await new ThreadStore(store.db).decided(row.tenant_id, row.thread_id)
+      ) {
+        if (following === 1) kinds.set(id, "reply");
+        else if (kinds.get(id) === "reply") kinds.delete(id);
+      }
     }
     const target = row.reply_to_id === null ? undefined : await messages.find(row.tenant_id, row.reply_to_id);
     if (target !== undefined) kinds.set(target.sender_id, "reply");
     for (const id of Mentions.parse(JSON.parse(row.mentions_json)).principalIds) kinds.set(id, "mention");
-    const commanded = room === undefined ? undefined : await this.#commandedAgent(room, row, this.#deps.store.db);
+    const commanded = room === undefined ? undefined : await this.#commandedAgent(room, row, store.db);
     if (commanded !== undefined) kinds.set(commanded, "mention");
     return kinds;
   }

@@ -72,12 +72,14 @@ export type ReactionRow = {
 export type ThreadCount = { replyCount: number; lastReplyAt: string };
 
 /** Who takes part in a thread: wrote or is mentioned in the root or a reply. `message_id` is the root. */
-type ThreadParticipantRow = {
+export type ThreadParticipantRow = {
   tenant_id: string;
   message_id: string;
   principal_id: string;
   /** When the newest message was sent that the principal wrote or is mentioned in. */
   active_at: string;
+  /** 1 if it follows the thread whether it takes part or not, 0 if it does not follow it; null: as long as it takes part. */
+  following: number | null;
 };
 
 export type MessageTables = RoomTables & FileTables & {

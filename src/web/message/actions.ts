@@ -60,6 +60,11 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
   }
   if (room.myRole !== null) {
     items.push(
+      {
+        label: "Follow thread",
+        icon: "thread",
+        onSelect: () => void attempt(() => call("PUT", `v1/threads/${message.id}/follow`)),
+      },
       { label: "Save to Later", icon: "bookmark", onSelect: () => withLater((later) => later.saveMessage(message)) },
       { label: "Remind me…", icon: "clock", onSelect: () => withLater((later) => later.openReminder(message)) },
       { label: "Mark as unread", icon: "bell", onSelect: () => void attempt(() => markUnread(message)) },

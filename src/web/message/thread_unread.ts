@@ -14,7 +14,7 @@ export async function readUnreadThreads(): Promise<void> {
 
 // Who takes part in a thread is notified of replies: others need not ask for each reply in their rooms.
 onEvent(({ type }) => {
-  if (!(hasUnreadThreads.peek() ? /^read\.|^message\.deleted/ : /^notification\./).test(type)) return;
+  if (!(hasUnreadThreads.peek() ? /^read\.|^message\.deleted|^thread\./ : /^notification\./).test(type)) return;
   timer ??= setTimeout(() => {
     timer = undefined;
     // Without a connection it is read with the next change.

@@ -64,7 +64,7 @@ function ThreadList({ isUnread }: { isUnread: boolean }): VNode {
           : html`<${Placeholder} items=${page?.items} read=${read} text=${
             isUnread
               ? "You have read all replies."
-              : "Threads that you start, reply in or are mentioned in are listed here."
+              : "Threads that you start, reply in, are mentioned in or follow are listed here."
           } />`}
         <ul class="cards threads">${threads.map((thread) =>
           html`<${ThreadCard} key=${thread.root.id} thread=${thread} room=${rooms.value.get(thread.root.roomId)} />`
@@ -77,7 +77,7 @@ function ThreadList({ isUnread }: { isUnread: boolean }): VNode {
 
 /** Whether an event changes one of these messages, adds a reply to one, or may add a thread. */
 function isAbout({ type, data }: LiveEvent, ids: ReadonlySet<string>): boolean {
-  if (type.startsWith("notification.")) return true;
+  if (/^(?:notification|thread)\./.test(type)) return true;
   return ids.has(data?.message?.threadId) || ids.has(data?.message?.id ?? data?.messageId ?? data?.threadId);
 }
 
@@ -151,6 +151,8 @@ function ThreadCard({ thread: { root, unreadCount, replies }, room }: { thread: 
                 onClick=${() =>
                   void attempt(() => call("PUT", `v1/rooms/${room.id}/read`, { seq: last.seq }))}>Mark as read</button>
             `}
+          <button type="button" title="You are not notified of replies, and the thread is not listed here" onClick=${() =>
+            void attempt(() => call("DELETE", `v1/threads/${root.id}/follow`))}>Unfollow</button>
           </div>
         `}
     </li>

@@ -65,7 +65,7 @@ testOnEngines("thread.list has the threads that the caller takes part in, newest
   const before = await Promise.all([alice, bob, carol].map((caller) => threadsOf(caller)));
   await gateway.app.store.write(async (tx) => {
     await sql`drop table thread_participant`.execute(tx.db);
-    await migrations.find(({ name }) => name === "0008_thread_participants")?.up(tx.db, gateway.app.store.dialect);
+    for (const { name, up } of migrations) if (name > "0008") await up(tx.db, gateway.app.store.dialect);
   });
   assert.deepEqual(await Promise.all([alice, bob, carol].map((caller) => threadsOf(caller))), before);
 
@@ -110,3 +110,34 @@ Deno.test("thread.list reads no more than the threads of the caller", async () =
     }
   }
 });
+
+testOnEngines(
+  "thread.follow lists a thread and notifies of its replies, thread.unfollow does neither",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+    const roomId = await createRoom(alice, ["bob", "carol"]);
+    const root = await sendMessage(alice, roomId, "root");
+    const reply = await sendMessage(bob, roomId, "reply", { threadId: root.id });
+    const repliesFor = async (caller: Caller): Promise<number> => {
+      await gateway.runJobs();
+      return ok(await caller.get("/v1/collaboration/notifications?kinds=reply")).items.length;
+    };
+    assert.deepEqual([await repliesFor(alice), await repliesFor(carol), await threadsOf(carol)], [1, 0, []]);
+    for (const id of [root.id, reply.id]) ok(await carol.put(`/v1/threads/${id}/follow`));
+    ok(await alice.delete(`/v1/threads/${root.id}/follow`));
+    assert.deepEqual([(await threadsOf(carol)).length, await threadsOf(alice)], [1, []]);
+    await sendMessage(bob, roomId, "another", { threadId: root.id });
+    assert.deepEqual([await repliesFor(alice), await repliesFor(carol)], [1, 1]);
+    const own = await gateway.app.store.log.read("default", "principal:carol", 0, 1000);
+    assert.deepEqual(own.map(({ type }) => type).filter((type) => type.startsWith("thread.")), ["thread.followed"]);
+    // Who takes part again does not follow again, unless it says so; who left the room is notified of nothing.
+    await sendMessage(alice, roomId, "mine", { threadId: root.id });
+    assert.deepEqual(await threadsOf(alice), []);
+    ok(await alice.put(`/v1/threads/${root.id}/follow`));
+    assert.equal((await threadsOf(alice)).length, 1);
+    ok(await carol.delete(`/v1/rooms/${roomId}/members/carol`));
+    await sendMessage(bob, roomId, "the last", { threadId: root.id });
+    assert.deepEqual([await repliesFor(alice), await repliesFor(carol)], [2, 2]);
+  },
+);

@@ -1,8 +1,9 @@
 // Threads of the caller in the API.
 import { z } from "@zod/zod";
+import { type EventType, eventTypes } from "@/core/event/event.ts";
 import { pageInput, pageSchema } from "@/core/page.ts";
 import { RoomId, Senders } from "@/modules/room/mod.ts";
-import { IncludeSenders, Message } from "../schema.ts";
+import { IncludeSenders, Message, MessageId } from "../schema.ts";
 
 /** Threads of a principal that are listed: those in which it last took part. */
 export const THREADS_MAX = 1000;
@@ -35,3 +36,16 @@ export type Thread = z.output<typeof Thread>;
 
 export const Threads = pageSchema(Thread).extend({ senders: Senders }).meta({ id: "Threads" });
 export type Threads = z.output<typeof Threads>;
+
+const Followed = z.object({ roomId: RoomId, threadId: MessageId.describe("Root message of the thread") });
+
+/** Durable events on the stream of who follows. */
+export const THREAD_EVENTS: readonly EventType[] = eventTypes("message.read", [
+  { type: "thread.followed", streams: ["principal"], summary: "The principal follows a thread", data: Followed },
+  {
+    type: "thread.unfollowed",
+    streams: ["principal"],
+    summary: "The principal does not follow a thread",
+    data: Followed,
+  },
+]);

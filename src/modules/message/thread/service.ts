@@ -1,9 +1,13 @@
 // Threads that a principal takes part in. What is read in them is the read position of their room: they have none of their own.
 import type { Actor } from "@/core/actor.ts";
 import { createYielder } from "@/core/caller.ts";
+import { principalEvent } from "@/core/event/event.ts";
+import type { Context } from "@/core/operation.ts";
 import { type Cursors, inChunks } from "@/core/page.ts";
+import { type Clock, iso } from "@/core/time/clock.ts";
 import { hiddenUpTo, type RoomAccess, type RoomPeople } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
+import { MessageAccess } from "../message_access.ts";
 import type { MessageService } from "../service.ts";
 import { MessageStore, type MessageTables } from "../store.ts";
 import type { Thread, ThreadList, Threads } from "./schema.ts";
@@ -16,6 +20,7 @@ type ReadableThread = FoundThread & { unread: number };
 
 type Deps = {
   store: Store<MessageTables>;
+  clock: Clock;
   cursors: Cursors;
   roomAccess: RoomAccess;
   people: RoomPeople;
@@ -52,6 +57,29 @@ export class ThreadService {
     return include.includes("senders")
       ? { ...page, items, senders: await people.sendersOf(actor, shown) }
       : { ...page, items };
+  }
+
+  /** Whether the caller follows a thread, given by its root or a reply; idempotent. */
+  async follow(context: Context, id: string, isFollowed: boolean): Promise<void> {
+    const { store, clock, roomAccess } = this.#deps;
+    const { actor } = context;
+    await store.write(async (tx) => {
+      const { row } = await new MessageAccess({ store, roomAccess }).require(context, id, tx);
+      const threadId = row.thread_id ?? row.id;
+      const isNew = await new ThreadStore(tx.db).setFollowing({
+        tenant_id: actor.tenantId,
+        message_id: threadId,
+        principal_id: actor.principalId,
+        active_at: iso(clock.now()),
+        following: isFollowed ? 1 : 0,
+      });
+      if (!isNew) return;
+      const type = isFollowed ? "thread.followed" : "thread.unfollowed";
+      await tx.emit(principalEvent(actor, actor.principalId, type, {
+        roomId: row.room_id,
+        threadId,
+      }));
+    });
   }
 
   /** Those that the caller sees as a member of their rooms. */

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import type { CursorKey } from "@/core/page.ts";
 import { inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
-import { MENTION_ALL, type MessageRow, type MessageTables } from "../store.ts";
+import { MENTION_ALL, type MessageRow, type MessageTables, type ThreadParticipantRow } from "../store.ts";
 import { REPLIES_SHOWN, THREADS_MAX, UNREAD_MAX } from "./schema.ts";
 
 /** A thread that has replies, before it is known whether the principal may read it. */
@@ -47,6 +47,23 @@ export class ThreadStore {
         where thread_participant.active_at < excluded.active_at`.execute(this.#db);
   }
 
+  /** Sets whether a principal follows a thread; returns whether that is new. */
+  async setFollowing(row: ThreadParticipantRow): Promise<boolean> {
+    const changed = await this.#db.insertInto("thread_participant").values(row)
+      .onConflict((conflict) =>
+        conflict.columns(["message_id", "principal_id"]).doUpdateSet({ following: row.following })
+          .where(sql<boolean>`coalesce(thread_participant.following, -1) <> ${row.following}`)
+      )
+      .returning("message_id").execute();
+    return changed.length > 0;
+  }
+
+  /** Those who have decided whether to follow a thread. */
+  decided(tenantId: string, rootId: string): Promise<Pick<ThreadParticipantRow, "principal_id" | "following">[]> {
+    return this.#db.selectFrom("thread_participant").select(["principal_id", "following"])
+      .where(tenantIsUnindexed(tenantId)).where("message_id", "=", rootId).where("following", "is not", null).execute();
+  }
+
   /** Threads of a principal, those with the newest replies first, after a position in this order. */
   find(
     { tenantId, principalId }: { tenantId: string; principalId: string },
@@ -57,7 +74,10 @@ export class ThreadStore {
     },
   ): Promise<FoundThread[]> {
     const recent = this.#db.selectFrom("thread_participant").select("message_id").where("tenant_id", "=", tenantId)
-      .where("principal_id", "=", principalId).orderBy("active_at", "desc").orderBy("message_id", "desc")
+      .where("principal_id", "=", principalId).where(sql<boolean>`coalesce(following, 1) = 1`).orderBy(
+        "active_at",
+        "desc",
+      ).orderBy("message_id", "desc")
       .limit(THREADS_MAX);
     let query = this.#db.selectFrom(recent.as("recent")).innerJoin("message", "message.id", "recent.message_id")
       .select(["message.id", "message.room_id", "message.seq", "message.last_reply_at"])
