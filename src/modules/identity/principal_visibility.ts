@@ -33,15 +33,32 @@ export class PrincipalVisibility {
     db: AnyDatabase = this.#deps.store.db,
   ): Promise<PrincipalRow | undefined> {
     const row = await new IdentityStore(db).principal(viewer.tenantId, id);
-    return row === undefined ? undefined : (await this.filterVisible(viewer, [row], db))[0];
+    return (await this.filterNamed(viewer, [id], row === undefined ? [] : [row], db))[0];
   }
 
   /** Throws `validation_failed` unless the viewer can see all of these principals, a list at `pointer` of its input. */
   async assertAllVisible(viewer: Viewer, ids: readonly string[], pointer: string, db: AnyDatabase): Promise<void> {
     if (ids.length === 0) return;
-    const rows = await this.filterVisible(viewer, await new IdentityStore(db).principals(viewer.tenantId, ids), db);
+    const found = await new IdentityStore(db).principals(viewer.tenantId, ids);
+    const rows = await this.filterNamed(viewer, ids, found, db);
     const visible = new Set(rows.map(({ id }) => id));
     assertAllFound(ids, visible, pointer, (id) => `No principal ${id}`);
+  }
+
+  /**
+   * Those of the rows found for ids that the viewer named. The same is asked for ids without a row, so that how long it takes does not
+   * say who exists.
+   */
+  async filterNamed<Row extends Pick<PrincipalRow, "id" | "owner_id">>(
+    viewer: Viewer,
+    ids: readonly string[],
+    found: readonly Row[],
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<readonly Row[]> {
+    const missing = new Set(ids).difference(new Set(found.map(({ id }) => id)));
+    const named = [...found, ...[...missing].map((id) => ({ id, owner_id: null }))];
+    const visible = new Set(await this.filterVisible(viewer, named, db));
+    return found.filter((row) => visible.has(row));
   }
 
   /** Those of the principals that the viewer can see: all; of hooks, and for a guest, only those that are related to it. */

@@ -91,7 +91,7 @@ export class IdentityService {
   /** The same, without those that the viewer cannot see. */
   async findEnabledFor(viewer: Subject, ids: readonly string[], db?: AnyDatabase): Promise<Map<string, PrincipalRow>> {
     const rows = [...(await this.findEnabled(viewer.tenantId, ids, db)).values()];
-    return new Map((await this.#deps.visibility.filterVisible(viewer, rows, db)).map((row) => [row.id, row]));
+    return new Map((await this.#deps.visibility.filterNamed(viewer, ids, rows, db)).map((row) => [row.id, row]));
   }
 
   /** One of these; throws `not_found` if there is none. */
@@ -134,10 +134,8 @@ export class IdentityService {
     if (ids !== undefined) {
       const other = Object.entries({ cursor, ...filter }).find(([, value]) => value !== undefined);
       if (other !== undefined) throw Fault.forField(`/${other[0]}`, "one_of", "cannot be combined with ids");
-      const rows = await visibility.filterVisible(
-        actor,
-        await new IdentityStore(store.db).principals(actor.tenantId, ids),
-      );
+      const found = await new IdentityStore(store.db).principals(actor.tenantId, ids);
+      const rows = await visibility.filterNamed(actor, ids, found);
       return { items: rows.map((row) => this.#present(row)), nextCursor: null, hasMore: false };
     }
     if (isGuest(actor)) {

@@ -46,9 +46,11 @@ export class TaskAssignees {
   ): Promise<RoomViewers> {
     const { roomAccess, identity } = this.#deps;
     const enabled = await identity.findEnabled(tenantId, ids, db);
-    const room = enabled.size === 0 ? undefined : await new RoomStore(db).find(tenantId, roomId);
+    // The same is read for those who do not exist: how long it takes says nothing about who does.
+    const room = ids.length === 0 ? undefined : await new RoomStore(db).find(tenantId, roomId);
     if (room === undefined || room.state === "deleted") return { viewers: [], room: undefined };
-    return { viewers: [...(await roomAccess.filterViewers(room, [...enabled.keys()], db)).values()], room };
+    const viewers = await roomAccess.filterViewers(room, ids, db);
+    return { viewers: [...viewers.values()].filter(({ id }) => enabled.has(id)), room };
   }
 
   /** Resolves references to distinct ids; throws for principals who cannot be assigned in the room and are not in `known`. */

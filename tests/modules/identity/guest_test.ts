@@ -4,6 +4,7 @@ import { testOnEngines } from "../../engines.ts";
 import { type ApiResponse, type Caller, openGateway } from "../../harness.ts";
 import { FakeSocket, sendCommand } from "../../transport/ws_harness.ts";
 import { until } from "../../wait.ts";
+import { recordQueries } from "../query_log.ts";
 import { FILES, pngHeader, upload } from "../file/file_harness.ts";
 import { assertProblem, completeAnswer, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 
@@ -138,6 +139,13 @@ function callsWithPrincipalId({ gus, roomId, documentId }: { gus: Caller; roomId
   };
 }
 
+/** Those that are not refused before. */
+const READS_PRINCIPAL = /^(principal.read|token|member.put|message.send|task.create|event.create)/;
+
+async function readsOf(work: () => Promise<unknown>): Promise<number> {
+  return (await recordQueries(work)).filter(({ sql }) => /^select/.test(sql)).length;
+}
+
 testOnEngines("no operation discloses to a guest whether an unrelated principal exists", async (environment) => {
   await using house = await openFixture(environment);
   const { id: documentId } = ok(await house.alice.post(`${BASE}/documents`, { title: "x" }));
@@ -149,6 +157,10 @@ testOnEngines("no operation discloses to a guest whether an unrelated principal 
       comparableResponse(await ask("ghost"), "ghost"),
     ];
     if (hidden !== absent) leaks.push(`${name}: ${hidden.slice(0, 150)} | ${absent.slice(0, 150)}`);
+    // Nor how long it takes: the same is read for both.
+    if (environment["SVC_DATABASE_URL"] !== undefined || !READS_PRINCIPAL.test(name)) continue;
+    const [readHidden, readAbsent] = [await readsOf(() => ask("carol")), await readsOf(() => ask("ghost"))];
+    if (readHidden !== readAbsent) leaks.push(`${name}: ${readHidden} statements | ${readAbsent} statements`);
   }
   assert.deepEqual(leaks, []);
 });
