@@ -63,7 +63,11 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
       {
         label: "Follow thread",
         icon: "thread",
-        onSelect: () => void attempt(() => call("PUT", `v1/threads/${message.id}/follow`)),
+        onSelect: () =>
+          void attempt(async () => {
+            await call("PUT", `v1/threads/${message.id}/follow`);
+            notify("You follow this thread");
+          }),
       },
       { label: "Save to Later", icon: "bookmark", onSelect: () => withLater((later) => later.saveMessage(message)) },
       { label: "Remind me…", icon: "clock", onSelect: () => withLater((later) => later.openReminder(message)) },
